@@ -1,0 +1,256 @@
+"""The commands ``tproper reproduce`` and ``tproper report``."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from tproper.lab import paper, sweep
+from tproper.lab.datasets import load
+from tproper.lab.engine import Pixels
+from tproper.lab.models import FLAT_MODELS
+from tproper.lab.protocol import Protocol, Trial, TrialConfig
+from tproper.lab.runner import Runner, Status, Stop
+from tproper.lab.store import Record, Store, export_records, import_records
+
+
+class Target(StrEnum):
+    """What of the paper to reproduce."""
+
+    table2 = "table2"
+    fig1 = "fig1"
+    fig2 = "fig2"
+    fig3 = "fig3"
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """A user's mistake, or a full disk, ends with one sentence on stderr and no traceback."""
+    try:
+        yield
+    except (ValueError, ImportError) as error:
+        typer.echo(f"tproper: {error}", err=True)
+        raise typer.Exit(2) from error
+    except (OSError, sqlite3.Error) as error:
+        typer.echo(f"tproper: {error}; what was stored before is kept, run the command again", err=True)
+        raise typer.Exit(1) from error
+    except torch.cuda.OutOfMemoryError as error:
+        typer.echo("tproper: the GPU's memory is full; try a smaller --slots", err=True)
+        raise typer.Exit(1) from error
+
+
+def _names(text: str, known: tuple[str, ...], what: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        found = ", ".join(unknown) or "nothing"
+        raise ValueError(f"expected {what} among {', '.join(known)}, got {found}")
+    return names
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise ValueError(f"expected --device auto, cpu or cuda, got {name}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("expected a CUDA GPU for --device cuda, found none; try --device cpu")
+    return torch.device(name)
+
+
+class _Display:
+    """Trials, epochs, speed and time left: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self.console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("trials"),
+            TextColumn("{task.fields[detail]}"), console=self.console,
+        )  # fmt: skip
+        self.task = self.progress.add_task("", total=1, detail="")
+        self.said = 0.0
+
+    def show(self, status: Status) -> None:
+        import time
+
+        speed = status.seconds_per_epoch
+        detail = f"{status.active} running, {status.epochs} epochs"
+        if status.epochs:
+            detail += f", {speed:.4f} s per trial-epoch, {self._left(status)}"
+        now = time.monotonic()
+        if self.console.is_terminal:
+            self.progress.start()
+            self.progress.update(
+                self.task, description=status.note, total=status.total, completed=status.done,
+                detail=detail,
+            )  # fmt: skip
+        elif now - self.said > 20 or status.done == status.total:
+            self.said = now
+            line = f"{status.note}: {status.done}/{status.total} trials, {detail}"
+            self.console.print(line, soft_wrap=True, highlight=False)
+
+    @staticmethod
+    def _left(status: Status) -> str:
+        """A guess: trials to go, at the mean length of a trial so far or 80 epochs, whichever is more."""
+        to_go = status.active / 2 + status.waiting
+        seconds = to_go * 80 * status.seconds_per_epoch
+        return f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {seconds:.0f} s left"
+
+    def close(self) -> None:
+        self.progress.stop()
+
+
+def reproduce(
+    target: Annotated[Target, typer.Argument(help="table2, fig1, fig2 or fig3")],
+    models: Annotated[str, typer.Option(help="comma-separated models")] = "",
+    methods: Annotated[str, typer.Option(help="comma-separated rows of Table 2")] = "",
+    trials: Annotated[int, typer.Option(help="trials of each cell", min=1)] = paper.TRIALS,
+    dataset: Annotated[str, typer.Option(help="mnist, cifar10 or digits; the model's own if empty")] = "",
+    data: Annotated[Path | None, typer.Option(help="folder with the data files; else the cache")] = None,
+    mirror: Annotated[str | None, typer.Option(help="address to download from")] = None,
+    out: Annotated[Path, typer.Option(help="folder of the run: records, checkpoints, report")] = Path("runs/paper"),
+    records: Annotated[list[Path] | None, typer.Option(help="finished records to go on from (file or folder)")] = None,
+    search: Annotated[bool, typer.Option(help="the paper's grid search instead of its choices")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
+    slots: Annotated[int | None, typer.Option(help="trials in one stack", min=1)] = None,
+    kernels: Annotated[str, typer.Option(help="residual nets: auto, triton, compile or plain")] = "auto",
+    minutes: Annotated[float | None, typer.Option(help="stop cleanly after this time")] = None,
+    max_epochs: Annotated[int, typer.Option(help="end a trial here at the latest", min=1)] = Protocol.max_epochs,
+    threads: Annotated[int | None, typer.Option(help="CPU threads", min=1)] = None,
+    export: Annotated[Path | None, typer.Option(help="also write all records (.jsonl or .parquet)")] = None,
+) -> None:  # fmt: skip
+    """Reproduce a table or figure of the paper; run it again to go on where it stopped."""
+    with _plain_errors():
+        if target is Target.fig1:
+            from tproper.lab.figures import figure1, save_figure
+
+            out.mkdir(parents=True, exist_ok=True)
+            for path in save_figure(figure1(), out / "figure1"):
+                typer.echo(path)
+            return
+        default = "linear,mlp,resnet20,wrn28_2" if target is Target.table2 else "wrn28_2"
+        if dataset == "digits":
+            default = "linear,mlp" if target is Target.table2 else "mlp"
+        chosen_models = _names(models or default, tuple(paper.MODELS), "--models")
+        chosen_methods = _names(
+            methods or ",".join(paper.METHODS), tuple(paper.METHODS), "--methods"
+        )
+        if dataset and any((m in FLAT_MODELS) == (dataset == "cifar10") for m in chosen_models):
+            raise ValueError(
+                f"the models {', '.join(chosen_models)} are not all for the data set {dataset}: "
+                "linear and mlp take mnist or digits, resnet20 and wrn28_2 take cifar10"
+            )
+        if threads:
+            torch.set_num_threads(threads)
+        work = _Work(
+            Store(out), _device(device), data, mirror, slots, kernels,
+            Stop(None if minutes is None else 60 * minutes), _Display(),
+        )  # fmt: skip
+        # digits has 1293 training examples: batches of 256 would leave five steps an epoch
+        batch = 32 if dataset == "digits" else Protocol.batch_size
+        protocol = Protocol(batch_size=batch, max_epochs=max_epochs)
+        try:
+            for source in records or []:
+                typer.echo(f"{import_records(work.store, source)} records taken from {source}")
+            with work.stop.on_signals():
+                complete = all(
+                    _run_model(work, target, model, dataset, chosen_methods, trials, protocol, search)
+                    for model in chosen_models
+                )
+            if export is not None:
+                export_records(work.store.records(), export)
+        finally:
+            work.display.close()
+            work.store.close()
+        if not complete:
+            typer.echo(f"stopped; unfinished trials are kept in {out}, run the command again", err=True)
+            raise typer.Exit(130 if work.stop.signal == signal.SIGINT else 75)
+    report(out)
+
+
+class _Work:
+    """What all models of a run share."""
+
+    def __init__(
+        self, store: Store, device: torch.device, folder: Path | None, mirror: str | None,
+        slots: int | None, kernels: str, stop: Stop, display: _Display,
+    ):  # fmt: skip
+        self.store, self.device, self.stop, self.display = store, device, stop, display
+        self.folder, self.mirror, self.slots, self.kernels = folder, mirror, slots, kernels
+        self.loaded: dict[str, tuple[Any, Pixels]] = {}
+
+    def run(self, trials: list[Trial]) -> list[Record] | None:
+        """Train what is not yet in the store; all records, or None if stopped before the end."""
+        name = trials[0].config.dataset
+        if name not in self.loaded:
+            data = load(name, self.folder, self.mirror)
+            self.loaded[name] = (data, Pixels(data, self.device))
+        runner = Runner(*self.loaded[name], self.store, self.slots, self.kernels)
+        if not runner.run(trials, self.stop, self.display.show):
+            return None
+        return self.store.records()
+
+
+def _run_model(
+    work: _Work, target: Target, model: str, dataset: str, methods: list[str], trials: int,
+    protocol: Protocol, search: bool,
+) -> bool:  # fmt: skip
+    """All trials of one model; false if stopped before the end."""
+
+    def base(method: str) -> TrialConfig:
+        return paper.chosen(method, model, dataset or None, protocol)
+
+    configs: list[TrialConfig] = []
+    for method in methods if target is Target.table2 else ["bc_tuned", "ga_tuned"]:
+        config: TrialConfig | None = base(method)
+        if search:
+            config = sweep.search(method, base(method), work.run)
+            if config is None:
+                return False
+        assert config is not None
+        configs.append(config)
+    if target is Target.fig2:
+        configs += sweep.over_k(base("gls"))
+    if target is Target.fig3:
+        configs += sweep.over_alpha(base("gls"))
+    return work.run(sweep.breadth_first(configs, range(trials))) is not None
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="folder of a run, or a file or folder of records")],
+    out: Annotated[Path | None, typer.Option(help="where to write; default: RUN/report")] = None,
+) -> None:
+    """Tables beside the paper's, figures, and one HTML page, from the records of a run."""
+    from tproper.lab.report import write_report
+
+    with _plain_errors():
+        for path in write_report(run, out or (run if run.is_dir() else run.parent) / "report"):
+            typer.echo(path)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the laboratory's commands to an application."""
+    app.command()(reproduce)
+    app.command()(report)
+
+
+def main() -> None:
+    app = typer.Typer(add_completion=False, no_args_is_help=True)
+    register(app)
+    app()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,308 @@
+"""A stack of trials: S models trained side by side, each from its own seed.
+
+Everything a step needs lives on the device: images as uint8, every trial's split, weak labels, batch
+order, learning rate, weight decay, k, alpha and kind of loss. So one step of the whole stack, data
+gathering and augmentation included, is one fixed sequence of kernels: on a GPU it is captured once as
+a CUDA graph and replayed. A slot's trial can be exchanged without touching the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+import tproper as tp
+from tproper.lab import randomness
+from tproper.lab.datasets import Dataset
+from tproper.lab.models import StackedModel, Tensors
+from tproper.lab.objectives import Objective
+from tproper.lab.protocol import LOSSES, Progress, Protocol, Trial
+
+try:  # one pass over memory instead of five; exists where Triton does
+    from tproper.lab.kernels import nesterov
+except ImportError:
+    nesterov = None
+
+PAD = 4  # pixels of zeros around an image before the random crop
+
+
+class Pixels:
+    """A data set's images on the device, and how they become inputs."""
+
+    def __init__(self, data: Dataset, device: torch.device):
+        self.augment = data.augment
+        self.side = data.train_images.shape[1]
+        self.mean = torch.tensor(data.mean, device=device)
+        self.std = torch.tensor(data.std, device=device) * data.white
+        self.mean_pixel = self.mean * data.white
+        images = torch.from_numpy(data.train_images)
+        if self.augment:
+            images = torch.nn.functional.pad(images, (0, 0, PAD, PAD, PAD, PAD))
+        self.train = images.to(device)  # (N, H, W, C), padded when augmented
+        self.test = torch.from_numpy(data.test_images).to(device)
+
+    def scaled(self, images: torch.Tensor) -> torch.Tensor:
+        return (images.float() - self.mean_pixel) / self.std
+
+    def cropped(
+        self, index: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor, flips: torch.Tensor
+    ) -> torch.Tensor:
+        """Training images, randomly cropped and flipped.  # (S, n) each -> (S, n, H, W, C)"""
+        line = torch.arange(self.side, device=index.device)
+        across = torch.where(flips[..., None] == 1, self.side - 1 - line, line)
+        y, x = rows[..., None] + line, cols[..., None] + across  # (S, n, side)
+        return self.scaled(self.train[index[..., None, None], y[..., :, None], x[..., None, :]])
+
+    def plain(self, index: torch.Tensor) -> torch.Tensor:
+        """Training images as they are.  # (S, n) -> (S, n, H, W, C)"""
+        images = self.train[index]
+        if self.augment:
+            images = images[..., PAD:-PAD, PAD:-PAD, :]
+        return self.scaled(images)
+
+
+@dataclass
+class Assignment:
+    """Which trial a slot holds, and where that trial stands."""
+
+    trial: Trial
+    progress: Progress
+
+
+def split_and_labels(trial: Trial, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A trial's training indices, validation indices, and one weak label per training example.
+
+    All three come from the trial's seed alone, on the CPU, so that every machine agrees.
+    """
+    n = len(labels)
+    held_out = round(n * trial.config.protocol.validation)
+    order = np.random.default_rng([trial.seed, 0]).permutation(n)
+    weak = tp.complementary(int(labels.max()) + 1).sample(labels, seed=trial.seed)
+    return np.sort(order[held_out:]), np.sort(order[:held_out]), np.asarray(weak)
+
+
+class Stack:
+    """``slots`` trials of one model on one data set."""
+
+    def __init__(
+        self, data: Dataset, pixels: Pixels, model: StackedModel, protocol: Protocol, slots: int
+    ):
+        self.data, self.pixels, self.model, self.protocol = data, pixels, model, protocol
+        self.slots = slots
+        self.device = device = pixels.train.device
+        if device.type == "cuda":  # TF32 products: 10 bits of mantissa, float32 sums
+            torch.set_float32_matmul_precision("high")
+        self.assigned: list[Assignment | None] = [None] * slots
+        weights, buffers = model.initial(0)
+        self.shapes = {name: t.shape for name, t in weights.items()}
+        sizes = [t.numel() for t in weights.values()]
+        self.flat = torch.zeros(slots, sum(sizes), device=device)
+        self.velocity = torch.zeros_like(self.flat)
+        # weight decay acts on matrices and kernels, not on biases or batch norm
+        self.decays = torch.cat(
+            [torch.full((t.numel(),), float(t.dim() > 1)) for t in weights.values()]
+        ).to(device)
+        self.weights = self._views(self.flat)
+        self.leaves = [t.detach().requires_grad_() for t in self.weights.values()]
+        self.buffers = {
+            name: torch.zeros((slots, *t.shape), device=device) for name, t in buffers.items()
+        }
+        n = len(data.train_labels)
+        held_out = round(n * protocol.validation)
+        self.steps_per_epoch = (n - held_out) // protocol.batch_size
+        if self.steps_per_epoch == 0:
+            raise ValueError(
+                f"expected at least one batch of {protocol.batch_size} in {data.name}'s "
+                f"{n - held_out} training examples"
+            )
+        classes = data.num_classes
+        transition = tp.complementary(classes)
+        self.objective = Objective(
+            transition.matrix(), transition.reconstruction().matrix(), device
+        )
+
+        def whole(*shape: int) -> torch.Tensor:
+            return torch.zeros((slots, *shape), dtype=torch.int64, device=device)
+
+        def real() -> torch.Tensor:
+            return torch.zeros(slots, device=device)
+
+        self.train_index, self.valid_index = whole(n - held_out), whole(held_out)
+        self.order, self.weak = whole(n - held_out), whole(n)
+        self.valid_labels = whole(held_out)
+        self.seeds, self.epochs, self.kind = whole(), whole(), whole()
+        self.steps, self.lr, self.weight_decay = real(), real(), real()
+        self.k, self.alpha, self.risk = real(), torch.full((slots,), 2.0, device=device), real()
+        self.cursor = torch.arange(protocol.batch_size, device=device)
+        self.best_scores = torch.zeros(slots, len(data.test_labels), classes, device=device)
+        self.test_labels = torch.from_numpy(data.test_labels).to(device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def _views(self, flat: torch.Tensor) -> Tensors:
+        views, start = {}, 0
+        for name, shape in self.shapes.items():
+            views[name] = flat[:, start : start + shape.numel()].unflatten(1, shape)
+            start += shape.numel()
+        return views
+
+    # --- exchanging trials ---------------------------------------------------------------------
+
+    def put(
+        self, slot: int, trial: Trial, progress: Progress | None = None, state: Tensors | None = None
+    ) -> None:
+        """Load a trial into a slot: fresh from its seed, or from a checkpoint's state."""
+        config = trial.config
+        train, valid, weak = split_and_labels(trial, self.data.train_labels)
+        self.train_index[slot] = torch.from_numpy(train)
+        self.valid_index[slot] = torch.from_numpy(valid)
+        self.valid_labels[slot] = torch.from_numpy(self.data.train_labels[valid])
+        self.weak[slot] = torch.from_numpy(weak)
+        weights, buffers = self.model.initial(trial.seed)
+        if state is not None:
+            weights = {name: state[f"weight/{name}"] for name in weights}
+            buffers = {name: state[f"buffer/{name}"] for name in buffers}
+        for name, t in weights.items():
+            self.weights[name][slot] = t
+        for name, t in buffers.items():
+            self.buffers[name][slot] = t
+        if state is None:
+            self.velocity[slot] = 0
+            self.best_scores[slot] = 0
+        else:
+            for name, view in self._views(self.velocity).items():
+                view[slot] = state[f"velocity/{name}"]
+            self.best_scores[slot] = state["best_scores"]
+        progress = progress or Progress()
+        self.seeds[slot], self.epochs[slot] = trial.seed, progress.epoch
+        self.steps[slot] = progress.epoch * self.steps_per_epoch
+        self.kind[slot] = LOSSES.index(config.loss)
+        self.weight_decay[slot], self.k[slot] = config.weight_decay, config.k
+        self.alpha[slot] = config.alpha
+        self.assigned[slot] = Assignment(trial, progress)
+
+    def accepts(self, state: Tensors) -> bool:
+        """Whether a checkpoint's tensors have the names and shapes of this stack's."""
+        mine = {f"weight/{name}": shape for name, shape in self.shapes.items()}
+        mine |= {f"buffer/{name}": t.shape[1:] for name, t in self.buffers.items()}
+        return all(name in state and state[name].shape == shape for name, shape in mine.items())
+
+    def state(self, slot: int) -> Tensors:
+        """What a checkpoint needs besides the trial's progress, on the CPU."""
+        parts = {"weight": self.weights, "velocity": self._views(self.velocity)}
+        parts["buffer"] = self.buffers
+        state = {f"{part}/{n}": t[slot] for part, ts in parts.items() for n, t in ts.items()}
+        state["best_scores"] = self.best_scores[slot]
+        return {name: t.detach().cpu().clone() for name, t in state.items()}
+
+    @property
+    def active(self) -> list[tuple[int, Assignment]]:
+        return [(s, a) for s, a in enumerate(self.assigned) if a is not None]
+
+    # --- one epoch ------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        """One batch of every trial: gather, augment, forward, backward, update. No host involved."""
+        index = self.order.index_select(1, self.cursor)  # (S, batch)
+        if self.pixels.augment:
+            draws = randomness.crops(self.seeds, self.epochs, index, PAD)
+            x = self.pixels.cropped(index, *draws)
+        else:
+            x = self.pixels.plain(index)
+        labels = self.weak.gather(1, index)
+        weights = dict(zip(self.shapes, self.leaves, strict=True))
+        scores = self.model.scores(weights, self.buffers, x, train=True)
+        risk = self.objective(scores, labels, self.kind, self.k, self.alpha)
+        gradients = torch.autograd.grad(risk.sum(), self.leaves)
+        self._descend(torch.cat([g.flatten(1) for g in gradients], dim=1))
+        self.risk += risk.detach()
+        self.steps += 1
+        self.cursor += self.protocol.batch_size
+
+    def _descend(self, gradient: torch.Tensor) -> None:
+        """SGD with Nesterov momentum; the warm-up is linear in the number of steps taken."""
+        p = self.protocol
+        ramp = self.steps / max(1, p.warmup_epochs * self.steps_per_epoch)
+        warm = (p.warmup_start + (1 - p.warmup_start) * ramp).clamp(max=1.0)
+        if self.device.type == "cuda" and nesterov is not None:
+            nesterov(
+                self.flat, self.velocity, gradient, self.decays, self.lr * warm,
+                self.weight_decay, p.momentum,
+            )  # fmt: skip
+            return
+        gradient += self.flat * (self.weight_decay[:, None] * self.decays)
+        self.velocity.mul_(p.momentum).add_(gradient)
+        step = gradient.add_(self.velocity, alpha=p.momentum)
+        self.flat -= (self.lr * warm)[:, None] * step
+
+    def _capture(self) -> None:
+        """Record the step as a CUDA graph; the warm-up steps it needs leave no trace."""
+        moved = [self.flat, self.velocity, self.risk, self.steps, *self.buffers.values()]
+        before = [t.clone() for t in moved]
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self._rewind()
+                self._step()
+        torch.cuda.current_stream().wait_stream(stream)
+        self._rewind()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self._step()
+        for t, saved in zip(moved, before, strict=True):
+            t.copy_(saved)
+
+    def _rewind(self) -> None:
+        torch.arange(self.protocol.batch_size, out=self.cursor)
+
+    def train_epoch(self) -> torch.Tensor:
+        """Train every trial for one epoch of its own; the mean batch risk of each.  # (S,)"""
+        for slot, a in self.active:
+            self.lr[slot] = a.trial.config.lr * a.progress.lr_factor(self.protocol)
+        shuffle = randomness.permutations(self.seeds, self.epochs, self.train_index.shape[1])
+        torch.gather(self.train_index, 1, shuffle, out=self.order)
+        if self.device.type == "cuda" and self.graph is None:
+            self._capture()
+        self._rewind()
+        self.risk.zero_()
+        for _ in range(self.steps_per_epoch):
+            if self.graph is None:
+                self._step()
+            else:
+                self.graph.replay()
+        self.epochs += 1
+        return self.risk / self.steps_per_epoch
+
+    # --- evaluation -----------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def valid_accuracy(self) -> torch.Tensor:
+        """Validation accuracy of every trial on its own split, true labels, no augmentation.  # (S,)"""
+        right = torch.zeros(self.slots, device=self.device)
+        chunk = self._chunk(self.slots)
+        parts = zip(
+            self.valid_index.split(chunk, 1), self.valid_labels.split(chunk, 1), strict=True
+        )
+        for index, labels in parts:
+            x = self.pixels.plain(index)
+            top = self.model.scores(self.weights, self.buffers, x, train=False).argmax(dim=-1)
+            right += (top == labels).sum(dim=1)
+        return right.double() / self.valid_index.shape[1]
+
+    def _chunk(self, slots: int) -> int:
+        return max(1, self.model.eval_images // slots)
+
+    @torch.no_grad()
+    def keep_test_scores(self, slots: list[int]) -> None:
+        """Remember the test scores of these slots: their validation accuracy has just improved."""
+        pick = torch.tensor(slots, device=self.device)
+        weights = {name: t[pick] for name, t in self.weights.items()}
+        buffers = {name: t[pick] for name, t in self.buffers.items()}
+        start = 0
+        for part in self.pixels.test.split(self._chunk(len(slots))):
+            x = self.pixels.scaled(part).expand(len(slots), *part.shape)
+            scores = self.model.scores(weights, buffers, x, train=False)
+            self.best_scores[pick, start : start + len(part)] = scores
+            start += len(part)

@@ -1,0 +1,391 @@
+"""Triton kernels for the fused residual nets and for the optimiser. Activations are (S, n, H, W, C).
+
+Every kernel has a trial axis: trial s has its own weights, batch-norm parameters and statistics. A
+convolution is an implicit matrix product over (tap, channel), its epilogue adds the residual and sums
+the batch-norm statistics of what it writes, so that no separate pass reads the activations again.
+
+Batch-norm statistics travel as ``stats`` (S, 2, C): the sum and the sum of squares over ``count``
+values; a kernel that needs mean and standard deviation derives them from those.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+EPSILON = tl.constexpr(1e-5)
+
+
+@triton.jit
+def _normaliser(stats, stride_s, stride_r, s, c, count):
+    """Mean and reciprocal standard deviation of channels c."""
+    mean = tl.load(stats + s * stride_s + c) / count
+    square = tl.load(stats + s * stride_s + stride_r + c) / count
+    return mean, tl.rsqrt(tl.maximum(square - mean * mean, 0.0) + EPSILON)
+
+
+@triton.jit
+def _conv(
+    x, w, y, add, sums, pre, stats, gamma, beta,
+    pixels, count, sums_s, sums_r, stats_s, stats_r, gamma_s, beta_s,
+    H: tl.constexpr, W: tl.constexpr, HX: tl.constexpr, WX: tl.constexpr,
+    K: tl.constexpr, N: tl.constexpr, BK: tl.constexpr, BM: tl.constexpr,
+    SIDE: tl.constexpr, STRIDE: tl.constexpr, TRANSPOSED: tl.constexpr,
+    ADD: tl.constexpr, SUMS: tl.constexpr, MASK: tl.constexpr, TILES: tl.constexpr,
+):  # fmt: skip
+    """y[p, :N] = sum over taps of x[shifted p, :K] w[tap], for TILES blocks of BM output pixels.
+
+    TRANSPOSED is the gradient with respect to the input: x is the output's gradient, and w is read
+    transposed. MASK multiplies by the derivative of relu(bn(pre)); SUMS then collects (sum dz,
+    sum dz xhat), and (sum y, sum y^2) otherwise. ADD adds a residual of y's shape.
+    """
+    s = tl.program_id(1)
+    n = tl.arange(0, N)
+    kk = tl.arange(0, BK)
+    pad: tl.constexpr = SIDE // 2
+    chunks: tl.constexpr = K // BK
+    x += s * (pixels // (H * W)) * (HX * WX * K)
+    w += s * SIDE * SIDE * K * N
+    first = tl.zeros((N,), tl.float32)
+    second = tl.zeros((N,), tl.float32)
+    for tile in range(TILES):
+        p = (tl.program_id(0) * TILES + tile) * BM + tl.arange(0, BM)
+        image = p // (H * W)
+        row = (p // W) % H
+        col = p % W
+        inside = p < pixels
+        acc = tl.zeros((BM, N), tl.float32)
+        for i in range(SIDE * SIDE * chunks):
+            tap = i // chunks
+            k = (i % chunks) * BK + kk
+            dr = tap // SIDE - pad
+            dc = tap % SIDE - pad
+            if TRANSPOSED:
+                tr = row - dr
+                tc = col - dc
+                ok = inside & (tr >= 0) & (tc >= 0)
+                if STRIDE > 1:
+                    ok = ok & (tr % STRIDE == 0) & (tc % STRIDE == 0)
+                r = tr // STRIDE
+                c = tc // STRIDE
+                ok = ok & (r < HX) & (c < WX)
+                wt = tl.load(w + (tap * N + n[None, :]) * K + k[:, None])
+            else:
+                r = row * STRIDE + dr
+                c = col * STRIDE + dc
+                ok = inside & (r >= 0) & (r < HX) & (c >= 0) & (c < WX)
+                wt = tl.load(w + (tap * K + k[:, None]) * N + n[None, :])
+            at = ((image * HX + r) * WX + c) * K
+            xt = tl.load(x + at[:, None] + k[None, :], mask=ok[:, None], other=0.0)
+            acc = tl.dot(xt, wt, acc, input_precision="ieee")
+        out = (s * pixels + p)[:, None] * N + n[None, :]
+        if ADD:
+            acc += tl.load(add + out, mask=inside[:, None], other=0.0).to(tl.float32)
+        if MASK:
+            mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
+            xhat = tl.load(pre + out, mask=inside[:, None], other=0.0).to(tl.float32)
+            xhat = (xhat - mean[None, :]) * rstd[None, :]
+            g = tl.load(gamma + s * gamma_s + n)
+            b = tl.load(beta + s * beta_s + n)
+            acc = tl.where(xhat * g[None, :] + b[None, :] > 0, acc, 0.0)
+        value = acc.to(y.dtype.element_ty)
+        tl.store(y + out, value, mask=inside[:, None])
+        if SUMS:
+            seen = tl.where(inside[:, None], value.to(tl.float32), 0.0)
+            first += tl.sum(seen, 0)
+            if MASK:
+                second += tl.sum(seen * xhat, 0)
+            else:
+                second += tl.sum(seen * seen, 0)
+    if SUMS:
+        tl.atomic_add(sums + s * sums_s + n, first)
+        tl.atomic_add(sums + s * sums_s + sums_r + n, second)
+
+
+@triton.jit
+def _conv_weight(
+    x, dy, dw, pixels, per_split,
+    H: tl.constexpr, W: tl.constexpr, HX: tl.constexpr, WX: tl.constexpr,
+    K: tl.constexpr, N: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr,
+    TAPS: tl.constexpr, BK: tl.constexpr, BN: tl.constexpr, BP: tl.constexpr,
+):  # fmt: skip
+    """dw[tap, k, n] += sum over a share of the pixels of x[shifted p, k] dy[p, n].
+
+    TAPS = 4 takes a row of three taps at once (the fourth is masked), so that even 16 channels fill
+    a matrix instruction; TAPS = 1 takes one tap and a BK x BN tile of channels.
+    """
+    s = tl.program_id(2)
+    group = tl.program_id(1)
+    pad: tl.constexpr = SIDE // 2
+    m = tl.arange(0, TAPS * BK)
+    k_tiles: tl.constexpr = K // BK
+    n_tiles: tl.constexpr = N // BN
+    n = (group % n_tiles) * BN + tl.arange(0, BN)
+    k = ((group // n_tiles) % k_tiles) * BK + m % BK
+    which = group // (n_tiles * k_tiles)
+    if TAPS == 1:
+        tr = which // SIDE
+        tc = which % SIDE + m * 0
+    else:
+        tr = which
+        tc = m // BK
+    x += s * (pixels // (H * W)) * (HX * WX * K)
+    dy += s * pixels * N
+    acc = tl.zeros((TAPS * BK, BN), tl.float32)
+    start = tl.program_id(0) * per_split
+    for p0 in range(start, start + per_split, BP):
+        p = p0 + tl.arange(0, BP)
+        image = p // (H * W)
+        r = ((p // W) % H) * STRIDE + tr - pad
+        c = (p % W)[None, :] * STRIDE + tc[:, None] - pad
+        inside = p < pixels
+        ok = (inside & (r >= 0) & (r < HX))[None, :] & (c >= 0) & (c < WX) & (tc < SIDE)[:, None]
+        at = (((image * HX + r) * WX)[None, :] + c) * K + k[:, None]
+        xt = tl.load(x + at, mask=ok, other=0.0)
+        dyt = tl.load(dy + p[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
+        acc = tl.dot(xt, dyt, acc, input_precision="ieee")
+    at = (((tr * SIDE + tc) * K + k) * N)[:, None] + n[None, :]
+    tl.atomic_add(dw + s * (SIDE * SIDE * K * N) + at, acc, mask=(tc < SIDE)[:, None])
+
+
+@triton.jit
+def _bn(
+    x, y, stats, gamma, beta, pixels, count, stats_s, stats_r, gamma_s, beta_s,
+    C: tl.constexpr, BM: tl.constexpr, RELU: tl.constexpr,
+):  # fmt: skip
+    """y = bn(x), through a ReLU if RELU."""
+    s = tl.program_id(1)
+    c = tl.arange(0, C)
+    p = tl.program_id(0) * BM + tl.arange(0, BM)
+    inside = (p < pixels)[:, None]
+    mean, rstd = _normaliser(stats, stats_s, stats_r, s, c, count)
+    scale = tl.load(gamma + s * gamma_s + c) * rstd
+    shift = tl.load(beta + s * beta_s + c) - mean * scale
+    at = (s * pixels + p)[:, None] * C + c[None, :]
+    value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32) * scale[None, :] + shift[None, :]
+    if RELU:
+        value = tl.maximum(value, 0.0)
+    tl.store(y + at, value.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _bn_sums(
+    dy, x, dz, sums, stats, gamma, beta, pixels, count, stats_s, stats_r, gamma_s, beta_s,
+    C: tl.constexpr, BM: tl.constexpr, RELU: tl.constexpr, TILES: tl.constexpr,
+):  # fmt: skip
+    """dz = dy times the ReLU's derivative (dy itself without RELU), and sum dz, sum dz xhat."""
+    s = tl.program_id(1)
+    c = tl.arange(0, C)
+    mean, rstd = _normaliser(stats, stats_s, stats_r, s, c, count)
+    g = tl.load(gamma + s * gamma_s + c)
+    b = tl.load(beta + s * beta_s + c)
+    first = tl.zeros((C,), tl.float32)
+    second = tl.zeros((C,), tl.float32)
+    for tile in range(TILES):
+        p = (tl.program_id(0) * TILES + tile) * BM + tl.arange(0, BM)
+        inside = (p < pixels)[:, None]
+        at = (s * pixels + p)[:, None] * C + c[None, :]
+        xhat = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+        xhat = (xhat - mean[None, :]) * rstd[None, :]
+        value = tl.load(dy + at, mask=inside, other=0.0).to(tl.float32)
+        if RELU:
+            value = tl.where(xhat * g[None, :] + b[None, :] > 0, value, 0.0)
+            tl.store(dz + at, value.to(dz.dtype.element_ty), mask=inside)
+        first += tl.sum(value, 0)
+        second += tl.sum(value * xhat, 0)
+    tl.atomic_add(sums + s * (2 * C) + c, first)
+    tl.atomic_add(sums + s * (2 * C) + C + c, second)
+
+
+@triton.jit
+def _bn_input(
+    dz, x, dx, add, sums, stats, gamma, pixels, count, stats_s, stats_r, gamma_s,
+    C: tl.constexpr, BM: tl.constexpr, ADD: tl.constexpr,
+):  # fmt: skip
+    """dx = gamma rstd (dz - mean dz - xhat mean(dz xhat)), plus another gradient if ADD."""
+    s = tl.program_id(1)
+    c = tl.arange(0, C)
+    p = tl.program_id(0) * BM + tl.arange(0, BM)
+    inside = (p < pixels)[:, None]
+    mean, rstd = _normaliser(stats, stats_s, stats_r, s, c, count)
+    g = tl.load(gamma + s * gamma_s + c) * rstd
+    first = tl.load(sums + s * (2 * C) + c) / count
+    second = tl.load(sums + s * (2 * C) + C + c) / count
+    at = (s * pixels + p)[:, None] * C + c[None, :]
+    xhat = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    xhat = (xhat - mean[None, :]) * rstd[None, :]
+    value = tl.load(dz + at, mask=inside, other=0.0).to(tl.float32)
+    value = g[None, :] * (value - first[None, :] - xhat * second[None, :])
+    if ADD:
+        value += tl.load(add + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(dx + at, value.to(dx.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _nesterov(p, v, g, decays, lr, weight_decay, momentum, size, BLOCK: tl.constexpr):
+    s = tl.program_id(1)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < size
+    at = s.to(tl.int64) * size + i
+    weight = tl.load(p + at, mask=inside)
+    grad = tl.load(g + at, mask=inside)
+    grad += tl.load(weight_decay + s) * tl.load(decays + i, mask=inside) * weight
+    velocity = momentum * tl.load(v + at, mask=inside) + grad
+    tl.store(v + at, velocity, mask=inside)
+    tl.store(p + at, weight - tl.load(lr + s) * (grad + momentum * velocity), mask=inside)
+
+
+# --- launches -----------------------------------------------------------------------------------
+
+BM = 128  # output pixels of one tile
+
+
+class Norm:
+    """One batch norm's inputs: statistics (S, 2, C) over count values, gamma and beta (S, C)."""
+
+    def __init__(self, stats: torch.Tensor, count: float, gamma: torch.Tensor, beta: torch.Tensor):
+        self.stats, self.count, self.gamma, self.beta = stats, count, gamma, beta
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        return self.stats.stride(0), self.stats.stride(1)
+
+
+def _tiles(pixels: int, trials: int) -> int:
+    """Blocks per program: few programs mean few atomic additions to the same sums."""
+    return 4 if pixels * trials >= 4 * 8 * 132 * BM else 1
+
+
+def conv(
+    x: torch.Tensor,  # (S, n, H, W, K)
+    w: torch.Tensor,  # (S, side, side, K, N)
+    stride: int = 1,
+    add: torch.Tensor | None = None,
+    sums: torch.Tensor | None = None,  # (S, 2, N), added to
+) -> torch.Tensor:
+    """Convolution with zero padding side // 2, plus ``add``; collects the sums of what it writes."""
+    trials, n, hx, wx, k = x.shape
+    side, out = w.shape[1], w.shape[-1]
+    h, width = hx // stride, wx // stride
+    y = x.new_empty(trials, n, h, width, out)
+    pixels = n * h * width
+    tiles = _tiles(pixels, trials)
+    grid = (triton.cdiv(pixels, BM * tiles), trials)
+    s0, s1 = (sums.stride(0), sums.stride(1)) if sums is not None else (0, 0)
+    _conv[grid](
+        x, w, y, add if add is not None else y, sums if sums is not None else y, y, y, y, y,
+        pixels, 1.0, s0, s1, 0, 0, 0, 0, h, width, hx, wx, k, out, min(k, 64), BM,
+        side, stride, False, add is not None, sums is not None, False, tiles,
+        num_warps=4, num_stages=3,
+    )  # fmt: skip
+    return y
+
+
+def conv_input(
+    dy: torch.Tensor, w: torch.Tensor, stride: int, pre: torch.Tensor, norm: Norm | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradient of a convolution's input, which was relu(bn(pre)): dz (before bn) and its sums.
+
+    Without ``norm`` the input was ``pre`` itself, and the gradient is returned as it is.
+    """
+    trials, n, h, width, k = pre.shape
+    _, _, hx, wx, channels = dy.shape
+    side = w.shape[1]
+    dz = torch.empty_like(pre)
+    sums = torch.zeros(trials, 2, k, device=dy.device)
+    pixels = n * h * width
+    tiles = _tiles(pixels, trials)
+    grid = (triton.cdiv(pixels, BM * tiles), trials)
+    masked = norm is not None
+    stats, gamma, beta = (norm.stats, norm.gamma, norm.beta) if norm else (sums, sums, sums)
+    _conv[grid](
+        dy, w, dz, dz, sums, pre, stats, gamma, beta,
+        pixels, norm.count if norm else 1.0, sums.stride(0), sums.stride(1),
+        *(norm.strides if norm else (0, 0)), gamma.stride(0), beta.stride(0),
+        h, width, hx, wx, channels, k, min(channels, 64), BM,
+        side, stride, True, False, masked, masked, tiles,
+        num_warps=4, num_stages=3,
+    )  # fmt: skip
+    return dz, sums
+
+
+def conv_weight(x: torch.Tensor, dy: torch.Tensor, side: int, stride: int) -> torch.Tensor:
+    """Gradient of a convolution's weights.  # (S, side, side, K, N) float32"""
+    trials, n, hx, wx, k = x.shape
+    _, _, h, width, out = dy.shape
+    dw = torch.zeros(trials, side, side, k, out, device=x.device)
+    taps = 4 if side == 3 and k <= 32 else 1
+    bk, bn = min(k, 64 if taps == 1 else k), min(out, 64)
+    groups = (side if taps == 4 else side * side) * (k // bk) * (out // bn)
+    block = 64
+    pixels = n * h * width
+    splits = max(1, min(triton.cdiv(132 * 6, groups * trials), pixels // (8 * block)))
+    per_split = triton.cdiv(triton.cdiv(pixels, splits), block) * block
+    _conv_weight[(splits, groups, trials)](
+        x, dy, dw, pixels, per_split, h, width, hx, wx, k, out, side, stride,
+        taps, bk, bn, block, num_warps=4, num_stages=4,
+    )  # fmt: skip
+    return dw
+
+
+def bn(x: torch.Tensor, norm: Norm, relu: bool) -> torch.Tensor:
+    """Batch norm with given statistics, through a ReLU if asked."""
+    trials, channels = x.shape[0], x.shape[-1]
+    pixels = x[0].numel() // channels
+    y = torch.empty_like(x)
+    rows = max(16, 4096 // channels)
+    _bn[(triton.cdiv(pixels, rows), trials)](
+        x, y, norm.stats, norm.gamma, norm.beta, pixels, norm.count, *norm.strides,
+        norm.gamma.stride(0), norm.beta.stride(0), channels, rows, relu,
+    )  # fmt: skip
+    return y
+
+
+def bn_sums(
+    dy: torch.Tensor, x: torch.Tensor, norm: Norm, relu: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gradient before the ReLU, and the two sums its batch norm needs."""
+    trials, channels = x.shape[0], x.shape[-1]
+    pixels = x[0].numel() // channels
+    dz = torch.empty_like(x) if relu else dy
+    sums = torch.zeros(trials, 2, channels, device=x.device)
+    rows = max(16, 4096 // channels)
+    tiles = 8
+    _bn_sums[(triton.cdiv(pixels, rows * tiles), trials)](
+        dy, x, dz, sums, norm.stats, norm.gamma, norm.beta, pixels, norm.count, *norm.strides,
+        norm.gamma.stride(0), norm.beta.stride(0), channels, rows, relu, tiles,
+    )  # fmt: skip
+    return dz, sums
+
+
+def bn_input(
+    dz: torch.Tensor, x: torch.Tensor, sums: torch.Tensor, norm: Norm, add: torch.Tensor | None
+) -> torch.Tensor:
+    """Gradient of a batch norm's input, plus ``add``."""
+    trials, channels = x.shape[0], x.shape[-1]
+    pixels = x[0].numel() // channels
+    dx = torch.empty_like(x)
+    rows = max(16, 4096 // channels)
+    _bn_input[(triton.cdiv(pixels, rows), trials)](
+        dz, x, dx, add if add is not None else dz, sums, norm.stats, norm.gamma, pixels,
+        norm.count, *norm.strides, norm.gamma.stride(0), channels, rows, add is not None,
+    )  # fmt: skip
+    return dx
+
+
+def nesterov(
+    weights: torch.Tensor,  # (S, P), updated
+    velocity: torch.Tensor,  # (S, P), updated
+    gradient: torch.Tensor,  # (S, P)
+    decays: torch.Tensor,  # (P,) 1 where weight decay acts
+    lr: torch.Tensor,  # (S,)
+    weight_decay: torch.Tensor,  # (S,)
+    momentum: float,
+) -> None:
+    """One step of SGD with Nesterov momentum for every trial, in one pass over memory."""
+    trials, size = weights.shape
+    grid = (triton.cdiv(size, 1024), trials)
+    _nesterov[grid](
+        weights, velocity, gradient, decays, lr, weight_decay, momentum, size, BLOCK=1024
+    )

@@ -1,0 +1,106 @@
+"""Which trials to run: the paper's chosen values, its grid search, the grids of Figures 2 and 3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from tproper.lab import paper
+from tproper.lab.protocol import Trial, TrialConfig
+from tproper.lab.store import Record
+
+#: Search trials have seeds from here on, so that none of them is also an evaluation trial.
+SEARCH_SEED = 1000
+
+#: What the paper tuned for each method: fields of TrialConfig and their grids.
+AXES: dict[str, dict[str, tuple[float, ...]]] = {
+    "bc": {"lr": paper.RATES},
+    "bc_tuned": {"lr": paper.RATES, "weight_decay": paper.RATES},
+    "ga": {"lr": paper.RATES},
+    "ga_tuned": {"lr": paper.RATES, "weight_decay": paper.RATES},
+    "gls": {"lr": paper.RATES, "k": paper.COEFFICIENTS},
+    "forward": {"lr": paper.RATES},
+}
+
+
+def breadth_first(configs: Iterable[TrialConfig], seeds: Sequence[int]) -> list[Trial]:
+    """Trial 1 of every configuration, then trial 2: a run cut short has every cell."""
+    unique = list(dict.fromkeys(configs))
+    return [Trial(config, seed) for seed in seeds for config in unique]
+
+
+def over_k(base: TrialConfig, grid: Sequence[float] = paper.COEFFICIENTS) -> list[TrialConfig]:
+    """Figure 2: gLS with alpha = 2 and every k, all else as chosen."""
+    return [replace(base, k=k) for k in grid]
+
+
+def over_alpha(base: TrialConfig, grid: Sequence[float] = paper.EXPONENTS) -> list[TrialConfig]:
+    """Figure 3: gLS with the chosen k and every exponent, all else as chosen."""
+    return [replace(base, alpha=alpha) for alpha in grid]
+
+
+def beyond(grid: Sequence[float], winner: float) -> tuple[float, ...]:
+    """Two more values past the end of a grid that wins: 1, .3 steps going up, .03, .01 going down."""
+    if winner == max(grid):
+        return (_next(winner, up=True), _next(_next(winner, up=True), up=True))
+    if winner == min(grid):
+        return (_next(winner, up=False), _next(_next(winner, up=False), up=False))
+    return ()
+
+
+def _next(value: float, up: bool) -> float:
+    """The neighbour in the series ..., .1, .3, 1, 3, 10, ..."""
+    mantissa = float(f"{value:.0e}".split("e")[0])
+    factor = (3.0 if mantissa == 1 else 10 / 3) if up else (0.3 / 1.0 if mantissa == 1 else 1 / 3)
+    return float(f"{value * factor:.0e}")
+
+
+def product(base: TrialConfig, axes: dict[str, tuple[float, ...]]) -> list[TrialConfig]:
+    configs = [base]
+    for name, values in axes.items():
+        configs = [replace(config, **{name: value}) for config in configs for value in values]
+    return configs
+
+
+def winner(configs: Sequence[TrialConfig], records: Iterable[Record]) -> TrialConfig:
+    """The configuration with the best mean validation accuracy; ties go to the first."""
+    scores: dict[str, list[float]] = {}
+    for record in records:
+        if record["seed"] >= SEARCH_SEED:
+            scores.setdefault(record["config_key"], []).append(record["valid_accuracy"])
+    missing = [config for config in configs if config.key not in scores]
+    if missing:
+        raise ValueError(f"{len(missing)} of {len(configs)} search configurations have no record")
+    return max(configs, key=lambda c: sum(scores[c.key]) / len(scores[c.key]))
+
+
+def search(
+    method: str,
+    base: TrialConfig,
+    run: Callable[[list[Trial]], list[Record] | None],
+    trials: int = 1,
+) -> TrialConfig | None:
+    """The paper's grid search: the full grid, then two more values beyond each end that wins.
+
+    ``run`` trains trials and returns all records of the store, or None if it was stopped.
+    """
+    axes = dict(AXES[method])
+    seeds = range(SEARCH_SEED, SEARCH_SEED + trials)
+    grown: set[tuple[str, bool]] = set()
+    while True:
+        configs = product(base, axes)
+        records = run(breadth_first(configs, seeds))
+        if records is None:
+            return None
+        best = winner(configs, records)
+        more = {}
+        for name, grid in axes.items():
+            value = getattr(best, name)
+            extra = beyond(grid, value)
+            side = (name, value == max(grid))
+            if extra and side not in grown:
+                grown.add(side)
+                more[name] = extra
+        if not more:
+            return best
+        axes = {name: (*grid, *more.get(name, ())) for name, grid in axes.items()}
