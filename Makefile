@@ -1,0 +1,35 @@
+# make demo   - install into .venv and train on bundled digits with complementary labels
+# make test   - the test suite
+# make check  - ruff and mypy
+# make bench  - the core's benchmarks, each beside a peer in one run
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: demo test check bench install clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+	  { echo "make: $(PYTHON) cannot make a virtual environment (Debian: apt install python3-venv)"; exit 1; }
+	@echo "installing tproper and its tools into $(VENV) (a few minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: install
+	@$(BIN)/tproper demo --out out/demo
+
+test: install
+	@$(BIN)/python -m pytest -n 2
+
+check: install
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+bench: install
+	@$(BIN)/python benchmarks/losses_cpu.py
+
+clean:
+	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache

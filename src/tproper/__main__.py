@@ -1,0 +1,5 @@
+"""`python -m tproper` is the command `tproper`."""
+
+from .cli import main
+
+main()

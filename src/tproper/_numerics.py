@@ -1,0 +1,75 @@
+"""Small numerical tools that the mathematics leans on: the simplex, and roots of monotone functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ._checks import SIMPLEX_TOL, FloatArray
+
+
+def centre(v: Tensor) -> Tensor:
+    """v - mean(v): the point of 1^perp that v stands for."""
+    return v - v.mean(-1, keepdim=True)
+
+
+def project_simplex(q: Tensor) -> Tensor:
+    """The nearest point of the probability simplex, ``max(q - tau, 0)`` with tau such that it sums to one."""
+    return (q - simplex_threshold(q)).clamp_min(0)
+
+
+def simplex_threshold(q: Tensor) -> Tensor:
+    """tau (..., 1) with ``sum max(q - tau, 0) = 1``: by sorting, exact."""
+    # The largest entry is taken out first, so that scores of 1e6 keep their small differences.
+    top = q.amax(-1, keepdim=True).detach()
+    ordered = torch.sort(q - top, dim=-1, descending=True).values
+    count = torch.arange(1, q.shape[-1] + 1, dtype=q.dtype, device=q.device)
+    candidates = (ordered.cumsum(-1) - 1) / count
+    support = (ordered > candidates).sum(-1, keepdim=True).clamp_min(1)
+    return candidates.gather(-1, support - 1) + top
+
+
+def in_simplex(columns: FloatArray) -> np.ndarray:
+    """Which vectors (..., K), known to sum to one, have no entry below -1e-12."""
+    return columns.min(axis=-1) >= -SIMPLEX_TOL
+
+
+def critical_k_of(columns: FloatArray) -> FloatArray:
+    """Smallest k at which ``log-sum-exp + k/2 ||v||_1 - <r, v>`` is bounded, for targets r (..., K) summing to one.
+
+    Bounded iff some p in the simplex has ``max(r - p) - min(r - p) <= k`` (r lies in the simplex widened by
+    the box [-k/2, k/2]^K, modulo constants). The best p cuts r off at tau from above, where
+    ``sum max(r - tau, 0) = 1``, so ``k* = tau - min(min r, 0)``: no linear program is needed.
+    """
+    r = torch.as_tensor(columns, dtype=torch.float64)
+    k = simplex_threshold(r)[..., 0] - r.amin(-1).clamp_max(0.0)
+    return np.where(in_simplex(columns), 0.0, k.clamp_min(0.0).numpy())
+
+
+def increasing_root(
+    f: Callable[[Tensor], tuple[Tensor, Tensor]], low: Tensor, high: Tensor, tol: float = 2e-15
+) -> Tensor:
+    """Roots of elementwise increasing functions with f(low) <= 0 <= f(high), to rounding.
+
+    `f` returns value and slope. Newton's step where it stays inside the bracket, bisection elsewhere and at every
+    fourth step, so that convergence is certain whatever the slope says (kinks and jumps included). Vectorised: all
+    elements move together. When nested, each level needs a looser `tol` than the one inside, whose rounding it sees.
+    """
+    low, high = low.clone(), high.clone()
+    x = low + (high - low) / 2
+    for step in range(400):
+        value, slope = f(x)
+        low, high = torch.where(value < 0, x, low), torch.where(value > 0, x, high)
+        newton = x - value / slope
+        usable = (newton > low) & (newton < high) if step % 4 != 3 else torch.zeros_like(newton, dtype=torch.bool)
+        moved = torch.where(usable, newton, low + (high - low) / 2)
+        close = tol * torch.maximum(low.abs(), high.abs())
+        # a Newton step below rounding, an exact zero, or a bracket below rounding: each is an answer
+        done = (value == 0) | ((newton - x).abs() <= close) | (high - low <= close)
+        x = torch.where(done, x, moved)
+        if bool(done.all()):
+            break
+    return x

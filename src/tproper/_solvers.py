@@ -1,0 +1,325 @@
+"""Numerical work behind the potentials: sparse links, and conjugates of squeezed potentials.
+
+The conjugate of ``F'(v) = F(v) + sum_z psi(v_z)``, psi(x) = k/2 |x|^alpha, is an infimal convolution,
+
+    F'*(q) = min over t and p of  F*(p) + sum_z psi*(q_z + t - p_z),
+
+with t the multiplier of sum v = 0. Where F* is a sum over the simplex (log-sum-exp, Tsallis, sparsemax, Brier), each
+coordinate solves one increasing scalar equation given t and lambda, the multiplier of sum p = 1; both multipliers
+are roots of increasing functions too. Three nested bracketed roots give v to rounding at any k, alpha > 1 and q,
+including alpha -> 1 where v reaches 1e18.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol, TypeGuard
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from ._numerics import centre, increasing_root, simplex_threshold
+
+
+class _Base(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def domain(self) -> str: ...
+
+    def _value(self, v: Tensor) -> Tensor: ...
+    def _link(self, v: Tensor) -> Tensor: ...
+    def _conjugate(self, q: Tensor) -> Tensor: ...
+    def _inverse_link(self, p: Tensor) -> Tensor: ...
+    def conjugate(self, q: Tensor) -> Tensor: ...
+
+
+class Separable(_Base, Protocol):
+    """``F*(p) = sum_z phi(p_z)`` on the simplex: ``p_z = density(v_z - lambda)``, increasing."""
+
+    def density(self, s: Tensor) -> tuple[Tensor, Tensor]: ...
+    def density_range(self, K: int) -> tuple[float, float]: ...
+
+
+class _Squeezed(Protocol):
+    k: float
+    alpha: float
+
+    @property
+    def base(self) -> _Base: ...
+
+    def _value(self, v: Tensor) -> Tensor: ...
+
+
+def is_separable(base: object) -> TypeGuard[Separable]:
+    """Whether the nested-root solver applies to this base potential."""
+    return hasattr(base, "density") and getattr(base, "domain", "") == "simplex"
+
+
+def entmax(v: Tensor, a: float) -> Tensor:
+    """``p = ((a-1)(v - lambda))_+^(1/(a-1))`` with sum p = 1: a bracketed root in lambda, then renormalised."""
+    x = v.detach().double()
+    top = x.amax(-1, keepdim=True)
+    x = x - top
+    K = x.shape[-1]
+
+    def shares(lam: Tensor) -> Tensor:
+        return ((a - 1) * (x - lam)).clamp_min(0).pow(1 / (a - 1))
+
+    def missing(lam: Tensor) -> tuple[Tensor, Tensor]:
+        p = shares(lam)
+        slope = torch.where(p > 0, p.pow(2 - a), torch.zeros_like(p))
+        return 1 - p.sum(-1, keepdim=True), slope.sum(-1, keepdim=True)
+
+    ends = sorted((-1 / (a - 1), -(K ** (1 - a)) / (a - 1)))
+    zero = torch.zeros_like(top)
+    p = shares(increasing_root(missing, zero + ends[0], zero + ends[1]))
+    return (p / p.sum(-1, keepdim=True)).to(v.dtype)
+
+
+def spherical_threshold(v: Tensor) -> Tensor:
+    """tau (..., 1) with ``sum (v_z - tau)_+^2 = 1``: a quadratic for each support size, by sorting."""
+    top = v.amax(-1, keepdim=True)
+    x = torch.sort(v - top, dim=-1, descending=True).values
+    n = torch.arange(1, v.shape[-1] + 1, dtype=v.dtype, device=v.device)
+    mean = x.cumsum(-1) / n
+    # sum of squares about the running mean, so that far-away entries do not cancel
+    spread = (x.square().cumsum(-1) / n - mean.square()).clamp_min(0)
+    room = (1 / n - spread).clamp_min(0)
+    # the gradient of sqrt at 0 is infinite, but such a support is never the one that is picked
+    tau = mean - torch.where(room > 0, room, 1.0).sqrt() * (room > 0)
+    support = ((x > tau) & (room > 0)).sum(-1, keepdim=True).clamp_min(1)
+    return tau.gather(-1, support - 1) + top
+
+
+def squeezed_conjugate(F: _Squeezed, q: Tensor) -> Tensor:
+    """F'*(q), ``inf`` where it is; its gradient with respect to q is the maximiser v (envelope theorem)."""
+    flat = q.reshape(-1, q.shape[-1]).double()
+    if F.alpha == 1:
+        value = _box_conjugate(F, flat)
+    elif F.alpha < 1:
+        value = _nonconvex_conjugate(F, flat)
+    else:
+        v = _maximiser(F, flat.detach())
+        value = (flat * v).sum(-1) - F._value(v)
+    return value.reshape(q.shape[:-1]).to(q.dtype)
+
+
+def squeezed_inverse_link(F: _Squeezed, p: Tensor) -> Tensor:
+    """The centred v that minimises ``F'(v) - <p, v>``; differentiable once in p through one Newton step."""
+    if F.alpha < 1:
+        raise ValueError(f"alpha: expected alpha >= 1 for an inverse link, got {F.alpha:g}, where F is not convex")
+    flat = p.reshape(-1, p.shape[-1]).double()
+    if F.alpha == 1:
+        v = F.base._inverse_link(_most_uniform(F, flat)[0])
+    else:
+        v = _maximiser(F, flat.detach())
+        if p.requires_grad:
+            v = v + _newton_step(F, v, flat)
+    return v.reshape(p.shape).to(p.dtype)
+
+
+def _maximiser(F: _Squeezed, q: Tensor) -> Tensor:
+    if is_separable(F.base):
+        return _separable_maximiser(F.base, F.k, F.alpha, q)
+    return newton_minimiser(F, q)
+
+
+def _separable_maximiser(base: Separable, k: float, alpha: float, q: Tensor) -> Tensor:
+    K = q.shape[-1]
+    values, multiplicity, index = _distinct(q)
+    slope = k * alpha / 2
+
+    def psi_slope(v: Tensor) -> tuple[Tensor, Tensor]:
+        size = v.abs()
+        return slope * v.sign() * size.pow(alpha - 1), slope * (alpha - 1) * size.pow(alpha - 2)
+
+    def psi_slope_inverse(u: Tensor) -> Tensor:
+        return u.sign() * (u.abs() / slope).pow(1 / (alpha - 1))
+
+    s_uniform, s_one = base.density_range(K)
+    memory: dict[str, Tensor] = {}
+
+    def solve(t: Tensor) -> tuple[Tensor, Tensor]:
+        """sum v at the multiplier t, with its slope in t."""
+        c = values + t
+        v_low, v_high = psi_slope_inverse(c - 1), psi_slope_inverse(c)  # p in [0, 1] pins v between these
+
+        def coordinates(lam: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            def balance(v: Tensor) -> tuple[Tensor, Tensor]:
+                p, dp = base.density(v - lam)
+                u, du = psi_slope(v)
+                return p.clamp_max(1) + u - c, torch.where(p < 1, dp, 0.0) + du
+
+            v = increasing_root(balance, v_low, v_high)
+            return v, (c - psi_slope(v)[0]).clamp(0, 1), base.density(v - lam)[1]
+
+        def excess(lam: Tensor) -> tuple[Tensor, Tensor]:
+            v, p, d = coordinates(lam)
+            e = psi_slope(v)[1].clamp(1e-300, 1e300)
+            return 1 - (multiplicity * p).sum(-1, keepdim=True), (multiplicity * d * e / (d + e)).sum(-1, keepdim=True)
+
+        low = v_low.amax(-1, keepdim=True) - s_one
+        high = v_high.amax(-1, keepdim=True) - s_uniform
+        lam = increasing_root(excess, low, high, tol=2e-14)
+        v, _, d = coordinates(lam)
+        e = psi_slope(v)[1].clamp(1e-300, 1e300)
+        memory["v"] = v
+        straight = (multiplicity / (d + e)).sum(-1, keepdim=True)
+        coupled = (multiplicity * d / (d + e)).sum(-1, keepdim=True).square()
+        through = (multiplicity * d * e / (d + e)).sum(-1, keepdim=True).clamp_min(1e-300)
+        return (multiplicity * v).sum(-1, keepdim=True), straight + coupled / through
+
+    t = increasing_root(solve, -values.amax(-1, keepdim=True), 1 - values.amin(-1, keepdim=True), tol=2e-13)
+    solve(t)
+    return centre(memory["v"].gather(-1, index))
+
+
+def _distinct(q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Distinct entries of each row with their counts, and where each entry went; equal entries get equal scores."""
+    order = torch.sort(q, dim=-1)
+    fresh = torch.ones_like(q, dtype=torch.bool)
+    fresh[:, 1:] = order.values[:, 1:] != order.values[:, :-1]
+    group = fresh.cumsum(-1) - 1  # position of each sorted entry among the distinct ones
+    width = int(group.max()) + 1
+    values = torch.zeros(len(q), width, dtype=q.dtype).scatter(1, group, order.values)
+    count = torch.zeros(len(q), width, dtype=q.dtype).scatter_add(1, group, torch.ones_like(q))
+    # unused slots repeat the row's largest value with count zero, which leaves all sums alone
+    values = torch.where(count > 0, values, q.amax(-1, keepdim=True))
+    index = torch.empty_like(order.indices).scatter(1, order.indices, group)
+    return values, count, index
+
+
+def _most_uniform(F: _Squeezed, q: Tensor) -> tuple[Tensor, Tensor]:
+    """alpha = 1: the p nearest to uniform with ``range(q - p) <= k``, and which rows have one at all.
+
+    F'*(q) is then F*(p). A potential that treats classes alike prefers, for a given offset a, the box-constrained p
+    that is ``clip(mu, q - a - k, q - a)``; what remains is convex in the one number a.
+    """
+    base, k = F.base, F.k
+    if base.domain == "simplex":
+        floor = 0.0
+        low = simplex_threshold(q) - k
+        high = q.amin(-1, keepdim=True).clamp_max(0)
+    elif base.domain == "affine" and not hasattr(base, "base"):
+        floor = -math.inf
+        low, high = torch.full_like(q[:, :1], -k), torch.zeros_like(q[:, :1])
+    else:
+        raise ValueError(f"alpha: the conjugate at alpha = 1 is known for symmetric potentials only, not {base.name}")
+    feasible = (low <= high + 1e-12 * (1 + high.abs()))[:, 0]
+    low = torch.minimum(low, high)
+
+    def best(a: Tensor) -> Tensor:
+        bottom, top = (q - a - k).clamp_min(floor), q - a
+        top = torch.maximum(top, bottom)
+
+        def filled(mu: Tensor) -> tuple[Tensor, Tensor]:
+            p = torch.clamp(mu.expand_as(q), bottom, top)
+            inside = ((p > bottom) & (p < top)).to(q.dtype)
+            return p.sum(-1, keepdim=True) - 1, inside.sum(-1, keepdim=True)
+
+        mu = increasing_root(filled, bottom.amin(-1, keepdim=True), top.amax(-1, keepdim=True))
+        return torch.clamp(mu.expand_as(q), bottom, top)
+
+    # golden-section search: the value is what matters, and it is flat at the optimum
+    ratio = (math.sqrt(5) - 1) / 2
+    a, b = low.clone(), high.clone()
+    for _ in range(90):
+        left, right = b - ratio * (b - a), a + ratio * (b - a)
+        better = (base._conjugate(best(left)) <= base._conjugate(best(right)))[:, None]
+        a, b = torch.where(better, a, left), torch.where(better, right, b)
+    return best(a + (b - a) / 2), feasible
+
+
+def _box_conjugate(F: _Squeezed, q: Tensor) -> Tensor:
+    with torch.no_grad():
+        p, feasible = _most_uniform(F, q)
+        value = torch.where(feasible, F.base._conjugate(p), math.inf)
+    if q.requires_grad:  # gradient = the maximiser v, which exists where p lies inside the base's domain
+        v = F.base._inverse_link(p)
+        value = value + ((q - q.detach()) * v).sum(-1)
+    return value
+
+
+def _nonconvex_conjugate(F: _Squeezed, q: Tensor) -> Tensor:
+    """alpha < 1: inf where the base's conjugate is (the penalty grows too slowly), else the best of some local maxima."""
+    value = F.base.conjugate(q.detach())
+    out = torch.full_like(value, math.inf)
+    for i in torch.isfinite(value).nonzero()[:, 0].tolist():
+        target = q[i].detach()
+
+        def objective(x: np.ndarray, target: Tensor = target) -> float:
+            v = centre(torch.as_tensor(x))
+            return float(F._value(v) - (target * v).sum())
+
+        guess = F.base._inverse_link(target.clamp_min(1e-12)).numpy()
+        starts = [s * guess for s in (0.3, 1.0, 2.0)]
+        found = [minimize(objective, x0, method="L-BFGS-B").fun for x0 in starts]
+        found.append(objective(np.zeros(len(target))))
+        out[i] = -min(found)
+    return out
+
+
+def _hessian(F: _Squeezed, v: Tensor) -> Tensor:
+    """Hessians (B, K, K) of F' at centred v; the penalty's diagonal is kept finite at v_z = 0."""
+    base = torch.func.vmap(torch.func.hessian(F.base._value))(v)
+    size = v.abs().clamp_min(1e-12)
+    return base + torch.diag_embed(F.k * F.alpha * (F.alpha - 1) / 2 * size.pow(F.alpha - 2))
+
+
+def _newton_step(F: _Squeezed, v: Tensor, q: Tensor) -> Tensor:
+    """The centred solution d of ``H(v) d = q - grad F'(v)``, with q carrying the gradient."""
+    K = v.shape[-1]
+    ones = torch.full((K, K), 1.0 / K, dtype=v.dtype)
+    with torch.no_grad():
+        H = _hessian(F, v)
+    return centre(torch.linalg.solve(H + ones, centre(q - q.detach())))
+
+
+def newton_minimiser(F: _Squeezed, q: Tensor, iterations: int = 500) -> Tensor:
+    """Centred minimisers of ``F'(v) - <q, v>`` by damped Newton steps, for potentials without more structure."""
+    K = q.shape[-1]
+    ones = torch.full((K, K), 1.0 / K, dtype=q.dtype)
+    eye = torch.eye(K, dtype=q.dtype)
+    v = 1e-3 * centre(q) / (1 + centre(q).abs().amax(-1, keepdim=True))
+
+    def objective(x: Tensor) -> Tensor:
+        return F._value(x) - (q * x).sum(-1)
+
+    value = objective(v)
+    decrement = torch.full_like(value, math.inf)
+    for _ in range(iterations):
+        gradient = centre(torch.func.vmap(torch.func.grad(F._value))(v) - q)
+        H = _hessian(F, v)
+        H = H + ones + 1e-14 * H.diagonal(dim1=-2, dim2=-1).amax(-1)[:, None, None] * eye
+        step = -centre(torch.linalg.solve(H, gradient))
+        decrement = -(gradient * step).sum(-1)
+        if bool((decrement <= 1e-22 * (1 + value.abs())).all()):
+            return v
+        size = torch.ones_like(value)
+        for _ in range(60):
+            trial = objective(v + size[:, None] * step)
+            good = trial <= value - 1e-4 * size * decrement
+            good |= decrement <= 1e-13 * (1 + value.abs())  # below rounding of the objective: take the full step
+            if bool(good.all()):
+                break
+            size = torch.where(good, size, size / 2)
+        v = centre(v + torch.where(good, size, 0.0)[:, None] * step)
+        value = objective(v)
+    if bool((decrement > 1e-9 * (1 + value.abs())).any()):
+        raise RuntimeError(
+            f"conjugate: Newton's method did not converge (decrement {float(decrement.max()):.2g}); is F convex?"
+        )
+    return v
+
+
+__all__ = [
+    "entmax",
+    "is_separable",
+    "newton_minimiser",
+    "spherical_threshold",
+    "squeezed_conjugate",
+    "squeezed_inverse_link",
+]
