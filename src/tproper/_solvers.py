@@ -244,7 +244,7 @@ def _box_conjugate(F: _Squeezed, q: Tensor) -> Tensor:
 
 
 def _nonconvex_conjugate(F: _Squeezed, q: Tensor) -> Tensor:
-    """alpha < 1: inf where the base's conjugate is (the penalty grows too slowly), else the best of some local maxima."""
+    """alpha < 1: inf where the base's conjugate is (the penalty grows too slowly), else the best maximum found."""
     value = F.base.conjugate(q.detach())
     out = torch.full_like(value, math.inf)
     for i in torch.isfinite(value).nonzero()[:, 0].tolist():

@@ -322,8 +322,8 @@ def decompose(
     """Split a T-proper loss into its potential, its reconstruction and its cokernel part (Theorem 5).
 
     The supervised loss ``l(q, z) = sum_y T_yz l_W(q, y)`` is proper; its dual representation is
-    ``F(v) = mean_z l(q, z)`` and ``v = F(v) - l(q, .)``. What ``F(v) - R^T v`` does not explain of l_W lies in the cokernel of T and does not
-    change any expected loss (Proposition 4).
+    ``F(v) = mean_z l(q, z)`` and ``v = F(v) - l(q, .)``. What ``F(v) - R^T v`` does not explain of l_W lies in the
+    cokernel of T and does not change any expected loss.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class Potential(ABC):
         return self._inverse_link(normalised(_floating(p, "p")))
 
     def conjugate(self, q: Tensor) -> Tensor:
-        """``F*(q) = sup_v <q, v> - F(v)``, v centred; ``inf`` outside the domain. On the simplex: minus the Bayes risk."""
+        """``F*(q) = sup_v <q, v> - F(v)``, v centred; ``inf`` outside its domain. On the simplex: minus Bayes risk."""
         q = normalised(_floating(q, "q"))
         value = self._conjugate(q)
         return value if self.domain == "affine" else torch.where(outside_simplex(q), math.inf, value)

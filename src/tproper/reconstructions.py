@@ -189,7 +189,7 @@ class SetReconstruction(Reconstruction):
         sizes = np.array(self.transition.set_sizes())
         c = self.coefficient[sizes, None]
         columns = c * (np.arange(K) < sizes[:, None]) + (1 - c * sizes[:, None]) / K
-        return columns, [f"candidate sets of {j}" for j in sizes]
+        return columns, [f"candidate sets of size {j}" for j in sizes]
 
     def per_label(self, per_orbit: FloatArray) -> FloatArray:
         """By size of the set. Beyond 12 classes labels cannot be listed: then one value per set size stays."""

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from . import _checks
 from ._checks import FloatArray, Labels
+from ._passes import add_at
 from .transitions import DENSE_LIMIT, ENUMERATION_LIMIT, Diagnosis, Tables, Transition, log_mixture
 
 
@@ -116,7 +117,7 @@ class _LogOdds(torch.autograd.Function):
         index, q = ctx.saved_tensors
         grad = None
         if grad_u is not None:
-            grad = (q * -grad_u[..., None]).scatter(-1, index, grad_u[..., None])
+            grad = add_at(q * -grad_u[..., None], index, grad_u[..., None])  # q_y = 0
         if grad_q is not None:
             through = q * (grad_q - (q * grad_q).sum(-1, keepdim=True))
             grad = through if grad is None else grad + through

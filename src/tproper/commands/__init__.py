@@ -1,0 +1,1 @@
+"""The subcommands of `tproper`, one file each; `cli.py` puts them together."""

@@ -1,0 +1,68 @@
+"""How commands fail: one sentence on stderr and a meaningful exit code; and how they write: all or nothing.
+
+Exit codes: 0 done, 1 something broke, 2 a mistake in what was asked, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import typer
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# TypeError and KeyError are ours to fix, so they keep their traceback.
+_MISTAKES = (ValueError, FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError, ModuleNotFoundError)
+
+
+def user_errors(command: Callable[P, T]) -> Callable[P, T]:
+    """Turn a user's mistake into ``error: <sentence>`` and exit code 2, a failing disk into exit code 1."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return command(*args, **kwargs)
+        except _MISTAKES as error:
+            typer.echo(f"error: {_sentence(error)}", err=True)
+            raise typer.Exit(2) from None
+        except OSError as error:
+            typer.echo(f"error: {_sentence(error)}", err=True)
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(130) from None
+
+    return wrapped
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split())
+
+
+@contextlib.contextmanager
+def write_atomically(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that takes its name when the block ends well, and vanishes otherwise."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: expected a file name to write to, got a directory")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files; a result should look like any other
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
