@@ -1,8 +1,8 @@
 """Tables: CSV and Parquet files read and written a block of rows at a time.
 
-Nothing is guessed in silence. A CSV file is read as text and turned into numbers column by column, so that a value that
-is not a number is reported with its row, whichever block of the file it stands in; text is never encoded, missing values
-are never filled in, and what is only passed through keeps its spelling.
+Nothing is guessed in silence. A CSV file is read as text and turned into numbers column by column, so that a value
+that is not a number is reported with its row, whichever block of the file it stands in; text is never encoded, missing
+values are never filled in, and what is only passed through keeps its spelling.
 """
 
 from __future__ import annotations
