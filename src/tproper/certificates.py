@@ -1,10 +1,10 @@
 """Certificates: is a loss proper, is it bounded from below, and what shows it.
 
-* Lower bounds are exact: ``inf_v lambda_{F,R}(v, y) = -F*(R e_y)`` (Proposition 4).
+* Lower bounds are exact: ``inf_v lambda_{F,R}(v, y) = -F*(R e_y)`` (Proposition 14).
 * Boundedness is decided exactly: for potentials whose conjugate lives on the simplex it is membership of ``R e_y`` in
-  the simplex; at alpha = 1 it is ``k >= k*``; for alpha > 1 and affine potentials it always holds (Corollary 6).
+  the simplex; at alpha = 1 it is ``k >= k*``; for alpha > 1 and affine potentials it always holds (Corollary 15).
 * Where a loss is unbounded a witness is given: a direction of scores along which it falls, and the slope.
-* Properness follows from Theorem 5, strictness from Appendix D and the rank of T.
+* Properness follows from Theorem 7, strictness from Appendix D and the rank of T.
 
 For a loss that is only a function, the verdict is numerical, with a counterexample where it fails.
 """
@@ -163,7 +163,7 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         counterexample = violates_convexity(F, loss.transition.num_classes, seed)
         if counterexample is not None:
             proper = strict = False
-            notes.append("F is not convex (or F - max v falls without end), so Theorem 2 does not apply")
+            notes.append("F is not convex (or F - max v falls without end), so Theorem 5 does not apply")
         elif strict:
             counterexample = not_strictly_convex_on_faces(F, loss.transition.num_classes, seed)
             strict = counterexample is None
@@ -301,7 +301,7 @@ def critical_k(transition: Transition, reconstruction: str | Reconstruction = "a
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Theorem 5 read backwards: ``l_W(q, y) = F(v) - (R^T v)_y + Delta_y`` at each point q."""
+    """Theorem 7 read backwards: ``l_W(q, y) = F(v) - (R^T v)_y + Delta_y`` at each point q."""
 
     scores: FloatArray  # (n, K): v, centred
     potential: FloatArray  # (n,): F(v)
@@ -319,7 +319,7 @@ def decompose(
     reconstruction: str | Reconstruction = "auto",
     points: ArrayLike | Tensor | None = None,
 ) -> Decomposition:
-    """Split a T-proper loss into its potential, its reconstruction and its cokernel part (Theorem 5).
+    """Split a T-proper loss into its potential, its reconstruction and its cokernel part (Theorem 7).
 
     The supervised loss ``l(q, z) = sum_y T_yz l_W(q, y)`` is proper; its dual representation is
     ``F(v) = mean_z l(q, z)`` and ``v = F(v) - l(q, .)``. What ``F(v) - R^T v`` does not explain of l_W lies in the

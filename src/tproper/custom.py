@@ -1,6 +1,6 @@
 """Your own potential: a convex F, or a negative Bayes risk S, given as a function.
 
-`ConvexPotential` needs F alone; `BayesRisk` needs S alone (the Savage representation, Theorem 1). Derivatives come
+`ConvexPotential` needs F alone; `BayesRisk` needs S alone (the Savage representation, Theorem 4). Derivatives come
 from autograd, conjugates from Newton's method, so certificates say "numerical".
 """
 
@@ -79,7 +79,7 @@ class _Plain:
 class BayesRisk(Potential):
     """A proper loss given by its negative Bayes risk S on the simplex: ``F(v) = max_p <p, v> - S(p)``.
 
-    The Savage representation (Theorem 1) writes the same loss on probabilities,
+    The Savage representation (Theorem 4) writes the same loss on probabilities,
     ``l(q, z) = -S'(q)_z + <q, S'(q)> - S(q)``; `savage_losses` gives that, and the two agree: ``l(q, z) = F(v) - v_z``
     at ``v = inverse_link(q)``.
 
@@ -100,7 +100,7 @@ class BayesRisk(Potential):
         self.name = name or f"Bayes risk {getattr(function, '__name__', 'custom')}"
 
     def savage_losses(self, q: Tensor) -> Tensor:
-        """Theorem 1: the losses (..., K) of all classes at probabilities q inside the simplex."""
+        """Theorem 4: the losses (..., K) of all classes at probabilities q inside the simplex."""
         slope = self._slope(q)
         return (q * slope).sum(-1, keepdim=True) - self.function(q)[..., None] - slope
 

@@ -139,10 +139,10 @@ def _per_example(transitions: Tensor, labels: Labels, scores: Tensor, validate: 
 
 
 class BackwardLoss(WeakLabelLoss):
-    """``lambda_{F,R}(v, y) = F(v) - (R^T v)_y``: T-proper for every convex potential F (Theorem 5).
+    """``lambda_{F,R}(v, y) = F(v) - (R^T v)_y``: T-proper for every convex potential F (Theorem 7).
 
     With log-sum-exp this is backward-corrected cross entropy (BC), in general unbounded from below; with
-    ``squeeze=(k, alpha)``, alpha > 1, it is BC + gLS, bounded and still proper (Corollary 6); with ``Brier()`` it is
+    ``squeeze=(k, alpha)``, alpha > 1, it is BC + gLS, bounded and still proper (Corollary 15); with ``Brier()`` it is
     bounded for every R with nothing to tune.
 
     Parameters
@@ -208,7 +208,7 @@ class BackwardLoss(WeakLabelLoss):
         return self.potential.probabilities(scores)
 
     def lower_bounds(self) -> FloatArray:
-        """``inf_v lambda_{F,R}(v, y) = -F*(R e_y)`` (Proposition 4)."""
+        """``inf_v lambda_{F,R}(v, y) = -F*(R e_y)`` (Proposition 14)."""
         if self.class_weights is not None:
             return self._weighted_bounds()
         columns, _ = self.reconstruction.orbit_columns()

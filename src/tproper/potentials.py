@@ -1,6 +1,6 @@
 """F: convex potentials on centred scores, and what follows from each of them.
 
-A proper loss is ``lambda_F(v, z) = F(v) - v_z`` (Theorem 2, the dual representation): F lives on 1^perp, its
+A proper loss is ``lambda_F(v, z) = F(v) - v_z`` (Theorem 5, the dual representation): F lives on 1^perp, its
 gradient is the link to probabilities, and its convex conjugate F* is the negative Bayes risk on the simplex.
 A potential is three methods (`_value`, `_link`, `_conjugate`; `_inverse_link` where it is known); everything
 else lives once, in `Potential`. Potentials centre their scores themselves.
@@ -40,10 +40,10 @@ def _floating(v: Tensor, name: str) -> Tensor:
 
 
 class Potential(ABC):
-    """A closed convex F on 1^perp with ``F(v) - max v`` bounded from below (Condition 1 of Theorem 2).
+    """A closed convex F on 1^perp with ``F(v) - max v`` bounded from below (Condition 1 of Theorem 5).
 
     `domain` says where F* is finite: on the ``"simplex"`` only, or on the whole ``"affine"`` hull of it. It
-    decides whether every backward loss made of F is bounded (Proposition 4).
+    decides whether every backward loss made of F is bounded (Proposition 14).
     """
 
     name: str
@@ -62,7 +62,7 @@ class Potential(ABC):
         return self._link(centre(_floating(v, "v")))
 
     def probabilities(self, v: Tensor) -> Tensor:
-        """The link projected onto the simplex; at a minimiser of an expected loss, the link itself (Prop. 3)."""
+        """The link projected onto the simplex; at a minimiser of an expected loss, the link itself (Prop. 6)."""
         q = self.link(v)
         return q if self.domain == "simplex" else project_simplex(q)
 
@@ -82,7 +82,7 @@ class Potential(ABC):
         return self._value(v)[..., None] - v
 
     def squeezed(self, k: float, alpha: float, allow_improper: bool = False) -> Squeezed:
-        """Generalised logit squeezing (Corollary 6): ``F(v) + k/2 sum_z |v_z|^alpha``.
+        """Generalised logit squeezing (Corollary 15): ``F(v) + k/2 sum_z |v_z|^alpha``.
 
         With k > 0 and alpha > 1 every T-proper loss of the result is bounded from below. alpha = 1 is bounded
         from a critical k on; alpha < 1 is not convex, hence improper, and needs ``allow_improper=True``.
@@ -355,7 +355,7 @@ def _domain(domain: str) -> Domain:
 
 
 class Squeezed(Potential):
-    """Generalised logit squeezing of another potential (Corollary 6): ``F'(v) = F(v) + k/2 sum_z |v_z|^alpha``.
+    """Generalised logit squeezing of another potential (Corollary 15): ``F'(v) = F(v) + k/2 sum_z |v_z|^alpha``.
 
     Link: ``grad F(v) + (k alpha/2) |v|^(alpha-1) sgn v``, re-centred to sum to one; softmax is *not* it. For
     alpha > 1 and k > 0 the conjugate is finite on the whole affine hull, so every backward loss is bounded. For
