@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..families import multi_source
-from ..specs import parse_transition
+from ..specs import UnknownSizeError, parse_transition
 from ..structured import CandidateSetTransition, StackedTransition, UniformTransition
 from ..tabular import MISSING, SET_SEPARATOR, nearest, short, texts
 from ..transitions import Transition
@@ -179,23 +179,28 @@ class LabelCodec:
             missing = np.zeros_like(missing)
         return encoded, missing
 
-    def decode(self, encoded: Encoded) -> list[str]:
-        """The texts of encoded labels (of one transition, not of several sources)."""
+    def decode(self, encoded: Encoded) -> tuple[list[str], list[str] | None]:
+        """The texts of encoded labels, and their sources where there are several."""
         distinct, inverse = np.unique(encoded, axis=0, return_inverse=True)
-        names = [self._vocabularies[0].text(label) for label in distinct]
-        return [names[i] for i in inverse.reshape(-1)]
-
-    def name(self, label: Any) -> str:
-        """One encoded label in words, for counts and cards."""
+        inverse = inverse.reshape(-1)
         if not self.sources:
-            return self._vocabularies[0].text(label)
+            names = [self._vocabularies[0].text(label) for label in distinct]
+            return [names[i] for i in inverse], None
+        pairs = [self._pair(label) for label in distinct]
+        return [pairs[i][1] for i in inverse], [pairs[i][0] for i in inverse]
+
+    def _pair(self, label: Any) -> tuple[str, str]:
         assert isinstance(self.transition, StackedTransition)
         d, y = (int(v) for v in self.transition.pairs([int(label)])[0])
         vocabulary = self._vocabularies[d]
         if vocabulary.masks:
             members = sorted(self.transition.sources[d].weak_labels[y])
-            return f"{self.sources[d]}: {SET_SEPARATOR.join(self.classes[z] for z in members)}"
-        return f"{self.sources[d]}: {vocabulary.text(y)}"
+            return self.sources[d], SET_SEPARATOR.join(self.classes[z] for z in members)
+        return self.sources[d], vocabulary.text(y)
+
+    def name(self, label: Any) -> str:
+        """One encoded label in words, for counts and cards."""
+        return ": ".join(self._pair(label)) if self.sources else self._vocabularies[0].text(label)
 
 
 def parse_sources(specs: Sequence[str], source_column: str | None) -> dict[str, str]:
@@ -224,12 +229,17 @@ def members_of(values: Iterable[str], sets: bool) -> list[str]:
 
 
 def resolve(
-    specs: dict[str, str], values: Sequence[str], classes: Sequence[str] | None, shares: dict[str, float] | None = None
+    specs: dict[str, str],
+    values: Sequence[str],
+    classes: Sequence[str] | None,
+    shares: dict[str, float] | None = None,
+    clean: bool = False,
 ) -> tuple[Transition, list[str]]:
     """The transition and the class names, from the specs, the label texts of the table and ``--classes``.
 
     Without ``--classes`` the labels name the classes. That is refused where the order of the classes matters and the
     labels do not tell it (positive-unlabeled data, a matrix), or where a class may not occur among them.
+    `clean` says that the labels are true classes, whatever labels T has.
     """
     if classes is not None:
         names = list(classes)
@@ -239,10 +249,11 @@ def resolve(
             )
         parts = [parse_transition(spec, len(names)) for spec in specs.values()]
         return _stack(parts, list(specs), shares), names
-    found = members_of(values, sets=any(SET_SEPARATOR in v for v in values))
+    found = members_of(values, sets=not clean and any(SET_SEPARATOR in v for v in values))
     parts = [_sized(spec, found) for spec in specs.values()]
     K = parts[0].num_classes
-    if all(t.num_weak_labels != K and not isinstance(t, CandidateSetTransition) for t in parts) and len(found) != K:
+    own_labels = all(t.num_weak_labels != K and not isinstance(t, CandidateSetTransition) for t in parts)
+    if own_labels and not clean and len(found) != K:
         return _stack(parts, list(specs), shares), [str(z) for z in range(K)]  # labels do not name classes
     if len(found) != K:
         raise ValueError(
@@ -259,9 +270,8 @@ def resolve(
 def _sized(spec: str, found: list[str]) -> Transition:
     try:
         return parse_transition(spec)
-    except ValueError:  # the number of classes may have been left to the data; if not, this raises for good
+    except UnknownSizeError:  # the number of classes was left to the data
         if len(found) < 2:
-            parse_transition(spec, 2)
             raise ValueError(
                 f"--label: expected labels that name two or more classes, got {short(found) or 'none'}; use --classes"
             ) from None

@@ -60,8 +60,8 @@ def feature_columns(
 class FeatureReader:
     """Feature columns of one block after the other as float64 (n, d), checked.
 
-    Text is refused at once. Missing and infinite values are counted to the end of the file, so that `finish` can say how
-    many rows are concerned; until then `clean` tells whether there is any point in using the numbers.
+    Text is refused at once. Missing and infinite values are counted to the end of the file, so that `finish` can say
+    how many rows are concerned; until then `clean` tells whether there is any point in using the numbers.
     """
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
@@ -90,7 +90,7 @@ class FeatureReader:
             X[:, j] = values
         finite = np.isfinite(X)
         if not finite.all():
-            for j in np.flatnonzero(~finite.all(axis=0)):
+            for j in np.flatnonzero(~finite.all(axis=0)).tolist():
                 missing = np.isnan(X[:, j])
                 first = self.rows + 1 + int((~finite[:, j]).argmax())
                 seen = self._bad.setdefault(self.columns[j], [0, 0, first])

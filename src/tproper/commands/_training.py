@@ -1,0 +1,223 @@
+"""From a table with weak labels to a model folder: read, encode, hold out, fit, score, describe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .._checks import FloatArray
+from ..specs import transition_to_dict
+from ..structured import CandidateSetTransition
+from ..tabular import MISSING, Table, short, texts
+from ..transitions import Transition
+from ._labels import Encoded, LabelCodec, blank_label, resolve
+from ._tables import FeatureReader, Schema, standardisation, watched
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A training table in memory: features, encoded weak labels, and how they came about."""
+
+    X: FloatArray  # (n, d), as in the file
+    labels: Encoded  # what the loss is given, for `transition`
+    transition: Transition
+    own: Encoded  # as the codec's transition takes them; where `blank` they mean nothing
+    blank: NDArray[np.bool_]  # rows without a label that were kept
+    codec: LabelCodec
+    dropped: int  # rows without a label that were left out
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often every label occurs, by name, the most frequent first."""
+        distinct, count = np.unique(self.own[~self.blank], axis=0, return_counts=True)
+        order = np.argsort(-count, kind="stable")
+        named = {self.codec.name(distinct[i]): int(count[i]) for i in order}
+        return named | ({"no label": int(self.blank.sum())} if self.blank.any() else {})
+
+
+def read_rows(
+    table: Table,
+    label: str,
+    source: str | None,
+    features: Sequence[str],
+    specs: dict[str, str],
+    classes: Sequence[str] | None,
+    missing: str,
+    loss: str,
+) -> Rows:
+    """Read a training table: all of it, since every solver goes over it many times."""
+    import pyarrow as pa
+
+    reader = FeatureReader(table, features)
+    columns = [*features, label] + ([source] if source else [])
+    blocks, label_parts, source_parts = [], [], []
+    for batch in watched(table.batches(columns), "reading", table.rows, lambda b: b.num_rows):
+        X = reader.read(batch)
+        if reader.clean:
+            blocks.append(X)
+            label_parts.append(batch.column(label))
+            if source:
+                source_parts.append(batch.column(source))
+    reader.finish()
+    X = np.concatenate(blocks)
+    del blocks
+    column = pa.chunked_array(label_parts).combine_chunks()
+    source_column = pa.chunked_array(source_parts).combine_chunks() if source else None
+
+    codes, values = texts(column)
+    used = [values[c] for c in np.unique(codes[codes >= 0])]
+    if not set(used) - MISSING:
+        raise ValueError(f"--label: expected labels in the column {label!r}, got none in {len(codes)} rows")
+    shares = None
+    if source_column is not None:
+        source_codes, source_values = texts(source_column)
+        found = Counter(source_values[c] for c in source_codes if c >= 0)
+        shares = {name: found[name] / max(sum(found[n] for n in specs), 1) for name in specs}
+    transition, names = resolve(specs, used, classes, shares)
+    codec = LabelCodec(transition, names, list(specs) if source else ())
+    labels, absent = codec.encode(column, source_column, column=label)
+    dropped = 0
+    if missing == "drop":
+        dropped = int(absent.sum())
+        X, labels, absent = X[~absent], labels[~absent], absent[~absent]
+    if len(X) < 2:
+        raise ValueError(f"{table.path}: expected at least two rows with a label, got {len(X)}")
+    present = labels[~absent]
+    if len(np.unique(present, axis=0)) < 2:
+        only = codec.name(present[0])
+        raise ValueError(f"--label: expected at least two different labels in the column {label!r}, got only {only!r}")
+    full, given = keep_blank(transition, labels, absent, loss) if absent.any() else (transition, labels)
+    return Rows(X, given, full, labels, absent, codec, dropped)
+
+
+def keep_blank(
+    transition: Transition, labels: Encoded, absent: NDArray[np.bool_], loss: str
+) -> tuple[Transition, Encoded]:
+    """Missing labels as labels that say nothing.
+
+    For candidate sets and forward correction that is the set of all classes, whose loss is a constant. Elsewhere T gets
+    one more row, "no label", of the probability that a label is missing: the targets of the others grow to make up for
+    it, so that the loss stays proper.
+    """
+    if isinstance(transition, CandidateSetTransition):
+        if loss == "forward":
+            labels = labels.copy()
+            labels[absent] = True
+            return transition, labels
+        filled = labels.copy()
+        filled[absent] = labels[~absent][0]
+        labels = transition.row_index(torch.as_tensor(filled)).numpy()
+    rows = labels.copy()
+    rows[absent] = transition.num_weak_labels
+    return blank_label(transition, float(absent.mean())), rows
+
+
+def split(n: int, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Random training and held-out rows."""
+    order = np.random.default_rng(seed).permutation(n)
+    held = round(share * n)
+    return np.sort(order[held:]), np.sort(order[:held])
+
+
+def make_schema(rows: Rows, X: FloatArray, table: dict[str, Any], standardize: bool) -> Schema:
+    """Everything about the table that prediction needs."""
+    d = X.shape[1]
+    centre, scale = standardisation(X) if standardize else (np.zeros(d), np.ones(d))
+    return Schema(
+        classes=rows.codec.classes,
+        centre=centre.tolist(),
+        scale=scale.tolist(),
+        transition=transition_to_dict(rows.codec.transition),
+        sources=rows.codec.sources,
+        **table,
+    )
+
+
+def in_words(certificate: Any) -> str:
+    """What a certificate means to somebody who trains a model."""
+    if certificate.strictly_proper:
+        first = "With enough data the minimum of this loss is at the true class probabilities, and nowhere else."
+    elif certificate.proper:
+        first = "The true class probabilities minimise this loss, but other probabilities may do so as well."
+    else:
+        first = "This loss is not proper: even with endless data its minimum may lie beside the true probabilities."
+    if certificate.lower_bounded:
+        second = "It is bounded from below, so training cannot run off to minus infinity."
+    else:
+        second = (
+            "It has NO lower bound: training can push it to minus infinity and ruin the model. Prefer --loss forward."
+        )
+    return f"{first} {second}"
+
+
+def shown_counts(counts: dict[str, int], limit: int = 12) -> str:
+    """ "a 10, b 9, ..." """
+    return short([f"{name} {n:,}" for name, n in counts.items()], limit)
+
+
+def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> str:
+    """A page about the model, in Markdown: data, labels, loss, and what is known of its quality."""
+    lines = [
+        f"# Model card: {facts['name']}",
+        "",
+        "A classifier trained on weak labels by [tproper]. Its outputs are class probabilities.",
+        "",
+        "## Data",
+        "",
+        f"- file: `{facts['data']}`",
+        f"- rows: {facts['rows']:,} to train, {facts['held_out']:,} held out; "
+        + f"{facts['dropped']:,} without a label left out"
+        + (f", {facts['blank']:,} without a label kept as uninformative" if facts["blank"] else ""),
+        f"- features ({len(facts['features'])}): {', '.join(f'`{n}`' for n in facts['features'][:40])}"
+        + (f" and {len(facts['features']) - 40} more" if len(facts["features"]) > 40 else "")
+        + (", standardised" if facts["standardized"] else ""),
+        f"- classes ({len(facts['classes'])}): {short(facts['classes'], 40)}",
+        f"- weak labels, column `{facts['label']}`: {shown_counts(facts['labels'], 40)}",
+        "",
+        "## Labels and loss",
+        "",
+        f"- transition: `{facts['transition']}` (asked for as {', '.join(f'`{s}`' for s in facts['specs'])})",
+        f"- model: {facts['model']}, loss: {facts['loss']}",
+        f"- settings: {', '.join(f'{k} = {v}' for k, v in facts['settings'].items())}",
+        "",
+        "```text",
+        certificate,
+        "```",
+        "",
+        facts["in_words"],
+        "",
+        "## Quality, from held-out weak labels alone",
+        "",
+    ]
+    if scores is None:
+        lines.append("Not measured: no rows were held out. `tproper evaluate` measures it on other rows.")
+    else:
+        lines += [
+            "```text",
+            scores,
+            "```",
+            "",
+            "No clean label was used. The intervals cover with 95% probability if the",
+        ]
+        lines += ["transition above is right; a wrong transition makes them wrong too."]
+        if facts["picture"]:
+            lines += ["", f"![reliability]({facts['picture']})"]
+    lines += ["", f"Made with tproper {facts['version']}.", ""]
+    return "\n".join(lines)
+
+
+def model_folder(path: Path, force: bool) -> Path:
+    """Where the model will be: refuses to overwrite, unless it is a model and `force` says so."""
+    if path.exists() or path.is_symlink():
+        if not force:
+            raise ValueError(f"--out: expected a new folder, got {path}, which exists; --force replaces a model")
+        if not (path.is_dir() and (path / "table.json").exists()):
+            raise ValueError(f"--out: --force replaces only a model that tproper made, got {path}")
+    return path
