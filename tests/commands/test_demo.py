@@ -1,0 +1,36 @@
+"""`tproper demo`: runs, shows BC falling, keeps the others above their bounds, writes all or nothing."""
+
+import json
+
+from typer.testing import CliRunner
+
+from tproper.cli import app
+
+run = CliRunner()
+
+
+def test_demo(tmp_path):
+    result = run.invoke(app, ["demo", "--out", str(tmp_path / "demo"), "--epochs", "40"])
+    assert result.exit_code == 0, result.output
+    assert sorted(p.name for p in (tmp_path / "demo").iterdir()) == ["demo.json", "demo.png"]
+    outcomes = {o["loss"]: o for o in json.loads((tmp_path / "demo" / "demo.json").read_text())["outcomes"]}
+    assert outcomes["bc"]["bound"] == "-inf"
+    assert outcomes["bc"]["lowest_risk"] < 0
+    for name in ("ga", "gls", "forward"):
+        assert outcomes[name]["lowest_risk"] >= outcomes[name]["bound"]
+    assert max(outcomes, key=lambda name: outcomes[name]["accuracy"]) == "forward"
+    assert "through the floor" in " ".join(result.stdout.split())
+
+
+def test_same_seed_same_numbers(tmp_path):
+    for name in ("a", "b"):
+        assert run.invoke(app, ["demo", "--out", str(tmp_path / name), "--epochs", "2"]).exit_code == 0
+    assert (tmp_path / "a" / "demo.json").read_text() == (tmp_path / "b" / "demo.json").read_text()
+
+
+def test_a_file_where_the_folder_should_be(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    result = run.invoke(app, ["demo", "--out", str(tmp_path / "file"), "--epochs", "1"])
+    assert result.exit_code == 2
+    assert "expected a folder" in result.stderr
+    assert (tmp_path / "file").read_text() == "mine"
