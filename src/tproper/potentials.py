@@ -181,8 +181,8 @@ class Tsallis(Potential):
 
     def __init__(self, a: float) -> None:
         self.a = _checks.real(a, "a", 0, 64, low_open=True)
-        if abs(self.a - 1) < 1e-3:
-            raise ValueError(f"a: expected a number at least 0.001 away from 1, where it is LogSumExp(), got {a!r}")
+        if abs(self.a - 1) < 1e-4:
+            raise ValueError(f"a: expected a number at least 0.0001 away from 1, where it is LogSumExp(), got {a!r}")
         self.name = f"Tsallis({self.a:g})"
 
     def _value(self, v: Tensor) -> Tensor:

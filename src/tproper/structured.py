@@ -126,7 +126,11 @@ class _LogOdds(torch.autograd.Function):
 
 def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
     """``log p_y / (1 - p_y)`` for p = softmax(scores), exact when p_y is 0 or 1 to rounding."""
-    out: Tensor = _LogOdds.apply(scores, labels[..., None])[0]
+    index = labels[..., None]
+    if torch.compiler.is_compiling():  # the compiler fuses the plain formula by itself
+        others = torch.logsumexp(scores.scatter(-1, index, -math.inf), -1)
+        return scores.gather(-1, index)[..., 0] - others
+    out: Tensor = _LogOdds.apply(scores, index)[0]
     return out
 
 
