@@ -1,0 +1,287 @@
+"""Structured losses at the price of cross entropy: one read of the scores, one write of the gradient.
+
+On a CUDA device `BackwardLoss` (log-sum-exp, squeezed or not) and `ForwardLoss` of structured transitions (identity,
+symmetric noise, complementary, partial and multi-complementary labels) run in one Triton kernel; everything else, and
+everything elsewhere, in plain PyTorch. Both compute the same function; `backend` says which one it is and why:
+
+>>> loss = fuse(tp.BackwardLoss(tp.complementary(10), squeeze=(1, 2)))
+>>> loss.backend_for(scores)
+'torch: scores are on cpu'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from . import _checks
+from ._checks import FloatArray, Labels
+from .losses import BackwardLoss, ForwardLoss, Reduction, WeakLabelLoss
+from .potentials import LogSumExp, Squeezed
+from .reconstructions import SetReconstruction, UniformReconstruction
+from .structured import CandidateSetTransition, UniformTransition
+
+Backend = Literal["auto", "torch", "triton"]
+BACKENDS = ("auto", "torch", "triton")
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A loss as the kernel sees it: a handful of numbers, and the name of the table that depends on the set's size.
+
+    Backward: `numbers` are (c, b) of the target ``b 1 + c ind``. Forward: (d, o) of ``T = o 1 1^T + (d - o) I``.
+    """
+
+    forward: bool
+    numbers: tuple[float, float]
+    by_size: str | None = None
+    squeeze: tuple[float, float] | None = None
+
+
+def plan(loss: nn.Module) -> Plan | str:
+    """How a loss runs in the kernel, or, as a string, why it cannot."""
+    if type(loss) is ForwardLoss:
+        T = loss.transition
+        if isinstance(T, UniformTransition):
+            return Plan(forward=True, numbers=(T.diagonal, T.off_diagonal))
+        if isinstance(T, CandidateSetTransition):
+            return Plan(forward=True, numbers=(0.0, 0.0), by_size="log_weight")
+        return f"{T.name} has no structure that the kernel knows"
+    if type(loss) is not BackwardLoss:
+        return f"{type(loss).__name__} is neither BackwardLoss nor ForwardLoss"
+    if loss.class_weights is not None:
+        return "class_weights are given"
+    F, squeeze = loss.potential, None
+    if isinstance(F, Squeezed):
+        if F.alpha < 1:
+            return f"squeezing with alpha = {F.alpha:g} < 1 has no finite gradient"
+        F, squeeze = F.base, (F.k, F.alpha) if F.k > 0 else None
+    if type(F) is not LogSumExp:
+        return f"the potential is {F.name}, not log-sum-exp"
+    R = loss.reconstruction
+    if type(R) is UniformReconstruction:
+        c = R.coefficient
+        return Plan(False, (c, 0.0 if c == 1.0 else (1 - c) / R.transition.num_classes), squeeze=squeeze)
+    if type(R) is SetReconstruction:
+        return Plan(False, (0.0, 0.0), "coefficient", squeeze)
+    return f"the reconstruction of {loss.transition.name} is dense"
+
+
+@cache
+def triton_installed() -> bool:
+    """Whether Triton can be imported (found, not loaded)."""
+    return find_spec("triton") is not None
+
+
+def _obstacle(loss: nn.Module, scores: Tensor, weights: Tensor | None = None) -> str | None:
+    """Why this call cannot run in the kernel; None if it can."""
+    if not (scores.is_cuda or _interpreted()):
+        return f"scores are on {scores.device.type}"
+    if not triton_installed():
+        return "triton is not installed"
+    if scores.dtype not in DTYPES:
+        return f"scores are {str(scores.dtype).replace('torch.', '')}"
+    if torch.compiler.is_compiling():
+        return "torch.compile is tracing, and fuses the plain formulation itself"
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return "a functorch transform is active"
+    if weights is not None and weights.requires_grad:
+        return "example weights require a gradient"
+    made = plan(loss)
+    return made if isinstance(made, str) else None
+
+
+def _interpreted() -> bool:
+    """Triton's interpreter runs kernels on the CPU (TRITON_INTERPRET=1): slow, for tests."""
+    import os
+
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+class _Fused(torch.autograd.Function):
+    """The reduced loss. Its gradient is made in the same pass, for the upstream gradient of one that a loss sees.
+
+    Should another upstream gradient come (a scaled or weighted loss), or the gradient be asked for a second time, the
+    kernel runs again with it. That is also the way for losses that are not reduced, and for float16, where a gradient
+    divided by the batch size would underflow before a gradient scaler could save it.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, scores: Tensor, labels: Tensor, weights: Tensor | None, by_size: Tensor | None,
+        made: Plan, reduction: Reduction, config: Any,
+    ) -> Tensor:  # fmt: skip
+        n = len(scores)
+        if weights is not None:
+            weights = weights.detach().float()
+            if reduction == "mean":
+                weights = weights / weights.sum()
+        scale = 1.0 / n if reduction == "mean" and weights is None else 1.0
+        early = ctx.needs_input_grad[0] and reduction != "none" and scores.dtype != torch.float16
+        gradient = torch.empty_like(scores) if early else None
+        losses = torch.empty(n, dtype=torch.float32, device=scores.device)
+        _launch(made, scores, labels, by_size, losses, gradient, scale, weights, config=config)
+        ctx.made, ctx.scale, ctx.config, ctx.gradient = made, scale, config, gradient
+        ctx.reduced = reduction != "none"
+        ctx.save_for_backward(scores, labels, weights, by_size)
+        if weights is not None:
+            losses = losses * weights
+        if reduction == "mean" and weights is None:
+            losses = losses.mean()
+        elif reduction != "none":
+            losses = losses.sum()
+        return losses.to(scores.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        scores, labels, weights, by_size = ctx.saved_tensors
+        gradient, ctx.gradient = ctx.gradient, None  # handed over: a second call makes its own
+        ready = gradient is not None
+        if gradient is None:
+            gradient = torch.empty_like(scores)
+        upstream = upstream if ctx.reduced else upstream.contiguous()
+        _launch(
+            ctx.made, scores, labels, by_size, None, gradient, ctx.scale, weights, upstream, ready, config=ctx.config
+        )
+        return gradient, None, None, None, None, None, None
+
+
+def _launch(
+    made: Plan, scores: Tensor, labels: Tensor, by_size: Tensor | None, losses: Tensor | None,
+    gradient: Tensor | None, scale: float, weights: Tensor | None,
+    upstream: Tensor | None = None, unless_one: bool = False, config: Any = None,
+) -> None:  # fmt: skip
+    from ._triton_kernels import launch
+
+    with torch.cuda.device_of(scores):
+        launch(
+            scores,
+            labels,
+            forward=made.forward,
+            numbers=made.numbers,
+            by_size=by_size,
+            squeeze=made.squeeze,
+            losses=losses,
+            gradient=gradient,
+            scale=scale,
+            weights=weights,
+            upstream=upstream,
+            unless_one=unless_one,
+            config=config,
+        )
+
+
+def fused_loss(
+    loss: WeakLabelLoss,
+    scores: Tensor,  # (..., K)
+    labels: Tensor,  # (...) or (..., K), encoded
+    weights: Tensor | None = None,  # (...)
+    config: Any = None,
+) -> Tensor:
+    """The reduced loss of encoded labels in the kernel; raises where the kernel cannot run.
+
+    Scores that are not contiguous are copied. The result cannot be differentiated twice.
+    """
+    made = plan(loss)
+    if isinstance(made, str):
+        raise ValueError(f"loss: expected one that the Triton kernel knows, but {made}; use backend='torch'")
+    K = scores.shape[-1]
+    if weights is not None:
+        if weights.shape != scores.shape[:-1]:
+            raise ValueError(
+                f"weights: expected shape {tuple(scores.shape[:-1])}, one per example, got {tuple(weights.shape)}"
+            )
+        weights = weights.reshape(-1)
+    flat_labels = labels.reshape(-1, K) if made.by_size else labels.reshape(-1)
+    by_size = None if made.by_size is None else loss.tables[made.by_size].to(scores.device)
+    out: Tensor = _Fused.apply(
+        scores.reshape(-1, K).contiguous(), flat_labels.contiguous(), weights, by_size, made, loss.reduction, config
+    )
+    return out.reshape(scores.shape[:-1]) if loss.reduction == "none" else out
+
+
+def fast_path(loss: WeakLabelLoss, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor | None:
+    """`fused_loss` where it can run, else None: what a loss asks before it takes the plain way."""
+    return None if _obstacle(loss, scores, weights) else fused_loss(loss, scores, labels, weights)
+
+
+class FusedLoss(nn.Module):
+    """A loss with a choice of backend; called like the loss it wraps. See `fuse`."""
+
+    def __init__(self, loss: WeakLabelLoss, backend: Backend = "auto") -> None:
+        super().__init__()
+        if not isinstance(loss, WeakLabelLoss):
+            raise ValueError(f"loss: expected a tproper loss, got {type(loss).__name__}")
+        if backend not in BACKENDS:
+            raise ValueError(f"backend: expected one of {', '.join(BACKENDS)}, got {backend!r}")
+        if backend == "triton":
+            made = plan(loss)
+            if isinstance(made, str):
+                raise ValueError(f"backend: 'triton' cannot run this loss: {made}; use 'auto' or 'torch'")
+            if not triton_installed():
+                raise ValueError("backend: 'triton' needs the package triton, which is not installed; use 'torch'")
+        self.loss = loss
+        self.backend: Backend = backend
+
+    def backend_for(self, scores: Tensor, weights: Tensor | None = None) -> str:
+        """``"triton"``, or ``"torch: ..."`` with the reason, for a call with these scores."""
+        if self.backend == "torch":
+            return "torch: asked for"
+        obstacle = _obstacle(self.loss, scores, weights)
+        return "triton" if obstacle is None else f"torch: {obstacle}"
+
+    def forward(
+        self, scores: Tensor, labels: Labels, weights: Tensor | None = None, transitions: Tensor | None = None
+    ) -> Tensor:
+        """The reduced loss of a batch."""
+        T = self.loss.transition
+        scores = _checks.scores(scores, T.num_classes)
+        if transitions is None and self.backend != "torch":
+            obstacle = _obstacle(self.loss, scores, weights)
+            if obstacle is None:
+                encoded = T.encode(labels, scores.device, self.loss.validate)
+                _checks.same_leading_shape(scores, encoded, T.per_class_labels)
+                return fused_loss(self.loss, scores, encoded, weights)
+            if self.backend == "triton":
+                raise ValueError(f"backend: 'triton' cannot run this call: {obstacle}; use 'auto' or 'torch'")
+        elif self.backend == "triton":
+            raise ValueError("backend: 'triton' takes no transitions per example; use 'auto' or 'torch'")
+        out: Tensor = self.loss(scores, labels, weights, transitions)
+        return out
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Class probabilities by the loss's own link."""
+        return self.loss.probabilities(scores)
+
+    def lower_bounds(self) -> FloatArray:
+        """The greatest lower bound for each weak label."""
+        return self.loss.lower_bounds()
+
+    def certify(self) -> Any:
+        """Properness and boundedness, with evidence."""
+        return self.loss.certify()
+
+    def extra_repr(self) -> str:
+        """Which backend runs where."""
+        made = plan(self.loss)
+        if self.backend == "torch" or isinstance(made, str):
+            return f"backend={self.backend!r} (torch{'' if self.backend == 'torch' else ': ' + str(made)})"
+        missing = "" if triton_installed() else ", but triton is not installed"
+        return f"backend={self.backend!r} (triton on CUDA{missing}, torch elsewhere)"
+
+
+def fuse(loss: WeakLabelLoss, backend: Backend = "auto") -> FusedLoss:
+    """The same loss with its backend in your hand.
+
+    ``"auto"``: the Triton kernel where it can run, else plain PyTorch; ``"torch"``: always plain PyTorch (as needed for
+    second derivatives); ``"triton"``: the kernel, or a ``ValueError`` that says what stands in its way.
+    """
+    return FusedLoss(loss, backend)
