@@ -19,7 +19,16 @@ from .families import (
     symmetric_noise,
     unlabeled_sets,
 )
-from .losses import BackwardLoss, ForwardLoss, GradientAscentLoss, NonNegativeLoss
+from .losses import (
+    BackwardLoss,
+    ForwardLoss,
+    GradientAscentLoss,
+    NonNegativeLoss,
+    backward_loss,
+    forward_loss,
+    gradient_ascent_loss,
+    non_negative_loss,
+)
 from .potentials import Brier, LogSumExp, Max, Potential, Sparsemax, Spherical, Squeezed, Tsallis
 from .reconstructions import Reconstruction
 from .transitions import Diagnosis, Transition
@@ -49,6 +58,7 @@ __all__ = [
     "Transition",
     "Tsallis",
     "Witness",
+    "backward_loss",
     "binary_noise",
     "certify",
     "coarse_labels",
@@ -56,9 +66,12 @@ __all__ = [
     "complementary",
     "critical_k",
     "decompose",
+    "forward_loss",
+    "gradient_ascent_loss",
     "identity",
     "multi_complementary",
     "multi_source",
+    "non_negative_loss",
     "pair_noise",
     "partial_labels",
     "positive_unlabeled",

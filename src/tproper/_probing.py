@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from ._checks import FloatArray
@@ -85,6 +84,8 @@ class CallableVerdict:
 
 def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, seed: int) -> CallableVerdict:
     """Search for violations of properness, strictness and boundedness of a loss table on probabilities."""
+    from scipy.optimize import minimize
+
     T, K = transition.matrix(), transition.num_classes
     rng = np.random.default_rng(seed)
 

@@ -17,7 +17,6 @@ from typing import Protocol, TypeGuard
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from ._numerics import centre, increasing_root, simplex_threshold
@@ -245,6 +244,8 @@ def _box_conjugate(F: _Squeezed, q: Tensor) -> Tensor:
 
 def _nonconvex_conjugate(F: _Squeezed, q: Tensor) -> Tensor:
     """alpha < 1: inf where the base's conjugate is (the penalty grows too slowly), else the best maximum found."""
+    from scipy.optimize import minimize
+
     value = F.base.conjugate(q.detach())
     out = torch.full_like(value, math.inf)
     for i in torch.isfinite(value).nonzero()[:, 0].tolist():

@@ -330,3 +330,23 @@ class NonNegativeLoss(_BatchRiskLoss):
 
     def _reduce(self, losses: Tensor, weights: Tensor | None) -> Tensor:
         return self.class_risks(losses, weights).clamp_min(0).sum()
+
+
+def _function(loss: Callable[..., WeakLabelLoss]) -> Callable[..., Tensor]:
+    """A loss class as a plain function of (scores, labels, transition), with the class's options as keywords."""
+
+    def call(
+        scores: Tensor, labels: Labels, transition: Transition, *, weights: Tensor | None = None, **options: Any
+    ) -> Tensor:
+        out: Tensor = loss(transition, **options).to(scores.device)(scores, labels, weights)
+        return out
+
+    name = getattr(loss, "__name__", "loss")
+    call.__doc__ = f"`{name}` as a plain function; pass a ready `reconstruction` in a loop, since nothing is kept."
+    return call
+
+
+backward_loss = _function(BackwardLoss)
+forward_loss = _function(ForwardLoss)
+gradient_ascent_loss = _function(GradientAscentLoss)
+non_negative_loss = _function(NonNegativeLoss)

@@ -13,9 +13,6 @@ import warnings
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
-from scipy.sparse import coo_array, hstack, kron, vstack
-from scipy.sparse import eye_array as sparse_eye
 from torch import Tensor
 
 from . import _checks
@@ -293,6 +290,10 @@ def _tightest(T: FloatArray) -> FloatArray:
     minimise t subject to ``0 <= r_y - p_y - a_y <= t``. Writing R through N keeps R T = I exactly and leaves no
     redundant equations, on which solvers have been seen to fail.
     """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, hstack, kron, vstack
+    from scipy.sparse import eye_array as sparse_eye
+
     M, K = T.shape
     R0 = _min_variance(T, None)
     N = np.linalg.svd(T)[0][:, K:]  # (M, M - K): T^T N = 0

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, logsumexp
 from torch import Tensor
 
 from . import _checks
@@ -230,7 +229,7 @@ class CandidateSetTransition(Transition):
         """Closed form: T^T T = a I + b 1 1^T by symmetry."""
         K = self.num_classes
         j = np.arange(K + 1)
-        one = float(np.exp(logsumexp(2 * self.log_weight + _log_binomial(K - 1, j - 1))))  # (T^T T)_zz
+        one = float(np.exp(np.logaddexp.reduce(2 * self.log_weight + _log_binomial(K - 1, j - 1))))  # (T^T T)_zz
         a = math.exp(self.log_centred_gram())
         largest = one + (K - 1) * (one - a)
         full = math.sqrt(a) > _checks.RANK_TOL * math.sqrt(largest)
@@ -254,7 +253,7 @@ class CandidateSetTransition(Transition):
     def log_centred_gram(self) -> float:
         """log of the eigenvalue of T^T T on centred vectors: sum_j g(j)^2 C(K-2, j-1)."""
         return float(
-            logsumexp(2 * self.log_weight + _log_binomial(self.num_classes - 2, np.arange(-1, self.num_classes)))
+            np.logaddexp.reduce(2 * self.log_weight + _log_binomial(self.num_classes - 2, np.arange(-1, self.num_classes)))
         )
 
     def tables(self) -> dict[str, FloatArray]:
@@ -275,10 +274,9 @@ class CandidateSetTransition(Transition):
 
 def _log_binomial(n: int, k: NDArray[np.int64]) -> FloatArray:
     valid = (k >= 0) & (k <= n)
-    safe = np.where(valid, k, 0)
-    with np.errstate(invalid="ignore"):
-        out = gammaln(n + 1) - gammaln(safe + 1) - gammaln(n - safe + 1)
-    return np.where(valid, out, -np.inf)
+    chosen = torch.as_tensor(np.where(valid, k, 0), dtype=torch.float64)
+    out = torch.lgamma(torch.tensor(n + 1.0, dtype=torch.float64)) - torch.lgamma(chosen + 1)
+    return np.where(valid, (out - torch.lgamma(n - chosen + 1)).numpy(), -np.inf)
 
 
 class StackedTransition(Transition):

@@ -17,8 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from . import _checks
@@ -60,6 +58,9 @@ class Diagnosis:
             return []
         if self.rank == 1:  # all columns of T are equal
             return [list(range(self.num_classes))]
+        from scipy.sparse import csr_array  # scipy is imported where it is used: it would double the import time
+        from scipy.sparse.csgraph import connected_components
+
         linked = np.abs(self.kernel_basis @ self.kernel_basis.T) > 1e-8
         count, group = connected_components(csr_array(linked), directed=False)
         groups = [np.flatnonzero(group == g).tolist() for g in range(count)]
