@@ -46,7 +46,9 @@ def clock() -> float:
     return time.perf_counter()
 
 
-def measure(model: str, kernels: str, slots: int, steps: int, device: torch.device) -> dict:
+def measure(
+    model: str, kernels: str, slots: int, steps: int, device: torch.device, profile: int
+) -> dict:
     data = synthetic(model)
     shape = stacked(model, data.shape, 10, device, kernels)
     began = clock()
@@ -65,6 +67,14 @@ def measure(model: str, kernels: str, slots: int, steps: int, device: torch.devi
         stack.valid_accuracy()
         train.append(t1 - t0)
         valid.append(clock() - t1)
+    if profile:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+            stack.train_epoch()
+            torch.cuda.synchronize()
+        share = stack.steps_per_epoch * slots
+        for event in sorted(seen.key_averages(), key=lambda e: -e.device_time_total)[:profile]:
+            us, each = event.device_time_total / share, event.count / stack.steps_per_epoch
+            print(f"{us:8.2f} us a step and trial, {each:6.1f} launches a step  {event.key[:90]}")
     step = statistics.median(train) / stack.steps_per_epoch
     validation = statistics.median(valid)
     return {
@@ -83,12 +93,14 @@ def main() -> None:
     parser.add_argument("--kernels", default="auto")
     parser.add_argument("--slots", default="4")
     parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--profile", type=int, default=0, help="also list this many kernels")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
     for model in args.models.split(","):
         for kernels in args.kernels.split(","):
             for slots in map(int, args.slots.split(",")):
-                row = measure(model, kernels, slots, args.steps, torch.device(args.device))
+                device = torch.device(args.device)
+                row = measure(model, kernels, slots, args.steps, device, args.profile)
                 print(json.dumps(row), flush=True)
 
 

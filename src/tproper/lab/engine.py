@@ -34,17 +34,19 @@ class Pixels:
     def __init__(self, data: Dataset, device: torch.device):
         self.augment = data.augment
         self.side = data.train_images.shape[1]
-        self.mean = torch.tensor(data.mean, device=device)
-        self.std = torch.tensor(data.std, device=device) * data.white
-        self.mean_pixel = self.mean * data.white
-        images = torch.from_numpy(data.train_images)
+        mean, std = torch.tensor(data.mean), torch.tensor(data.std)
+        self.scale = (1 / (std * data.white)).to(device)
+        self.shift = (-mean / std).to(device) if mean.any() else None
+        images = torch.tensor(data.train_images)
         if self.augment:
             images = torch.nn.functional.pad(images, (0, 0, PAD, PAD, PAD, PAD))
         self.train = images.to(device)  # (N, H, W, C), padded when augmented
-        self.test = torch.from_numpy(data.test_images).to(device)
+        self.test = torch.tensor(data.test_images).to(device)
 
     def scaled(self, images: torch.Tensor) -> torch.Tensor:
-        return (images.float() - self.mean_pixel) / self.std
+        """Pixels as inputs, (pixel / white - mean) / std, in as few passes over memory as it takes."""
+        x = images * self.scale
+        return x if self.shift is None else x.add_(self.shift)
 
     def cropped(
         self, index: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor, flips: torch.Tensor
@@ -85,6 +87,12 @@ def split_and_labels(trial: Trial, labels: np.ndarray) -> tuple[np.ndarray, np.n
 
 class Stack:
     """``slots`` trials of one model on one data set."""
+
+    #: Tensors with one row a slot (besides the model's buffers).
+    PER_SLOT = (
+        "flat", "velocity", "train_index", "valid_index", "valid_labels", "order", "weak", "seeds",
+        "epochs", "kind", "steps", "lr", "weight_decay", "k", "alpha", "risk", "best_scores",
+    )  # fmt: skip
 
     def __init__(
         self, data: Dataset, pixels: Pixels, model: StackedModel, protocol: Protocol, slots: int
@@ -195,6 +203,17 @@ class Stack:
         state = {f"{part}/{n}": t[slot] for part, ts in parts.items() for n, t in ts.items()}
         state["best_scores"] = self.best_scores[slot]
         return {name: t.detach().cpu().clone() for name, t in state.items()}
+
+    def select(self, slots: list[int]) -> Stack:
+        """A smaller stack that holds the trials of these slots, where they stand."""
+        other = Stack(self.data, self.pixels, self.model, self.protocol, len(slots))
+        pick = torch.tensor(slots, device=self.device)
+        for name in self.PER_SLOT:
+            getattr(other, name).copy_(getattr(self, name)[pick])
+        for name, t in self.buffers.items():
+            other.buffers[name].copy_(t[pick])
+        other.assigned = [self.assigned[slot] for slot in slots]
+        return other
 
     @property
     def active(self) -> list[tuple[int, Assignment]]:

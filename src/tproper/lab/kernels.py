@@ -10,6 +10,8 @@ values; a kernel that needs mean and standard deviation derives them from those.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -26,29 +28,68 @@ def _normaliser(stats, stride_s, stride_r, s, c, count):
 
 
 @triton.jit
+def _finish(
+    acc, first, second, s, p, inside, n, y, add, pre, mean, rstd, g, b, pixels,
+    N: tl.constexpr, ADD: tl.constexpr, SUMS: tl.constexpr, MASK: tl.constexpr,
+    LATE: tl.constexpr,
+):  # fmt: skip
+    """Epilogue of a convolution's tile: residual or ReLU's derivative, store, sums for a batch norm."""
+    out = (s * pixels + p)[:, None] * N + n[None, :]
+    if ADD:
+        acc += tl.load(add + out, mask=inside[:, None], other=0.0).to(tl.float32)
+    if MASK:
+        xhat = tl.load(pre + out, mask=inside[:, None], other=0.0).to(tl.float32)
+        xhat = (xhat - mean[None, :]) * rstd[None, :]
+        acc = tl.where(xhat * g[None, :] + b[None, :] > 0, acc, 0.0)
+    value = acc.to(y.dtype.element_ty)
+    tl.store(y + out, value, mask=inside[:, None])
+    if SUMS:
+        seen = tl.where(inside[:, None], value.to(tl.float32), 0.0)
+        other = seen
+        if MASK:
+            other = xhat
+        if LATE:
+            first += seen
+            second += seen * other
+        else:
+            first += tl.sum(seen, 0)[None, :]
+            second += tl.sum(seen * other, 0)[None, :]
+    return first, second
+
+
+@triton.jit
 def _conv(
     x, w, y, add, sums, pre, stats, gamma, beta,
     pixels, count, sums_s, sums_r, stats_s, stats_r, gamma_s, beta_s,
     H: tl.constexpr, W: tl.constexpr, HX: tl.constexpr, WX: tl.constexpr,
-    K: tl.constexpr, N: tl.constexpr, BK: tl.constexpr, BM: tl.constexpr,
-    SIDE: tl.constexpr, STRIDE: tl.constexpr, TRANSPOSED: tl.constexpr,
-    ADD: tl.constexpr, SUMS: tl.constexpr, MASK: tl.constexpr, TILES: tl.constexpr,
+    K: tl.constexpr, N: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr,
+    TRANSPOSED: tl.constexpr, ADD: tl.constexpr, SUMS: tl.constexpr, MASK: tl.constexpr,
+    BK: tl.constexpr, BM: tl.constexpr, TILES: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
     """y[p, :N] = sum over taps of x[shifted p, :K] w[tap], for TILES blocks of BM output pixels.
 
     TRANSPOSED is the gradient with respect to the input: x is the output's gradient, and w is read
     transposed. MASK multiplies by the derivative of relu(bn(pre)); SUMS then collects (sum dz,
-    sum dz xhat), and (sum y, sum y^2) otherwise. ADD adds a residual of y's shape.
+    sum dz xhat), and (sum y, sum y^2) otherwise. ADD adds a residual of y's shape. NARROW makes the
+    copies to shared memory 8 bytes wide: those go through the L1 cache, which the nine taps share,
+    where copies of 16 bytes all go to L2.
     """
     s = tl.program_id(1)
     n = tl.arange(0, N)
-    kk = tl.arange(0, BK)
+    j = tl.arange(0, BK)
     pad: tl.constexpr = SIDE // 2
     chunks: tl.constexpr = K // BK
+    late: tl.constexpr = SUMS and N <= 32  # few channels: keep the sums per pixel until the end
     x += s * (pixels // (H * W)) * (HX * WX * K)
     w += s * SIDE * SIDE * K * N
-    first = tl.zeros((N,), tl.float32)
-    second = tl.zeros((N,), tl.float32)
+    first = tl.zeros((BM if late else 1, N), tl.float32)
+    second = tl.zeros((BM if late else 1, N), tl.float32)
+    if MASK:
+        mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
+        g = tl.load(gamma + s * gamma_s + n)
+        b = tl.load(beta + s * beta_s + n)
+    else:
+        mean, rstd, g, b = 0.0, 0.0, 0.0, 0.0
     for tile in range(TILES):
         p = (tl.program_id(0) * TILES + tile) * BM + tl.arange(0, BM)
         image = p // (H * W)
@@ -56,97 +97,148 @@ def _conv(
         col = p % W
         inside = p < pixels
         acc = tl.zeros((BM, N), tl.float32)
+        if TRANSPOSED:
+            base = ((image * HX + row // STRIDE) * WX + col // STRIDE) * K
+        else:
+            base = ((image * HX + row * STRIDE) * WX + col * STRIDE) * K
         for i in range(SIDE * SIDE * chunks):
             tap = i // chunks
-            k = (i % chunks) * BK + kk
+            k = (i % chunks) * BK + j
             dr = tap // SIDE - pad
             dc = tap % SIDE - pad
             if TRANSPOSED:
-                tr = row - dr
-                tc = col - dc
-                ok = inside & (tr >= 0) & (tc >= 0)
-                if STRIDE > 1:
-                    ok = ok & (tr % STRIDE == 0) & (tc % STRIDE == 0)
-                r = tr // STRIDE
-                c = tc // STRIDE
-                ok = ok & (r < HX) & (c < WX)
-                wt = tl.load(w + (tap * N + n[None, :]) * K + k[:, None])
+                r = row - dr
+                c = col - dc
+                if STRIDE == 1:
+                    at = base - (dr * WX + dc) * K
+                    ok = inside & (r >= 0) & (r < HX) & (c >= 0) & (c < WX)
+                else:
+                    ok = inside & (r >= 0) & (c >= 0) & (r % STRIDE == 0) & (c % STRIDE == 0)
+                    ok = ok & (r // STRIDE < HX) & (c // STRIDE < WX)
+                    at = ((image * HX + r // STRIDE) * WX + c // STRIDE) * K
+                from_w = (tap * N + n[None, :]) * K + k[:, None]
             else:
                 r = row * STRIDE + dr
                 c = col * STRIDE + dc
                 ok = inside & (r >= 0) & (r < HX) & (c >= 0) & (c < WX)
-                wt = tl.load(w + (tap * K + k[:, None]) * N + n[None, :])
-            at = ((image * HX + r) * WX + c) * K
-            xt = tl.load(x + at[:, None] + k[None, :], mask=ok[:, None], other=0.0)
+                at = base + (dr * WX + dc) * K
+                from_w = (tap * K + k[:, None]) * N + n[None, :]
+            from_x = at[:, None] + k[None, :]
+            if NARROW:
+                from_x = tl.multiple_of(from_x, (4, 4))
+                from_w = tl.multiple_of(from_w, (4, 4))
+            wt = tl.load(w + from_w)
+            xt = tl.load(x + from_x, mask=ok[:, None], other=0.0)
             acc = tl.dot(xt, wt, acc, input_precision="ieee")
-        out = (s * pixels + p)[:, None] * N + n[None, :]
-        if ADD:
-            acc += tl.load(add + out, mask=inside[:, None], other=0.0).to(tl.float32)
-        if MASK:
-            mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
-            xhat = tl.load(pre + out, mask=inside[:, None], other=0.0).to(tl.float32)
-            xhat = (xhat - mean[None, :]) * rstd[None, :]
-            g = tl.load(gamma + s * gamma_s + n)
-            b = tl.load(beta + s * beta_s + n)
-            acc = tl.where(xhat * g[None, :] + b[None, :] > 0, acc, 0.0)
-        value = acc.to(y.dtype.element_ty)
-        tl.store(y + out, value, mask=inside[:, None])
-        if SUMS:
-            seen = tl.where(inside[:, None], value.to(tl.float32), 0.0)
-            first += tl.sum(seen, 0)
-            if MASK:
-                second += tl.sum(seen * xhat, 0)
-            else:
-                second += tl.sum(seen * seen, 0)
+        first, second = _finish(
+            acc, first, second, s, p, inside, n, y, add, pre, mean, rstd, g, b, pixels,
+            N, ADD, SUMS, MASK, late,
+        )  # fmt: skip
     if SUMS:
-        tl.atomic_add(sums + s * sums_s + n, first)
-        tl.atomic_add(sums + s * sums_s + sums_r + n, second)
+        tl.atomic_add(sums + s * sums_s + n, tl.sum(first, 0))
+        tl.atomic_add(sums + s * sums_s + sums_r + n, tl.sum(second, 0))
 
 
 @triton.jit
-def _conv_weight(
+def _weight_rows(
+    x, dy, dw, pixels, per_split,
+    H: tl.constexpr, W: tl.constexpr, K: tl.constexpr, N: tl.constexpr,
+    BP: tl.constexpr,
+):  # fmt: skip
+    """Weight gradient of a 3x3 convolution with stride 1 and few channels.
+
+    dw[row, col, k, n] = sum over q of x[q moved by the tap's row, k] dy[q moved back by its column,
+    n]: the three columns of dy are neighbours in memory and are read once, as one tile of 4 N rows
+    (the fourth column is masked), for products with x at three rows.
+    """
+    s = tl.program_id(1)
+    m = tl.arange(0, 4 * N)
+    tap = m // N
+    k = tl.arange(0, K)
+    x += s * pixels * K
+    dy += s * pixels * N
+    acc0 = tl.zeros((4 * N, K), tl.float32)
+    acc1 = tl.zeros((4 * N, K), tl.float32)
+    acc2 = tl.zeros((4 * N, K), tl.float32)
+    start = tl.program_id(0) * per_split
+    for p0 in range(start, start + per_split, BP):
+        p = p0 + tl.arange(0, BP)
+        row = (p // W) % H
+        inside = p < pixels
+        c = (p % W)[None, :] + 1 - tap[:, None]
+        ok = inside[None, :] & (c >= 0) & (c < W) & (tap < 3)[:, None]
+        at = ((p // W) * W)[None, :] + c
+        dyt = tl.load(dy + at * N + (m % N)[:, None], mask=ok, other=0.0)
+        here = x + p[:, None] * K + k[None, :]
+        up = tl.load(here - W * K, mask=(inside & (row > 0))[:, None], other=0.0)
+        acc0 = tl.dot(dyt, up, acc0, input_precision="ieee")
+        acc1 = tl.dot(dyt, tl.load(here, mask=inside[:, None], other=0.0), acc1, input_precision="ieee")
+        down = tl.load(here + W * K, mask=(inside & (row < H - 1))[:, None], other=0.0)
+        acc2 = tl.dot(dyt, down, acc2, input_precision="ieee")
+    at = dw + s * 9 * K * N + (tap * K * N + m % N)[:, None] + k[None, :] * N
+    real = (tap < 3)[:, None]
+    tl.atomic_add(at, acc0, mask=real)
+    tl.atomic_add(at + 3 * K * N, acc1, mask=real)
+    tl.atomic_add(at + 6 * K * N, acc2, mask=real)
+
+
+@triton.jit
+def _shifted(
+    x, image, row, col, inside, tap_row, tap_col: tl.constexpr, k,
+    HX: tl.constexpr, WX: tl.constexpr, K: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr,
+):  # fmt: skip
+    """The transposed tile x[pixels moved by a tap, k]  # (channels, pixels)"""
+    r = row * STRIDE + tap_row - SIDE // 2
+    c = col * STRIDE + tap_col - SIDE // 2
+    ok = inside & (r >= 0) & (r < HX) & (c >= 0) & (c < WX)
+    at = ((image * HX + r) * WX + c) * K
+    return tl.load(x + at[None, :] + k[:, None], mask=ok[None, :], other=0.0)
+
+
+@triton.jit
+def _weight(
     x, dy, dw, pixels, per_split,
     H: tl.constexpr, W: tl.constexpr, HX: tl.constexpr, WX: tl.constexpr,
     K: tl.constexpr, N: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr,
-    TAPS: tl.constexpr, BK: tl.constexpr, BN: tl.constexpr, BP: tl.constexpr,
+    BK: tl.constexpr, BN: tl.constexpr, BP: tl.constexpr,
 ):  # fmt: skip
     """dw[tap, k, n] += sum over a share of the pixels of x[shifted p, k] dy[p, n].
 
-    TAPS = 4 takes a row of three taps at once (the fourth is masked), so that even 16 channels fill
-    a matrix instruction; TAPS = 1 takes one tap and a BK x BN tile of channels.
+    A program has one row of taps and a BK x BN tile of channels; it keeps a sum per column of taps,
+    so that a tile of dy is read once for three products. A 1x1 kernel has one product.
     """
     s = tl.program_id(2)
     group = tl.program_id(1)
-    pad: tl.constexpr = SIDE // 2
-    m = tl.arange(0, TAPS * BK)
     k_tiles: tl.constexpr = K // BK
     n_tiles: tl.constexpr = N // BN
     n = (group % n_tiles) * BN + tl.arange(0, BN)
-    k = ((group // n_tiles) % k_tiles) * BK + m % BK
-    which = group // (n_tiles * k_tiles)
-    if TAPS == 1:
-        tr = which // SIDE
-        tc = which % SIDE + m * 0
-    else:
-        tr = which
-        tc = m // BK
+    k = ((group // n_tiles) % k_tiles) * BK + tl.arange(0, BK)
+    tap_row = group // (n_tiles * k_tiles)
     x += s * (pixels // (H * W)) * (HX * WX * K)
     dy += s * pixels * N
-    acc = tl.zeros((TAPS * BK, BN), tl.float32)
+    acc0 = tl.zeros((BK, BN), tl.float32)
+    acc1 = tl.zeros((BK, BN), tl.float32)
+    acc2 = tl.zeros((BK, BN), tl.float32)
     start = tl.program_id(0) * per_split
     for p0 in range(start, start + per_split, BP):
         p = p0 + tl.arange(0, BP)
         image = p // (H * W)
-        r = ((p // W) % H) * STRIDE + tr - pad
-        c = (p % W)[None, :] * STRIDE + tc[:, None] - pad
+        row = (p // W) % H
+        col = p % W
         inside = p < pixels
-        ok = (inside & (r >= 0) & (r < HX))[None, :] & (c >= 0) & (c < WX) & (tc < SIDE)[:, None]
-        at = (((image * HX + r) * WX)[None, :] + c) * K + k[:, None]
-        xt = tl.load(x + at, mask=ok, other=0.0)
         dyt = tl.load(dy + p[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
-        acc = tl.dot(xt, dyt, acc, input_precision="ieee")
-    at = (((tr * SIDE + tc) * K + k) * N)[:, None] + n[None, :]
-    tl.atomic_add(dw + s * (SIDE * SIDE * K * N) + at, acc, mask=(tc < SIDE)[:, None])
+        xt = _shifted(x, image, row, col, inside, tap_row, 0, k, HX, WX, K, SIDE, STRIDE)
+        acc0 = tl.dot(xt, dyt, acc0, input_precision="ieee")
+        if SIDE == 3:
+            xt = _shifted(x, image, row, col, inside, tap_row, 1, k, HX, WX, K, SIDE, STRIDE)
+            acc1 = tl.dot(xt, dyt, acc1, input_precision="ieee")
+            xt = _shifted(x, image, row, col, inside, tap_row, 2, k, HX, WX, K, SIDE, STRIDE)
+            acc2 = tl.dot(xt, dyt, acc2, input_precision="ieee")
+    at = dw + s * (SIDE * SIDE * K * N) + ((tap_row * SIDE * K + k) * N)[:, None] + n[None, :]
+    tl.atomic_add(at, acc0)
+    if SIDE == 3:
+        tl.atomic_add(at + K * N, acc1)
+        tl.atomic_add(at + 2 * K * N, acc2)
 
 
 @triton.jit
@@ -238,7 +330,39 @@ def _nesterov(p, v, g, decays, lr, weight_decay, momentum, size, BLOCK: tl.const
 
 # --- launches -----------------------------------------------------------------------------------
 
-BM = 128  # output pixels of one tile
+class ConvShape(NamedTuple):
+    """How a convolution is cut into tiles; see ``_conv``."""
+
+    depth: int  # BK
+    pixels: int  # BM
+    tiles: int
+    narrow: bool
+    warps: int = 4
+    stages: int = 3
+
+
+class WeightShape(NamedTuple):
+    """How a weight gradient is cut into tiles; ``programs`` is how many to aim at in all."""
+
+    rows: bool
+    depth: int  # BK
+    width: int  # BN
+    pixels: int  # BP
+    warps: int
+    stages: int
+    programs: int
+
+
+def conv_shape(k: int, n: int, transposed: bool) -> ConvShape:
+    """The tiles measured best on an H200 for k input and n output channels."""
+    return ConvShape(min(k, 64), 64 if transposed and n > 64 else 128, 4 if n <= 16 else 1, False)
+
+
+def weight_shape(k: int, n: int, side: int, stride: int) -> WeightShape:
+    """The tiles measured best on an H200 for k input and n output channels."""
+    if side == 3 and stride == 1 and k <= 32 and n <= 32:
+        return WeightShape(True, k, n, 128 if n == 16 else 32, 4, 3, 132 * 4)
+    return WeightShape(False, min(k, 64), min(n, 64), 32, 4, 3, 132 * 4)
 
 
 class Norm:
@@ -252,17 +376,13 @@ class Norm:
         return self.stats.stride(0), self.stats.stride(1)
 
 
-def _tiles(pixels: int, trials: int) -> int:
-    """Blocks per program: few programs mean few atomic additions to the same sums."""
-    return 4 if pixels * trials >= 4 * 8 * 132 * BM else 1
-
-
 def conv(
     x: torch.Tensor,  # (S, n, H, W, K)
     w: torch.Tensor,  # (S, side, side, K, N)
     stride: int = 1,
     add: torch.Tensor | None = None,
     sums: torch.Tensor | None = None,  # (S, 2, N), added to
+    shape: ConvShape | None = None,
 ) -> torch.Tensor:
     """Convolution with zero padding side // 2, plus ``add``; collects the sums of what it writes."""
     trials, n, hx, wx, k = x.shape
@@ -270,20 +390,25 @@ def conv(
     h, width = hx // stride, wx // stride
     y = x.new_empty(trials, n, h, width, out)
     pixels = n * h * width
-    tiles = _tiles(pixels, trials)
-    grid = (triton.cdiv(pixels, BM * tiles), trials)
+    cut = shape or conv_shape(k, out, False)
+    grid = (triton.cdiv(pixels, cut.pixels * cut.tiles), trials)
     s0, s1 = (sums.stride(0), sums.stride(1)) if sums is not None else (0, 0)
     _conv[grid](
         x, w, y, add if add is not None else y, sums if sums is not None else y, y, y, y, y,
-        pixels, 1.0, s0, s1, 0, 0, 0, 0, h, width, hx, wx, k, out, min(k, 64), BM,
-        side, stride, False, add is not None, sums is not None, False, tiles,
-        num_warps=4, num_stages=3,
+        pixels, 1.0, s0, s1, 0, 0, 0, 0, h, width, hx, wx, k, out, side, stride,
+        False, add is not None, sums is not None, False,
+        cut.depth, cut.pixels, cut.tiles, cut.narrow, num_warps=cut.warps, num_stages=cut.stages,
     )  # fmt: skip
     return y
 
 
 def conv_input(
-    dy: torch.Tensor, w: torch.Tensor, stride: int, pre: torch.Tensor, norm: Norm | None
+    dy: torch.Tensor,
+    w: torch.Tensor,
+    stride: int,
+    pre: torch.Tensor,
+    norm: Norm | None,
+    shape: ConvShape | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Gradient of a convolution's input, which was relu(bn(pre)): dz (before bn) and its sums.
 
@@ -295,37 +420,41 @@ def conv_input(
     dz = torch.empty_like(pre)
     sums = torch.zeros(trials, 2, k, device=dy.device)
     pixels = n * h * width
-    tiles = _tiles(pixels, trials)
-    grid = (triton.cdiv(pixels, BM * tiles), trials)
+    cut = shape or conv_shape(channels, k, True)
+    grid = (triton.cdiv(pixels, cut.pixels * cut.tiles), trials)
     masked = norm is not None
     stats, gamma, beta = (norm.stats, norm.gamma, norm.beta) if norm else (sums, sums, sums)
     _conv[grid](
         dy, w, dz, dz, sums, pre, stats, gamma, beta,
         pixels, norm.count if norm else 1.0, sums.stride(0), sums.stride(1),
         *(norm.strides if norm else (0, 0)), gamma.stride(0), beta.stride(0),
-        h, width, hx, wx, channels, k, min(channels, 64), BM,
-        side, stride, True, False, masked, masked, tiles,
-        num_warps=4, num_stages=3,
+        h, width, hx, wx, channels, k, side, stride, True, False, masked, masked,
+        cut.depth, cut.pixels, cut.tiles, cut.narrow, num_warps=cut.warps, num_stages=cut.stages,
     )  # fmt: skip
     return dz, sums
 
 
-def conv_weight(x: torch.Tensor, dy: torch.Tensor, side: int, stride: int) -> torch.Tensor:
+def conv_weight(
+    x: torch.Tensor, dy: torch.Tensor, side: int, stride: int, shape: WeightShape | None = None
+) -> torch.Tensor:
     """Gradient of a convolution's weights.  # (S, side, side, K, N) float32"""
     trials, n, hx, wx, k = x.shape
     _, _, h, width, out = dy.shape
     dw = torch.zeros(trials, side, side, k, out, device=x.device)
-    taps = 4 if side == 3 and k <= 32 else 1
-    bk, bn = min(k, 64 if taps == 1 else k), min(out, 64)
-    groups = (side if taps == 4 else side * side) * (k // bk) * (out // bn)
-    block = 64
+    cut = shape or weight_shape(k, out, side, stride)
+    groups = 1 if cut.rows else side * (k // cut.depth) * (out // cut.width)
     pixels = n * h * width
-    splits = max(1, min(triton.cdiv(132 * 6, groups * trials), pixels // (8 * block)))
-    per_split = triton.cdiv(triton.cdiv(pixels, splits), block) * block
-    _conv_weight[(splits, groups, trials)](
-        x, dy, dw, pixels, per_split, h, width, hx, wx, k, out, side, stride,
-        taps, bk, bn, block, num_warps=4, num_stages=4,
-    )  # fmt: skip
+    splits = max(1, min(cut.programs // (groups * trials), pixels // (4 * cut.pixels)))
+    per_split = triton.cdiv(triton.cdiv(pixels, splits), cut.pixels) * cut.pixels
+    launch = {"num_warps": cut.warps, "num_stages": cut.stages}
+    if cut.rows:
+        grid = (splits, trials)
+        _weight_rows[grid](x, dy, dw, pixels, per_split, h, width, k, out, cut.pixels, **launch)
+    else:
+        _weight[(splits, groups, trials)](
+            x, dy, dw, pixels, per_split, h, width, hx, wx, k, out, side, stride,
+            cut.depth, cut.width, cut.pixels, **launch,
+        )  # fmt: skip
     return dw
 
 

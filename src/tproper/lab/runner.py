@@ -25,7 +25,7 @@ from tproper.lab.scoring import accuracy, probability_scores
 from tproper.lab.store import Record, Store, machine, significant
 
 #: How many trials share a stack unless the user says otherwise: (dense models, residual nets).
-SLOTS = {"cuda": (96, 4), "cpu": (8, 1)}
+SLOTS = {"cuda": (96, 8), "cpu": (8, 1)}
 
 
 @dataclass
@@ -191,13 +191,10 @@ class Runner:
         return Stack(self.data, self.pixels, model, config.protocol, slots)
 
     def _fill(self, stack: Stack, waiting: deque[Trial]) -> Stack:
-        """Put waiting trials into free slots; when none wait and half the stack is idle, shrink it."""
+        """Put waiting trials into free slots; when none wait and a third is idle, shrink the stack."""
         active = stack.active
-        if not waiting and 0 < len(active) <= stack.slots // 2:
-            smaller = self._stack(active[0][1].trial, len(active))
-            for slot, (old, a) in enumerate(active):
-                smaller.put(slot, a.trial, a.progress, stack.state(old))
-            return smaller
+        if not waiting and 0 < len(active) <= stack.slots * 2 // 3:
+            return stack.select([slot for slot, _ in active])
         for slot, assignment in enumerate(stack.assigned):
             if assignment is None and waiting:
                 trial = waiting.popleft()

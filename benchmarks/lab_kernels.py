@@ -1,0 +1,111 @@
+"""Which tiles suit the fused convolutions: times every candidate for every channel count.
+
+    python benchmarks/lab_kernels.py            # needs a GPU; compiles in parallel first
+
+Protocol: bf16, 8 trials of 256 images, random data; 3 warm-up launches, 10 launches between two events
+each, the median. ``floor`` is the bytes that must move over 4.3 TB/s. Prints the best three per
+operation; ``conv_shape`` and ``weight_shape`` in ``tproper.lab.kernels`` hold the winners.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import statistics
+import sys
+from itertools import product
+
+import torch
+
+from tproper.lab import kernels
+from tproper.lab.kernels import ConvShape, Norm, WeightShape
+
+LAYERS = [(16, 32), (32, 32), (64, 16), (128, 8)]  # channels, side of the image
+OPERATIONS = ("forward", "input", "weight")
+
+
+def candidates(operation: str, channels: int) -> list:
+    few = channels <= 32
+    if operation == "weight":
+        cuts = product((True, False) if few else (False,), (32, 64, 128), (4,), (3,))
+        side = min(channels, 64)
+        return [WeightShape(r, side, side, bp, warps, st, 528) for r, bp, warps, st in cuts]
+    blocks = ((64, 4), (128, 4), (256, 8)) if channels > 16 else ((128, 4), (256, 4))
+    cuts = product(blocks, (True, False), (2, 3), (1, 4) if few else (1,))
+    depth = min(channels, 64)
+    return [ConvShape(depth, bm, tiles, nw, warps, st) for (bm, warps), nw, st, tiles in cuts]
+
+
+def prepare(channels: int, side: int, trials: int, images: int):
+    def randn(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
+
+    x, dy = (randn(trials, images, side, side, channels) for _ in range(2))
+    w = randn(trials, 3, 3, channels, channels)
+    stats = torch.rand(trials, 2, channels, device="cuda")
+    gamma, beta = torch.rand(2, trials, channels, device="cuda")
+    norm = Norm(stats, 1.0, gamma, beta)
+    sums = torch.zeros(trials, 2, channels, device="cuda")
+    return {
+        "forward": lambda cut: kernels.conv(x, w, add=dy, sums=sums, shape=cut),
+        "input": lambda cut: kernels.conv_input(dy, w, 1, x, norm, shape=cut),
+        "weight": lambda cut: kernels.conv_weight(x, dy, 3, 1, shape=cut),
+    }
+
+
+def compile_one(task) -> str | None:
+    operation, (channels, side), cut = task
+    try:
+        prepare(channels, side, 1, 16)[operation](cut)
+        torch.cuda.synchronize()
+    except Exception as error:  # noqa: BLE001  a candidate that does not fit is no candidate
+        return f"{type(error).__name__}: {error}"[:200]
+    return None
+
+
+def clocked(call) -> float:
+    for _ in range(3):
+        call()
+    times = []
+    for _ in range(10):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times) * 1e3
+
+
+def main() -> None:
+    trials = 8
+    tasks = [
+        (op, layer, cut)
+        for layer in LAYERS
+        for op in OPERATIONS
+        for cut in candidates(op, layer[0])
+    ]
+    with multiprocessing.get_context("spawn").Pool(15) as pool:
+        errors = pool.map(compile_one, tasks, chunksize=1)
+    broken = [(t, e) for t, e in zip(tasks, errors, strict=True) if e]
+    print(f"{len(tasks)} candidates, {len(broken)} do not run", broken[:1], flush=True)
+    for layer in LAYERS:
+        channels, side = layer
+        calls = prepare(channels, side, trials, 256)
+        size = trials * 256 * side * side * channels * 2
+        for op, passes in zip(OPERATIONS, (3, 3, 2), strict=True):
+            found = []
+            for (o, at, cut), error in zip(tasks, errors, strict=True):
+                if o == op and at == layer and error is None:
+                    found.append((clocked(lambda c=cut: calls[o](c)), tuple(cut)))
+            found.sort()
+            row = {
+                "channels": channels, "op": op, "floor_us": round(passes * size / 4.3e6, 1),
+                "best_us": [(round(us, 1), cut) for us, cut in found[:4]],
+                "worst_us": round(found[-1][0], 1),
+            }  # fmt: skip
+            print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
