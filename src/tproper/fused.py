@@ -184,12 +184,14 @@ def fused_loss(
     scores: Tensor,  # (..., K)
     labels: Tensor,  # (...) or (..., K), encoded
     weights: Tensor | None = None,  # (...)
+    reduction: Reduction | None = None,
     config: Any = None,
 ) -> Tensor:
-    """The reduced loss of encoded labels in the kernel; raises where the kernel cannot run.
+    """The loss of encoded labels in the kernel, reduced as the loss says or as asked; raises where it cannot run.
 
     Scores that are not contiguous are copied. The result cannot be differentiated twice.
     """
+    reduction = loss.reduction if reduction is None else reduction
     made = plan(loss)
     if isinstance(made, str):
         raise ValueError(f"loss: expected one that the Triton kernel knows, but {made}; use backend='torch'")
@@ -203,14 +205,16 @@ def fused_loss(
     flat_labels = labels.reshape(-1, K) if made.by_size else labels.reshape(-1)
     by_size = None if made.by_size is None else loss.tables[made.by_size].to(scores.device)
     out: Tensor = _Fused.apply(
-        scores.reshape(-1, K).contiguous(), flat_labels.contiguous(), weights, by_size, made, loss.reduction, config
+        scores.reshape(-1, K).contiguous(), flat_labels.contiguous(), weights, by_size, made, reduction, config
     )
-    return out.reshape(scores.shape[:-1]) if loss.reduction == "none" else out
+    return out.reshape(scores.shape[:-1]) if reduction == "none" else out
 
 
-def fast_path(loss: WeakLabelLoss, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor | None:
+def fast_path(
+    loss: WeakLabelLoss, scores: Tensor, labels: Tensor, weights: Tensor | None, reduction: Reduction | None = None
+) -> Tensor | None:
     """`fused_loss` where it can run, else None: what a loss asks before it takes the plain way."""
-    return None if _obstacle(loss, scores, weights) else fused_loss(loss, scores, labels, weights)
+    return None if _obstacle(loss, scores, weights) else fused_loss(loss, scores, labels, weights, reduction)
 
 
 class FusedLoss(nn.Module):
