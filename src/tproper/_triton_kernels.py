@@ -21,6 +21,8 @@ which keeps every difference of probabilities in a product, so nothing cancels w
 This module needs Triton; `tproper.fused` imports it only when a loss is about to run there.
 """
 
+# mypy: disallow-untyped-defs=False
+
 from __future__ import annotations
 
 import torch
@@ -33,32 +35,32 @@ WIDEST_BLOCK = 8192
 
 
 @triton.jit
-def _log1p(t):  # type: ignore[no-untyped-def]
+def _log1p(t):
     """log(1 + t), to rounding also where 1 + t rounds to 1."""
     w = 1.0 + t
     return tl.where(w == 1.0, t, tl.log(w) * (t / tl.where(w == 1.0, 1.0, w - 1.0)))
 
 
 @triton.jit
-def _finite(m):  # type: ignore[no-untyped-def]
+def _finite(m):
     """A maximum over nothing, -inf, as 0: subtracting it must not make NaN."""
     return tl.where(m == float("-inf"), 0.0, m)
 
 
 @triton.jit
-def _power(u, exponent):  # type: ignore[no-untyped-def]
+def _power(u, exponent):
     """|u| ** exponent, 0 at u = 0."""
     size = tl.abs(u)
     return tl.where(size == 0.0, 0.0, tl.exp2(exponent * tl.log2(tl.where(size == 0.0, 1.0, size))))
 
 
 @triton.jit
-def _signed_power(u, exponent):  # type: ignore[no-untyped-def]
+def _signed_power(u, exponent):
     return tl.where(u < 0.0, -1.0, 1.0) * _power(u, exponent)
 
 
 @triton.jit
-def _inside(labels, y, base, col, ok, MASKED: tl.constexpr):  # type: ignore[no-untyped-def]
+def _inside(labels, y, base, col, ok, MASKED: tl.constexpr):
     """Whether a class is the label, or in the label's candidate set."""
     if MASKED:
         ind = tl.load(labels + base[:, None] + col[None, :], mask=ok, other=0) != 0
@@ -68,7 +70,7 @@ def _inside(labels, y, base, col, ok, MASKED: tl.constexpr):  # type: ignore[no-
 
 
 @triton.jit
-def _uniform_forward(u, d, o):  # type: ignore[no-untyped-def]
+def _uniform_forward(u, d, o):
     """``log(1 + e^u) - log(d e^u + o)`` and its slope ``(o - d) e^u / ((1 + e^u)(d e^u + o))``."""
     t = tl.exp(-tl.abs(u))
     up = u >= 0.0
@@ -82,7 +84,7 @@ def _uniform_forward(u, d, o):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _set_forward(u):  # type: ignore[no-untyped-def]
+def _set_forward(u):
     """``log(1 + e^-u)`` and its slope."""
     t = tl.exp(-tl.abs(u))
     loss = _log1p(t) + tl.where(u < 0.0, -u, 0.0)
@@ -97,7 +99,7 @@ def _rows(
     FORWARD: tl.constexpr, MASKED: tl.constexpr, SQUEEZE: tl.constexpr, MEAN: tl.constexpr,
     LOSS: tl.constexpr, GRADIENT: tl.constexpr, WEIGHTED: tl.constexpr, UPSTREAM: tl.constexpr,
     UNLESS_ONE: tl.constexpr,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Losses and gradient of ROWS rows.
 
     FORWARD: (c, b) are (d, o) of T = o + (d - o) I; else the target's two numbers. MASKED: labels are masks, and

@@ -47,7 +47,7 @@ def rank(group: Group = None) -> int:
 def process_group(backend: str | None = None) -> Iterator[torch.device]:
     """Join the process group that torchrun announces, and leave it at the end; gives this process's device.
 
-    ``backend`` is NCCL where there is a GPU for every local process, gloo elsewhere. Outside torchrun nothing is joined.
+    ``backend`` is NCCL where every local process has a GPU, gloo elsewhere. Outside torchrun nothing is joined.
     """
     local = int(os.environ.get("LOCAL_RANK", 0))
     cuda = torch.cuda.device_count() > local

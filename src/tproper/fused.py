@@ -62,7 +62,9 @@ def plan(loss: nn.Module) -> Plan | str:
     if isinstance(F, Squeezed):
         if F.alpha < 1:
             return f"squeezing with alpha = {F.alpha:g} < 1 has no finite gradient"
-        F, squeeze = F.base, (F.k, F.alpha) if F.k > 0 else None
+        if F.k > 0:
+            squeeze = (F.k, F.alpha)
+        F = F.base
     if type(F) is not LogSumExp:
         return f"the potential is {F.name}, not log-sum-exp"
     R = loss.reconstruction

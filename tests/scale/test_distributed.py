@@ -17,7 +17,7 @@ from tproper import distributed
 from tproper.distributed import GlobalBatches, fit, global_batch
 
 sys.path.insert(0, str(Path(__file__).parent))
-import ddp_worker  # noqa: E402
+import ddp_worker
 
 LOSSES = ("BC", "gLS", "GA", "NN", "forward", "partial")
 
