@@ -54,6 +54,9 @@ def write_atomically(path: Path) -> Iterator[Path]:
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path}: expected a file name to write to, got a directory")
+    if path.exists() and not path.is_file():  # a device or a pipe is written to as it is, and never replaced
+        yield path
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     os.close(handle)
