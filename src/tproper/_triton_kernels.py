@@ -199,7 +199,7 @@ def _rows(
         elif MEAN:
             loss -= b * total  # the anchor is the label's own score
         if SQUEEZE > 0:
-            mean = anchor + total / K
+            mean = total / K  # relative to the anchor, too
         if SQUEEZE == 1:
             loss += 0.5 * k * (square - total * total / K)
         if SQUEEZE == 2:
@@ -208,7 +208,7 @@ def _rows(
                 col = i * BLOCK + offset
                 ok = (col < K)[None, :]
                 x = tl.load(scores + base[:, None] + col[None, :], mask=ok, other=0.0).to(tl.float32)
-                u = tl.where(ok, x - mean[:, None], 0.0)
+                u = tl.where(ok, (x - anchor[:, None]) - mean[:, None], 0.0)
                 power += tl.sum(_power(u, alpha), 1)
                 tilt += tl.sum(_signed_power(u, alpha - 1.0), 1)
             tilt = tilt / K
@@ -239,9 +239,10 @@ def _rows(
                 g = tl.exp((x - m_out[:, None]) - log_out[:, None]) - b_row[:, None]
                 g -= tl.where(ind, c_row[:, None], 0.0)
                 if SQUEEZE == 1:
-                    g += k * (x - mean[:, None])
+                    g += k * ((x - anchor[:, None]) - mean[:, None])
                 if SQUEEZE == 2:
-                    g += 0.5 * k * alpha * (_signed_power(x - mean[:, None], alpha - 1.0) - tilt[:, None])
+                    u = (x - anchor[:, None]) - mean[:, None]
+                    g += 0.5 * k * alpha * (_signed_power(u, alpha - 1.0) - tilt[:, None])
             g = (factor[:, None] * g).to(gradient.dtype.element_ty)
             tl.store(gradient + base[:, None] + col[None, :], g, mask=ok & live[:, None], eviction_policy="evict_first")
 

@@ -1,0 +1,134 @@
+"""The kernel computes the losses and gradients that plain PyTorch computes in float64.
+
+It needs Triton, which GPU installations bring; with ``TRITON_INTERPRET=1`` it also runs on a CPU, through Triton's
+interpreter. `benchmarks/scale_losses_gpu.py` makes the same comparison at full size.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="the kernel needs Triton, which GPU installs bring")
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+if not INTERPRETED and not torch.cuda.is_available():
+    pytest.skip("no GPU, and TRITON_INTERPRET is not 1", allow_module_level=True)
+
+import tproper as tp  # noqa: E402
+from tproper.fused import fuse, fused_loss  # noqa: E402
+
+DEVICE = "cpu" if INTERPRETED else "cuda"
+pytestmark = pytest.mark.filterwarnings("ignore:divide by zero", "ignore:overflow", "ignore:invalid value")
+N = 5
+
+
+def transitions(K):
+    return [
+        tp.identity(K),
+        tp.symmetric_noise(K, 0.2),
+        tp.complementary(K),
+        tp.partial_labels(K, 0.3),
+        tp.multi_complementary(K, 1),
+    ]
+
+
+def losses(T, reduction="mean"):
+    return [
+        tp.ForwardLoss(T, reduction=reduction),
+        tp.BackwardLoss(T, reduction=reduction),
+        tp.BackwardLoss(T, squeeze=(0.7, 2.0), reduction=reduction),
+        tp.BackwardLoss(T, squeeze=(0.3, 1.3), reduction=reduction),
+    ]
+
+
+def problem(T, scale=3.0, n=N, dtype=torch.float32):
+    g = torch.Generator().manual_seed(T.num_classes)
+    v = (scale * torch.randn(n, T.num_classes, generator=g)).to(dtype)
+    y = torch.as_tensor(T.sample(torch.randint(T.num_classes, (n,), generator=g), seed=0))
+    return v.to(DEVICE), y.to(DEVICE)
+
+
+def compare(loss, v, y, weights=None, upstream=1.0, config=None, tol=3e-6):
+    loss = loss.to(DEVICE)
+    a, b = v.detach().clone().requires_grad_(), v.detach().double().requires_grad_()
+    ours = fused_loss(loss, a, y, weights, config=config) if config else fuse(loss, "triton")(a, y, weights)
+    exact = loss(b, y, None if weights is None else weights.double())
+    assert ours.dtype == v.dtype
+    (ours.float() * upstream).sum().backward()
+    (exact * upstream).sum().backward()
+    torch.testing.assert_close(ours.double(), exact, rtol=tol, atol=tol)
+    size = b.grad.abs().max()
+    torch.testing.assert_close(a.grad.double(), b.grad, rtol=tol, atol=float(tol * size))
+
+
+@pytest.mark.parametrize("K", [2, 37])
+def test_every_structured_loss(K):
+    for T in transitions(K):
+        for loss in losses(T):
+            compare(loss, *problem(T))
+
+
+@pytest.mark.parametrize("config", [(1, 16, 1), (4, 16, 1)])
+def test_rows_in_several_blocks(config):
+    """37 classes in blocks of 16: the way of 50,000 classes."""
+    for T in transitions(37):
+        for loss in losses(T):
+            compare(loss, *problem(T), config=config)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_reductions_weights_and_upstream_gradients(reduction):
+    T = tp.partial_labels(4, 0.3)
+    weights = torch.linspace(0.2, 2.0, N, device=DEVICE)
+    for loss in losses(T, reduction)[:3]:
+        v, y = problem(T)
+        upstream = torch.linspace(1, 2, N, device=DEVICE) if reduction == "none" else 1.7
+        compare(loss, v, y, upstream=upstream)
+        compare(loss, v, y, weights)
+
+
+def test_small_losses_and_large_scores_stay_exact():
+    """p_y close to 1 and to 0, and scores with a common offset of 1e4 (their own float32 rounding is shared)."""
+    v = torch.tensor([[30.0, 0.0, -5.0], [0.0, 30.0, 1.0], [-200.0, 0.0, 200.0], [1e4, 1e4 + 1, 1e4 - 2]])
+    y = torch.tensor([0, 0, 0, 1], device=DEVICE)
+    tolerances = (1e-6, 1e-6, 1e-5, 1e-5)  # squeezing adds terms of the size of the scores, which cancel
+    for T in (tp.identity(3), tp.symmetric_noise(3, 0.1), tp.complementary(3)):
+        for loss, tol in zip(losses(T, "none"), tolerances, strict=True):
+            compare(loss, v.to(DEVICE), y, tol=tol)
+    sets = torch.tensor([[1, 0, 0], [1, 0, 1], [1, 1, 1], [0, 1, 1]], dtype=torch.bool, device=DEVICE)
+    for loss, tol in zip(losses(tp.partial_labels(3, 0.3), "none"), tolerances, strict=True):
+        compare(loss, v.to(DEVICE), sets, tol=tol)
+
+
+def test_half_precision_scores_use_float32_sums():
+    T = tp.complementary(40)
+    for dtype, tol in ((torch.bfloat16, 8e-3), (torch.float16, 1e-3)):
+        v, y = problem(T, scale=1.0, dtype=dtype)
+        for loss in losses(T):
+            compare(loss, v, y, tol=tol)
+
+
+def test_leading_shapes_and_copies():
+    T = tp.complementary(4)
+    v, y = problem(T, n=6)
+    loss = fuse(tp.BackwardLoss(T, reduction="none"), "triton")
+    torch.testing.assert_close(loss(v.reshape(2, 3, 4), y.reshape(2, 3)), loss(v, y).reshape(2, 3))
+    strided = torch.stack([v, v], -1)[..., 0]
+    assert not strided.is_contiguous()
+    torch.testing.assert_close(loss(strided, y), loss(v, y))
+
+
+def test_the_gradient_may_be_asked_for_twice():
+    T = tp.complementary(4)
+    v, y = problem(T)
+    v.requires_grad_()
+    out = fuse(tp.BackwardLoss(T), "triton")(v, y)
+    (first,) = torch.autograd.grad(out, v, retain_graph=True)
+    kept = first.clone()
+    (second,) = torch.autograd.grad(out, v, torch.tensor(3.0, device=DEVICE), retain_graph=True)
+    torch.testing.assert_close(second, 3 * kept)
+    assert torch.equal(first, kept)  # the first gradient is the caller's: nothing wrote into it
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        torch.autograd.grad(torch.autograd.grad(out, v, create_graph=True)[0].sum(), v)
