@@ -18,7 +18,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from . import _checks
 from ._checks import FloatArray, Labels
@@ -112,13 +111,14 @@ class _Fused(torch.autograd.Function):
 
     Should another upstream gradient come (a scaled or weighted loss), or the gradient be asked for a second time, the
     kernel runs again with it. That is also the way for losses that are not reduced, and for float16, where a gradient
-    divided by the batch size would underflow before a gradient scaler could save it.
+    divided by the batch size would underflow before a gradient scaler could save it. Where the gradient is to be
+    differentiated itself, it is made by the plain formulation.
     """
 
     @staticmethod
     def forward(
         ctx: Any, scores: Tensor, labels: Tensor, weights: Tensor | None, by_size: Tensor | None,
-        made: Plan, reduction: Reduction, config: Any,
+        loss: WeakLabelLoss, made: Plan, reduction: Reduction, config: Any,
     ) -> Tensor:  # fmt: skip
         n = len(scores)
         if weights is not None:
@@ -130,30 +130,37 @@ class _Fused(torch.autograd.Function):
         gradient = torch.empty_like(scores) if early else None
         losses = torch.empty(n, dtype=torch.float32, device=scores.device)
         _launch(made, scores, labels, by_size, losses, gradient, scale, weights, config=config)
-        ctx.made, ctx.scale, ctx.config, ctx.gradient = made, scale, config, gradient
-        ctx.reduced = reduction != "none"
+        ctx.loss, ctx.made, ctx.config, ctx.reduction = loss, made, config, reduction
+        ctx.scale, ctx.gradient = scale, gradient
         ctx.save_for_backward(scores, labels, weights, by_size)
-        if weights is not None:
-            losses = losses * weights
-        if reduction == "mean" and weights is None:
-            losses = losses.mean()
-        elif reduction != "none":
-            losses = losses.sum()
-        return losses.to(scores.dtype)
+        return _reduced(losses, weights, reduction).to(scores.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         scores, labels, weights, by_size = ctx.saved_tensors
         gradient, ctx.gradient = ctx.gradient, None  # handed over: a second call makes its own
+        if torch.is_grad_enabled():
+            losses = ctx.loss.pointwise(scores.float(), labels)
+            value = _reduced(losses, weights, ctx.reduction).to(scores.dtype)
+            (gradient,) = torch.autograd.grad(value, scores, upstream, create_graph=True)
+            return gradient, *(None,) * 7
         ready = gradient is not None
         if gradient is None:
             gradient = torch.empty_like(scores)
-        upstream = upstream if ctx.reduced else upstream.contiguous()
+        upstream = upstream.contiguous() if ctx.reduction == "none" else upstream
         _launch(
             ctx.made, scores, labels, by_size, None, gradient, ctx.scale, weights, upstream, ready, config=ctx.config
         )
-        return gradient, None, None, None, None, None, None
+        return gradient, *(None,) * 7
+
+
+def _reduced(losses: Tensor, weights: Tensor | None, reduction: Reduction) -> Tensor:
+    """Weights have been divided by their sum already where a mean is wanted."""
+    if weights is not None:
+        losses = losses * weights
+    if reduction == "none":
+        return losses
+    return losses.mean() if reduction == "mean" and weights is None else losses.sum()
 
 
 def _launch(
@@ -191,7 +198,7 @@ def fused_loss(
 ) -> Tensor:
     """The loss of encoded labels in the kernel, reduced as the loss says or as asked; raises where it cannot run.
 
-    Scores that are not contiguous are copied. The result cannot be differentiated twice.
+    Scores that are not contiguous are copied.
     """
     reduction = loss.reduction if reduction is None else reduction
     made = plan(loss)
@@ -207,7 +214,7 @@ def fused_loss(
     flat_labels = labels.reshape(-1, K) if made.by_size else labels.reshape(-1)
     by_size = None if made.by_size is None else loss.tables[made.by_size].to(scores.device)
     out: Tensor = _Fused.apply(
-        scores.reshape(-1, K).contiguous(), flat_labels.contiguous(), weights, by_size, made, reduction, config
+        scores.reshape(-1, K).contiguous(), flat_labels.contiguous(), weights, by_size, loss, made, reduction, config
     )
     return out.reshape(scores.shape[:-1]) if reduction == "none" else out
 
@@ -287,7 +294,7 @@ class FusedLoss(nn.Module):
 def fuse(loss: WeakLabelLoss, backend: Backend = "auto") -> FusedLoss:
     """The same loss with its backend in your hand.
 
-    ``"auto"``: the Triton kernel where it can run, else plain PyTorch; ``"torch"``: always plain PyTorch (as needed for
-    second derivatives); ``"triton"``: the kernel, or a ``ValueError`` that says what stands in its way.
+    ``"auto"``: the Triton kernel where it can run, else plain PyTorch; ``"torch"``: always plain PyTorch;
+    ``"triton"``: the kernel, or a ``ValueError`` that says what stands in its way.
     """
     return FusedLoss(loss, backend)

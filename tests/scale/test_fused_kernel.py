@@ -130,5 +130,19 @@ def test_the_gradient_may_be_asked_for_twice():
     (second,) = torch.autograd.grad(out, v, torch.tensor(3.0, device=DEVICE), retain_graph=True)
     torch.testing.assert_close(second, 3 * kept)
     assert torch.equal(first, kept)  # the first gradient is the caller's: nothing wrote into it
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        torch.autograd.grad(torch.autograd.grad(out, v, create_graph=True)[0].sum(), v)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_second_derivatives(reduction):
+    """A penalty on the gradient: the plain formulation takes over where the gradient is to be differentiated."""
+    T = tp.partial_labels(4, 0.3)
+    loss = tp.BackwardLoss(T, squeeze=(0.5, 2.0), reduction=reduction).to(DEVICE)
+    weights = torch.linspace(0.2, 2.0, N, device=DEVICE)
+    results = []
+    for which in (fuse(loss, "triton"), fuse(loss, "torch")):
+        v, y = problem(T)
+        v.requires_grad_()
+        (g,) = torch.autograd.grad(which(v, y, weights).sum(), v, create_graph=True)
+        (second,) = torch.autograd.grad(g.square().sum(), v)
+        results.append((g.detach(), second))
+    torch.testing.assert_close(results[0], results[1])
