@@ -1,0 +1,120 @@
+"""Over 2,000 simulated data sets each score is unbiased (|z| < 4) and its 95% interval covers 93% to 97%.
+
+Everything is drawn anew in each data set: examples from a pool, classes from their true probabilities, weak labels
+from T. The model is miscalibrated on purpose. All data sets go through the library's own estimators at once
+(`batch`); `test_public_functions_agree` ties the public functions to them.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+import tproper as tp
+from tproper._scores import Reweigher, estimate
+from tproper.calibration import TopLabel
+
+REPETITIONS, CHUNK = 2000, 500
+CASES = {
+    "complementary, K = 10": (tp.complementary(10), 400),
+    "complementary, K = 4": (tp.complementary(4), 400),
+    "partial, p = .3": (tp.partial_labels(6, 0.3), 400),
+    "noisy 20%, symmetric": (tp.symmetric_noise(6, 0.2), 400),
+    "noisy 20%, pair": (tp.pair_noise(6, 0.2), 400),
+    "PU, r = .5": (tp.positive_unlabeled(0.5), 400),
+    "two sources": (tp.multi_source([tp.complementary(4), tp.symmetric_noise(4, 0.3)], [0.6, 0.4]), 400),
+}
+
+
+class Simulation:
+    """Data sets from a pool of examples with true probabilities p and a model's probabilities q."""
+
+    def __init__(self, transition, n, sharpness=3.0, temperature=1.6, seed=0):
+        self.transition, self.n = transition, n
+        self.rng = np.random.default_rng(seed)
+        K = transition.num_classes
+        scores = torch.as_tensor(self.rng.normal(size=(2000, K)) * sharpness)
+        self.p = torch.softmax(scores, -1)
+        self.q = torch.softmax(scores * temperature, -1)  # overconfident
+        self.other = torch.softmax(scores + torch.as_tensor(self.rng.normal(size=(2000, K))), -1)  # a worse model
+        self.weigher = Reweigher(transition, transition.reconstruction())
+
+    def draw(self, repetitions):
+        """Rows of the pool (repetitions * n,), their true classes and weak labels."""
+        rows = torch.as_tensor(self.rng.integers(0, len(self.p), repetitions * self.n))
+        u = torch.as_tensor(self.rng.random((len(rows), 1)))
+        z = (self.p.cumsum(-1)[rows] < u).sum(-1).clamp_max(self.p.shape[1] - 1)
+        return rows, z, self.transition.encode(self.transition.sample(z, self.rng), validate=False)
+
+    def truth(self, values):
+        """The expected score of class-wise scores (pool, K)."""
+        return float((self.p * values).sum(-1).mean())
+
+
+def summarise(truth, value, low, high):
+    z = (value.mean() - truth) / (value.std() / np.sqrt(len(value)))
+    return z, ((low <= truth) & (truth <= high)).mean()
+
+
+def check(truth, value, low, high):
+    z, cover = summarise(truth, value, low, high)
+    assert abs(z) < 4, f"biased: z = {z:.2f}"
+    assert 0.93 <= cover <= 0.97, f"coverage {cover:.4f}"
+
+
+def scores_of(sim, name):
+    """Class-wise scores over the pool, the posterior that goes with them, and whether Student's t is used."""
+    K = sim.q.shape[1]
+    hit = torch.nn.functional.one_hot(sim.q.argmax(-1), K).double()
+    if name == "accuracy":
+        return hit, (hit + 1.0 / K) / 2, False
+    if name == "balanced accuracy, known prior":
+        prior = sim.p.mean(0)
+        return hit / (K * prior), (hit + 1.0 / K) / 2, False
+    if name == "difference of log losses":
+        return sim.other.log() - sim.q.log(), (sim.q + sim.other) / 2, True
+    return (-sim.q.log() if name == "log loss" else (sim.q**2).sum(-1, keepdim=True) - 2 * sim.q + 1), sim.q, True
+
+
+MEANS = ["accuracy", "balanced accuracy, known prior", "log loss", "Brier score", "difference of log losses"]
+
+
+@pytest.mark.parametrize("name", MEANS)
+@pytest.mark.parametrize("case", CASES)
+def test_means(case, name):
+    sim = Simulation(*CASES[case])
+    values, posterior, student = scores_of(sim, name)
+    found = []
+    for _ in range(REPETITIONS // CHUNK):
+        rows, _, y = sim.draw(CHUNK)
+        e = estimate(
+            sim.weigher,
+            lambda i, rows=rows: values[rows[i]],
+            lambda i, rows=rows: posterior[rows[i]],
+            y,
+            batch=(CHUNK, sim.n),
+            student=student,
+        )
+        found.append((e.mean, *e.interval()))
+    check(sim.truth(values), *map(np.concatenate, zip(*found, strict=True)))
+
+
+CALIBRATED_N = {"complementary, K = 10": 2000, "complementary, K = 4": 1000, "two sources": 1000}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_squared_calibration_error(case):
+    transition, n = CASES[case]
+    sim = Simulation(transition, CALIBRATED_N.get(case, n), temperature=0.5)
+    confidence, predicted = sim.q.max(-1)
+    edges = np.concatenate([[0], np.quantile(confidence.numpy(), [0.2, 0.4, 0.6, 0.8]), [1]])
+    bins = np.searchsorted(edges[1:-1], confidence.numpy())
+    gap = (sim.p.gather(1, predicted[:, None])[:, 0] - confidence).numpy()
+    share = np.bincount(bins) / len(bins)
+    truth = float((share * (np.bincount(bins, gap) / np.bincount(bins)) ** 2).sum())
+    found = []
+    for _ in range(REPETITIONS // 250):
+        rows, _, y = sim.draw(250)
+        top = TopLabel(sim.weigher, sim.q[rows], y, None, (250, sim.n))
+        errors = top.binned(edges)
+        found.append((errors.squared, *errors.interval(top.smoothed_error(errors))))
+    check(truth, *map(np.concatenate, zip(*found, strict=True)))
