@@ -137,7 +137,9 @@ def _scalars(y: Any) -> NDArray[Any]:
     if array.dtype.kind == "O":
         missing = [i for i, label in enumerate(array) if label is None or label != label]
         if missing:
-            raise ValueError(f"y: expected a label for every example, got a missing one (NaN or None) at row {missing[0]}")
+            raise ValueError(
+                f"y: expected a label for every example, got a missing one (NaN or None) at row {missing[0]}"
+            )
     if array.dtype.kind != "O":
         check_classification_targets(array)
     if len(array) == 0:

@@ -113,9 +113,7 @@ def _family(name: str, rest: str, colon: bool, num_classes: int | None) -> Trans
     needed = [(k, t) for k, t in needed if k not in named]
     if len(positional) != len(needed):
         raise ValueError(f"transition: expected {family.usage(name)!r}, got {name + (':' + rest if colon else '')!r}")
-    values: dict[str, Any] = {
-        k: _number(text, t, k, name) for (k, t), text in zip(needed, positional, strict=True)
-    }
+    values: dict[str, Any] = {k: _number(text, t, k, name) for (k, t), text in zip(needed, positional, strict=True)}
     kinds = dict(family.parameters + family.options)
     for key, text in named.items():
         if key not in kinds:

@@ -1,0 +1,414 @@
+"""The solvers behind the estimator: L-BFGS for linear models, minibatch steps for everything else.
+
+Both minimise ``sum_i w_i loss(v_i, y_i) / sum_i w_i + l2/2 ||W||^2``, intercepts and biases unpenalised.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.sparse import issparse
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor, nn
+
+from ._checks import FloatArray
+from .losses import BackwardLoss, ForwardLoss, WeakLabelLoss, _BatchRiskLoss
+from .potentials import LogSumExp, Squeezed
+from .structured import CandidateSetTransition, UniformTransition
+
+# Scores (K, n), class-major, to the weighted mean loss and its gradient (K, n).
+ScoreLoss = Callable[[FloatArray], tuple[float, FloatArray]]
+
+
+def has_pointwise(loss: nn.Module) -> bool:
+    """Whether the loss of a data set is a mean of one loss per example."""
+    return isinstance(loss, WeakLabelLoss) and not isinstance(loss, _BatchRiskLoss)
+
+
+# Losses as functions of the scores alone, in closed form. Class-major scores keep every reduction over the classes a
+# sum of contiguous rows, and both matrix products in the orientation that BLAS does fastest for few classes.
+
+
+def score_loss(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray) -> ScoreLoss:
+    """The loss of a whole data set as a function of scores (K, n); `weights` (n,) sum to one."""
+    if isinstance(loss, BackwardLoss) and loss.class_weights is None:
+        targets = loss.reconstruction.targets(labels).numpy().T.copy()  # (K, n)
+        F = loss.potential
+        if isinstance(F, LogSumExp):
+            return _cross_entropy(targets, weights)
+        if isinstance(F, Squeezed) and isinstance(F.base, LogSumExp):
+            return _squeezed_cross_entropy(targets, weights, F.k, F.alpha)
+        return _fenchel_young(loss, targets, weights)
+    if isinstance(loss, ForwardLoss):
+        transition = loss.transition
+        K, n = transition.num_classes, len(labels)
+        if isinstance(transition, UniformTransition):
+            rows, offset = np.full((K, n), transition.off_diagonal), 0.0
+            rows[labels.numpy(), np.arange(n)] = transition.diagonal
+            if transition.off_diagonal == 0.0:
+                return _cross_entropy(rows, weights)  # clean labels
+        elif isinstance(transition, CandidateSetTransition):
+            # g(|S|) is a factor of the likelihood, a constant of the loss
+            rows = labels.numpy().T.astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                offset = -float(weights @ transition.log_weight[labels.sum(-1).numpy()])
+        else:
+            rows, offset = transition.matrix()[labels.numpy()].T.copy(), 0.0
+        return _forward(rows, weights, offset, _autograd(loss, labels, weights))
+    return _autograd(loss, labels, weights)
+
+
+def _cross_entropy(targets: FloatArray, weights: FloatArray) -> ScoreLoss:
+    """``log sum exp v - <r, v>``; gradient ``softmax(v) - r``."""
+
+    def value(V: FloatArray) -> tuple[float, FloatArray]:
+        V = V - V.max(axis=0)
+        dot = np.einsum("kn,kn->n", targets, V)
+        np.exp(V, out=V)
+        total = V.sum(axis=0)
+        f = float(weights @ (np.log(total) - dot))
+        V /= total
+        V -= targets
+        V *= weights
+        return f, V
+
+    return value
+
+
+def _squeezed_cross_entropy(targets: FloatArray, weights: FloatArray, k: float, alpha: float) -> ScoreLoss:
+    """The same with ``k/2 sum |v|^alpha`` at centred scores."""
+    plain = _cross_entropy(targets, weights)
+
+    def value(V: FloatArray) -> tuple[float, FloatArray]:
+        f, G = plain(V)
+        centred = V - V.mean(axis=0)
+        if alpha == 2:
+            power, slope = np.einsum("kn,kn->n", centred, centred), centred
+        else:
+            size = np.abs(centred)
+            power = (size**alpha).sum(axis=0)
+            slope = np.sign(centred) * size ** (alpha - 1)
+            slope -= slope.mean(axis=0)
+        G += slope * (k * alpha / 2 * weights)
+        return f + k / 2 * float(weights @ power), G
+
+    return value
+
+
+def _fenchel_young(loss: BackwardLoss, targets: FloatArray, weights: FloatArray) -> ScoreLoss:
+    """``F(v) - <r, v>`` for any potential; gradient ``link(v) - r``."""
+
+    def value(V: FloatArray) -> tuple[float, FloatArray]:
+        v = torch.as_tensor(np.ascontiguousarray((V - V.mean(axis=0)).T))
+        with torch.no_grad():
+            F, link = loss.potential.value(v).numpy(), loss.potential.link(v).numpy().T
+        dot = np.einsum("kn,kn->n", targets, v.numpy().T)
+        return float(weights @ (F - dot)), (link - targets) * weights
+
+    return value
+
+
+def _forward(rows: FloatArray, weights: FloatArray, offset: float, exact: ScoreLoss) -> ScoreLoss:
+    """``-log <t, p>``, t the label's row of T (K, n); gradient ``p - q``, q_z = t_z p_z / <t, p>: prior to posterior.
+
+    Where <t, p> leaves the range of normal numbers the `exact` log-space evaluation takes over.
+    """
+
+    def value(V: FloatArray) -> tuple[float, FloatArray]:
+        P = V - V.max(axis=0)
+        np.exp(P, out=P)
+        P /= P.sum(axis=0)
+        Q = rows * P
+        mass = Q.sum(axis=0)
+        if mass.min() < 1e-290:
+            return exact(V)
+        f = offset - float(weights @ np.log(mass))
+        Q /= mass
+        P -= Q
+        P *= weights
+        return f, P
+
+    return value
+
+
+def _autograd(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray) -> ScoreLoss:
+    """Any pointwise loss, in float64."""
+    w = torch.as_tensor(weights)
+
+    def value(V: FloatArray) -> tuple[float, FloatArray]:
+        v = torch.as_tensor(np.ascontiguousarray(V.T)).requires_grad_()
+        total = (loss.pointwise(v, labels) * w).sum()
+        (gradient,) = torch.autograd.grad(total, v)
+        return float(total.detach()), np.ascontiguousarray(gradient.numpy().T)
+
+    return value
+
+
+# Linear models.
+
+
+@dataclass
+class LinearFit:
+    """A fitted linear model: scores are ``X @ coef.T + intercept``."""
+
+    coef: FloatArray  # (K, d)
+    intercept: FloatArray  # (K,)
+    objective: float
+    gradient: float  # largest entry at the end, in the solver's units
+    iterations: int
+    converged: bool
+    history: list[dict[str, float]]
+
+
+def fit_linear(
+    X: Any,
+    labels: Tensor,
+    loss: WeakLabelLoss,
+    weights: FloatArray | None,
+    l2: float,
+    tol: float,
+    max_iter: int,
+    start: tuple[FloatArray, FloatArray] | None = None,
+    verbose: int = 0,
+) -> LinearFit:
+    """L-BFGS in float64 on centred, moderately scaled features; sparse X is centred implicitly and never densified.
+
+    Centring takes the intercept out of the coefficients' way, which on images halves the iterations or better; it
+    leaves the objective as it is. Features with a standard deviation above the median are brought down to it, so that
+    one column in other units does not ruin the conditioning. Stops when the largest entry of the gradient with
+    respect to these coordinates is at most `tol`. Constant features get exactly 0: the penalty says so.
+    """
+    n, d = X.shape
+    K = loss.transition.num_classes
+    w = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
+    function = score_loss(loss, labels, w)
+    mean, scale, used = _standard(X, w)
+    sparse = issparse(X)
+    if sparse:
+        A, AT = X.tocsr(), X.T.tocsr()
+        shift = mean * scale
+    else:
+        A = (X[:, used] - mean[used]) * scale[used]
+    s = scale[used]
+    penalty = l2 * s**2
+    width = len(s)
+    trace: list[dict[str, float]] = []
+    last = {"loss": math.nan}
+
+    def products(U: FloatArray, b: FloatArray) -> FloatArray:
+        if not sparse:
+            return U @ A.T + b[:, None]
+        return np.ascontiguousarray((A @ (U * s).T).T) + (b - U @ shift)[:, None]
+
+    def objective(u: FloatArray) -> tuple[float, FloatArray]:
+        U, b = u[: K * width].reshape(K, width), u[K * width :]
+        f, E = function(products(U, b))
+        by_class = E.sum(axis=1)
+        G = E @ A if not sparse else (AT @ E.T).T * s - np.outer(by_class, shift)
+        G += penalty * U
+        last["loss"] = f
+        return f + 0.5 * float(np.einsum("kj,kj,j->", U, U, penalty)), np.concatenate([G.ravel(), by_class])
+
+    def note(intermediate_result: Any) -> None:
+        trace.append({"objective": float(intermediate_result.fun), "loss": last["loss"]})
+        if verbose:
+            print(f"iteration {len(trace):4d}  objective {intermediate_result.fun:.8g}")
+
+    first = np.zeros(K * width + K)
+    if start is not None:
+        coef, intercept = start
+        first = np.concatenate([(coef[:, used] / s).ravel(), intercept + coef @ mean])
+    found = minimize(
+        objective,
+        first,
+        jac=True,
+        method="L-BFGS-B",
+        callback=note,
+        options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20, "maxls": 50},
+    )
+    gradient = float(np.abs(found.jac).max())
+    if not np.isfinite(found.fun) or not np.isfinite(found.x).all():
+        raise ValueError(
+            "loss: the objective fell without end; this loss is not bounded from below: "
+            "use loss='forward', a squeeze, or l2 > 0"
+        )
+    # below rounding of the objective no line search can go on: that is an end too
+    converged = gradient <= tol or (found.status != 1 and gradient <= 1e3 * tol)
+    if not converged:
+        warnings.warn(
+            f"the linear solver stopped after {found.nit} iterations at a gradient of {gradient:.2g} > tol={tol:g}; "
+            "raise max_iter or l2, or scale the features",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    coef = np.zeros((K, d))
+    coef[:, used] = found.x[: K * width].reshape(K, width) * s
+    intercept = found.x[K * width :] - coef @ mean
+    return LinearFit(coef, intercept, float(found.fun), gradient, int(found.nit), converged, trace)
+
+
+def _standard(X: Any, w: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Weighted means, the scale of each feature, and which features vary at all."""
+    if issparse(X):
+        mean = np.asarray(X.T @ w).ravel()
+        variance = np.maximum(np.asarray(X.multiply(X).T @ w).ravel() - mean**2, 0.0)
+        used = np.ones(len(mean), dtype=bool)
+    else:
+        mean = w @ X
+        variance = np.zeros_like(mean)
+        for i in range(0, len(X), 4096):  # blocks: no second copy of X
+            variance += w[i : i + 4096] @ np.square(X[i : i + 4096] - mean)
+        used = variance > 1e-30 * (1 + mean**2)
+        if not used.any():
+            used[:1] = True
+    deviation = np.sqrt(variance)
+    middle = float(np.median(deviation[deviation > 0])) if (deviation > 0).any() else 1.0
+    return mean, 1.0 / np.maximum(deviation, middle), used
+
+
+# Everything else: minibatches.
+
+
+@dataclass
+class Steps:
+    """Settings of minibatch training, and what it remembers between calls."""
+
+    learning_rate: float
+    l2: float
+    batch_size: int
+    generator: torch.Generator
+    device: torch.device
+    optimizer: torch.optim.Optimizer | None = None
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def make_optimizer(module: nn.Module, learning_rate: float, l2: float) -> torch.optim.Optimizer:
+    """Adam; its `weight_decay` adds ``l2 W`` to the gradient, that of the penalty. Biases and norms are left alone."""
+    weights = [p for p in module.parameters() if p.requires_grad and p.ndim > 1]
+    others = [p for p in module.parameters() if p.requires_grad and p.ndim <= 1]
+    groups = [{"params": weights, "weight_decay": l2}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.Adam([g for g in groups if g["params"]], lr=learning_rate)
+
+
+class Rows:
+    """Rows of X as tensors: a dense array goes to the device once, sparse rows are made dense batch by batch."""
+
+    def __init__(self, X: Any, dtype: torch.dtype, device: torch.device) -> None:
+        self.device, self.dtype = device, dtype
+        self.sparse = X.tocsr() if issparse(X) else None
+        self.dense = None if self.sparse is not None else torch.as_tensor(X, dtype=dtype).to(device)
+
+    def __len__(self) -> int:
+        return self.sparse.shape[0] if self.sparse is not None else len(self.dense)  # type: ignore[arg-type]
+
+    def __getitem__(self, rows: Tensor | slice) -> Tensor:
+        if self.sparse is not None:
+            index = rows if isinstance(rows, slice) else rows.cpu().numpy()
+            return torch.as_tensor(self.sparse[index].toarray(), dtype=self.dtype).to(self.device)
+        assert self.dense is not None
+        return self.dense[rows]
+
+
+def train_epoch(
+    module: nn.Module, loss: nn.Module, X: Rows, labels: Tensor, weights: Tensor | None, steps: Steps
+) -> float:
+    """One pass over the data in random order; the mean training loss. Batches differ in size by at most one row."""
+    assert steps.optimizer is not None
+    module.train()
+    n = len(X)
+    order = torch.randperm(n, generator=steps.generator).to(steps.device)
+    batches = torch.tensor_split(order, max(1, math.ceil(n / steps.batch_size)))
+    total = torch.zeros((), dtype=torch.float64, device=steps.device)
+    for rows in batches:
+        steps.optimizer.zero_grad(set_to_none=True)
+        value = batch_loss(loss, module(X[rows]), labels[rows], None if weights is None else weights[rows])
+        value.backward()
+        steps.optimizer.step()
+        total += value.detach().double() * len(rows)
+    return float(total) / n
+
+
+def batch_loss(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
+    """The loss of a batch. Weights have mean one over the whole data, so a batch's weights need not."""
+    if has_pointwise(loss):
+        losses: Tensor = loss.pointwise(scores, labels)  # type: ignore[operator]
+        return losses.mean() if weights is None else (losses * weights.to(losses)).mean()
+    if isinstance(loss, WeakLabelLoss):
+        return loss(scores, labels, weights)  # type: ignore[no-any-return]
+    if weights is not None:
+        raise ValueError(
+            f"sample_weight: expected None with a loss of type {type(loss).__name__}, which takes no weights"
+        )
+    value = loss(scores, labels)
+    return value if value.ndim == 0 else value.mean()
+
+
+def weak_risk(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor | None) -> float:
+    """The held-out weak risk that early stopping watches.
+
+    The loss itself where it is one per example; for losses of whole batches, which are not proper, ``-log (T p)_y``.
+    """
+    if isinstance(loss, _BatchRiskLoss):
+        loss = ForwardLoss(loss.transition, validate=False).to(scores.device)
+    with torch.no_grad():
+        return float(batch_loss(loss, scores.double(), labels, weights))
+
+
+def scores_of(module: nn.Module, X: Rows, block: int = 4096) -> Tensor:
+    """Scores in evaluation mode, block by block."""
+    module.eval()
+    with torch.no_grad():
+        return torch.cat([module(X[i : i + block]) for i in map(int, range(0, len(X), block))])
+
+
+def fit_minibatch(
+    module: nn.Module,
+    loss: nn.Module,
+    X: Rows,
+    labels: Tensor,
+    weights: Tensor | None,
+    steps: Steps,
+    epochs: int,
+    held_out: tuple[Rows, Tensor, Tensor | None] | None,
+    patience: int,
+    tol: float,
+    verbose: int = 0,
+) -> int:
+    """Adam with a cosine schedule for `epochs` passes; with `held_out` data, the weights of the epoch with the
+    smallest held-out weak risk, and an end after `patience` epochs without an improvement by `tol`. Returns epochs.
+    """
+    steps.optimizer = make_optimizer(module, steps.learning_rate, steps.l2)
+    best, best_state, waited = math.inf, None, 0
+    for epoch in range(epochs):
+        for group in steps.optimizer.param_groups:
+            group["lr"] = steps.learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
+        record = {"loss": train_epoch(module, loss, X, labels, weights, steps)}
+        if not math.isfinite(record["loss"]):
+            raise ValueError(
+                f"loss: expected finite values, got {record['loss']} in epoch {epoch}; lower learning_rate"
+            )
+        if held_out is not None:
+            Xv, yv, wv = held_out
+            record["weak_risk"] = weak_risk(loss, scores_of(module, Xv), yv, wv)
+        steps.history.append(record)
+        if verbose:
+            print(f"epoch {epoch + 1:4d}  " + "  ".join(f"{k} {v:.6g}" for k, v in record.items()))
+        if held_out is None:
+            continue
+        waited = 0 if record["weak_risk"] < best - tol else waited + 1
+        if record["weak_risk"] < best:
+            best, best_state = record["weak_risk"], copy.deepcopy(module.state_dict())
+        if waited >= patience:
+            break
+    if best_state is not None:
+        module.load_state_dict(best_state)
+    return len(steps.history)

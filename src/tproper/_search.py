@@ -1,0 +1,145 @@
+"""Choosing settings without clean labels: cross-validated weak risk.
+
+The risk of probabilities p on held-out weak labels is ``mean -log (T p)_y``. It is T-proper for every T, so its
+expectation is smallest at the true posterior, whatever loss the candidates were trained with.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, ParameterGrid
+from sklearn.utils import _safe_indexing, check_random_state, indexable
+
+from . import _labels
+from ._checks import FloatArray
+
+L2 = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search tried and what it chose."""
+
+    results: dict[str, Any]
+    best_params: dict[str, Any]
+    best_index: int
+    names: NDArray[Any]  # the class names of the whole data: folds may miss some
+
+
+def default_grid(model: Any) -> list[dict[str, list[Any]]]:
+    """Forward at several l2; squeezed backward losses at a few; learning rates where minibatches are used."""
+    if model == "linear":
+        return [
+            {"loss": ["forward"], "l2": list(L2)},
+            {"loss": ["gls"], "squeeze": [(0.1, 2.0), (1.0, 2.0), (1.0, 1.5)], "l2": [1e-4, 1e-2]},
+        ]
+    return [
+        {"loss": ["forward"], "l2": [1e-5, 1e-3], "learning_rate": [1e-3, 3e-3, 1e-2]},
+        {"loss": ["gls"], "squeeze": [(0.1, 2.0), (1.0, 2.0), (1.0, 1.5)], "learning_rate": [1e-3]},
+    ]
+
+
+def with_params(estimator: Any, params: Mapping[str, Any], names: NDArray[Any]) -> Any:
+    """A fresh estimator with these settings, no further tuning, and all class names known."""
+    settings = dict(params)
+    if settings.get("loss", None) == "forward":  # the grid's other losses may have set these
+        settings = {"potential": "logsumexp", "squeeze": None, "reconstruction": "auto"} | settings
+    return clone(estimator).set_params(tune=False, classes=names, **settings)
+
+
+def search(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
+    cv: int = 5,
+    verbose: int = 0,
+) -> Found:
+    """Every setting of the grid on every fold; the one with the smallest mean held-out weak risk.
+
+    A setting whose model calls an observed weak label impossible has an infinite risk. Should that happen to all of
+    them, the unbiased weak Brier score (which is finite) decides; both are kept in the results.
+    """
+    candidates = list(ParameterGrid(default_grid(estimator.model) if grid is None else grid))
+    if not candidates:
+        raise ValueError("tune: expected a grid with at least one setting, got none")
+    T, names = _labels.resolve(y, estimator._transition_or_loss(), estimator.classes)
+    n = _labels.count(y)
+    if n < 2 * cv:
+        raise ValueError(f"tune: expected at least {2 * cv} rows for {cv}-fold cross-validation, got {n}")
+    (X,) = indexable(X)
+    rng = check_random_state(estimator.random_state)
+    seed = int(rng.randint(np.iinfo(np.int32).max))
+    folds = list(KFold(cv, shuffle=True, random_state=seed).split(np.empty(n)))
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    reconstructible = T.diagnose().reconstructible
+    log_risk, brier = (np.full((len(candidates), cv), math.nan) for _ in range(2))
+    per_row: list[FloatArray] = []
+    for c, params in enumerate(candidates):
+        rows = np.empty(n)
+        for f, (train, test) in enumerate(folds):
+            model = with_params(estimator, params, names)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
+                model.fit(_safe_indexing(X, train), _labels.take(y, train), None if weights is None else weights[train])
+            held, labels = _safe_indexing(X, test), _labels.take(y, test)
+            w = None if weights is None else weights[test]
+            rows[test] = -model.weak_log_likelihood(held, labels)
+            log_risk[c, f] = np.average(rows[test], weights=w)
+            if reconstructible:
+                brier[c, f] = np.average(_brier(model, held, labels), weights=w)
+        per_row.append(rows)
+        if verbose or estimator.verbose:
+            print(f"{params}: weak risk {log_risk[c].mean():.6g}")
+    mean = log_risk.mean(axis=1)
+    order = np.lexsort((np.nan_to_num(brier.mean(axis=1)), mean))
+    best = int(order[0])
+    results = _table(candidates, log_risk, brier, per_row, order, best)
+    return Found(results, dict(candidates[best]), best, names)
+
+
+def _brier(model: Any, X: Any, y: Any) -> FloatArray:
+    """``||p||^2 - 2 <r, p> + 1``, r = R e_y: its mean given class z is the Brier score ``||p - e_z||^2``."""
+    p = model.predict_proba(X)
+    labels = _labels.encode(y, model.transition_, model.classes_)
+    r = model.transition_.reconstruction().targets(labels).numpy()
+    return (p * p).sum(axis=1) - 2 * (r * p).sum(axis=1) + 1
+
+
+def _table(
+    candidates: list[dict[str, Any]],
+    log_risk: FloatArray,
+    brier: FloatArray,
+    per_row: list[FloatArray],
+    order: NDArray[np.int64],
+    best: int,
+) -> dict[str, Any]:
+    """In the manner of GridSearchCV's `cv_results_`, with standard errors, also of the difference to the winner."""
+    n = len(per_row[0])
+    rank = np.empty(len(order), dtype=int)
+    rank[order] = np.arange(1, len(order) + 1)
+    with np.errstate(invalid="ignore"):
+        spread = [float(np.std(r, ddof=1) / math.sqrt(n)) for r in per_row]
+        behind = [float(np.std(r - per_row[best], ddof=1) / math.sqrt(n)) for r in per_row]
+    out: dict[str, Any] = {"params": candidates}
+    for key in sorted({k for c in candidates for k in c}):
+        out[f"param_{key}"] = [c.get(key) for c in candidates]
+    for f in range(log_risk.shape[1]):
+        out[f"split{f}_weak_risk"] = log_risk[:, f]
+    return out | {
+        "mean_weak_risk": log_risk.mean(axis=1),
+        "stderr_weak_risk": np.array(spread),
+        "stderr_of_difference_to_best": np.array(behind),
+        "mean_weak_brier": brier.mean(axis=1),
+        "rank_weak_risk": rank,
+    }
