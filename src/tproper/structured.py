@@ -229,10 +229,12 @@ class CandidateSetTransition(Transition):
         """Closed form: T^T T = a I + b 1 1^T by symmetry."""
         K = self.num_classes
         j = np.arange(K + 1)
-        one = float(np.exp(np.logaddexp.reduce(2 * self.log_weight + _log_binomial(K - 1, j - 1))))  # (T^T T)_zz
-        a = math.exp(self.log_centred_gram())
-        largest = one + (K - 1) * (one - a)
-        full = math.sqrt(a) > _checks.RANK_TOL * math.sqrt(largest)
+        # in logarithms: with 2^K labels the eigenvalues underflow long before their ratio does
+        log_one = float(np.logaddexp.reduce(2 * self.log_weight + _log_binomial(K - 1, j - 1)))  # (T^T T)_zz
+        log_a = self.log_centred_gram()
+        ratio = math.exp(log_a - log_one)
+        largest = 1 + (K - 1) * (1 - ratio)  # relative to (T^T T)_zz
+        full = math.sqrt(ratio) > _checks.RANK_TOL * math.sqrt(largest)
 
         def kernel() -> FloatArray:
             return np.zeros((K, 0)) if full else _centred_basis(K)
@@ -243,8 +245,8 @@ class CandidateSetTransition(Transition):
             num_classes=K,
             num_weak_labels=self.num_weak_labels,
             rank=K if full else 1,
-            smallest_singular_value=math.sqrt(a),
-            condition_number=math.sqrt(largest / a) if full else math.inf,
+            smallest_singular_value=math.exp(log_a / 2),
+            condition_number=math.sqrt(largest / ratio) if full else math.inf,
             disjoint_supports=bool((self.size_probability[2:] == 0).all()),
             ambiguity_degree=together,
             _kernel=kernel,
