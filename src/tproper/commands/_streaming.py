@@ -42,13 +42,8 @@ def load_model(folder: Path) -> Trained:
     """Open a folder that `tproper train` wrote."""
     from ..saving import load
 
-    if not folder.exists():
-        raise ValueError(f"{folder}: expected the folder of a model, got nothing of that name")
-    schema = Schema.load(folder)
-    estimator = load(folder / "model")
-    if estimator.n_features_in_ != len(schema.features) or len(estimator.classes_) != len(schema.classes):
-        raise ValueError(f"{folder}: table.json and the model do not belong together")
-    return Trained(estimator, schema)
+    estimator = load(folder)
+    return Trained(estimator, Schema.of(estimator, folder))
 
 
 def output_format(out: Path | None, data: Path) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import hashlib
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -16,14 +15,11 @@ import numpy as np
 from .._checks import FloatArray
 from ..specs import transition_from_dict
 from ..tabular import Table, first_text, numbers, short
-from ..transitions import Transition
 from ._labels import LabelCodec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_FILE = "table.json"
-SCHEMA_VERSION = 1
 T = TypeVar("T")
 
 
@@ -117,7 +113,7 @@ class FeatureReader:
 
 @dataclass(frozen=True)
 class Schema:
-    """How a table becomes the model's inputs, and the model's outputs names. Saved as ``table.json``."""
+    """How a table becomes the model's inputs, and the model's outputs names. Kept in the model's description."""
 
     features: list[str]
     classes: list[str]
@@ -133,35 +129,20 @@ class Schema:
         """Features as the model was trained on them."""
         return (X - np.asarray(self.centre)) / np.asarray(self.scale)
 
-    def codec(self, transition: Transition | None = None) -> LabelCodec:
+    def codec(self) -> LabelCodec:
         """Reads the label column."""
-        return LabelCodec(transition or transition_from_dict(self.transition), self.classes, self.sources)
+        return LabelCodec(transition_from_dict(self.transition), self.classes, self.sources)
 
-    def save(self, folder: Path) -> None:
-        """Write ``table.json`` with a checksum of its content."""
-        content = asdict(self)
-        document = {"format": "tproper table", "version": SCHEMA_VERSION, "sha256": _digest(content), "table": content}
-        (folder / SCHEMA_FILE).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    def extra(self) -> dict[str, Any]:
+        """What `tproper.saving.save` keeps, under its checksum."""
+        return {"table": asdict(self)}
 
     @classmethod
-    def load(cls, folder: Path) -> Schema:
-        """Read it back; a file that was cut or edited is refused."""
-        path = folder / SCHEMA_FILE
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            content, version, digest = document["table"], document["version"], document["sha256"]
-        except FileNotFoundError:
-            raise ValueError(
-                f"{folder}: expected a model made by `tproper train`, got a folder without {SCHEMA_FILE}"
-            ) from None
-        except NotADirectoryError:
-            raise ValueError(f"{folder}: expected the folder of a model, got a file") from None
-        except (ValueError, KeyError, TypeError):
-            raise ValueError(f"{path}: expected the JSON that `tproper train` wrote; it was cut or edited") from None
-        if version != SCHEMA_VERSION:
-            raise ValueError(f"{path}: expected version {SCHEMA_VERSION}, got {version!r}; update tproper")
-        if set(content) != {f.name for f in fields(cls)} or _digest(content) != digest:
-            raise ValueError(f"{path}: its checksum does not fit its content; it was cut or edited")
+    def of(cls, estimator: Any, folder: Path) -> Schema:
+        """That of a loaded model."""
+        content = estimator.extra_.get("table")
+        if not isinstance(content, dict) or set(content) != {f.name for f in fields(cls)}:
+            raise ValueError(f"{folder}: expected a model made by `tproper train`, got one that knows no table")
         return cls(**content)
 
     def check_columns(self, table: Table) -> None:
@@ -172,10 +153,6 @@ class Schema:
                 f"{table.path}: expected the {len(self.features)} columns that the model was trained on, "
                 f"got none called {short(absent)}"
             )
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def standardisation(X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -200,3 +177,15 @@ def watched(batches: Iterator[T], what: str, total: int | None, rows: Any) -> It
         for batch in batches:
             yield batch
             progress.advance(task, rows(batch))
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner on stderr while something of unknown length runs, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import tempfile
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +17,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._checks import FloatArray
+from .._checks import FloatArray, NotReconstructibleError
 from ..specs import transition_to_dict
 from ..structured import CandidateSetTransition
 from ..tabular import MISSING, Table, short, texts
 from ..transitions import Transition
 from ._labels import Encoded, LabelCodec, blank_label, resolve
-from ._tables import FeatureReader, Schema, standardisation, watched
+from ._tables import FeatureReader, Schema, standardisation, watched, working
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,7 @@ def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> s
     lines = [
         f"# Model card: {facts['name']}",
         "",
-        "A classifier trained on weak labels by [tproper]. Its outputs are class probabilities.",
+        "A classifier trained on weak labels by tproper. Its outputs are class probabilities.",
         "",
         "## Data",
         "",
@@ -185,7 +190,9 @@ def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> s
         "",
         f"- transition: `{facts['transition']}` (asked for as {', '.join(f'`{s}`' for s in facts['specs'])})",
         f"- model: {facts['model']}, loss: {facts['loss']}",
-        f"- settings: {', '.join(f'{k} = {v}' for k, v in facts['settings'].items())}",
+        f"- settings: {', '.join(f'{k} = {v}' for k, v in facts['settings'].items())}"
+        + (" (chosen by cross-validated weak risk)" if facts["tuned"] else ""),
+        *(f"- warning: {w}" for w in facts["warnings"]),
         "",
         "```text",
         certificate,
@@ -197,7 +204,7 @@ def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> s
         "",
     ]
     if scores is None:
-        lines.append("Not measured: no rows were held out. `tproper evaluate` measures it on other rows.")
+        lines.append(f"Not measured: {facts['no_scores']}.")
     else:
         lines += [
             "```text",
@@ -209,7 +216,23 @@ def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> s
         lines += ["transition above is right; a wrong transition makes them wrong too."]
         if facts["picture"]:
             lines += ["", f"![reliability]({facts['picture']})"]
-    lines += ["", f"Made with tproper {facts['version']}.", ""]
+    lines += [
+        "",
+        "## Use",
+        "",
+        f"`tproper predict {facts['name']} DATA`, or in Python, where the features must be scaled as in training:",
+        "",
+        "```python",
+        "from tproper.saving import load",
+        "",
+        f'model = load("{facts["name"]}")',
+        'table = model.extra_["table"]  # features, centre, scale, classes',
+        'p = model.predict_proba((frame[table["features"]].to_numpy() - table["centre"]) / table["scale"])',
+        "```",
+        "",
+        f"Made with tproper {facts['version']}.",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -218,6 +241,185 @@ def model_folder(path: Path, force: bool) -> Path:
     if path.exists() or path.is_symlink():
         if not force:
             raise ValueError(f"--out: expected a new folder, got {path}, which exists; --force replaces a model")
-        if not (path.is_dir() and (path / "table.json").exists()):
+        if not (path.is_dir() and (path / "model.json").exists()):
             raise ValueError(f"--out: --force replaces only a model that tproper made, got {path}")
     return path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for on the command line; None where nothing was."""
+
+    loss: str | None
+    model: str
+    squeeze: tuple[float, float] | None
+    l2: float | None
+    epochs: int | None
+    seed: int
+    tune: bool
+    standardize: bool
+    holdout: float
+
+    def estimator(self, transition: Transition, classes: Sequence[str]) -> Any:
+        """The classifier to fit."""
+        from ..estimators import WeakLabelClassifier
+
+        given: dict[str, Any] = {"loss": self.loss, "squeeze": self.squeeze, "l2": self.l2}
+        given |= {"epochs": self.epochs, "max_iter": self.epochs}  # an iteration of the linear solver is a pass, too
+        return WeakLabelClassifier(
+            transition=transition,
+            model=self.model,
+            random_state=self.seed,
+            classes=list(classes),
+            tune=self.grid() if self.tune else False,
+            **{k: v for k, v in given.items() if v is not None},
+        )
+
+    def grid(self) -> list[dict[str, list[Any]]]:
+        """The settings to try: the estimator's own, where the command line does not fix them."""
+        from .._search import L2, default_grid
+
+        grids = [g for g in default_grid(self.model) if self.loss in (None, *g["loss"])]
+        if self.squeeze is not None:
+            grids = [g for g in grids if g["loss"] != ["forward"]]
+        grids = grids or [{"loss": [self.loss], "l2": list(L2)}]
+        for grid in grids:
+            if self.l2 is not None:
+                grid["l2"] = [self.l2]
+            if self.squeeze is not None:
+                grid["squeeze"] = [self.squeeze]
+        return grids
+
+
+@dataclass(frozen=True)
+class Report:
+    """What training came to: for people, and for machines."""
+
+    text: str
+    facts: dict[str, Any]
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """The name of a folder to make, which becomes `path` when the block ends well, and vanishes otherwise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    replaced = workshop / "old"
+    try:
+        yield workshop / "new"
+        if path.exists():
+            os.rename(path, replaced)
+        try:
+            os.rename(workshop / "new", path)
+        except OSError:
+            if replaced.exists():
+                os.rename(replaced, path)
+            raise
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
+
+
+def fit(estimator: Any, X: FloatArray, labels: Encoded) -> list[str]:
+    """Fit; gives the warnings as sentences."""
+    with warnings.catch_warnings(record=True) as caught, working(f"training on {len(X):,} rows"):
+        warnings.simplefilter("always")
+        estimator.fit(X, labels)
+    said = [w for w in caught if issubclass(w.category, UserWarning)]  # ConvergenceWarning, ConditioningWarning, ...
+    return list(dict.fromkeys(" ".join(str(w.message).split()) for w in said))
+
+
+def held_out_scores(estimator: Any, schema: Schema, rows: Rows, held: NDArray[np.int64]) -> tuple[Any, str]:
+    """Scores on held-out weak labels, or why there are none."""
+    from . import _scores as scoring
+
+    if len(held) < 2:
+        return None, "no rows were held out"
+    streamed = scoring.StreamedScores(rows.codec.transition)
+    streamed.add(rows.own[held], np.asarray(estimator.predict_proba(schema.inputs(rows.X[held]))))
+    try:
+        return streamed.scores(), ""
+    except NotReconstructibleError:
+        return None, "this transition makes some classes look alike, so weak labels alone cannot score a model"
+
+
+def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:
+    """Fit on all rows but those held out, score on the latter, and write the model folder."""
+    from .. import __version__
+    from ..saving import save
+    from . import _scores as scoring
+
+    chosen, held = split(len(rows.X), settings.holdout, settings.seed)
+    held = held[~rows.blank[held]]
+    schema = make_schema(rows, rows.X[chosen], columns, settings.standardize)
+    estimator = settings.estimator(rows.transition, schema.classes)
+    said = fit(estimator, schema.inputs(rows.X[chosen]), rows.labels[chosen])
+    certificate = estimator.certificate_
+    scores, why = held_out_scores(estimator, schema, rows, held)
+    used = {
+        "l2": estimator.l2,
+        "passes at most": estimator.max_iter if settings.model == "linear" else estimator.epochs,
+    }
+    facts: dict[str, Any] = {
+        "name": out.name,
+        "data": str(data),
+        "rows": len(chosen),
+        "held_out": len(held),
+        "dropped": rows.dropped,
+        "blank": int(rows.blank.sum()),
+        "features": schema.features,
+        "standardized": settings.standardize,
+        "classes": schema.classes,
+        "label": schema.label,
+        "labels": rows.counts,
+        "transition": rows.codec.transition.name,
+        "specs": [f"{name}={spec}" if name else spec for name, spec in schema.specs.items()],
+        "model": settings.model,
+        "loss": certificate.loss,
+        "settings": used | {"seed": settings.seed} | getattr(estimator, "best_params_", {}),
+        "tuned": settings.tune,
+        "in_words": in_words(certificate),
+        "warnings": said,
+        "no_scores": why,
+        "picture": None,
+        "version": __version__,
+    }
+    table = None if scores is None else scoring.as_text(scores, None)
+    with new_folder(out) as folder:
+        save(estimator, folder, extra=schema.extra())
+        if scores is not None and scoring.can_draw():
+            facts["picture"] = "reliability.png"
+            scoring.draw(scores, None, folder / "reliability.png")
+        (folder / "model_card.md").write_text(model_card(facts, table, str(certificate)), encoding="utf-8")
+    facts |= {"out": str(out), "certificate": certificate.to_dict()}
+    facts["scores"] = None if scores is None else scoring.plain(scores)
+    return Report(summary(facts, table, certificate, out), facts)
+
+
+def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Path) -> str:
+    """The closing words of `tproper train`."""
+    absent = []
+    if facts["dropped"]:
+        absent.append(f"{facts['dropped']:,} without a label left out")
+    if facts["blank"]:
+        absent.append(f"{facts['blank']:,} without a label kept as uninformative")
+    lines = [
+        f"trained on {facts['rows']:,} rows"
+        + (f" ({facts['held_out']:,} more held out" + "".join(f", {a}" for a in absent) + ")"),
+        f"features  {len(facts['features'])}: {short(facts['features'])}",
+        f"classes   {len(facts['classes'])}: {short(facts['classes'])}",
+        f"labels    {facts['transition']}: {shown_counts(facts['labels'])}",
+        "",
+        str(certificate),
+        "",
+        facts["in_words"],
+        "",
+    ]
+    if scores is None:
+        lines.append(f"No scores: {facts['no_scores']}.")
+    else:
+        lines += ["On held-out weak labels, without one clean label:", scores]
+    picture = ", reliability.png" if facts["picture"] else ""
+    lines += ["", f"model in {out} (model_card.md{picture})"]
+    if scores is not None and not picture:
+        lines.append("no reliability diagram: pip install 'tproper[plots]'")
+    return "\n".join(lines)

@@ -74,13 +74,17 @@ def train(
     label: Annotated[str, typer.Option(help="the column with the weak labels")],
     transition: Specs,
     out: Annotated[Path, typer.Option(help="folder to make for the model")],
-    loss: Annotated[str, typer.Option(help="forward, backward, gls or ga")] = "forward",
+    loss: Annotated[str | None, typer.Option(help="forward (the default), backward, gls or ga")] = None,
     model: Annotated[str, typer.Option(help="linear or mlp")] = "linear",
     squeeze: Annotated[str | None, typer.Option(help="K,ALPHA of the squeezing (loss gls; default 1,2)")] = None,
-    l2: Annotated[float, typer.Option(help="L2 penalty")] = 1e-4,
-    epochs: Annotated[int, typer.Option(help="at most so many passes over the data")] = 100,
+    l2: Annotated[float | None, typer.Option(help="L2 penalty on the weights (default 0.0001)")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="at most so many passes over the data (default 1000, linear; 100, mlp)")
+    ] = None,
     seed: Seed = 0,
-    tune: Annotated[bool, typer.Option("--tune", help="choose settings by cross-validated weak risk")] = False,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="choose loss, squeezing, L2 (those not given) by weak risk")
+    ] = False,
     features: Annotated[str | None, typer.Option(help="use these columns only: A,B")] = None,
     ignore: Annotated[str | None, typer.Option(help="use all columns but these: C,D")] = None,
     classes: Classes = None,
@@ -97,14 +101,16 @@ def train(
     from ._labels import parse_sources
     from ._tables import feature_columns, split_names
 
-    _one_of(loss, LOSSES, "--loss")
+    if loss is not None:
+        _one_of(loss, LOSSES, "--loss")
     _one_of(model, MODELS, "--model")
     _one_of(missing, ("drop", "uninformative"), "--missing")
     pair = _pair(squeeze)
-    if pair is not None and loss not in ("gls", "backward"):
-        raise ValueError(f"--squeeze: expected it with --loss gls or backward only, got --loss {loss}")
+    if pair is not None and loss not in ("gls", "backward") and not (tune and loss is None):
+        raise ValueError(f"--squeeze: expected it with --loss gls or backward only, got --loss {loss or 'forward'}")
     for value, low, option in ((l2, 0, "--l2"), (epochs, 1, "--epochs"), (seed, 0, "--seed")):
-        _at_least(value, low, option)
+        if value is not None:
+            _at_least(value, low, option)
     if not 0 <= holdout < 1:
         raise ValueError(f"--holdout: expected a share in [0, 1), got {holdout:g}")
     training.model_folder(out, force)
@@ -117,10 +123,12 @@ def train(
         table, (label, source_column), split_names(features, "--features"), split_names(ignore, "--ignore")
     )
     wanted = split_names(classes, "--classes")
-    rows = training.read_rows(table, label, source_column, columns, specs, wanted, missing, loss)
+    rows = training.read_rows(table, label, source_column, columns, specs, wanted, missing, loss or "forward")
     settings = training.Settings(loss, model, pair, l2, epochs, seed, tune, standardize, holdout)
     names = {"features": columns, "label": label, "source": source_column, "specs": specs}
-    report = training.train(rows, settings, names, data, out, force)
+    report = training.train(rows, settings, names, data, out)
+    for sentence in report.facts["warnings"]:
+        typer.echo(f"warning: {sentence}", err=True)
     typer.echo(json.dumps(report.facts, indent=2) if as_json else report.text)
 
 
