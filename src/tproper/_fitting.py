@@ -343,7 +343,8 @@ def batch_loss(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor 
         losses: Tensor = loss.pointwise(scores, labels)  # type: ignore[operator]
         return losses.mean() if weights is None else (losses * weights.to(losses)).mean()
     if isinstance(loss, WeakLabelLoss):
-        return loss(scores, labels, weights)  # type: ignore[no-any-return]
+        total: Tensor = loss(scores, labels, weights)
+        return total
     if weights is not None:
         raise ValueError(
             f"sample_weight: expected None with a loss of type {type(loss).__name__}, which takes no weights"

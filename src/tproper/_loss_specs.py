@@ -30,14 +30,11 @@ def make_potential(spec: str | Potential) -> Potential:
     if isinstance(spec, Potential):
         return spec
     name, colon, argument = str(spec).partition(":")
-    if (
-        not isinstance(spec, str)
-        or name not in _POTENTIALS
-        or bool(colon)
-        and name not in ("tsallis", "brier", "spherical")
-    ):
+    takes_argument = name in ("tsallis", "brier", "spherical")
+    if not isinstance(spec, str) or name not in _POTENTIALS or (colon and not takes_argument):
+        known = ", ".join(_POTENTIALS)
         raise ValueError(
-            f"potential: expected one of {', '.join(_POTENTIALS)} (tsallis:1.5, brier:simplex) or a Potential, got {spec!r}"
+            f"potential: expected one of {known} (tsallis:1.5, brier:simplex) or a Potential, got {spec!r}"
         )
     if name != "tsallis":
         return _POTENTIALS[name](*([argument] if colon else []))
@@ -72,11 +69,10 @@ def make_loss(
 
     if isinstance(loss, nn.Module):
         refuse("potential", "squeeze", "reconstruction")
-        if isinstance(loss, WeakLabelLoss) and loss.transition is not transition:
-            if not _same(loss.transition, transition):
-                raise ValueError(
-                    f"loss: expected one for the transition {transition.name}, got one for {loss.transition.name}"
-                )
+        if isinstance(loss, WeakLabelLoss) and not _same(loss.transition, transition):
+            raise ValueError(
+                f"loss: expected one for the transition {transition.name}, got one for {loss.transition.name}"
+            )
         return loss
     if callable(loss):
         refuse("potential", "squeeze", "reconstruction")

@@ -18,8 +18,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, ParameterGrid
 from sklearn.utils import _safe_indexing, check_random_state, indexable
+from sklearn.utils.validation import _num_samples
 
-from . import _labels
+from . import _checks, _labels
 from ._checks import FloatArray
 
 L2 = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -51,7 +52,7 @@ def default_grid(model: Any) -> list[dict[str, list[Any]]]:
 def with_params(estimator: Any, params: Mapping[str, Any], names: NDArray[Any]) -> Any:
     """A fresh estimator with these settings, no further tuning, and all class names known."""
     settings = dict(params)
-    if settings.get("loss", None) == "forward":  # the grid's other losses may have set these
+    if settings.get("loss") == "forward":  # the grid's other losses may have set these
         settings = {"potential": "logsumexp", "squeeze": None, "reconstruction": "auto"} | settings
     return clone(estimator).set_params(tune=False, classes=names, **settings)
 
@@ -62,7 +63,7 @@ def search(
     y: Any,
     sample_weight: Any = None,
     grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
-    cv: int = 5,
+    cv: Any = 5,
     verbose: int = 0,
 ) -> Found:
     """Every setting of the grid on every fold; the one with the smallest mean held-out weak risk.
@@ -75,18 +76,16 @@ def search(
         raise ValueError("tune: expected a grid with at least one setting, got none")
     T, names = _labels.resolve(y, estimator._transition_or_loss(), estimator.classes)
     n = _labels.count(y)
-    if n < 2 * cv:
-        raise ValueError(f"tune: expected at least {2 * cv} rows for {cv}-fold cross-validation, got {n}")
     (X,) = indexable(X)
-    rng = check_random_state(estimator.random_state)
-    seed = int(rng.randint(np.iinfo(np.int32).max))
-    folds = list(KFold(cv, shuffle=True, random_state=seed).split(np.empty(n)))
+    if _num_samples(X) != n:
+        raise ValueError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
+    folds = _folds(cv, X, n, estimator.random_state)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     reconstructible = T.diagnose().reconstructible
-    log_risk, brier = (np.full((len(candidates), cv), math.nan) for _ in range(2))
+    log_risk, brier = (np.full((len(candidates), len(folds)), math.nan) for _ in range(2))
     per_row: list[FloatArray] = []
     for c, params in enumerate(candidates):
-        rows = np.empty(n)
+        rows = np.full(n, math.nan)  # rows that no fold holds out stay so
         for f, (train, test) in enumerate(folds):
             model = with_params(estimator, params, names)
             with warnings.catch_warnings():
@@ -108,6 +107,21 @@ def search(
     return Found(results, dict(candidates[best]), best, names)
 
 
+def _folds(cv: Any, X: Any, n: int, random_state: Any) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Train and test rows: shuffled folds for a number, else what a splitter or a list of splits says."""
+    if isinstance(cv, (int, np.integer)):
+        k = _checks.integer(cv, "cv", 2)
+        if n < 2 * k:
+            raise ValueError(f"cv: expected at least {2 * k} rows for {k}-fold cross-validation, got {n}")
+        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+        cv = KFold(k, shuffle=True, random_state=seed)
+    splits = cv.split(X) if hasattr(cv, "split") else cv
+    try:
+        return [(np.asarray(train), np.asarray(test)) for train, test in splits]
+    except TypeError:
+        raise ValueError(f"cv: expected a number, a splitter or a list of (train, test) rows, got {cv!r}") from None
+
+
 def _brier(model: Any, X: Any, y: Any) -> FloatArray:
     """``||p||^2 - 2 <r, p> + 1``, r = R e_y: its mean given class z is the Brier score ``||p - e_z||^2``."""
     p = model.predict_proba(X)
@@ -125,12 +139,13 @@ def _table(
     best: int,
 ) -> dict[str, Any]:
     """In the manner of GridSearchCV's `cv_results_`, with standard errors, also of the difference to the winner."""
-    n = len(per_row[0])
+    seen = ~np.isnan(per_row[0])
+    n = int(seen.sum())
     rank = np.empty(len(order), dtype=int)
     rank[order] = np.arange(1, len(order) + 1)
     with np.errstate(invalid="ignore"):
-        spread = [float(np.std(r, ddof=1) / math.sqrt(n)) for r in per_row]
-        behind = [float(np.std(r - per_row[best], ddof=1) / math.sqrt(n)) for r in per_row]
+        spread = [float(np.std(r[seen], ddof=1) / math.sqrt(n)) for r in per_row]
+        behind = [float(np.std(r[seen] - per_row[best][seen], ddof=1) / math.sqrt(n)) for r in per_row]
     out: dict[str, Any] = {"params": candidates}
     for key in sorted({k for c in candidates for k in c}):
         out[f"param_{key}"] = [c.get(key) for c in candidates]

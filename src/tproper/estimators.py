@@ -5,16 +5,14 @@ WeakLabelClassifier("complementary").fit(X, y).predict_proba(X_new)
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -23,17 +21,19 @@ from torch import Tensor, nn
 from . import _checks, _fitting, _labels, _search
 from ._checks import FloatArray
 from ._loss_specs import make_loss
+from ._modules import linear_module, mlp_module, on_device, seeded
 from .losses import WeakLabelLoss
 from .specs import UnknownSizeError, make_transition
 
 AUTO_EARLY_STOPPING = 500  # rows from which early_stopping="auto" holds some out
+AUTO_BATCH = (8, 128)  # batch_size="auto" is a tenth of the rows within these
 
 
 class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that learns class probabilities from weak labels.
 
-    It minimises ``mean_i loss(v_i, y_i) + l2/2 ||W||^2`` over the scores ``v = model(x)``, where y is a *weak* label and
-    the loss knows how weak labels come about (`transition`). Biases and intercepts are not penalised. Probabilities
+    It minimises ``mean_i loss(v_i, y_i) + l2/2 ||W||^2`` over the scores ``v = model(x)``, where y is a *weak* label
+    and the loss knows how weak labels come about (`transition`). Biases and intercepts are not penalised. Probabilities
     are the loss's own link of the scores. With `transition=None` labels are clean, and the linear model is multinomial
     logistic regression.
 
@@ -107,11 +107,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     linear solver finds a stationary point from zero scores, deterministically.
     """
 
-    # filled in below the class from `_search`; a class attribute so that the CV class can reuse it
-    _certificate: Any = None
     module_: nn.Module
     loss_: nn.Module
-    _DEFAULT_BATCH: ClassVar[tuple[int, int]] = (8, 128)
+    _optimizer: torch.optim.Optimizer | None
 
     def __init__(
         self,
@@ -206,6 +204,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         X = self._features(X, reset=first)
         if first:
             names = classes if classes is not None else self.classes
+            self._optimizer = None
             if names is None and not self._size_known():
                 raise ValueError(
                     "classes: expected all class names on the first call of partial_fit, got none; "
@@ -222,11 +221,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(X, labels)
         X, labels, weights = self._weighted(X, labels, sample_weight)
         rng = check_random_state(self.random_state)
-        if not first and getattr(self, "_stream", None) is not None:
-            rng = self._stream
-        self._stream = rng  # later calls go on in the same stream of random numbers
+        rng = rng if first else getattr(self, "_stream", rng)
+        self._stream: Any = rng  # later calls go on in the same stream of random numbers
         device = self._device()
-        with _seeded(rng, device) as generator:
+        with seeded(rng, device) as generator:
             if first:
                 self.module_ = self._make_module(device)
             self.module_.to(device)
@@ -236,7 +234,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             steps.optimizer = self._optimizer
             rows = _fitting.Rows(X, self._dtype(), device)
             value = _fitting.train_epoch(
-                self.module_, self.loss_.to(device), rows, labels.to(device), _on(weights, device), steps
+                self.module_, self.loss_.to(device), rows, labels.to(device), on_device(weights, device), steps
             )
         self.history_.append({"loss": value})
         self.n_iter_ += 1
@@ -267,18 +265,18 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         hold = self.early_stopping is True or (
             self.early_stopping == "auto" and self.model != "linear" and n >= AUTO_EARLY_STOPPING
         )
-        kept = n - int(math.ceil(self.validation_fraction * n)) if hold else n
+        kept = n - math.ceil(self.validation_fraction * n) if hold else n
         if kept < 1:
             raise ValueError(f"validation_fraction: expected to leave rows to train on, got none of {n}")
         train, held = np.sort(order[:kept]), np.sort(order[kept:])
-        with _seeded(rng, device) as generator:
+        with seeded(rng, device) as generator:
             self.module_ = (self._make_module(device) if start is None else start).to(device)
             self.loss_.to(device)
 
             def part(rows: NDArray[np.int64]) -> tuple[_fitting.Rows, Tensor, Tensor | None]:
                 index = torch.as_tensor(rows)
                 w = None if weights is None else weights[rows]
-                return _fitting.Rows(X[rows], self._dtype(), device), labels[index].to(device), _on(w, device)
+                return _fitting.Rows(X[rows], self._dtype(), device), labels[index].to(device), on_device(w, device)
 
             steps = self._steps(kept, generator, device)
             self.n_iter_ = _fitting.fit_minibatch(
@@ -354,7 +352,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     def certificate_(self) -> Any:
         """Properness and bounds of the loss, with evidence; computed at the first use."""
         check_is_fitted(self, "module_")
-        if self._certificate is None:
+        if getattr(self, "_certificate", None) is None:
             if not isinstance(self.loss_, WeakLabelLoss):
                 raise AttributeError(f"certificate_: only tproper's losses certify themselves, not {type(self.loss_)}")
             self._certificate = self.loss_.certify()
@@ -381,12 +379,14 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         X = self._features(X, reset=False)
         if self.model == "linear":
             return np.asarray(X @ self.coef_.T) + self.intercept_
-        device = next(self.module_.parameters(), torch.empty(0)).device
-        rows = _fitting.Rows(X, self._dtype(), device)
-        training = self.module_.training
-        scores = _fitting.scores_of(self.module_, rows).double().cpu().numpy()
-        self.module_.train(training)
-        return scores
+        module = self.module_
+        if self.model == "mlp":  # in float64 a row's scores do not depend on the rows it is asked for together with
+            module = copy.deepcopy(module).cpu().double()
+        first = next(module.parameters(), torch.empty(0))
+        training = module.training
+        scores = _fitting.scores_of(module, _fitting.Rows(X, first.dtype, first.device))
+        module.train(training)
+        return scores.double().cpu().numpy()
 
     # Settings.
 
@@ -445,7 +445,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return device
 
     def _steps(self, n: int, generator: torch.Generator, device: torch.device) -> _fitting.Steps:
-        low, high = self._DEFAULT_BATCH
+        low, high = AUTO_BATCH
         size = min(high, max(low, n // 10)) if self.batch_size == "auto" else int(self.batch_size)
         return _fitting.Steps(self.learning_rate, self.l2, size, generator, device)
 
@@ -490,42 +490,3 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = self.model == "linear"
         tags.classifier_tags.poor_score = False
         return tags
-
-
-def linear_module(coef: FloatArray, intercept: FloatArray) -> nn.Linear:
-    """An ``nn.Linear`` in float64 with the given weights (K, d) and intercepts (K,)."""
-    module = nn.Linear(coef.shape[1], coef.shape[0], dtype=torch.float64)
-    with torch.no_grad():
-        module.weight.copy_(torch.as_tensor(coef))
-        module.bias.copy_(torch.as_tensor(intercept))
-    return module
-
-
-def mlp_module(n_features: int, n_classes: int, hidden: tuple[int, ...]) -> nn.Sequential:
-    """Linear layers with ReLU between them."""
-    widths = [hidden] if isinstance(hidden, Integral) else list(hidden)
-    sizes = [n_features, *(_checks.integer(h, "hidden", 1) for h in widths)]
-    layers: list[nn.Module] = []
-    for a, b in zip(sizes, sizes[1:], strict=False):
-        layers += [nn.Linear(a, b), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(sizes[-1], n_classes))
-
-
-def _on(weights: FloatArray | None, device: torch.device) -> Tensor | None:
-    return None if weights is None else torch.as_tensor(weights).to(device)
-
-
-class _seeded(AbstractContextManager[torch.Generator]):
-    """Torch's own random numbers seeded for a while, then put back; gives a generator for the order of rows."""
-
-    def __init__(self, rng: Any, device: torch.device) -> None:
-        self.seed = int(rng.randint(np.iinfo(np.int32).max))
-        self.fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-
-    def __enter__(self) -> torch.Generator:
-        self.fork.__enter__()
-        torch.manual_seed(self.seed)
-        return torch.Generator().manual_seed(self.seed)
-
-    def __exit__(self, *details: Any) -> None:
-        self.fork.__exit__(*details)

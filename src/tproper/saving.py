@@ -27,7 +27,8 @@ from torch import Tensor
 
 from . import __version__
 from ._loss_specs import loss_from_dict, loss_to_dict
-from .estimators import WeakLabelClassifier, mlp_module
+from ._modules import mlp_module
+from .estimators import WeakLabelClassifier
 from .selection import WeakLabelClassifierCV
 from .specs import transition_from_dict, transition_to_dict
 
@@ -161,7 +162,7 @@ def _own_hash(description: Mapping[str, Any]) -> str:
 
 def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier:
     architecture = description["architecture"]
-    settings = {
+    settings: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) and k in ("hidden", "squeeze") else v
         for k, v in description["settings"].items()
     }

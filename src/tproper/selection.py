@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from . import _checks, _search
+from . import _search
 from ._checks import FloatArray
 from .estimators import WeakLabelClassifier
 
@@ -26,8 +26,8 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
     grid : dict or list of dicts, optional
         Settings to try, as for ``GridSearchCV``. Default: forward at five l2, and squeezed backward losses at three
         (k, alpha) and two l2; for models other than linear ones also learning rates.
-    cv : int
-        Folds.
+    cv : int, splitter or list of splits
+        A number of shuffled folds, or anything with ``split(X)``, or (train, test) rows.
     verbose : int
         Print the risk of each setting.
 
@@ -43,7 +43,7 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
     """
 
     def __init__(
-        self, estimator: WeakLabelClassifier | None = None, grid: Any = None, cv: int = 5, verbose: int = 0
+        self, estimator: WeakLabelClassifier | None = None, grid: Any = None, cv: Any = 5, verbose: int = 0
     ) -> None:
         self.estimator = estimator
         self.grid = grid
@@ -55,8 +55,7 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         base = WeakLabelClassifier() if self.estimator is None else self.estimator
         if not isinstance(base, WeakLabelClassifier):
             raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(base).__name__}")
-        cv = _checks.integer(self.cv, "cv", 2)
-        found = _search.search(clone(base), X, y, sample_weight, self.grid, cv, self.verbose)
+        found = _search.search(clone(base), X, y, sample_weight, self.grid, self.cv, self.verbose)
         self.cv_results_, self.best_params_, self.best_index_ = found.results, found.best_params, found.best_index
         self.best_risk_ = float(found.results["mean_weak_risk"][found.best_index])
         self.best_estimator_ = _search.with_params(base, found.best_params, found.names).fit(X, y, sample_weight)

@@ -101,7 +101,7 @@ def _family(name: str, rest: str, colon: bool, num_classes: int | None) -> Trans
     if colon and not parts:
         raise ValueError(f"transition: expected {family.usage(name)!r}, got nothing after the colon of {name!r}")
     positional = [p for p in parts if "=" not in p]
-    named = dict(tuple(s.strip() for s in p.split("=", 1)) for p in parts if "=" in p)
+    named: dict[str, str] = {p.split("=", 1)[0].strip(): p.split("=", 1)[1].strip() for p in parts if "=" in p}
     needed = list(family.parameters)
     if family.takes_classes and len(positional) + sum(k in dict(needed) for k in named) < len(needed):
         if num_classes is None:

@@ -1,0 +1,55 @@
+"""The modules behind the estimator's model names, and the random numbers they are trained with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from . import _checks
+from ._checks import FloatArray
+
+
+def linear_module(coef: FloatArray, intercept: FloatArray) -> nn.Linear:
+    """An ``nn.Linear`` in float64 with the given weights (K, d) and intercepts (K,)."""
+    module = nn.Linear(coef.shape[1], coef.shape[0], dtype=torch.float64)
+    with torch.no_grad():
+        module.weight.copy_(torch.as_tensor(coef))
+        module.bias.copy_(torch.as_tensor(intercept))
+    return module
+
+
+def mlp_module(n_features: int, n_classes: int, hidden: int | Sequence[int]) -> nn.Sequential:
+    """Linear layers with ReLU between them."""
+    widths = [hidden] if isinstance(hidden, int) else list(hidden)
+    sizes = [n_features, *(_checks.integer(h, "hidden", 1) for h in widths)]
+    layers: list[nn.Module] = []
+    for a, b in pairwise(sizes):
+        layers += [nn.Linear(a, b), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], n_classes))
+
+
+def on_device(weights: FloatArray | None, device: torch.device) -> Tensor | None:
+    """Weights as a tensor there."""
+    return None if weights is None else torch.as_tensor(weights).to(device)
+
+
+class seeded(AbstractContextManager[torch.Generator]):
+    """Torch's own random numbers seeded for a while, then put back; gives a generator for the order of rows."""
+
+    def __init__(self, rng: Any, device: torch.device) -> None:
+        self.seed = int(rng.randint(np.iinfo(np.int32).max))
+        self.fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+    def __enter__(self) -> torch.Generator:
+        self.fork.__enter__()
+        torch.manual_seed(self.seed)
+        return torch.Generator().manual_seed(self.seed)
+
+    def __exit__(self, *details: Any) -> None:
+        self.fork.__exit__(*details)

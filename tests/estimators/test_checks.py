@@ -1,0 +1,38 @@
+"""scikit-learn's own checks, for the default estimator, the other models and losses, and the CV class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tproper.estimators import WeakLabelClassifier
+from tproper.selection import WeakLabelClassifierCV
+
+# Minibatch training sees rows in random batches: repeating a row is not the same as doubling its weight there, as in
+# scikit-learn's own stochastic estimators.
+MINIBATCHES = "rows are drawn in random batches, so weights equal repetitions only in expectation"
+EXEMPTIONS: dict[str, dict[str, str]] = {
+    "mlp": {
+        "check_sample_weight_equivalence_on_dense_data": MINIBATCHES,
+    },
+}
+
+
+def exemptions(estimator: Any) -> dict[str, str]:
+    model = getattr(estimator, "model", None)
+    return EXEMPTIONS.get(model, {}) if isinstance(model, str) else {}
+
+
+ESTIMATORS = [
+    WeakLabelClassifier(),
+    WeakLabelClassifier(loss="gls", squeeze=(0.1, 2.0)),
+    WeakLabelClassifier(model="mlp", hidden=(16,), epochs=60, learning_rate=1e-2, random_state=0),
+    WeakLabelClassifierCV(grid={"l2": [1e-3]}, cv=2),
+]
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=exemptions)
+def test_scikit_learn_checks(estimator: Any, check: Any, recwarn: pytest.WarningsRecorder) -> None:
+    check(estimator)
