@@ -3,6 +3,9 @@
 weak label y  ->  target r = R e_y  ->  loss = F(v) - <r, v>  ->  probabilities = gradient of F at v
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ._checks import ConditioningWarning, NotReconstructibleError
 from .certificates import Certificate, Decomposition, Witness, certify, comparison, critical_k, decompose
 from .custom import BayesRisk, ConvexPotential
@@ -35,10 +38,53 @@ from .transitions import Diagnosis, Transition
 
 __version__ = "0.1.0"
 
+# What needs scikit-learn, or is not part of every program, is imported when it is first asked for.
+_LAZY = {
+    "Calibration": "calibration",
+    "LossMonitor": "monitor",
+    "ModelFileError": "saving",
+    "UnboundedLossWarning": "monitor",
+    "WeakLabelClassifier": "estimators",
+    "WeakLabelClassifierCV": "selection",
+    "fuse": "fused",
+    "load": "saving",
+    "paired_test": "metrics",
+    "parse_transition": "specs",
+    "save": "saving",
+    "weak_accuracy": "metrics",
+    "weak_balanced_accuracy": "metrics",
+    "weak_brier": "metrics",
+    "weak_calibration": "calibration",
+    "weak_log_loss": "metrics",
+    "weak_scorer": "metrics",
+}
+
+if TYPE_CHECKING:
+    from .calibration import Calibration, weak_calibration
+    from .estimators import WeakLabelClassifier
+    from .fused import fuse
+    from .metrics import paired_test, weak_accuracy, weak_balanced_accuracy, weak_brier, weak_log_loss, weak_scorer
+    from .monitor import LossMonitor, UnboundedLossWarning
+    from .saving import ModelFileError, load, save
+    from .selection import WeakLabelClassifierCV
+    from .specs import parse_transition
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'tproper' has no attribute {name!r}")
+    return getattr(import_module(f".{_LAZY[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
 __all__ = [
     "BackwardLoss",
     "BayesRisk",
     "Brier",
+    "Calibration",
     "Certificate",
     "ConditioningWarning",
     "ConvexPotential",
@@ -47,7 +93,9 @@ __all__ = [
     "ForwardLoss",
     "GradientAscentLoss",
     "LogSumExp",
+    "LossMonitor",
     "Max",
+    "ModelFileError",
     "NonNegativeLoss",
     "NotReconstructibleError",
     "Potential",
@@ -57,6 +105,9 @@ __all__ = [
     "Squeezed",
     "Transition",
     "Tsallis",
+    "UnboundedLossWarning",
+    "WeakLabelClassifier",
+    "WeakLabelClassifierCV",
     "Witness",
     "backward_loss",
     "binary_noise",
@@ -67,14 +118,25 @@ __all__ = [
     "critical_k",
     "decompose",
     "forward_loss",
+    "fuse",
     "gradient_ascent_loss",
     "identity",
+    "load",
     "multi_complementary",
     "multi_source",
     "non_negative_loss",
     "pair_noise",
+    "paired_test",
+    "parse_transition",
     "partial_labels",
     "positive_unlabeled",
+    "save",
     "symmetric_noise",
     "unlabeled_sets",
+    "weak_accuracy",
+    "weak_balanced_accuracy",
+    "weak_brier",
+    "weak_calibration",
+    "weak_log_loss",
+    "weak_scorer",
 ]

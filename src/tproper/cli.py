@@ -16,7 +16,7 @@ app = typer.Typer(
 )
 
 # Each module adds its commands through `register(app)`.
-COMMANDS = ("commands.inspect", "commands.demo", "lab.commands")
+COMMANDS = ("commands.inspect", "commands.demo", "commands.data", "lab.commands")
 
 
 def _version(show: bool) -> None:
