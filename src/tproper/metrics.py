@@ -216,8 +216,8 @@ def weak_balanced_accuracy(
 
     ``N_z`` = P(class z, predicted z) and ``D_z`` = P(class z) are means of ``r_i[z] 1[prediction_i = z]`` and
     ``r_i[z]``. If the class proportions are known, pass them as `prior`: they take the place of D, and the estimate
-    is unbiased and far less noisy. Otherwise it is a ratio: its first-order bias is taken off, and the standard
-    error is the delta method's. A class whose share cannot be told from 0 makes it
+    is unbiased and far less noisy. Otherwise it is a ratio: nearly unbiased (`ClassShares`), with the standard error of
+    the delta method. A class whose share cannot be told from 0 makes it
     uninformative; a class that certainly does not occur is left out, as scikit-learn does.
     """
     weigher, y = setup(labels, transition, reconstruction, prior)
@@ -237,9 +237,9 @@ def weak_balanced_accuracy(
         return Score("balanced accuracy", math.nan, math.nan, (0.0, 1.0), n, False, note)
     influence = shares.influence(hit)
     found = estimate(weigher, influence, lambda i: (hit(i) + 1.0 / K) / 2, y, w, student=False)
-    found.mean = found.mean + shares.value()
+    found.mean = np.asarray(shares.value())
     score = _score("balanced accuracy", found, n, 0.0, 1.0, 1.0 / int(present.sum()))
-    weak = (shares.D_stderr * 2 > shares.D) & present
+    weak = (shares.D_stderr * 3 > shares.D) & present
     if bool(weak.any()) and score.informative:
         z = int(weak.nonzero()[0])
         note = (
@@ -255,7 +255,11 @@ def weak_balanced_accuracy(
 
 
 class ClassShares:
-    """Means over examples of ``r_z`` and ``r_z 1[prediction = z]`` and their products, one per class."""
+    """``D_z`` and the recalls ``N_z / D_z``, one per class.
+
+    The mean of a ratio is not the ratio of the means. Beale's estimator ``(N D + Cov(N, D)) / (D^2 + Var D)`` of N / D
+    has a bias of order 1/n^2 and stays bounded where D comes close to 0. With clean labels it is N / D itself.
+    """
 
     def __init__(self, weigher: Reweigher, labels: Tensor, predicted: Tensor, weights: FloatArray | None) -> None:
         K, n = weigher.transition.num_classes, len(labels)
@@ -264,32 +268,31 @@ class ClassShares:
             if weights is None
             else torch.as_tensor(weights / weights.sum())
         )
-        D, N, D2, N2, Dq = (torch.zeros(K, dtype=torch.float64) for _ in range(5))
+        D, N, D1, N1, D2, N2 = (torch.zeros(K, dtype=torch.float64) for _ in range(6))
         for i in weigher.blocks(n):
             r = weigher.targets(labels[i])
             own = r.gather(1, predicted[i, None])[:, 0]  # r of the predicted class
             D += a[i] @ r
-            D2 += (a[i] ** 2) @ r**2
-            Dq += (a[i] ** 2) @ r
+            D1 += a[i] ** 2 @ r
+            D2 += a[i] ** 2 @ r**2
             N.index_add_(0, predicted[i], a[i] * own)
+            N1.index_add_(0, predicted[i], a[i] ** 2 * own)
             N2.index_add_(0, predicted[i], a[i] ** 2 * own**2)
-        self.D, self.N = D, N
         spread = float((a**2).sum())
-        self.D_stderr = (D2 - 2 * D * Dq + spread * D**2).clamp_min(0).sqrt()
-        self._safe = torch.where(D > 0, D, 1.0)
-        self.recall = N / self._safe
-        # E[N/D] is too large by -Cov(h, r) / D^2, h = r (1[hit] - recall): add its estimate back
-        self._correction = (N2 - self.recall * D2) / self._safe**2
+        variance = (D2 - 2 * D * D1 + spread * D**2).clamp_min(0)
+        covariance = N2 - D * N1 - N * D1 + spread * N * D
+        self.D, self.D_stderr = D, variance.sqrt()
+        self.present = D > 0
+        self._safe = torch.where(self.present, D, 1.0)
+        self.recall = (N * D + covariance) / torch.where(self.present, D**2 + variance, 1.0)
 
     def value(self) -> float:
-        """Mean of the bias-corrected recalls over the classes that occur."""
-        present = self.D > 0
-        return float((self.recall + self._correction)[present].mean())
+        """Mean of the recalls over the classes that occur."""
+        return float(self.recall[self.present].mean())
 
     def influence(self, hit: Values) -> Values:
         """Class-wise scores whose mean under the targets is 0 and whose spread is that of the ratio."""
-        present = self.D > 0
-        scale = torch.where(present, 1.0 / (self._safe * present.sum()), 0.0)
+        scale = torch.where(self.present, 1.0 / (self._safe * self.present.sum()), 0.0)
         return lambda i: (hit(i) - self.recall) * scale
 
 

@@ -12,6 +12,7 @@ import torch
 import tproper as tp
 from tproper._scores import Reweigher, estimate
 from tproper.calibration import TopLabel
+from tproper.metrics import paired_test, weak_accuracy, weak_balanced_accuracy, weak_brier, weak_log_loss
 
 REPETITIONS, CHUNK = 2000, 500
 CASES = {
@@ -98,13 +99,9 @@ def test_means(case, name):
     check(sim.truth(values), *map(np.concatenate, zip(*found, strict=True)))
 
 
-CALIBRATED_N = {"complementary, K = 10": 2000, "complementary, K = 4": 1000, "two sources": 1000}
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_squared_calibration_error(case):
-    transition, n = CASES[case]
-    sim = Simulation(transition, CALIBRATED_N.get(case, n), temperature=0.5)
+    sim = Simulation(*CASES[case], temperature=0.5)
     confidence, predicted = sim.q.max(-1)
     edges = np.concatenate([[0], np.quantile(confidence.numpy(), [0.2, 0.4, 0.6, 0.8]), [1]])
     bins = np.searchsorted(edges[1:-1], confidence.numpy())
@@ -118,3 +115,72 @@ def test_squared_calibration_error(case):
         errors = top.binned(edges)
         found.append((errors.squared, *errors.interval(top.smoothed_error(errors))))
     check(truth, *map(np.concatenate, zip(*found, strict=True)))
+
+
+RATIO_N = {"complementary, K = 4": 2000, "two sources": 800}  # a ratio needs its denominators to be known
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c != "complementary, K = 10"])
+def test_balanced_accuracy_with_unknown_prior(case):
+    """Here through the public function, one data set at a time."""
+    transition, n = CASES[case]
+    sim = Simulation(transition, RATIO_N.get(case, n))
+    predicted = sim.q.argmax(-1)
+    hit = torch.nn.functional.one_hot(predicted, transition.num_classes).double()
+    truth = float(((sim.p * hit).mean(0) / sim.p.mean(0)).mean())
+    found = []
+    for _ in range(REPETITIONS):
+        rows, _, y = sim.draw(1)
+        score = weak_balanced_accuracy(y, predicted[rows], transition, reconstruction=sim.weigher.reconstruction)
+        found.append((score.value, *score.interval))
+    check(truth, *np.array(found).T)
+
+
+def test_ratio_says_when_denominators_are_too_noisy():
+    sim = Simulation(tp.complementary(10), 1000)
+    rows, _, y = sim.draw(1)
+    score = weak_balanced_accuracy(y, sim.q.argmax(-1)[rows], sim.transition)
+    assert not score.informative
+    assert "share of class" in score.note
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_public_functions_agree(case):
+    """The public functions give what `estimate` gives for the same data set."""
+    sim = Simulation(*CASES[case])
+    rows, _, y = sim.draw(1)
+    public = {
+        "accuracy": weak_accuracy(y, sim.q[rows].argmax(-1), sim.transition),
+        "log loss": weak_log_loss(y, sim.q[rows], sim.transition),
+        "Brier score": weak_brier(y, sim.q[rows], sim.transition),
+        "difference of log losses": paired_test(y, sim.q[rows], sim.other[rows], sim.transition),
+    }
+    for name, score in public.items():
+        values, posterior, student = scores_of(sim, name)
+        e = estimate(
+            sim.weigher,
+            lambda i, v=values: v[rows[i]],
+            lambda i, p=posterior: p[rows[i]],
+            y,
+            student=student,
+        )
+        assert score.value == pytest.approx(float(e.mean), abs=1e-12)
+        assert score.stderr == pytest.approx(float(e.stderr), rel=1e-12)
+        low = float(e.interval()[0])
+        if low > 0:  # not cut at the end of the possible range
+            assert score.interval[0] == pytest.approx(low, rel=1e-9)
+
+
+def test_these_lines_can_fail():
+    """The plain interval (mean +- 1.96 stderr) and a wrong T are both caught by the lines above."""
+    sim = Simulation(tp.complementary(10), 300, sharpness=8)
+    values, _, _ = scores_of(sim, "accuracy")
+    rows, _, y = sim.draw(REPETITIONS)
+    g = sim.weigher(lambda i: values[rows[i]], y).reshape(REPETITIONS, sim.n)
+    half = 1.96 * g.std(1) / np.sqrt(sim.n)
+    _, cover = summarise(sim.truth(values), g.mean(1), g.mean(1) - half, g.mean(1) + half)
+    assert cover < 0.93
+    wrong = tp.complementary(10, noise=0.02)
+    g = Reweigher(wrong, wrong.reconstruction())(lambda i: values[rows[i]], y).reshape(REPETITIONS, sim.n)
+    z, _ = summarise(sim.truth(values), g.mean(1), g.mean(1), g.mean(1))
+    assert abs(z) > 4

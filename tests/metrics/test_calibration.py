@@ -1,0 +1,141 @@
+"""Calibration from weak labels: the textbook at T = I, honest under noise."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tproper as tp
+from tproper.calibration import weak_calibration
+
+
+def data(n, K, temperature=1.0, seed=0, sharpness=3.0):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(n, K)) * sharpness
+
+    def softmax(v):
+        v = np.exp(v - v.max(1, keepdims=True))
+        return v / v.sum(1, keepdims=True)
+
+    p = softmax(scores)
+    z = (p.cumsum(1) < rng.random((n, 1))).sum(1).clip(max=K - 1)
+    return z, softmax(scores * temperature)
+
+
+def test_clean_labels_give_the_textbook_curve_and_ece():
+    z, q = data(500, 4)
+    found = weak_calibration(z, q, tp.identity(4), bins=10, strategy="uniform")
+    confidence, correct = q.max(1), q.argmax(1) == z
+    ece = 0.0
+    for b, (low, high) in enumerate(zip(found.edges[:-1], found.edges[1:], strict=True)):
+        inside = (confidence > low) & (confidence <= high)
+        assert found.count[b] == inside.sum()
+        if inside.any():
+            assert found.confidence[b] == pytest.approx(confidence[inside].mean())
+            assert found.accuracy[b] == pytest.approx(correct[inside].mean())
+            ece += inside.mean() * abs(confidence[inside].mean() - correct[inside].mean())
+    assert found.ece == pytest.approx(ece)
+    assert found.overconfidence.value == pytest.approx(confidence.mean() - correct.mean())
+
+
+def test_equal_mass_bins_and_given_edges():
+    z, q = data(600, 4)
+    assert weak_calibration(z, q, tp.identity(4), bins=6).count == pytest.approx(np.full(6, 100), abs=1)
+    assert len(weak_calibration(z, q, tp.identity(4), bins=[0, 0.5, 0.9, 1]).count) == 3
+    assert 5 <= len(weak_calibration(z, q, tp.identity(4)).count) <= 15
+
+
+@pytest.mark.parametrize("T", [tp.complementary(4), tp.partial_labels(4, 0.3)], ids=str)
+def test_noise_is_not_mistaken_for_miscalibration(T):
+    """A perfectly calibrated model: the plain ECE is far from 0, and the noise floor explains it."""
+    values, plain, floor, covered = [], [], [], []
+    for seed in range(60):
+        z, q = data(500, 4, seed=seed)
+        found = weak_calibration(T.sample(z, seed), q, T, bins=10)
+        values.append(found.squared_error.value)
+        plain.append(found.ece)
+        floor.append(found.ece_of_noise)
+        covered.append(found.interval[0] == 0)
+    assert abs(np.mean(values)) < 4 * np.std(values) / np.sqrt(60)
+    assert np.mean(plain) > 0.04
+    assert np.mean(floor) == pytest.approx(np.mean(plain), rel=0.2)
+    assert np.mean(covered) > 0.9  # 97.5% expected: 0 is an end of the possible range
+
+
+def test_overconfidence_has_its_sign():
+    for temperature, sign in ((2.5, 1), (0.3, -1)):
+        z, q = data(2000, 4, temperature)
+        T = tp.complementary(4)
+        found = weak_calibration(T.sample(z, 0), q, T)
+        assert sign * found.overconfidence.value > 0
+        low, high = found.overconfidence.interval
+        assert not low <= 0 <= high
+        assert found.interval[0] > 0
+
+
+def test_classwise_matches_a_direct_computation():
+    z, q = data(400, 3)
+    T = tp.symmetric_noise(3, 0.2)
+    y = T.sample(z, 0)
+    found = weak_calibration(y, q, T, bins=[0, 0.2, 0.6, 1], classwise=True)
+    r = T.reconstruction().targets(y).numpy()
+    squared = []
+    for c in range(3):
+        total = 0.0
+        for b, (low, high) in enumerate([(-1, 0.2), (0.2, 0.6), (0.6, 1)]):
+            inside = (q[:, c] > low) & (q[:, c] <= high)
+            h = (r - q)[inside, c]
+            assert found.accuracy[c, b] == pytest.approx(r[inside, c].mean())
+            total += inside.mean() * (h.mean() ** 2 - h.var(ddof=1) / len(h))
+        squared.append(total)
+    assert found.squared_error.value == pytest.approx(np.mean(squared))
+    assert found.kind == "class-wise"
+
+
+def test_classwise_interval_covers():
+    """Averaged limits are conservative: they cover at least as often as promised."""
+    T, edges, hits = tp.symmetric_noise(3, 0.2), np.linspace(0, 1, 6), 0
+    z, q = data(200_000, 3, temperature=2.0, seed=99)
+    truth = weak_calibration(z, q, tp.identity(3), bins=edges, classwise=True).squared_error.value
+    for seed in range(200):
+        z, q = data(400, 3, temperature=2.0, seed=seed)
+        low, high = weak_calibration(T.sample(z, seed), q, T, bins=edges, classwise=True).squared_error.interval
+        hits += low <= truth <= high
+    assert hits / 200 >= 0.93
+
+
+def test_weights_of_one_change_nothing_and_zero_weights_drop():
+    z, q = data(400, 4)
+    T = tp.complementary(4)
+    y = T.sample(z, 0)
+    plain = weak_calibration(y, q, T, bins=5)
+    assert weak_calibration(y, q, T, bins=5, sample_weight=np.full(400, 3.0)).squared_error.value == pytest.approx(
+        plain.squared_error.value
+    )
+
+
+def test_too_few_labels_are_announced_and_dict_is_json():
+    z, q = data(30, 10)
+    T = tp.complementary(10)
+    found = weak_calibration(T.sample(z, 0), q, T)
+    assert not found.informative
+    assert "too few" in found.note
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert "noise alone" in str(found)
+    assert float(found) == found.value
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bins": 0}, "bins: expected an integer >= 1, got 0"),
+        ({"bins": "many"}, "bins: expected a number, edges or 'auto', got 'many'"),
+        ({"bins": [0.1, 1]}, "bins: expected increasing edges from 0 to 1"),
+        ({"bins": [0, 0.5, 0.5, 1]}, "bins: expected increasing edges"),
+        ({"strategy": "mass"}, "strategy: expected 'quantile' or 'uniform', got 'mass'"),
+    ],
+)
+def test_wrong_options(options, message):
+    z, q = data(30, 3)
+    with pytest.raises(ValueError, match=message):
+        weak_calibration(z, q, tp.identity(3), **options)
