@@ -18,7 +18,10 @@ def centre(v: Tensor) -> Tensor:
 
 def project_simplex(q: Tensor) -> Tensor:
     """The nearest point of the probability simplex, ``max(q - tau, 0)`` with tau such that it sums to one."""
-    return (q - simplex_threshold(q)).clamp_min(0)
+    # Neither p nor its gradient sees a shift of q: without one, q - tau has no digits left at scores of 1e21.
+    # relu rather than clamp: an entry exactly at tau must not pass a gradient on, or those of p do not sum to zero.
+    q = q - q.amax(-1, keepdim=True).detach()
+    return torch.relu(q - simplex_threshold(q))
 
 
 def simplex_threshold(q: Tensor) -> Tensor:
@@ -28,7 +31,8 @@ def simplex_threshold(q: Tensor) -> Tensor:
     ordered = torch.sort(q - top, dim=-1, descending=True).values
     count = torch.arange(1, q.shape[-1] + 1, dtype=q.dtype, device=q.device)
     candidates = (ordered.cumsum(-1) - 1) / count
-    support = (ordered > candidates).sum(-1, keepdim=True).clamp_min(1)
+    # tau >= top - 1: entries further down are out, whatever the rounding of their long cumulative sums says
+    support = ((ordered > candidates) & (ordered > -1)).sum(-1, keepdim=True).clamp_min(1)
     return candidates.gather(-1, support - 1) + top
 
 
@@ -55,17 +59,24 @@ def increasing_root(
     """Roots of elementwise increasing functions with f(low) <= 0 <= f(high), to rounding.
 
     `f` returns value and slope. Newton's step where it stays inside the bracket, bisection elsewhere and at every
-    fourth step, so that convergence is certain whatever the slope says (kinks and jumps included). Vectorised: all
-    elements move together. When nested, each level needs a looser `tol` than the one inside, whose rounding it sees.
+    fourth step, so that convergence is certain whatever the slope says (kinks and jumps included). Bisection halves
+    the bracket on the asinh scale: brackets reach 1e60 (squeezing with alpha near 1), and their orders of magnitude
+    are what has to be searched. Vectorised: all elements move together. When nested, each level needs a looser `tol`
+    than the one inside, whose rounding it sees.
     """
     low, high = low.clone(), high.clone()
-    x = low + (high - low) / 2
+
+    def middle() -> Tensor:
+        mid = torch.sinh(torch.asinh(low) / 2 + torch.asinh(high) / 2)
+        return torch.where((mid > low) & (mid < high), mid, low + (high - low) / 2)
+
+    x = middle()
     for step in range(400):
         value, slope = f(x)
         low, high = torch.where(value < 0, x, low), torch.where(value > 0, x, high)
         newton = x - value / slope
         usable = (newton > low) & (newton < high) if step % 4 != 3 else torch.zeros_like(newton, dtype=torch.bool)
-        moved = torch.where(usable, newton, low + (high - low) / 2)
+        moved = torch.where(usable, newton, middle())
         close = tol * torch.maximum(low.abs(), high.abs())
         # a Newton step below rounding, an exact zero, or a bracket below rounding: each is an answer
         done = (value == 0) | ((newton - x).abs() <= close) | (high - low <= close)

@@ -7,7 +7,8 @@ The conjugate of ``F'(v) = F(v) + sum_z psi(v_z)``, psi(x) = k/2 |x|^alpha, is a
 with t the multiplier of sum v = 0. Where F* is a sum over the simplex (log-sum-exp, Tsallis, sparsemax, Brier), each
 coordinate solves one increasing scalar equation given t and lambda, the multiplier of sum p = 1; both multipliers
 are roots of increasing functions too. Three nested bracketed roots give v to rounding at any k, alpha > 1 and q,
-including alpha -> 1 where v reaches 1e18.
+including alpha -> 1 where v reaches 1e18. Newton's method is tried first: it is a hundred times faster, and where the
+optimality condition ``link(v) = q`` does not come out to rounding, the nested roots decide.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Separable(_Base, Protocol):
 
     def density(self, s: Tensor) -> tuple[Tensor, Tensor]: ...
     def density_range(self, K: int) -> tuple[float, float]: ...
+    def curvature(self, p: Tensor) -> Tensor: ...
 
 
 class _Squeezed(Protocol):
@@ -121,12 +123,57 @@ def squeezed_inverse_link(F: _Squeezed, p: Tensor) -> Tensor:
 
 
 def _maximiser(F: _Squeezed, q: Tensor) -> Tensor:
-    if is_separable(F.base):
-        return _separable_maximiser(F.base, F.k, F.alpha, q)
-    return newton_minimiser(F, q)
+    if not is_separable(F.base):
+        return newton_minimiser(F, q)
+    v, converged = _separable_newton(F.base, F.k, F.alpha, q)
+    if not bool(converged.all()):
+        v[~converged] = _nested_roots(F.base, F.k, F.alpha, q[~converged])
+    return v
 
 
-def _separable_maximiser(base: Separable, k: float, alpha: float, q: Tensor) -> Tensor:
+def _separable_newton(base: Separable, k: float, alpha: float, q: Tensor) -> tuple[Tensor, Tensor]:
+    """Damped Newton steps on ``F(v) + psi(v) - <q, v>``, O(K) each, and which rows have converged to rounding.
+
+    The Hessian of F is ``diag(s) - s s^T / sum s``, s the curvature, and that of psi is diag(e): two applications of
+    the Sherman-Morrison formula solve it under sum v = 0.
+    """
+    slope = k * alpha / 2
+    scale = 1 + q.abs().amax(-1, keepdim=True)
+    v = 1e-2 * centre(q) / scale
+
+    def objective(x: Tensor) -> Tensor:
+        return base._value(x) + k / 2 * x.abs().pow(alpha).sum(-1) - (q * x).sum(-1)
+
+    for _ in range(60):
+        p, size = base._link(v), v.abs()
+        gradient = centre(p + slope * v.sign() * size.pow(alpha - 1) - q)
+        converged = gradient.abs().amax(-1, keepdim=True) <= 1e-14 * scale
+        if bool(converged.all()):
+            break
+        s, e = base.curvature(p), slope * (alpha - 1) * size.clamp_min(1e-300).pow(alpha - 2)
+        D = (s + e).clamp(1e-14, 1e300)
+        through = (s * e / D).sum(-1, keepdim=True).clamp_min(1e-300)
+
+        def solve(x: Tensor, s: Tensor = s, D: Tensor = D, through: Tensor = through) -> Tensor:
+            return x / D + s / D * ((s * x / D).sum(-1, keepdim=True) / through)
+
+        along, flat = solve(-gradient), solve(torch.ones_like(v))
+        step = along - flat * (along.sum(-1, keepdim=True) / flat.sum(-1, keepdim=True))
+        fall = -(gradient * step).sum(-1)
+        start = objective(v)
+        length = torch.ones_like(start)
+        for _ in range(30):
+            # below the rounding of the objective the full step is taken
+            good = objective(v + length[:, None] * step) <= start - 1e-4 * length * fall + 1e-14 * start.abs()
+            if bool(good.all()):
+                break
+            length = torch.where(good, length, length / 2)
+        moved = centre(v + length[:, None] * step)
+        v = torch.where(converged | ~torch.isfinite(moved), v, moved)
+    return v, converged[:, 0]
+
+
+def _nested_roots(base: Separable, k: float, alpha: float, q: Tensor) -> Tensor:
     K = q.shape[-1]
     values, multiplicity, index = _distinct(q)
     slope = k * alpha / 2

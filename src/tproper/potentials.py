@@ -153,6 +153,10 @@ class LogSumExp(Potential):
         """s at p = 1/K and at p = 1."""
         return -math.log(K), 0.0
 
+    def curvature(self, p: Tensor) -> Tensor:
+        """The slope of `density` where it equals p."""
+        return p
+
 
 class _EntmaxLink(torch.autograd.Function):
     """argmax over the simplex of <p, v> - S_a(p), with its Jacobian ``diag(s) - s s^T / sum s``, s = p^(2-a)."""
@@ -211,6 +215,11 @@ class Tsallis(Potential):
         """s at p = 1/K and at p = 1."""
         return K ** (1 - self.a) / (self.a - 1), 1 / (self.a - 1)
 
+    def curvature(self, p: Tensor) -> Tensor:
+        """The slope of `density` where it equals p: p^(2-a) on the support."""
+        tiny = torch.finfo(p.dtype).tiny  # 0^(2-a) is infinite for a > 2
+        return torch.where(p > 0, p.clamp_min(tiny).pow(2 - self.a), torch.zeros_like(p))
+
 
 class Brier(Potential):
     """The Brier score, loss ``||q - e_z||^2``, ``F*(p) = ||p||^2 - 1``.
@@ -250,6 +259,10 @@ class Brier(Potential):
         """s at p = 1/K and at p = 1."""
         return 2 / K, 2.0
 
+    def curvature(self, p: Tensor) -> Tensor:
+        """The slope of `density` where it equals p."""
+        return (p > 0).to(p.dtype) / 2
+
 
 class Sparsemax(Potential):
     """Half a Brier score on the simplex, ``F*(p) = (||p||^2 - 1)/2``; link: projection of v. Tsallis with a = 2."""
@@ -279,6 +292,10 @@ class Sparsemax(Potential):
         """s at p = 1/K and at p = 1."""
         return 1 / K, 1.0
 
+    def curvature(self, p: Tensor) -> Tensor:
+        """The slope of `density` where it equals p."""
+        return (p > 0).to(p.dtype)
+
 
 class Spherical(Potential):
     """The spherical score, loss ``1 - q_z / ||q||``, ``F*(p) = ||p|| - 1``.
@@ -301,7 +318,8 @@ class Spherical(Potential):
 
     def _link(self, v: Tensor) -> Tensor:
         if self.domain == "simplex":
-            u = (v - _solvers.spherical_threshold(v)).clamp_min(0)
+            v = v - v.amax(-1, keepdim=True).detach()  # the link does not see a shift, but rounding does
+            u = torch.relu(v - _solvers.spherical_threshold(v))
             return u / u.sum(-1, keepdim=True)
         K = v.shape[-1]
         return 1 / K + v / (K * (1 - v.square().sum(-1, keepdim=True))).sqrt()
@@ -346,6 +364,10 @@ class Max(Potential):
     def density_range(self, K: int) -> tuple[float, float]:
         """Both at s = 0."""
         return 0.0, 0.0
+
+    def curvature(self, p: Tensor) -> Tensor:
+        """None: F is linear where it has a gradient."""
+        return torch.zeros_like(p)
 
 
 def _domain(domain: str) -> Domain:
