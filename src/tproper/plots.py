@@ -38,7 +38,7 @@ class SimplexLoss:
     label: str
 
 
-def compute_simplex_loss(loss: WeakLabelLoss, label: Any, resolution: int = 160, margin: float = 1e-3) -> SimplexLoss:
+def compute_simplex_loss(loss: WeakLabelLoss, label: Any, resolution: int = 90, margin: float = 1e-3) -> SimplexLoss:
     """The loss of one weak label at probabilities p on a triangular grid, through the loss's own link (K = 3)."""
     if loss.transition.num_classes != 3:
         raise ValueError(
