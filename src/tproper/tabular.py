@@ -220,6 +220,8 @@ class _reading:
             raise TableError(f"{self.path}: expected a file to read, got nothing of that name") from None
         if isinstance(error, PermissionError):
             raise TableError(f"{self.path}: no permission to read it") from None
+        if "duplicate field names" in text:
+            raise TableError(f"{self.path}: expected every column name once, got some more than once") from None
         if "Empty CSV" in text:
             raise TableError(f"{self.path}: expected a header and rows, got an empty file") from None
         if isinstance(error, (pa.ArrowException, OSError)):
