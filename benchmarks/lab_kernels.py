@@ -31,9 +31,9 @@ def candidates(operation: str, channels: int) -> list:
         side = min(channels, 64)
         return [WeightShape(r, side, side, bp, warps, st, 528) for r, bp, warps, st in cuts]
     blocks = ((64, 4), (128, 4), (256, 8)) if channels > 16 else ((128, 4), (256, 4))
-    cuts = product(blocks, (True, False), (2, 3), (1, 4) if few else (1,))
+    cuts = product(blocks, (2, 3))
     depth = min(channels, 64)
-    return [ConvShape(depth, bm, tiles, nw, warps, st) for (bm, warps), nw, st, tiles in cuts]
+    return [ConvShape(depth, bm, warps, st) for (bm, warps), st in cuts]
 
 
 def prepare(channels: int, side: int, trials: int, images: int):
@@ -79,12 +79,7 @@ def clocked(call) -> float:
 
 def main() -> None:
     trials = 8
-    tasks = [
-        (op, layer, cut)
-        for layer in LAYERS
-        for op in OPERATIONS
-        for cut in candidates(op, layer[0])
-    ]
+    tasks = [(op, layer, cut) for layer in LAYERS for op in OPERATIONS for cut in candidates(op, layer[0])]
     with multiprocessing.get_context("spawn").Pool(15) as pool:
         errors = pool.map(compile_one, tasks, chunksize=1)
     broken = [(t, e) for t, e in zip(tasks, errors, strict=True) if e]

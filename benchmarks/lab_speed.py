@@ -46,9 +46,7 @@ def clock() -> float:
     return time.perf_counter()
 
 
-def measure(
-    model: str, kernels: str, slots: int, steps: int, device: torch.device, profile: int
-) -> dict:
+def measure(model: str, kernels: str, slots: int, steps: int, device: torch.device, profile: int) -> dict:
     data = synthetic(model)
     shape = stacked(model, data.shape, 10, device, kernels)
     began = clock()

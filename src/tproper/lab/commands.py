@@ -144,9 +144,7 @@ def reproduce(
         if dataset == "digits":
             default = "linear,mlp" if target is Target.table2 else "mlp"
         chosen_models = _names(models or default, tuple(paper.MODELS), "--models")
-        chosen_methods = _names(
-            methods or ",".join(paper.METHODS), tuple(paper.METHODS), "--methods"
-        )
+        chosen_methods = _names(methods or ",".join(paper.METHODS), tuple(paper.METHODS), "--methods")
         if dataset and any((m in FLAT_MODELS) == (dataset == "cifar10") for m in chosen_models):
             raise ValueError(
                 f"the models {', '.join(chosen_models)} are not all for the data set {dataset}: "

@@ -43,7 +43,7 @@ class DataError(ValueError):
     """A data file is missing, truncated, altered or not of its format."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """Images as uint8 (n, H, W, C), labels as int64; ``white`` is the largest pixel value."""
 

@@ -9,6 +9,7 @@ a CUDA graph and replayed. A slot's trial can be exchanged without touching the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -48,9 +49,7 @@ class Pixels:
         x = images * self.scale
         return x if self.shift is None else x.add_(self.shift)
 
-    def cropped(
-        self, index: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor, flips: torch.Tensor
-    ) -> torch.Tensor:
+    def cropped(self, index: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
         """Training images, randomly cropped and flipped.  # (S, n) each -> (S, n, H, W, C)"""
         line = torch.arange(self.side, device=index.device)
         across = torch.where(flips[..., None] == 1, self.side - 1 - line, line)
@@ -73,15 +72,16 @@ class Assignment:
     progress: Progress
 
 
-def split_and_labels(trial: Trial, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A trial's training indices, validation indices, and one weak label per training example.
+@lru_cache(maxsize=64)  # the methods of a table share their seeds
+def split_and_labels(data: Dataset, seed: int, validation: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A seed's training indices, validation indices, and one complementary label per example.
 
-    All three come from the trial's seed alone, on the CPU, so that every machine agrees.
+    All three come from the seed alone, on the CPU, so that every machine agrees.
     """
-    n = len(labels)
-    held_out = round(n * trial.config.protocol.validation)
-    order = np.random.default_rng([trial.seed, 0]).permutation(n)
-    weak = tp.complementary(int(labels.max()) + 1).sample(labels, seed=trial.seed)
+    n = len(data.train_labels)
+    held_out = round(n * validation)
+    order = np.random.default_rng([seed, 0]).permutation(n)
+    weak = tp.complementary(data.num_classes).sample(data.train_labels, seed=seed)
     return np.sort(order[held_out:]), np.sort(order[:held_out]), np.asarray(weak)
 
 
@@ -94,9 +94,7 @@ class Stack:
         "epochs", "kind", "steps", "lr", "weight_decay", "k", "alpha", "risk", "best_scores",
     )  # fmt: skip
 
-    def __init__(
-        self, data: Dataset, pixels: Pixels, model: StackedModel, protocol: Protocol, slots: int
-    ):
+    def __init__(self, data: Dataset, pixels: Pixels, model: StackedModel, protocol: Protocol, slots: int):
         self.data, self.pixels, self.model, self.protocol = data, pixels, model, protocol
         self.slots = slots
         self.device = device = pixels.train.device
@@ -109,14 +107,10 @@ class Stack:
         self.flat = torch.zeros(slots, sum(sizes), device=device)
         self.velocity = torch.zeros_like(self.flat)
         # weight decay acts on matrices and kernels, not on biases or batch norm
-        self.decays = torch.cat(
-            [torch.full((t.numel(),), float(t.dim() > 1)) for t in weights.values()]
-        ).to(device)
+        self.decays = torch.cat([torch.full((t.numel(),), float(t.dim() > 1)) for t in weights.values()]).to(device)
         self.weights = self._views(self.flat)
         self.leaves = [t.detach().requires_grad_() for t in self.weights.values()]
-        self.buffers = {
-            name: torch.zeros((slots, *t.shape), device=device) for name, t in buffers.items()
-        }
+        self.buffers = {name: torch.zeros((slots, *t.shape), device=device) for name, t in buffers.items()}
         n = len(data.train_labels)
         held_out = round(n * protocol.validation)
         self.steps_per_epoch = (n - held_out) // protocol.batch_size
@@ -127,9 +121,7 @@ class Stack:
             )
         classes = data.num_classes
         transition = tp.complementary(classes)
-        self.objective = Objective(
-            transition.matrix(), transition.reconstruction().matrix(), device
-        )
+        self.objective = Objective(transition.matrix(), transition.reconstruction().matrix(), device)
 
         def whole(*shape: int) -> torch.Tensor:
             return torch.zeros((slots, *shape), dtype=torch.int64, device=device)
@@ -157,12 +149,10 @@ class Stack:
 
     # --- exchanging trials ---------------------------------------------------------------------
 
-    def put(
-        self, slot: int, trial: Trial, progress: Progress | None = None, state: Tensors | None = None
-    ) -> None:
+    def put(self, slot: int, trial: Trial, progress: Progress | None = None, state: Tensors | None = None) -> None:
         """Load a trial into a slot: fresh from its seed, or from a checkpoint's state."""
         config = trial.config
-        train, valid, weak = split_and_labels(trial, self.data.train_labels)
+        train, valid, weak = split_and_labels(self.data, trial.seed, config.protocol.validation)
         self.train_index[slot] = torch.from_numpy(train)
         self.valid_index[slot] = torch.from_numpy(valid)
         self.valid_labels[slot] = torch.from_numpy(self.data.train_labels[valid])
@@ -301,9 +291,7 @@ class Stack:
         """Validation accuracy of every trial on its own split, true labels, no augmentation.  # (S,)"""
         right = torch.zeros(self.slots, device=self.device)
         chunk = self._chunk(self.slots)
-        parts = zip(
-            self.valid_index.split(chunk, 1), self.valid_labels.split(chunk, 1), strict=True
-        )
+        parts = zip(self.valid_index.split(chunk, 1), self.valid_labels.split(chunk, 1), strict=True)
         for index, labels in parts:
             x = self.pixels.plain(index)
             top = self.model.scores(self.weights, self.buffers, x, train=False).argmax(dim=-1)

@@ -204,9 +204,7 @@ class FusedResidualNet:
         weight, bias = weights["head.weight"], weights["head.bias"]
         return torch.baddbmm(bias[:, None, :], pooled, weight.transpose(1, 2))
 
-    def _track(
-        self, stats: torch.Tensor, counts: dict[str, float], mean: torch.Tensor, var: torch.Tensor
-    ) -> None:
+    def _track(self, stats: torch.Tensor, counts: dict[str, float], mean: torch.Tensor, var: torch.Tensor) -> None:
         """Running statistics as torch.nn.BatchNorm2d keeps them (variance unbiased)."""
         key = (stats.device, *counts.values())
         if key not in self.counts:  # made before a graph is captured: it copies from the host

@@ -28,16 +28,63 @@ def _normaliser(stats, stride_s, stride_r, s, c, count):
 
 
 @triton.jit
-def _finish(
-    acc, first, second, s, p, inside, n, y, add, pre, mean, rstd, g, b, pixels,
-    N: tl.constexpr, ADD: tl.constexpr, SUMS: tl.constexpr, MASK: tl.constexpr,
-    LATE: tl.constexpr,
+def _conv(
+    x, w, y, add, sums, pre, stats, gamma, beta,
+    pixels, count, sums_s, sums_r, stats_s, stats_r, gamma_s, beta_s,
+    H: tl.constexpr, W: tl.constexpr, HX: tl.constexpr, WX: tl.constexpr,
+    K: tl.constexpr, N: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr,
+    TRANSPOSED: tl.constexpr, ADD: tl.constexpr, SUMS: tl.constexpr, MASK: tl.constexpr,
+    BK: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """Epilogue of a convolution's tile: residual or ReLU's derivative, store, sums for a batch norm."""
+    """y[p, :N] = sum over taps of x[shifted p, :K] w[tap], for a block of BM output pixels.
+
+    TRANSPOSED is the gradient with respect to the input: x is the output's gradient, and w is read
+    transposed. MASK multiplies by the derivative of relu(bn(pre)); SUMS then collects (sum dz,
+    sum dz xhat), and (sum y, sum y^2) otherwise. ADD adds a residual of y's shape.
+    """
+    s = tl.program_id(1)
+    n = tl.arange(0, N)
+    pad: tl.constexpr = SIDE // 2
+    chunks: tl.constexpr = K // BK
+    x += s * (pixels // (H * W)) * (HX * WX * K)
+    w += s * SIDE * SIDE * K * N
+    p = tl.program_id(0) * BM + tl.arange(0, BM)
+    image = p // (H * W)
+    row = (p // W) % H
+    col = p % W
+    inside = p < pixels
+    acc = tl.zeros((BM, N), tl.float32)
+    for i in range(SIDE * SIDE * chunks):
+        tap = i // chunks
+        k = (i % chunks) * BK + tl.arange(0, BK)
+        dr = tap // SIDE - pad
+        dc = tap % SIDE - pad
+        if TRANSPOSED:
+            r = row - dr
+            c = col - dc
+            ok = inside & (r >= 0) & (c >= 0)
+            if STRIDE > 1:
+                ok = ok & (r % STRIDE == 0) & (c % STRIDE == 0)
+                r = r // STRIDE
+                c = c // STRIDE
+            ok = ok & (r < HX) & (c < WX)
+            from_w = (tap * N + n[None, :]) * K + k[:, None]
+        else:
+            r = row * STRIDE + dr
+            c = col * STRIDE + dc
+            ok = inside & (r >= 0) & (r < HX) & (c >= 0) & (c < WX)
+            from_w = (tap * K + k[:, None]) * N + n[None, :]
+        at = ((image * HX + r) * WX + c) * K
+        wt = tl.load(w + from_w)
+        xt = tl.load(x + at[:, None] + k[None, :], mask=ok[:, None], other=0.0)
+        acc = tl.dot(xt, wt, acc, input_precision="ieee")
     out = (s * pixels + p)[:, None] * N + n[None, :]
     if ADD:
         acc += tl.load(add + out, mask=inside[:, None], other=0.0).to(tl.float32)
     if MASK:
+        mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
+        g = tl.load(gamma + s * gamma_s + n)
+        b = tl.load(beta + s * beta_s + n)
         xhat = tl.load(pre + out, mask=inside[:, None], other=0.0).to(tl.float32)
         xhat = (xhat - mean[None, :]) * rstd[None, :]
         acc = tl.where(xhat * g[None, :] + b[None, :] > 0, acc, 0.0)
@@ -48,95 +95,8 @@ def _finish(
         other = seen
         if MASK:
             other = xhat
-        if LATE:
-            first += seen
-            second += seen * other
-        else:
-            first += tl.sum(seen, 0)[None, :]
-            second += tl.sum(seen * other, 0)[None, :]
-    return first, second
-
-
-@triton.jit
-def _conv(
-    x, w, y, add, sums, pre, stats, gamma, beta,
-    pixels, count, sums_s, sums_r, stats_s, stats_r, gamma_s, beta_s,
-    H: tl.constexpr, W: tl.constexpr, HX: tl.constexpr, WX: tl.constexpr,
-    K: tl.constexpr, N: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr,
-    TRANSPOSED: tl.constexpr, ADD: tl.constexpr, SUMS: tl.constexpr, MASK: tl.constexpr,
-    BK: tl.constexpr, BM: tl.constexpr, TILES: tl.constexpr, NARROW: tl.constexpr,
-):  # fmt: skip
-    """y[p, :N] = sum over taps of x[shifted p, :K] w[tap], for TILES blocks of BM output pixels.
-
-    TRANSPOSED is the gradient with respect to the input: x is the output's gradient, and w is read
-    transposed. MASK multiplies by the derivative of relu(bn(pre)); SUMS then collects (sum dz,
-    sum dz xhat), and (sum y, sum y^2) otherwise. ADD adds a residual of y's shape. NARROW makes the
-    copies to shared memory 8 bytes wide: those go through the L1 cache, which the nine taps share,
-    where copies of 16 bytes all go to L2.
-    """
-    s = tl.program_id(1)
-    n = tl.arange(0, N)
-    j = tl.arange(0, BK)
-    pad: tl.constexpr = SIDE // 2
-    chunks: tl.constexpr = K // BK
-    late: tl.constexpr = SUMS and N <= 32  # few channels: keep the sums per pixel until the end
-    x += s * (pixels // (H * W)) * (HX * WX * K)
-    w += s * SIDE * SIDE * K * N
-    first = tl.zeros((BM if late else 1, N), tl.float32)
-    second = tl.zeros((BM if late else 1, N), tl.float32)
-    if MASK:
-        mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
-        g = tl.load(gamma + s * gamma_s + n)
-        b = tl.load(beta + s * beta_s + n)
-    else:
-        mean, rstd, g, b = 0.0, 0.0, 0.0, 0.0
-    for tile in range(TILES):
-        p = (tl.program_id(0) * TILES + tile) * BM + tl.arange(0, BM)
-        image = p // (H * W)
-        row = (p // W) % H
-        col = p % W
-        inside = p < pixels
-        acc = tl.zeros((BM, N), tl.float32)
-        if TRANSPOSED:
-            base = ((image * HX + row // STRIDE) * WX + col // STRIDE) * K
-        else:
-            base = ((image * HX + row * STRIDE) * WX + col * STRIDE) * K
-        for i in range(SIDE * SIDE * chunks):
-            tap = i // chunks
-            k = (i % chunks) * BK + j
-            dr = tap // SIDE - pad
-            dc = tap % SIDE - pad
-            if TRANSPOSED:
-                r = row - dr
-                c = col - dc
-                if STRIDE == 1:
-                    at = base - (dr * WX + dc) * K
-                    ok = inside & (r >= 0) & (r < HX) & (c >= 0) & (c < WX)
-                else:
-                    ok = inside & (r >= 0) & (c >= 0) & (r % STRIDE == 0) & (c % STRIDE == 0)
-                    ok = ok & (r // STRIDE < HX) & (c // STRIDE < WX)
-                    at = ((image * HX + r // STRIDE) * WX + c // STRIDE) * K
-                from_w = (tap * N + n[None, :]) * K + k[:, None]
-            else:
-                r = row * STRIDE + dr
-                c = col * STRIDE + dc
-                ok = inside & (r >= 0) & (r < HX) & (c >= 0) & (c < WX)
-                at = base + (dr * WX + dc) * K
-                from_w = (tap * K + k[:, None]) * N + n[None, :]
-            from_x = at[:, None] + k[None, :]
-            if NARROW:
-                from_x = tl.multiple_of(from_x, (4, 4))
-                from_w = tl.multiple_of(from_w, (4, 4))
-            wt = tl.load(w + from_w)
-            xt = tl.load(x + from_x, mask=ok[:, None], other=0.0)
-            acc = tl.dot(xt, wt, acc, input_precision="ieee")
-        first, second = _finish(
-            acc, first, second, s, p, inside, n, y, add, pre, mean, rstd, g, b, pixels,
-            N, ADD, SUMS, MASK, late,
-        )  # fmt: skip
-    if SUMS:
-        tl.atomic_add(sums + s * sums_s + n, tl.sum(first, 0))
-        tl.atomic_add(sums + s * sums_s + sums_r + n, tl.sum(second, 0))
+        tl.atomic_add(sums + s * sums_s + n, tl.sum(seen, 0))
+        tl.atomic_add(sums + s * sums_s + sums_r + n, tl.sum(seen * other, 0))
 
 
 @triton.jit
@@ -330,13 +290,12 @@ def _nesterov(p, v, g, decays, lr, weight_decay, momentum, size, BLOCK: tl.const
 
 # --- launches -----------------------------------------------------------------------------------
 
+
 class ConvShape(NamedTuple):
     """How a convolution is cut into tiles; see ``_conv``."""
 
     depth: int  # BK
     pixels: int  # BM
-    tiles: int
-    narrow: bool
     warps: int = 4
     stages: int = 3
 
@@ -355,7 +314,8 @@ class WeightShape(NamedTuple):
 
 def conv_shape(k: int, n: int, transposed: bool) -> ConvShape:
     """The tiles measured best on an H200 for k input and n output channels."""
-    return ConvShape(min(k, 64), 64 if transposed and n > 64 else 128, 4 if n <= 16 else 1, False)
+    pixels = 256 if n <= 16 else 64 if transposed and n > 64 else 128
+    return ConvShape(min(k, 64), pixels)
 
 
 def weight_shape(k: int, n: int, side: int, stride: int) -> WeightShape:
@@ -391,13 +351,13 @@ def conv(
     y = x.new_empty(trials, n, h, width, out)
     pixels = n * h * width
     cut = shape or conv_shape(k, out, False)
-    grid = (triton.cdiv(pixels, cut.pixels * cut.tiles), trials)
+    grid = (triton.cdiv(pixels, cut.pixels), trials)
     s0, s1 = (sums.stride(0), sums.stride(1)) if sums is not None else (0, 0)
     _conv[grid](
         x, w, y, add if add is not None else y, sums if sums is not None else y, y, y, y, y,
         pixels, 1.0, s0, s1, 0, 0, 0, 0, h, width, hx, wx, k, out, side, stride,
         False, add is not None, sums is not None, False,
-        cut.depth, cut.pixels, cut.tiles, cut.narrow, num_warps=cut.warps, num_stages=cut.stages,
+        cut.depth, cut.pixels, num_warps=cut.warps, num_stages=cut.stages,
     )  # fmt: skip
     return y
 
@@ -421,7 +381,7 @@ def conv_input(
     sums = torch.zeros(trials, 2, k, device=dy.device)
     pixels = n * h * width
     cut = shape or conv_shape(channels, k, True)
-    grid = (triton.cdiv(pixels, cut.pixels * cut.tiles), trials)
+    grid = (triton.cdiv(pixels, cut.pixels), trials)
     masked = norm is not None
     stats, gamma, beta = (norm.stats, norm.gamma, norm.beta) if norm else (sums, sums, sums)
     _conv[grid](
@@ -429,7 +389,7 @@ def conv_input(
         pixels, norm.count if norm else 1.0, sums.stride(0), sums.stride(1),
         *(norm.strides if norm else (0, 0)), gamma.stride(0), beta.stride(0),
         h, width, hx, wx, channels, k, side, stride, True, False, masked, masked,
-        cut.depth, cut.pixels, cut.tiles, cut.narrow, num_warps=cut.warps, num_stages=cut.stages,
+        cut.depth, cut.pixels, num_warps=cut.warps, num_stages=cut.stages,
     )  # fmt: skip
     return dz, sums
 
@@ -471,9 +431,7 @@ def bn(x: torch.Tensor, norm: Norm, relu: bool) -> torch.Tensor:
     return y
 
 
-def bn_sums(
-    dy: torch.Tensor, x: torch.Tensor, norm: Norm, relu: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
+def bn_sums(dy: torch.Tensor, x: torch.Tensor, norm: Norm, relu: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """The gradient before the ReLU, and the two sums its batch norm needs."""
     trials, channels = x.shape[0], x.shape[-1]
     pixels = x[0].numel() // channels
@@ -515,6 +473,4 @@ def nesterov(
     """One step of SGD with Nesterov momentum for every trial, in one pass over memory."""
     trials, size = weights.shape
     grid = (triton.cdiv(size, 1024), trials)
-    _nesterov[grid](
-        weights, velocity, gradient, decays, lr, weight_decay, momentum, size, BLOCK=1024
-    )
+    _nesterov[grid](weights, velocity, gradient, decays, lr, weight_decay, momentum, size, BLOCK=1024)

@@ -102,9 +102,7 @@ WEIGHT_DECAY: dict[str, dict[str, float]] = {
 SQUEEZE: dict[str, float] = _row(0.03, 1.0, 1.0, 1.0)
 
 
-def chosen(
-    method: str, model: str, dataset: str | None = None, protocol: Protocol | None = None
-) -> TrialConfig:
+def chosen(method: str, model: str, dataset: str | None = None, protocol: Protocol | None = None) -> TrialConfig:
     """The configuration the paper chose for a row and a column of Table 2.
 
     On a data set that the paper did not use (``digits``), the model's MNIST values serve.

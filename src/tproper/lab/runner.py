@@ -83,9 +83,7 @@ def probabilities(config: TrialConfig, scores: torch.Tensor) -> torch.Tensor:
     return potential.probabilities(scores)
 
 
-def make_record(
-    assignment: Assignment, scores: torch.Tensor, labels: torch.Tensor, revision: str
-) -> Record:
+def make_record(assignment: Assignment, scores: torch.Tensor, labels: torch.Tensor, revision: str) -> Record:
     """The row of a finished trial, from its test scores at the best validation epoch."""
     trial, progress = assignment.trial, assignment.progress
     config = trial.config
@@ -185,9 +183,7 @@ class Runner:
 
     def _stack(self, trial: Trial, slots: int) -> Stack:
         config = trial.config
-        model = stacked(
-            config.model, self.data.shape, self.data.num_classes, self.device, self.kernels
-        )
+        model = stacked(config.model, self.data.shape, self.data.num_classes, self.device, self.kernels)
         return Stack(self.data, self.pixels, model, config.protocol, slots)
 
     def _fill(self, stack: Stack, waiting: deque[Trial]) -> Stack:
@@ -210,11 +206,7 @@ class Runner:
 
     def _epoch(self, stack: Stack) -> None:
         risk, valid = stack.train_epoch().tolist(), stack.valid_accuracy().tolist()
-        better = [
-            slot
-            for slot, a in stack.active
-            if a.progress.record(stack.protocol, risk[slot], valid[slot])
-        ]
+        better = [slot for slot, a in stack.active if a.progress.record(stack.protocol, risk[slot], valid[slot])]
         if better:
             stack.keep_test_scores(better)
 
@@ -222,9 +214,7 @@ class Runner:
         ended = [(s, a) for s, a in stack.active if a.progress.finished(stack.protocol)]
         if not ended:
             return 0
-        self.store.add(
-            [make_record(a, stack.best_scores[s], self.labels, self.revision) for s, a in ended]
-        )
+        self.store.add([make_record(a, stack.best_scores[s], self.labels, self.revision) for s, a in ended])
         for slot, assignment in ended:
             self.store.forget(assignment.trial)
             stack.assigned[slot] = None
