@@ -245,10 +245,10 @@ def _rows(
 
 
 def shape_of_launch(K: int, element_size: int) -> tuple[int, int, int]:
-    """Rows a program, classes a block, warps (`benchmarks/scale_losses_gpu.py --tune` times others)."""
+    """Rows a program, classes a block, warps: 16 scores a thread, as timed by `scale_losses_gpu.py --tune`."""
     block = min(triton.next_power_of_2(K), WIDEST_BLOCK)
-    rows = max(1, 1024 // block)
-    return rows, block, min(8, max(4, block // 512))
+    rows = max(1, (2048 if block < 512 else 512 * element_size) // block)
+    return rows, block, max(1, rows * block // 512)
 
 
 def launch(

@@ -29,6 +29,7 @@ from .structured import CandidateSetTransition, UniformTransition
 Backend = Literal["auto", "torch", "triton"]
 BACKENDS = ("auto", "torch", "triton")
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+SMALL = 1 << 18  # scores up to which launching a kernel costs more than what it does
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class _Fused(torch.autograd.Function):
     """The reduced loss. Its gradient is made in the same pass, for the upstream gradient of one that a loss sees.
 
     Should another upstream gradient come (a scaled or weighted loss), or the gradient be asked for a second time, the
-    kernel runs again with it. That is also the way for losses that are not reduced, and for float16, where a gradient
+    kernel runs again with it (a small gradient is multiplied by it, which is cheaper to launch). That is also the way for losses that are not reduced, and for float16, where a gradient
     divided by the batch size would underflow before a gradient scaler could save it. Where the gradient is to be
     differentiated itself, it is made by the plain formulation.
     """
@@ -147,6 +148,8 @@ class _Fused(torch.autograd.Function):
         ready = gradient is not None
         if gradient is None:
             gradient = torch.empty_like(scores)
+        elif gradient.numel() <= SMALL:
+            return gradient.mul_(upstream), *(None,) * 7
         upstream = upstream.contiguous() if ctx.reduction == "none" else upstream
         _launch(
             ctx.made, scores, labels, by_size, None, gradient, ctx.scale, weights, upstream, ready, config=ctx.config

@@ -17,6 +17,7 @@ if not INTERPRETED and not torch.cuda.is_available():
     pytest.skip("no GPU, and TRITON_INTERPRET is not 1", allow_module_level=True)
 
 import tproper as tp  # noqa: E402
+from tproper import fused  # noqa: E402
 from tproper.fused import fuse, fused_loss  # noqa: E402
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
@@ -78,8 +79,10 @@ def test_rows_in_several_blocks(config):
             compare(loss, *problem(T), config=config)
 
 
+@pytest.mark.parametrize("small", [0, 1 << 18])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_reductions_weights_and_upstream_gradients(reduction):
+def test_reductions_weights_and_upstream_gradients(reduction, small, monkeypatch):
+    monkeypatch.setattr(fused, "SMALL", small)
     T = tp.partial_labels(4, 0.3)
     weights = torch.linspace(0.2, 2.0, N, device=DEVICE)
     for loss in losses(T, reduction)[:3]:

@@ -1,0 +1,242 @@
+"""Sources give every row once an epoch, the same for the same seed; training can stop and go on anywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import tproper as tp
+from tproper.streaming import IterableSource, Learner, ParquetSource, StreamProgress, as_source, fit_stream
+
+pa = pytest.importorskip("pyarrow")
+from pyarrow import feather, parquet  # noqa: E402
+
+K, D, ROWS = 4, 3, 530
+
+
+def table(n=ROWS, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, D))
+    y = (X @ rng.standard_normal((D, K))).argmax(1)
+    weak = tp.complementary(K).sample(y, seed=1)
+    columns = {f"x{j}": X[:, j] for j in range(D)}
+    return pa.table({"id": np.arange(n), **columns, "label": weak})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two Parquet files and one Feather file with row groups of different sizes, one larger than a block."""
+    data = table()
+    parquet.write_table(data.slice(0, 200), tmp_path / "a.parquet", row_group_size=30)
+    parquet.write_table(data.slice(200, 250), tmp_path / "b.parquet", row_group_size=250)
+    feather.write_feather(data.slice(450), tmp_path / "c.feather", chunksize=35)
+    return tmp_path
+
+
+def ids(source, epoch=0, skip=0):
+    """Row numbers in the order of the stream: they travel as a feature."""
+    return np.concatenate([X[:, 0] for X, _ in source.batches(epoch, skip)]).astype(int)
+
+
+def with_ids(folder, **options):
+    options = {"batch_size": 32, "block_rows": 100, "seed": 3} | options
+    return ParquetSource(folder, "label", ["id", "x0", "x1", "x2"], **options)
+
+
+def test_every_row_once_an_epoch_in_an_order_of_its_own(folder):
+    source = with_ids(folder)
+    first, second = ids(source, 0), ids(source, 1)
+    assert source.rows == ROWS
+    assert len(source) == 17
+    assert sorted(first) == sorted(second) == list(range(ROWS))
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, ids(with_ids(folder), 0))
+    assert not np.array_equal(first, ids(with_ids(folder, seed=4), 0))
+    assert np.abs(np.corrcoef(first, np.arange(ROWS))[0, 1]) < 0.5  # not the order of the file
+    sizes = [len(X) for X, _ in source.batches(0)]
+    assert sizes == [32] * 16 + [18]
+
+
+def test_rows_keep_their_labels_and_features(folder):
+    data = table()
+    X = np.concatenate([b[0] for b in with_ids(folder).batches(2)])
+    labels = np.concatenate([b[1] for b in with_ids(folder).batches(2)])
+    order = X[:, 0].astype(int)
+    assert np.array_equal(labels, data["label"].to_numpy()[order])
+    np.testing.assert_allclose(X[:, 2], data["x1"].to_numpy()[order], rtol=1e-6)
+    assert X.dtype == np.float32
+
+
+@pytest.mark.parametrize("skip", [0, 1, 5, 11, 16, 17])
+def test_skipping_gives_the_rest_of_the_same_stream(folder, skip):
+    whole = [X for X, _ in with_ids(folder).batches(1)]
+    rest = [X for X, _ in with_ids(folder).batches(1, skip)]
+    assert len(rest) == len(whole) - skip
+    for a, b in zip(whole[skip:], rest, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_unshuffled_is_the_order_of_the_files(folder):
+    assert np.array_equal(ids(with_ids(folder, shuffle=False)), np.arange(ROWS))
+
+
+def test_memory_holds_one_block_not_the_file(folder, monkeypatch):
+    source, largest = with_ids(folder, block_rows=64), 0
+    convert = ParquetSource._convert
+
+    def spy(self, batch, labels):
+        nonlocal largest
+        largest = max(largest, batch.num_rows)
+        return convert(self, batch, labels)
+
+    monkeypatch.setattr(ParquetSource, "_convert", spy)
+    ids(source)
+    assert largest <= 64
+
+
+def test_candidate_lists_become_masks_a_batch_at_a_time(tmp_path):
+    masks = tp.partial_labels(K, 0.4).sample(np.arange(90) % K, seed=0)
+    lists = [np.flatnonzero(m).tolist() for m in masks]
+    columns = {"x": np.arange(90.0), "sets": lists, "flags": masks.tolist()}
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(masks.ravel()), K)
+    data = pa.table({**columns, "fixed": fixed})
+    parquet.write_table(data, tmp_path / "d.parquet", row_group_size=20)
+    for label in ("sets", "flags", "fixed"):
+        source = ParquetSource(tmp_path, label, ["x"], batch_size=16, block_rows=40, num_classes=K)
+        for X, got in [*source.batches(0), *source.batches(0, 3)]:
+            assert got.dtype == bool
+            assert np.array_equal(got, masks[X[:, 0].astype(int)])
+
+
+def test_moments_in_one_pass(folder):
+    data = table()
+    mean, deviation = with_ids(folder).moments()
+    X = np.stack([data[c].to_numpy() for c in ("id", "x0", "x1", "x2")], 1)
+    np.testing.assert_allclose(mean, X.mean(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(deviation, X.std(0), rtol=1e-5)
+
+
+def make_learner():
+    torch.manual_seed(0)
+    return Learner(torch.nn.Linear(D, K), tp.ForwardLoss(tp.complementary(K)), lambda p: torch.optim.Adam(p, lr=0.02))
+
+
+def make_classifier():
+    from tproper.estimators import WeakLabelClassifier
+
+    return WeakLabelClassifier(
+        tp.complementary(K), model="mlp", hidden=(8,), batch_size=16, random_state=0, device="cpu"
+    )
+
+
+def source_of(folder):
+    return ParquetSource(folder, "label", ["x0", "x1", "x2"], batch_size=32, block_rows=100, seed=3)
+
+
+def weights(learner):
+    module = learner.module if isinstance(learner, Learner) else learner.module_
+    return {k: v.clone() for k, v in module.state_dict().items()}
+
+
+@pytest.mark.parametrize("make", [make_learner, make_classifier])
+def test_an_interrupted_fit_ends_with_the_weights_of_an_uninterrupted_one(folder, tmp_path, make):
+    whole = fit_stream(make(), source_of(folder), epochs=2)
+    file = tmp_path / "run" / "checkpoint.safetensors"
+
+    class Stop(Exception):
+        pass
+
+    def stop_at(rows):
+        def progress(at):
+            if at.rows >= rows:
+                raise Stop
+
+        return progress
+
+    for rows in (100, 700):  # in the first epoch, and after it
+        with pytest.raises(Stop):
+            fit_stream(make(), source_of(folder), epochs=2, checkpoint=file, progress=stop_at(rows))
+    resumed = make()
+    seen = []
+    out = fit_stream(resumed, source_of(folder), epochs=2, checkpoint=file, progress=lambda at: seen.append(at.rows))
+    assert out is resumed
+    assert 700 < seen[0] < 800
+    assert seen[-1] == 2 * ROWS
+    for k, v in weights(whole).items():
+        assert torch.equal(weights(resumed)[k], v)
+    again = make()
+    fit_stream(again, source_of(folder), epochs=2, checkpoint=file, progress=seen.append)  # all is done already
+    assert torch.equal(next(iter(weights(again).values())), next(iter(weights(whole).values())))
+    assert not isinstance(seen[-1], StreamProgress)
+
+
+def test_it_learns(folder):
+    learner = fit_stream(make_learner(), source_of(folder), epochs=12)
+    data = table()
+    X = np.stack([data[c].to_numpy() for c in ("x0", "x1", "x2")], 1)
+    p = learner.predict_proba(X)
+    np.testing.assert_allclose(p.sum(1), 1, rtol=1e-6)
+    from tproper.metrics import weak_accuracy
+
+    assert weak_accuracy(data["label"].to_numpy(), p.argmax(1), tp.complementary(K)).value > 0.6
+
+
+def test_iterables_of_batches():
+    batches = [(np.zeros((2, D)), [0, 1]), (np.ones((3, D)), [2, 3, 0])]
+    rows = []
+    fit_stream(make_learner(), batches, epochs=2, progress=lambda at: rows.append(at.rows))
+    assert rows == [2, 5, 7, 10]
+    rows.clear()
+    fit_stream(make_learner(), lambda: iter(batches), epochs=2, progress=lambda at: rows.append(str(at)))
+    assert rows[-1].startswith("epoch 2: 10 rows")
+    with pytest.raises(ValueError, match="source: expected a collection or a function for several epochs"):
+        fit_stream(make_learner(), iter(batches), epochs=2)
+    with pytest.raises(ValueError, match=r"batches: expected pairs \(X, labels\), got ndarray at batch 0"):
+        fit_stream(make_learner(), [np.zeros(3)])
+    with pytest.raises(ValueError, match="source: expected at least one batch"):
+        fit_stream(make_learner(), [])
+
+
+def test_mistakes_are_named(folder, tmp_path):
+    with pytest.raises(ValueError, match=r"label: expected a column of .*, got 'lable'"):
+        ParquetSource(folder, "lable")
+    with pytest.raises(ValueError, match=r"features: expected a column of .*, got 'x9'"):
+        ParquetSource(folder, "label", ["x9"])
+    with pytest.raises(ValueError, match="which is not there"):
+        ParquetSource(tmp_path / "nowhere.parquet", "label")
+    (tmp_path / "x.csv").write_text("a")
+    with pytest.raises(ValueError, match=r"path: expected a file that ends in \.parquet"):
+        ParquetSource(tmp_path / "x.csv", "label")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "e.parquet").write_bytes(b"not parquet")
+    with pytest.raises(ValueError, match="expected a Parquet or Arrow file"):
+        ParquetSource(tmp_path / "bad", "label")
+    holes = pa.table({"x": [1.0, None], "name": ["a", "b"], "label": [0, 1], "gaps": [0, None], "sets": [[0], [9]]})
+    parquet.write_table(holes, tmp_path / "h.parquet")
+    for label, features, message in [
+        ("label", ["x"], "column 'x': expected numbers without gaps, got 1 missing"),
+        ("label", ["name"], "column 'name': expected numbers, got string"),
+        ("gaps", ["label"], "column 'gaps': expected a label in every row"),
+        ("name", ["label"], "column 'name': expected integers or lists of classes"),
+        ("sets", ["label"], "num_classes: expected the number of classes"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            list(ParquetSource(tmp_path / "h.parquet", label, features).batches(0))
+    with pytest.raises(ValueError, match=r"expected classes in \[0, 4\)"):
+        list(ParquetSource(tmp_path / "h.parquet", "sets", ["label"], num_classes=4).batches(0))
+    with pytest.raises(ValueError, match="learner: expected an object with partial_fit, got Linear"):
+        fit_stream(torch.nn.Linear(2, 2), [])
+    assert isinstance(as_source(str(folder / "a.parquet"), label="label"), ParquetSource)
+    assert isinstance(as_source([]), IterableSource)
+
+
+def test_a_checkpoint_of_another_source_is_refused(folder, tmp_path):
+    file = tmp_path / "c.safetensors"
+    fit_stream(make_learner(), source_of(folder), checkpoint=file)
+    other = ParquetSource(folder, "label", ["x0", "x1", "x2"], batch_size=16, block_rows=100, seed=4)
+    with pytest.raises(ValueError, match="got another batch_size, seed"):
+        fit_stream(make_learner(), other, checkpoint=file)
+    file.write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match="checkpoint: expected a file that fit_stream wrote"):
+        fit_stream(make_learner(), source_of(folder), checkpoint=file)
