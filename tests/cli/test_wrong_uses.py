@@ -165,6 +165,16 @@ CASES: list[Case] = [
         lambda f: train(f, table(f, rows(HEADER, "1,2,ant|dog")), transition="partial:0.3", classes="ant,bee,cat"),
         r"'ant\|dog'",
     ),
+    (
+        "a set that cannot occur",
+        lambda f: train(f, "sets.csv", transition="multi_complementary:1"),
+        "expected a label that occurs under multi_complementary",
+    ),
+    (
+        "a label that cannot occur",
+        lambda f: evaluate(f, transition=matrix(f, [[0.5, 0.5, 0.5], [0, 0, 0], [0.5, 0.5, 0.5]])),
+        "expected a label that occurs under matrix T.csv, got 'bee'",
+    ),
     ("unknown class to weaken", lambda f: simulate(f, classes="ant,bee,cow"), "'cat'"),
     ("missing class to weaken", lambda f: simulate(f, table(f, "x,kind\n1,ant\n2,\n3,bee\n")), "got none at row 2"),
     ("order of classes untold", lambda f: train(f, transition=matrix(f, T3)), "--classes: expected the classes"),
@@ -234,7 +244,7 @@ CASES: list[Case] = [
     ("table is a folder", lambda f: simulate(f, out=f / "model"), "got the directory"),
     ("table over itself", lambda f: simulate(f, out=f / "clean.csv"), "another file than the table itself"),
     ("output of unknown kind", lambda f: predict(f, out=f / "new.xlsx"), "ends in .csv, .tsv or .parquet"),
-    ("full disk", lambda f: predict(f, out="/dev/full"), "No space left"),
+    ("full disk", lambda f: predict(f, out="/dev/full"), "/dev/full: No space left"),
     ("weak column exists", lambda f: simulate(f, column="x"), "--column: expected the name of a new column"),
     ("picture of unknown kind", lambda f: evaluate(f, plot=f / "new.doc"), "--plot: expected a name"),
     # models

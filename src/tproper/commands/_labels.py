@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import FloatArray
 from ..families import multi_source
 from ..specs import UnknownSizeError, parse_transition
 from ..structured import CandidateSetTransition, StackedTransition, UniformTransition
@@ -62,6 +64,23 @@ class _Vocabulary:
 
     def find(self, text: str) -> int | NDArray[np.bool_]:
         """The row of T, or the candidate mask; a ValueError says what was expected."""
+        found = self._find(text)
+        T = self.transition
+        if isinstance(T, CandidateSetTransition):
+            possible = np.isfinite(T.log_weight[int(np.sum(found))])
+        else:
+            possible = np.isfinite(self._log_row_maxima[found])
+        if not possible:
+            raise ValueError(
+                f"expected a label that occurs under {T.name}, got {text!r}, of probability 0 in every class"
+            )
+        return found
+
+    @cached_property
+    def _log_row_maxima(self) -> FloatArray:
+        return self.transition.log_row_maxima()
+
+    def _find(self, text: str) -> int | NDArray[np.bool_]:
         if not self.masks and self.sets is None:
             if text not in self.names:
                 raise ValueError(

@@ -21,7 +21,7 @@ from .._checks import FloatArray, NotReconstructibleError
 from ..specs import transition_to_dict
 from ..structured import CandidateSetTransition
 from ..tabular import MISSING, Table, short, texts
-from ..transitions import Transition
+from ..transitions import ENUMERATION_LIMIT, Transition
 from ._labels import Encoded, LabelCodec, blank_label, resolve
 from ._tables import FeatureReader, Schema, standardisation, watched, working
 
@@ -116,6 +116,11 @@ def keep_blank(
             labels = labels.copy()
             labels[absent] = True
             return transition, labels
+        if transition.num_classes > ENUMERATION_LIMIT:
+            raise ValueError(
+                f"--missing: expected drop for candidate sets of more than {ENUMERATION_LIMIT} classes with this loss, "
+                "got uninformative; --loss forward keeps them"
+            )
         filled = labels.copy()
         filled[absent] = labels[~absent][0]
         labels = transition.row_index(torch.as_tensor(filled)).numpy()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +44,31 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     for command in (train, predict, evaluate, simulate):
         app.command()(user_errors(command))
+
+
+def _echo_json(value: Any) -> None:
+    """JSON has no NaN and no infinity: they become null."""
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, dict):
+            return {k: plain(v) for k, v in x.items()}
+        if isinstance(x, (list, tuple)):
+            return [plain(v) for v in x]
+        return None if isinstance(x, float) and not math.isfinite(x) else x
+
+    typer.echo(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[Path]:
+    """`write_atomically`, whose errors name the file that was asked for."""
+    try:
+        with write_atomically(path) as temporary:
+            yield temporary
+    except OSError as error:
+        if error.errno is None or (error.filename is not None and Path(error.filename).suffix != ".part"):
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
 
 
 def _one_of(value: str, allowed: tuple[str, ...], option: str) -> str:
@@ -129,7 +157,10 @@ def train(
     report = training.train(rows, settings, names, data, out)
     for sentence in report.facts["warnings"]:
         typer.echo(f"warning: {sentence}", err=True)
-    typer.echo(json.dumps(report.facts, indent=2) if as_json else report.text)
+    if as_json:
+        _echo_json(report.facts)
+    else:
+        typer.echo(report.text)
 
 
 def predict(
@@ -159,11 +190,11 @@ def predict(
         except BrokenPipeError:  # the reader has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
-    with write_atomically(out) as temporary:
+    with _writing(out) as temporary:
         counts = streaming.predict(trained, table, kept, temporary, kind)
     rows = sum(counts.values())
     if as_json:
-        typer.echo(json.dumps({"out": str(out), "rows": rows, "predicted": counts}, indent=2))
+        _echo_json({"out": str(out), "rows": rows, "predicted": counts})
     else:
         shown = ", ".join(f"{name} {n:,}" for name, n in counts.items() if n)
         typer.echo(f"{rows:,} rows: {shown}\nwritten to {out}")
@@ -202,7 +233,7 @@ def evaluate(
         out: dict[str, Any] = {"rows": counts, "transition": codec.transition.name, "weak": scores.plain(weak)}
         if clean is not None:
             out["clean"] = scores.plain(clean)
-        typer.echo(json.dumps(out, indent=2))
+        _echo_json(out)
         return
     typer.echo(f"{counts['weak']:,} rows with a weak label ({counts['without_label']:,} without)")
     typer.echo(scores.as_text(weak, clean))
@@ -237,12 +268,12 @@ def simulate(
     table.require(label, "--label")
     plan = streaming.Weakening(label, column, source_column, keep_true, seed)
     codec = streaming.simulation_codec(table, plan, specs, split_names(classes, "--classes"))
-    with write_atomically(out) as temporary:
+    with _writing(out) as temporary:
         counts = streaming.weaken(table, plan, codec, temporary, kind)
     rows = sum(counts.values())
     facts = {"out": str(out), "rows": rows, "transition": codec.transition.name, "labels": counts, "seed": seed}
     if as_json:
-        typer.echo(json.dumps(facts | {"classes": codec.classes}, indent=2))
+        _echo_json(facts | {"classes": codec.classes})
         return
     top = sorted(counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {n:,}" for name, n in top[:12]) + (f" and {len(top) - 12} more" if len(top) > 12 else "")
