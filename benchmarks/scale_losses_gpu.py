@@ -320,12 +320,8 @@ def compile_ahead(kind: str, workers: int) -> list[subprocess.Popen]:
 
 
 def describe() -> dict[str, Any]:
-    commit = (
-        os.environ.get("TPROPER_REVISION")
-        or subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent
-        ).stdout.strip()
-    )
+    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent)
+    commit = os.environ.get("TPROPER_REVISION") or (found.stdout.strip() if found.returncode == 0 else "unknown")
     import triton
 
     return {

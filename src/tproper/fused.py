@@ -111,9 +111,9 @@ class _Fused(torch.autograd.Function):
     """The reduced loss. Its gradient is made in the same pass, for the upstream gradient of one that a loss sees.
 
     Should another upstream gradient come (a scaled or weighted loss), or the gradient be asked for a second time, the
-    kernel runs again with it (a small gradient is multiplied by it, which is cheaper to launch). That is also the way for losses that are not reduced, and for float16, where a gradient
-    divided by the batch size would underflow before a gradient scaler could save it. Where the gradient is to be
-    differentiated itself, it is made by the plain formulation.
+    kernel runs again with it (a small gradient is multiplied by it, which is cheaper to launch). That is also the way
+    for losses that are not reduced, and for float16, where a gradient divided by the batch size would underflow before
+    a gradient scaler could save it. Where the gradient is to be differentiated itself, the plain formulation makes it.
     """
 
     @staticmethod
