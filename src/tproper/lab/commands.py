@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from tproper.commands._errors import user_errors
 from tproper.lab import paper, sweep
 from tproper.lab.datasets import load
 from tproper.lab.engine import Pixels
@@ -33,19 +33,14 @@ class Target(StrEnum):
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
-    """A user's mistake, or a full disk, ends with one sentence on stderr and no traceback."""
+def _resource_errors() -> Iterator[None]:
+    """A full store or a full GPU as an OSError, which ``user_errors`` turns into one sentence."""
     try:
         yield
-    except (ValueError, ImportError) as error:
-        typer.echo(f"tproper: {error}", err=True)
-        raise typer.Exit(2) from error
-    except (OSError, sqlite3.Error) as error:
-        typer.echo(f"tproper: {error}; what was stored before is kept, run the command again", err=True)
-        raise typer.Exit(1) from error
+    except sqlite3.Error as error:
+        raise OSError(f"the store cannot be written ({error}); what was stored before is kept") from error
     except torch.cuda.OutOfMemoryError as error:
-        typer.echo("tproper: the GPU's memory is full; try a smaller --slots", err=True)
-        raise typer.Exit(1) from error
+        raise OSError("the GPU's memory is full; try a smaller --slots") from error
 
 
 def _names(text: str, known: tuple[str, ...], what: str) -> list[str]:
@@ -112,6 +107,7 @@ class _Display:
         self.progress.stop()
 
 
+@user_errors
 def reproduce(
     target: Annotated[Target, typer.Argument(help="table2, fig1, fig2 or fig3")],
     models: Annotated[str, typer.Option(help="comma-separated models")] = "",
@@ -128,11 +124,12 @@ def reproduce(
     kernels: Annotated[str, typer.Option(help="residual nets: auto, triton, compile or plain")] = "auto",
     minutes: Annotated[float | None, typer.Option(help="stop cleanly after this time")] = None,
     max_epochs: Annotated[int, typer.Option(help="end a trial here at the latest", min=1)] = Protocol.max_epochs,
+    checkpoint_seconds: Annotated[float, typer.Option(help="time between checkpoints", min=0)] = 60.0,
     threads: Annotated[int | None, typer.Option(help="CPU threads", min=1)] = None,
     export: Annotated[Path | None, typer.Option(help="also write all records (.jsonl or .parquet)")] = None,
 ) -> None:  # fmt: skip
     """Reproduce a table or figure of the paper; run it again to go on where it stopped."""
-    with _plain_errors():
+    with _resource_errors():
         if target is Target.fig1:
             from tproper.lab.figures import figure1, save_figure
 
@@ -154,7 +151,7 @@ def reproduce(
             torch.set_num_threads(threads)
         work = _Work(
             Store(out), _device(device), data, mirror, slots, kernels,
-            Stop(None if minutes is None else 60 * minutes), _Display(),
+            Stop(None if minutes is None else 60 * minutes), _Display(), checkpoint_seconds,
         )  # fmt: skip
         # digits has 1293 training examples: batches of 256 would leave five steps an epoch
         batch = 32 if dataset == "digits" else Protocol.batch_size
@@ -183,10 +180,11 @@ class _Work:
 
     def __init__(
         self, store: Store, device: torch.device, folder: Path | None, mirror: str | None,
-        slots: int | None, kernels: str, stop: Stop, display: _Display,
+        slots: int | None, kernels: str, stop: Stop, display: _Display, checkpoint_seconds: float,
     ):  # fmt: skip
         self.store, self.device, self.stop, self.display = store, device, stop, display
         self.folder, self.mirror, self.slots, self.kernels = folder, mirror, slots, kernels
+        self.checkpoint_seconds = checkpoint_seconds
         self.loaded: dict[str, tuple[Any, Pixels]] = {}
 
     def run(self, trials: list[Trial]) -> list[Record] | None:
@@ -195,7 +193,7 @@ class _Work:
         if name not in self.loaded:
             data = load(name, self.folder, self.mirror)
             self.loaded[name] = (data, Pixels(data, self.device))
-        runner = Runner(*self.loaded[name], self.store, self.slots, self.kernels)
+        runner = Runner(*self.loaded[name], self.store, self.slots, self.kernels, self.checkpoint_seconds)
         if not runner.run(trials, self.stop, self.display.show):
             return None
         return self.store.records()
@@ -226,6 +224,7 @@ def _run_model(
     return work.run(sweep.breadth_first(configs, range(trials))) is not None
 
 
+@user_errors
 def report(
     run: Annotated[Path, typer.Argument(help="folder of a run, or a file or folder of records")],
     out: Annotated[Path | None, typer.Option(help="where to write; default: RUN/report")] = None,
@@ -233,22 +232,11 @@ def report(
     """Tables beside the paper's, figures, and one HTML page, from the records of a run."""
     from tproper.lab.report import write_report
 
-    with _plain_errors():
-        for path in write_report(run, out or (run if run.is_dir() else run.parent) / "report"):
-            typer.echo(path)
+    for path in write_report(run, out or (run if run.is_dir() else run.parent) / "report"):
+        typer.echo(path)
 
 
 def register(app: typer.Typer) -> None:
     """Add the laboratory's commands to an application."""
     app.command()(reproduce)
     app.command()(report)
-
-
-def main() -> None:
-    app = typer.Typer(add_completion=False, no_args_is_help=True)
-    register(app)
-    app()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -24,7 +24,7 @@ from tproper.lab.protocol import LOSSES, Progress, Protocol, Trial
 try:  # one pass over memory instead of five; exists where Triton does
     from tproper.lab.kernels import nesterov
 except ImportError:
-    nesterov = None
+    nesterov = None  # type: ignore[assignment]
 
 PAD = 4  # pixels of zeros around an image before the random crop
 
@@ -207,6 +207,7 @@ class Stack:
 
     @property
     def active(self) -> list[tuple[int, Assignment]]:
+        """The slots in use and what they hold."""
         return [(s, a) for s, a in enumerate(self.assigned) if a is not None]
 
     # --- one epoch ------------------------------------------------------------------------------

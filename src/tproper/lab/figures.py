@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +87,8 @@ def figure1(inclusion: float = 0.1) -> Figure:
     for place, label in enumerate(("001", "110", "111"), start=1):
         axes: Any = figure.add_subplot(2, 2, place, projection="ternary")
         values = weak_loss(points, label, inclusion)
-        levels = np.linspace(*np.quantile(values, [0.005, 0.985]), 14)
+        low, high = (float(np.quantile(values, q)) for q in (0.005, 0.985))
+        levels = np.linspace(low, high, 14)
         drawn = axes.tricontourf(*points.T, values, levels=levels, cmap="viridis", extend="both")
         axes.tricontour(*points.T, values, levels=levels, colors="white", linewidths=0.3)
         axes.set_tlabel("$p_1$")
@@ -141,7 +142,7 @@ def sensitivity(
 
 
 def risk_traces(
-    traces: dict[str, Sequence[Sequence[float | None]]], bounds: dict[str, float | None], title: str
+    traces: Mapping[str, Sequence[Sequence[float | None]]], bounds: Mapping[str, float | None], title: str
 ) -> Figure:
     """Training risk of every trial by epoch (thin), one panel a method, with its certified bound."""
     figure = new_figure(3 * len(traces), 3)
@@ -167,4 +168,5 @@ def risk_traces(
 
 
 def accuracies(records: Iterable[dict[str, Any]]) -> list[float]:
+    """Test accuracies in percent."""
     return [100 * record["accuracy"] for record in records]

@@ -146,6 +146,7 @@ class FusedResidualNet:
         self.counts: dict[tuple[Any, ...], torch.Tensor] = {}
 
     def initial(self, seed: int) -> tuple[Tensors, Tensors]:
+        """The module's fresh state, in the kernels' layout."""
         module = fresh(self.build, seed)
         weights = {}
         for name, p in module.named_parameters():
@@ -157,6 +158,7 @@ class FusedResidualNet:
         return weights, {"running_mean": mean, "running_var": var}
 
     def scores(self, weights: Tensors, buffers: Tensors, x: torch.Tensor, train: bool) -> torch.Tensor:
+        """Scores of every trial; x is (S, n, H, W, C)."""
         trials = x.shape[0]
         images = x.new_zeros((*x.shape[:-1], CHANNELS), dtype=self.dtype)
         images[..., : x.shape[-1]] = x

@@ -1,3 +1,5 @@
+# mypy: allow-untyped-defs
+# (a Triton kernel's parameters are pointers and device values, for which there are no Python types)
 """Triton kernels for the fused residual nets and for the optimiser. Activations are (S, n, H, W, C).
 
 Every kernel has a trial axis: trial s has its own weights, batch-norm parameters and statistics. A
@@ -53,6 +55,10 @@ def _conv(
     row = (p // W) % H
     col = p % W
     inside = p < pixels
+    if MASK:  # loaded before the loop, which hides the wait for them
+        mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
+        g = tl.load(gamma + s * gamma_s + n)
+        b = tl.load(beta + s * beta_s + n)
     acc = tl.zeros((BM, N), tl.float32)
     for i in range(SIDE * SIDE * chunks):
         tap = i // chunks
@@ -82,9 +88,6 @@ def _conv(
     if ADD:
         acc += tl.load(add + out, mask=inside[:, None], other=0.0).to(tl.float32)
     if MASK:
-        mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
-        g = tl.load(gamma + s * gamma_s + n)
-        b = tl.load(beta + s * beta_s + n)
         xhat = tl.load(pre + out, mask=inside[:, None], other=0.0).to(tl.float32)
         xhat = (xhat - mean[None, :]) * rstd[None, :]
         acc = tl.where(xhat * g[None, :] + b[None, :] > 0, acc, 0.0)
@@ -333,6 +336,7 @@ class Norm:
 
     @property
     def strides(self) -> tuple[int, int]:
+        """Strides of the statistics over trials and over their two rows."""
         return self.stats.stride(0), self.stats.stride(1)
 
 

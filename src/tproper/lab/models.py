@@ -35,6 +35,7 @@ class Block(nn.Module):
             self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The block's output.  # (n, C, H, W) -> (n, C', H', W')"""
         carried = x if self.shortcut is None else self.shortcut(x)
         x = self.conv1(functional.relu(self.bn1(x)))
         return carried + self.conv2(functional.relu(self.bn2(x)))
@@ -59,7 +60,8 @@ class ResidualNet(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (n, C, H, W) -> (n, K)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Class scores.  # (n, C, H, W) -> (n, K)"""
         x = self.stem(x)
         for block in self.blocks:
             x = block(x)
@@ -67,10 +69,12 @@ class ResidualNet(nn.Module):
 
 
 def linear(inputs: int, num_classes: int) -> nn.Module:
+    """One affine map."""
     return nn.Sequential(nn.Linear(inputs, num_classes))
 
 
 def mlp(inputs: int, num_classes: int, hidden: int = 500) -> nn.Module:
+    """One hidden layer with ReLU."""
     return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, num_classes))
 
 
@@ -111,6 +115,7 @@ def fresh(build: Callable[[], nn.Module], seed: int) -> nn.Module:
 
 
 def split_state(module: nn.Module) -> tuple[Tensors, Tensors]:
+    """A module's parameters and its floating-point buffers, copied."""
     weights = {name: p.detach().clone() for name, p in module.named_parameters()}
     buffers = {n: b.detach().clone() for n, b in module.named_buffers() if b.is_floating_point()}
     return weights, buffers
@@ -127,9 +132,11 @@ class StackedDense:
         self.layers = [name.removesuffix(".weight") for name in names if name.endswith(".weight")]
 
     def initial(self, seed: int) -> tuple[Tensors, Tensors]:
+        """Fresh parameters and buffers of one trial."""
         return split_state(fresh(self.build, seed))
 
     def scores(self, weights: Tensors, buffers: Tensors, x: torch.Tensor, train: bool) -> torch.Tensor:
+        """Scores of every trial; x is (S, n, H, W, C)."""
         x = x.flatten(2)  # (S, n, D)
         for i, layer in enumerate(self.layers):
             x = functional.relu(x) if i else x
@@ -154,6 +161,7 @@ class StackedNetwork:
         self.forward = torch.compile(forward) if compiled else forward
 
     def initial(self, seed: int) -> tuple[Tensors, Tensors]:
+        """Fresh parameters and buffers of one trial."""
         return split_state(fresh(self.build, seed))
 
     def _forward(self, state: Tensors, x: torch.Tensor) -> torch.Tensor:
@@ -161,6 +169,7 @@ class StackedNetwork:
             return torch.func.functional_call(self.module, state, (x,))
 
     def scores(self, weights: Tensors, buffers: Tensors, x: torch.Tensor, train: bool) -> torch.Tensor:
+        """Scores of every trial; x is (S, n, H, W, C)."""
         self.module.train(train)
         out = []
         for s in range(x.shape[0]):

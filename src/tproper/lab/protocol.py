@@ -63,10 +63,12 @@ class TrialConfig:
             raise ValueError(f"k and alpha belong to the loss 'gls' alone, got {self.loss!r}")
 
     def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrialConfig:
+        """What ``as_dict`` gave."""
         return cls(**{**values, "protocol": Protocol(**values["protocol"])})
 
     @property
@@ -85,6 +87,7 @@ class Trial:
 
     @property
     def id(self) -> str:
+        """The trial's name in the store and of its checkpoint."""
         return f"{self.config.key}-{self.seed}"
 
 
@@ -117,6 +120,7 @@ class Progress:
         return False
 
     def finished(self, protocol: Protocol) -> bool:
+        """Whether the trial has met the condition to stop."""
         return self.reductions >= protocol.stops_at or self.epoch >= protocol.max_epochs
 
     def lr_factor(self, protocol: Protocol) -> float:

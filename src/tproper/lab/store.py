@@ -81,6 +81,7 @@ class Store:
             self.db.execute(f"CREATE TABLE IF NOT EXISTS trials ({columns})")
 
     def close(self) -> None:
+        """Close the database."""
         self.db.close()
 
     # --- finished trials ------------------------------------------------------------------------
@@ -134,6 +135,7 @@ class Store:
             return progress, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
     def forget(self, trial: Trial) -> None:
+        """Remove a trial's checkpoint, if there is one."""
         self._checkpoint(trial).unlink(missing_ok=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tproper.lab import paper
 from tproper.lab.protocol import Trial, TrialConfig
@@ -56,9 +57,11 @@ def _next(value: float, up: bool) -> float:
 
 
 def product(base: TrialConfig, axes: dict[str, tuple[float, ...]]) -> list[TrialConfig]:
+    """Every combination of the axes' values, all else as in base."""
     configs = [base]
     for name, values in axes.items():
-        configs = [replace(config, **{name: value}) for config in configs for value in values]
+        changes: list[dict[str, Any]] = [{name: value} for value in values]
+        configs = [replace(config, **change) for config in configs for change in changes]
     return configs
 
 

@@ -1,0 +1,329 @@
+"""Records into tables beside the paper's, figures, and one self-contained HTML page."""
+
+from __future__ import annotations
+
+import base64
+import html
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tproper as tp
+from tproper.lab import figures, paper, sweep
+from tproper.lab.protocol import Protocol, TrialConfig
+from tproper.lab.store import Record, Store, read_records, replace
+
+Row = list[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table of strings; renders as Markdown and as HTML."""
+
+    title: str
+    note: str
+    head: Row
+    rows: list[Row]
+
+    def markdown(self) -> str:
+        """The table as GitHub writes it."""
+        lines = [f"## {self.title}", "", self.note, ""] if self.note else [f"## {self.title}", ""]
+        for row in (self.head, ["---"] * len(self.head), *self.rows):
+            lines.append("| " + " | ".join(row) + " |")
+        return "\n".join(lines) + "\n"
+
+    def html(self) -> str:
+        """The table as HTML, escaped."""
+
+        def cells(row: Row, tag: str) -> str:
+            return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+
+        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
+        head = f"<tr>{cells(self.head, 'th')}</tr>"
+        title, note = html.escape(self.title), html.escape(self.note)
+        return f"<h2>{title}</h2><p>{note}</p><table>{head}{body}</table>"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The trials of one row and column of Table 2."""
+
+    method: str
+    model: str
+    config: TrialConfig
+    records: list[Record]
+
+    def mean(self, column: str, scale: float = 1.0) -> float:
+        """Mean of a column over the trials that have it."""
+        values = [scale * r[column] for r in self.records if r[column] is not None]
+        return statistics.fmean(values) if values else math.nan
+
+    def accuracy(self) -> tuple[float, float, int]:
+        """Mean and sample standard deviation of the test accuracy in percent, number of trials."""
+        values = figures.accuracies(self.records)
+        sd = statistics.stdev(values) if len(values) > 1 else math.nan
+        return statistics.fmean(values), sd, len(values)
+
+
+def standard_errors(mean: float, sd: float, n: int, theirs: paper.Cell) -> float:
+    """The difference to the paper in standard errors of the difference, both sides' spread counted.
+
+    With few trials of ours the paper's standard deviation stands in where it is larger.
+    """
+    spread = max(sd, theirs.sd) if n < 8 and not math.isnan(sd) else sd
+    if math.isnan(spread):
+        spread = theirs.sd
+    return (mean - theirs.mean) / math.sqrt(spread**2 / n + theirs.sd**2 / paper.TRIALS)
+
+
+def lower_bound(config: TrialConfig, num_classes: int = 10) -> float | None:
+    """The certified greatest lower bound of a configuration's training risk (None: there is none)."""
+    transition = tp.complementary(num_classes)
+    if config.loss == "ga":
+        return 0.0  # a sum of absolute values
+    if config.loss == "gls" and config.alpha < 1:
+        return None  # complementary R leaves the simplex, so the loss falls without bound
+    if config.loss == "forward":
+        bounds = tp.ForwardLoss(transition).lower_bounds()
+    else:
+        squeeze = (config.k, config.alpha) if config.loss == "gls" else None
+        bounds = tp.BackwardLoss(transition, squeeze=squeeze).lower_bounds()
+    bound = float(min(bounds))  # complementary labels are symmetric: all labels have the same
+    return bound if math.isfinite(bound) else None
+
+
+# --- from records to cells ------------------------------------------------------------------------
+
+
+def load_records(run: Path) -> list[Record]:
+    """The records of a run's folder, of a folder of record files, or of one file."""
+    if (run / "records.sqlite").is_file():
+        store = Store(run)
+        try:
+            return store.records()
+        finally:
+            store.close()
+    if run.is_dir():
+        files = sorted([*run.glob("*.jsonl"), *run.glob("*.parquet")])
+        if files:
+            unique = {r["id"]: r for file in files for r in read_records(file)}
+            return list(unique.values())
+    elif run.is_file():
+        return read_records(run)
+    raise ValueError(f"expected a run's folder or a file of records, found neither at {run}")
+
+
+def contexts(records: Sequence[Record]) -> list[tuple[str, str, Protocol]]:
+    """The (data set, model, protocol) of the records, the paper's columns first."""
+    order = [*paper.MODELS]
+    found = {(r["dataset"], r["model"], Protocol(**r["config"]["protocol"])) for r in records}
+    return sorted(found, key=lambda c: (order.index(c[1]), c[0], c[2].max_epochs))
+
+
+def searched(records: Sequence[Record]) -> bool:
+    """Whether the records hold a grid search."""
+    return any(r["seed"] >= sweep.SEARCH_SEED for r in records)
+
+
+def cells(records: Sequence[Record], dataset: str, model: str, protocol: Protocol) -> list[Cell]:
+    """The cells of one column of Table 2 that have at least one trial."""
+    column = [r for r in records if (r["dataset"], r["model"]) == (dataset, model)]
+    found = []
+    for method in paper.METHODS:
+        config: TrialConfig | None = paper.chosen(method, model, dataset, protocol)
+        if searched(column):
+            config = _found_by_search(method, config, column) or config
+        assert config is not None
+        mine = [r for r in column if r["config_key"] == config.key and r["seed"] < sweep.SEARCH_SEED]
+        if mine:
+            found.append(Cell(method, model, config, mine))
+    return found
+
+
+def _found_by_search(method: str, base: TrialConfig | None, column: list[Record]) -> TrialConfig | None:
+    """The winner of a finished search, followed through the records alone."""
+    assert base is not None
+    try:
+        return sweep.search(method, base, lambda trials: column)
+    except ValueError:  # the search of this method is not finished, or was not made
+        return None
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def accuracy_table(title: str, column: list[Cell], compare: bool) -> Table:
+    """Accuracy beside the paper's."""
+    rows = []
+    for cell in column:
+        mean, sd, n = cell.accuracy()
+        theirs = paper.ACCURACY.get((cell.method, cell.model)) if compare else None
+        row = [paper.METHODS[cell.method][1], f"{mean:.2f} ± {sd:.2f}" if n > 1 else f"{mean:.2f}", str(n)]
+        if theirs is None:
+            row += ["-", "-", "-"]
+        else:
+            errors = standard_errors(mean, sd, n, theirs)
+            row += [f"{theirs.mean:.2f} ± {theirs.sd:.2f}", f"{mean - theirs.mean:+.2f}", f"{errors:+.1f}"]
+        rows.append(row)
+    head = ["", "test accuracy, %", "trials", "paper (16 trials)", "difference", "in standard errors"]
+    return Table(title, "Mean ± sample standard deviation, at the epoch of the best validation accuracy.", head, rows)
+
+
+def summary_table(columns: dict[str, list[Cell]]) -> Table:
+    """The paper's Table 2: a row a method, a column a model, the paper's numbers in brackets."""
+    rows = []
+    for method, (_, name) in paper.METHODS.items():
+        row = [name]
+        for model in columns:
+            cell = next((c for c in columns[model] if c.method == method), None)
+            theirs = paper.ACCURACY.get((method, model))
+            text = "-"
+            if cell is not None:
+                mean, sd, n = cell.accuracy()
+                text = f"{mean:.2f} ± {sd:.2f}, n={n}" if n > 1 else f"{mean:.2f}, n=1"
+            row.append(text + (f" ({theirs.mean:.2f} ± {theirs.sd:.2f})" if theirs else ""))
+        rows.append(row)
+    head = ["", *(paper.MODELS[model][1] for model in columns)]
+    note = "Test accuracy in percent: ours, number of trials (the paper's, 16 trials)."
+    return Table("Table 2", note, head, rows)
+
+
+def probability_table(title: str, column: list[Cell]) -> Table:
+    """What the paper left out: how good the probabilities are, with the right link and with softmax."""
+    names = ("log_loss", "brier", "ece")
+    rows = []
+    for cell in column:
+        own = [f"{cell.mean(name):.3f}" for name in names]
+        soft = [f"{cell.mean(f'softmax_{name}'):.3f}" for name in names]
+        rows.append([paper.METHODS[cell.method][1], *own, *soft])
+    head = ["", "log loss", "Brier", "calibration error"]
+    note = (
+        "Test set, mean over trials. First three: probabilities by the loss's own link (projected); last "
+        "three: by softmax, which is the right link of all rows but gLS. Calibration error: 15 bins."
+    )
+    return Table(title, note, [*head, *(f"softmax: {name}" for name in head[1:])], rows)
+
+
+def epochs_table(title: str, column: list[Cell], compare: bool) -> Table:
+    """Epochs of the best validation accuracy, and what a trial-epoch took."""
+    rows = []
+    for cell in column:
+        theirs = paper.BEST_EPOCHS.get((cell.method, cell.model)) if compare else None
+        seconds = [r["seconds"] / r["epochs"] for r in cell.records if r["seconds"]]
+        rows.append([
+            paper.METHODS[cell.method][1], f"{cell.mean('best_epoch'):.1f}",
+            "-" if theirs is None else f"{theirs:.1f}", f"{cell.mean('epochs'):.1f}",
+            f"{statistics.fmean(seconds):.4f}" if seconds else "-", f"{cell.config.lr:g}",
+            f"{cell.config.weight_decay:g}", f"{cell.config.k:g}" if cell.config.loss == "gls" else "-",
+        ])  # fmt: skip
+    head = ["", "best epoch", "paper", "epochs in all", "s per trial-epoch", "learning rate", "weight decay", "k"]
+    return Table(title, "Means over trials; learning rate, weight decay and k as used.", head, rows)
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def _gls_points(records: Sequence[Record], base: TrialConfig, field: str, fixed: Callable[[Record], bool]) -> Any:
+    points: dict[float, list[float]] = {}
+    for r in records:
+        same = r["loss"] == "gls" and r["lr"] == base.lr and r["weight_decay"] == base.weight_decay
+        if same and fixed(r) and r["seed"] < sweep.SEARCH_SEED:
+            points.setdefault(r[field], []).append(100 * r["accuracy"])
+    return points
+
+
+def column_figures(records: Sequence[Record], column: list[Cell], name: str) -> dict[str, Any]:
+    """Figures 2 and 3 where the records hold more than two points of them, and the risk traces."""
+    drawn: dict[str, Any] = {}
+    first = column[0].config
+    mine = [r for r in records if (r["dataset"], r["model"]) == (first.dataset, first.model)]
+    mine = [r for r in mine if Protocol(**r["config"]["protocol"]) == first.protocol]
+    lines = {c.method: c.accuracy()[0] for c in column if c.method in ("bc_tuned", "ga_tuned")}
+    base = paper.chosen("gls", first.model, first.dataset, first.protocol)
+    stem = f"{first.dataset}_{first.model}"
+    by_k = _gls_points(mine, base, "k", lambda r: r["alpha"] == 2.0)
+    if len(by_k) > 2:
+        title = f"{name}: gLS by coefficient (alpha = 2)"
+        drawn[f"figure2_{stem}"] = figures.sensitivity(by_k, lines, "k", title)
+    by_alpha = _gls_points(mine, base, "alpha", lambda r: r["k"] == base.k)
+    if len(by_alpha) > 2:
+        title = f"{name}: gLS by exponent (k = {base.k:g})"
+        drawn[f"figure3_{stem}"] = figures.sensitivity(by_alpha, lines, "alpha", title, grey_below=1.0)
+    traces = {c.method: [r["risk"] for r in c.records] for c in column}
+    bounds = {c.method: lower_bound(c.config) for c in column}
+    drawn[f"risk_{stem}"] = figures.risk_traces(traces, bounds, f"{name}: training risk and its lower bound")
+    return drawn
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; }
+td, th { border-bottom: 1px solid #ddd; padding: .3rem .7rem; text-align: right; }
+td:first-child, th:first-child { text-align: left; }
+img { max-width: 100%; }
+"""
+
+
+def page(tables: Sequence[Table], images: Sequence[Path], provenance: str) -> str:
+    """One HTML page that needs nothing besides itself: the images are inside it."""
+    parts = ["<!doctype html><html lang='en'><meta charset='utf-8'><title>The paper, reproduced</title>"]
+    parts += [f"<style>{STYLE}</style><h1>The paper, reproduced</h1><p>{html.escape(provenance)}</p>"]
+    parts += [table.html() for table in tables]
+    for path in images:
+        data = base64.b64encode(path.read_bytes()).decode()
+        parts.append(f"<h2>{path.stem}</h2><img alt='{path.stem}' src='data:image/png;base64,{data}'>")
+    return "\n".join(parts) + "\n"
+
+
+def provenance(records: Sequence[Record]) -> str:
+    """Where the records come from, in a sentence."""
+
+    def listed(column: str) -> str:
+        return ", ".join(sorted({str(r[column]) for r in records}))
+
+    where = f"{listed('machine')} with {listed('software')}"
+    return f"{len(records)} trials on {where}; code at revision {listed('revision')}."
+
+
+def write_report(run: Path, out: Path) -> list[Path]:
+    """Write tables (``report.md``), figures (PNG and SVG) and ``index.html``; the paths written."""
+    records = load_records(run)
+    if not records:
+        raise ValueError(f"expected at least one finished trial in {run}, found none")
+    out.mkdir(parents=True, exist_ok=True)
+    tables: list[Table] = []
+    columns: dict[str, list[Cell]] = {}
+    written: list[Path] = []
+    images: list[Path] = []
+    for dataset, model, protocol in contexts(records):
+        column = cells(records, dataset, model, protocol)
+        if not column:
+            continue
+        paper_set, name = paper.MODELS[model]
+        compare = dataset == paper_set and protocol == Protocol()
+        if compare:
+            columns[model] = column
+        else:
+            name = f"{dataset}, {model} (batch {protocol.batch_size}, at most {protocol.max_epochs} epochs)"
+        tables += [
+            accuracy_table(f"{name}: accuracy", column, compare),
+            probability_table(f"{name}: probabilities", column),
+            epochs_table(f"{name}: epochs and settings", column, compare),
+        ]
+        for stem, figure in column_figures(records, column, name).items():
+            paths = figures.save_figure(figure, out / stem)
+            images.append(paths[0])
+            written += paths
+    if columns:
+        tables.insert(0, summary_table(columns))
+    note = provenance(records)
+    markdown = "\n".join(["# The paper, reproduced", "", note, "", *(t.markdown() for t in tables)])
+    for path, text in ((out / "report.md", markdown), (out / "index.html", page(tables, images, note))):
+        replace(path, text.encode())
+        written.append(path)
+    return written
