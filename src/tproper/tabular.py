@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SET_SEPARATOR = "|"  # candidate sets are written a|b|c
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null"])  # spellings of a missing value in text
 CELLS = 1 << 22  # numbers held at a time (32 MiB): rows per block = CELLS / columns
-CSV_BLOCK = 1 << 23  # bytes of CSV parsed at a time; no row may be longer
+CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time; no row may be longer
 _TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 
 

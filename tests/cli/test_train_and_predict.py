@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 from tproper import tabular  # noqa: E402
-from tproper.commands import _scores, _streaming  # noqa: E402
+from tproper.commands import _scores, _streaming, _tables  # noqa: E402
 from tproper.saving import load  # noqa: E402
 
 Run = Callable[..., Any]
@@ -130,6 +131,7 @@ def test_scores_in_blocks_are_the_scores_of_all_rows(monkeypatch: pytest.MonkeyP
     whole, parts = _scores.StreamedScores(T), None
     whole.add(y, p)
     monkeypatch.setattr(_scores, "BLOCK_CELLS", 4 * 2000)
+    monkeypatch.setattr(_scores, "BLOCK_ROWS", 1)
     parts = _scores.StreamedScores(T)
     for i in range(0, 9000, 700):
         parts.add(y[i : i + 700], p[i : i + 700])
@@ -288,6 +290,42 @@ def test_force_replaces_a_model_and_seeds_repeat_it(workshop: Path, tmp_path: Pa
 def test_progress_is_for_terminals_only(workshop: Path, run: Run) -> None:
     result = ok(run("predict", workshop / "model", workshop / "weak.csv"))
     assert result.stderr == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert list(_tables.watched(iter([3, 4]), "reading", 7, lambda rows: rows)) == [3, 4]
+    with _tables.working("training"):
+        pass
+    said = terminal.getvalue()
+    assert "7/7" in said
+    assert "training" in said
+
+
+def test_ctrl_c_while_training(workshop: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tproper.estimators import WeakLabelClassifier
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(WeakLabelClassifier, "fit", interrupted)
+    options = ["--label", "weak_label", "--transition", "complementary", "--out", tmp_path / "m"]
+    assert run("train", workshop / "weak.csv", *options).exit_code == 130
+    assert not list(tmp_path.iterdir())
+
+
+def test_warnings_of_the_solver_are_sentences(workshop: Path, tmp_path: Path, run: Run) -> None:
+    options = ["--label", "weak_label", "--transition", "complementary", "--out", tmp_path / "m", "--epochs", "2"]
+    result = ok(run("train", workshop / "weak.csv", *options))
+    assert result.stderr.startswith("warning: ")
+    assert result.stderr.count("\n") == 1
+    assert "- warning: " in (tmp_path / "m" / "model_card.md").read_text()
 
 
 def test_help_is_there_for_every_command(run: Run) -> None:

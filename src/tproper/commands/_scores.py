@@ -1,7 +1,7 @@
 """Scores of a table that is read once, block by block.
 
-Up to `BLOCK_CELLS` probabilities the scores are those of `tproper.metrics` on all rows together. Longer tables are
-scored in blocks of that size, whose means and spreads are put together: the value and the standard error are then the
+Up to two blocks of rows the scores are those of `tproper.metrics` on all rows together. Longer tables are
+scored in blocks, whose means and spreads are put together: the value and the standard error are then the
 same as on all rows, and the interval is the normal one, which so many rows allow.
 """
 
@@ -23,7 +23,8 @@ from ..transitions import Transition
 from ._errors import write_atomically
 from ._labels import Encoded
 
-BLOCK_CELLS = 1 << 22  # probabilities held before a block is scored
+BLOCK_CELLS = 1 << 20  # probabilities in a block ...
+BLOCK_ROWS = 50_000  # ... of at least so many rows, that the means of heavy-tailed scores may count as normal
 Scores = dict[str, Score | Calibration]
 _MEANS = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
 _NAMES = {
@@ -64,7 +65,7 @@ class StreamedScores:
     def __init__(self, transition: Transition) -> None:
         self.transition = transition
         self.rows = 0
-        self._limit = max(1, BLOCK_CELLS // transition.num_classes)
+        self._limit = max(BLOCK_ROWS, BLOCK_CELLS // transition.num_classes)
         self._waiting: list[tuple[Encoded, FloatArray]] = []
         self._count = 0
         self._parts: dict[str, list[Score]] = {name: [] for name in (*_MEANS, "overconfidence")}

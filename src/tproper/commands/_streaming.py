@@ -98,7 +98,9 @@ def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | 
     block = max(1024, CELLS // (len(columns) + len(names)))
     types = table.types(keep) if kind == "parquet" else {}
     with TableWriter(target, kind, types) as writer:
-        batches = watched(table.batches(columns), "predicting", table.rows, lambda b: b.num_rows)
+        batches = table.batches(columns)
+        if isinstance(target, Path):  # a progress bar would run into rows that go to the terminal
+            batches = watched(batches, "predicting", table.rows, lambda b: b.num_rows)
         for whole in batches:
             for start in range(0, whole.num_rows, block):
                 batch = whole.slice(start, block)
