@@ -1,0 +1,193 @@
+"""Trials on a Ray cluster: the same records in the same store as a local run, whatever happens to the workers.
+
+A task is a stack of trials. Ray places tasks by the share of a GPU (or the CPUs) that each asks for, and starts a task
+again when its worker or its node is lost. Records come back to the process that asked, which alone writes to the store,
+under the trial's id: a trial that ran twice is counted once. Local runs need no Ray; it is imported when it is used.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tproper.lab.protocol import Trial
+from tproper.lab.runner import Runner, Status, Stop
+from tproper.lab.store import Record, Store
+
+Work = Callable[[Sequence[Trial]], list[Record]]
+
+#: What Ray raises when a task's worker, its node or its result is gone, after its own retries.
+LOST = ("WorkerCrashedError", "NodeDiedError", "ObjectLostError", "OwnerDiedError", "LocalRayletDiedError")
+
+
+def import_ray() -> Any:
+    """The package ray, or an error that says how to get it."""
+    try:
+        import ray
+    except ImportError:
+        raise ValueError(
+            "engine: 'ray' needs the package ray, which is not installed; pip install 'tproper[ray]'"
+        ) from None
+    return ray
+
+
+@dataclass(frozen=True)
+class LabWork:
+    """Runs a stack of the laboratory's trials from start to end; sent to workers, which need tproper and the data.
+
+    `folder` is where the worker finds the data files (its cache, if None). Data stay loaded between tasks.
+    """
+
+    folder: str | None = None
+    mirror: str | None = None
+    device: str = "auto"
+    kernels: str = "auto"
+    threads: int = 1
+
+    def __call__(self, trials: Sequence[Trial]) -> list[Record]:
+        """The records of all trials given, which share a data set and a model."""
+        device = self.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if device == "cpu":
+            torch.set_num_threads(self.threads)
+        data, pixels = _loaded(trials[0].config.dataset, self.folder, self.mirror, device)
+        with tempfile.TemporaryDirectory(prefix="tproper-") as scratch:
+            store = Store(scratch)
+            try:
+                Runner(data, pixels, store, len(trials), self.kernels, checkpoint_seconds=float("inf")).run(
+                    trials, Stop()
+                )
+                return store.records()
+            finally:
+                store.close()
+
+
+_DATA: dict[tuple[str, str | None, str], Any] = {}
+
+
+def _loaded(name: str, folder: str | None, mirror: str | None, device: str) -> Any:
+    from tproper.lab.datasets import load
+    from tproper.lab.engine import Pixels
+
+    key = (name, folder, device)
+    if key not in _DATA:
+        data = load(name, None if folder is None else Path(folder), mirror)
+        _DATA[key] = (data, Pixels(data, torch.device(device)))
+    return _DATA[key]
+
+
+def stacks_of(trials: Sequence[Trial], size: int) -> list[tuple[Trial, ...]]:
+    """Trials that can share a stack (data set, model and protocol alike), `size` at a time, in their order."""
+    alike: dict[Any, list[Trial]] = {}
+    for trial in trials:
+        config = trial.config
+        alike.setdefault((config.dataset, config.model, config.protocol), []).append(trial)
+    return [tuple(group[i : i + size]) for group in alike.values() for i in range(0, len(group), size)]
+
+
+def run_trials_on_ray(
+    trials: Sequence[Trial],
+    work: Work,
+    store: Store,
+    *,
+    address: str | None = None,
+    stack: int = 1,
+    gpus: float = 0.0,
+    cpus: float = 1.0,
+    attempts: int = 4,
+    stop: Stop | None = None,
+    show: Callable[[Status], None] = lambda status: None,
+) -> bool:
+    """Run what is not yet in the store on a Ray cluster; false if stopped before the end.
+
+    Parameters
+    ----------
+    trials, work, store
+        What to run, how (`LabWork`, or any picklable function from trials to their records), and where records go.
+    address : str, optional
+        Of a running cluster ("auto", "host:6379", "ray://host:10001"). None: the Ray this process is connected to
+        already, or a new one on this machine.
+    stack : int
+        Trials of one task, trained together.
+    gpus, cpus : float
+        What a task asks for: ``gpus=0.25`` puts four tasks on a GPU.
+    attempts : int
+        How often a task may be started before its loss counts as an error.
+    """
+    ray = import_ray()
+    stop = Stop() if stop is None else stop
+    if len({t.id for t in trials}) != len(trials):
+        raise ValueError("trials: expected every trial once, got some twice")
+    done = store.done()
+    tasks = stacks_of([t for t in trials if t.id not in done], stack)
+    status = Status(len(trials), len(trials) - sum(map(len, tasks)), waiting=sum(map(len, tasks)))
+    show(status)
+    if not tasks:
+        return True
+    ours = not ray.is_initialized()
+    if not ours and address is not None:
+        raise ValueError(f"address: expected None in a process that is connected to Ray already, got {address!r}")
+    if ours:
+        ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
+    try:
+        _check_resources(ray, gpus, cpus)
+        remote = ray.remote(num_gpus=gpus, num_cpus=cpus, max_retries=attempts - 1)(_task)
+        shared = ray.put(work)
+        pending = {remote.remote(shared, task): (task, 1) for task in tasks}
+        failures: list[str] = []
+        while pending and not stop:
+            ready, _ = ray.wait(list(pending), num_returns=1, timeout=1.0)
+            for reference in ready:
+                task, count = pending.pop(reference)
+                try:
+                    _take(store, task, ray.get(reference))
+                    status.done += len(task)
+                except ray.exceptions.RayTaskError as error:
+                    cause = error.cause or error
+                    failures.append(f"{', '.join(t.id for t in task)}: {type(cause).__name__}: {cause}")
+                except ray.exceptions.RayError as error:
+                    if type(error).__name__ not in LOST or count >= attempts:
+                        failures.append(f"{', '.join(t.id for t in task)}: {type(error).__name__}")
+                    else:
+                        pending[remote.remote(shared, task)] = (task, count + 1)
+            status.waiting = sum(len(task) for task, _ in pending.values())
+            show(status)
+        for reference in pending:
+            ray.cancel(reference, force=True)
+        if failures:
+            raise RuntimeError(
+                f"{len(failures)} tasks failed; what succeeded is stored, run again for the rest. First: {failures[0]}"
+            )
+        return not pending
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _task(work: Work, trials: tuple[Trial, ...]) -> list[Record]:
+    return work(trials)
+
+
+def _take(store: Store, task: tuple[Trial, ...], records: list[Record]) -> None:
+    """Write a task's records; they must be exactly its trials'."""
+    want, got = {t.id for t in task}, [r["id"] for r in records]
+    if set(got) != want or len(got) != len(want):
+        raise RuntimeError(f"work: expected one record for each of {sorted(want)}, got {sorted(got)}")
+    store.add(records)
+
+
+def _check_resources(ray: Any, gpus: float, cpus: float) -> None:
+    """A task that fits on no node would wait for ever."""
+    nodes = [n["Resources"] for n in ray.nodes() if n["Alive"]]
+    if not any(n.get("GPU", 0.0) >= gpus and n.get("CPU", 0.0) >= cpus for n in nodes):
+        largest = {k: max((n.get(k, 0.0) for n in nodes), default=0.0) for k in ("GPU", "CPU")}
+        raise ValueError(
+            f"gpus, cpus: expected what one node of the cluster has, got {gpus:g} GPUs and {cpus:g} CPUs a task; the "
+            f"largest have {largest['GPU']:g} and {largest['CPU']:g}"
+        )

@@ -1,0 +1,135 @@
+"""Trials on Ray give the records of a local run, also when a node dies in the middle."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import pytest
+
+from tproper.lab import ray_engine
+from tproper.lab.engine import Pixels
+from tproper.lab.protocol import Protocol, Trial, TrialConfig
+from tproper.lab.ray_engine import LabWork, import_ray, run_trials_on_ray, stacks_of
+from tproper.lab.runner import Runner, Stop
+from tproper.lab.store import Store
+
+PROTOCOL = Protocol(batch_size=64, max_epochs=3)
+#: What a record says about the machine and the clock, not about the trial.
+CIRCUMSTANCES = ("seconds", "machine", "software", "revision", "finished_at")
+
+
+def trials(losses=("bc", "forward", "ga", "gls"), seeds=(0, 1)):
+    return [
+        Trial(TrialConfig("digits", "linear", loss, lr=0.01, k=1.0 if loss == "gls" else 0.0, protocol=PROTOCOL), seed)
+        for loss in losses
+        for seed in seeds
+    ]
+
+
+def results(store):
+    return [{k: v for k, v in r.items() if k not in CIRCUMSTANCES} for r in store.records()]
+
+
+def run_locally(folder, which):
+    import torch
+
+    from tproper.lab.datasets import load
+
+    data = load("digits")
+    store = Store(folder)
+    Runner(data, Pixels(data, torch.device("cpu")), store, slots=2).run(which, Stop())
+    return store
+
+
+def test_without_ray_the_extra_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(
+        ValueError, match=r"needs the package ray, which is not installed; pip install 'tproper\[ray\]'"
+    ):
+        import_ray()
+    with pytest.raises(ValueError, match="pip install"):
+        run_trials_on_ray(trials(), LabWork(), Store(tmp_path))
+    work = LabWork(device="cpu")  # everything but Ray itself works without it
+    assert {r["id"] for r in work(trials(["bc"]))} == {t.id for t in trials(["bc"])}
+
+
+def test_stacks_hold_trials_that_train_together():
+    mixed = [*trials(["bc"]), Trial(TrialConfig("digits", "mlp", "bc", lr=0.1, protocol=PROTOCOL), 0), *trials(["ga"])]
+    stacks = stacks_of(mixed, 3)
+    assert [len(s) for s in stacks] == [3, 1, 1]
+    assert all(len({t.config.model for t in s}) == 1 for s in stacks)
+    assert sorted(t.id for s in stacks for t in s) == sorted(t.id for t in mixed)
+
+
+def test_records_must_be_those_of_the_task(tmp_path):
+    store, (a, b) = Store(tmp_path), trials(["bc"])
+    records = LabWork(device="cpu")([a])
+    with pytest.raises(RuntimeError, match="work: expected one record for each of"):
+        ray_engine._take(store, (a, b), records)
+    ray_engine._take(store, (a,), records)
+    ray_engine._take(store, (a,), records)
+    assert len(store.records()) == 1
+
+
+@pytest.mark.slow
+def test_a_killed_node_changes_nothing(tmp_path):
+    """Two local nodes of one CPU each; the second is killed while it runs a task."""
+    ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'tproper[ray]'")
+    from ray.cluster_utils import Cluster
+
+    which, starts = trials(), tmp_path / "starts"
+    starts.mkdir()
+    lab = LabWork(device="cpu")
+
+    def work(task):  # notes which node starts what, and leaves time for the killing
+        node = ray.get_runtime_context().get_node_id()
+        (starts / f"{task[0].id}.{node}.{time.monotonic_ns()}").touch()
+        time.sleep(1.0)
+        return lab(task)
+
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": 10**8}
+    )
+    try:
+        doomed = cluster.add_node(num_cpus=1, object_store_memory=10**8)
+        ray.init(address=cluster.address, log_to_driver=False)
+        cluster.wait_for_nodes()
+        node_id = doomed.node_id
+        killed = threading.Event()
+
+        def kill():
+            deadline = time.monotonic() + 40
+            while time.monotonic() < deadline and not list(starts.glob(f"*.{node_id}.*")):
+                time.sleep(0.05)
+            cluster.remove_node(doomed, allow_graceful=False)
+            killed.set()
+
+        thread = threading.Thread(target=kill)
+        thread.start()
+        store = Store(tmp_path / "ray")
+        seen = []
+        complete = run_trials_on_ray(which, work, store, stack=2, show=lambda s: seen.append((s.done, s.waiting)))
+        thread.join()
+        assert complete
+        assert killed.is_set()
+        begun = [p.name for p in starts.iterdir()]
+        lost = {name.split(".")[0] for name in begun if node_id in name}
+        assert lost, "no task was on the node that was killed"
+        assert len(begun) > len(stacks_of(which, 2)), "no task ran again"
+        assert seen[-1] == (len(which), 0)
+        assert len(store.records()) == len(which)
+        # asked again, nothing runs: all is in the store
+        assert run_trials_on_ray(which, work, store, stack=2)
+        assert len(list(starts.iterdir())) == len(begun)
+        with pytest.raises(ValueError, match="gpus, cpus: expected what one node of the cluster has, got 1 GPUs"):
+            run_trials_on_ray(trials(seeds=[9]), work, store, gpus=1.0)
+        with pytest.raises(RuntimeError, match=r"1 tasks failed; what succeeded is stored.*ZeroDivisionError"):
+            run_trials_on_ray(trials(["bc"], seeds=[9]), lambda task: 1 / 0, store)
+        with pytest.raises(ValueError, match="address: expected None in a process that is connected"):
+            run_trials_on_ray(trials(seeds=[9]), work, store, address="auto")
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert results(store) == results(run_locally(tmp_path / "local", which))
