@@ -360,10 +360,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
     said = fit(estimator, schema.inputs(rows.X[chosen]), rows.labels[chosen])
     certificate = estimator.certificate_
     scores, why = held_out_scores(estimator, schema, rows, held)
-    used = {
-        "l2": estimator.l2,
-        "passes at most": estimator.max_iter if settings.model == "linear" else estimator.epochs,
-    }
+    used = {"l2": estimator.l2, "iterations": estimator.n_iter_}
     facts: dict[str, Any] = {
         "name": out.name,
         "data": str(data),
