@@ -16,12 +16,75 @@ from numpy.typing import NDArray
 
 from . import _checks
 from ._checks import FloatArray
+from .structured import CandidateSetTransition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Batch = tuple[NDArray[Any], NDArray[Any]]  # features (b, d), labels (b,) or masks (b, K)
-# Candidate lists travel as (members, ends): all members in one row, and where each list ends.
+
+
+class CandidateLists:
+    """Candidate sets of many rows as lists of classes: a few numbers a row, where masks take K bytes.
+
+    ``lists[rows]`` gives the boolean masks (b, K) that losses take, for those rows only.
+    """
+
+    def __init__(self, members: NDArray[Any], ends: NDArray[Any], num_classes: int) -> None:
+        self.members = np.asarray(members)  # of all lists, one after another
+        self.ends = np.asarray(ends, dtype=np.int64)  # where each list ends among them
+        self.num_classes = _checks.integer(num_classes, "num_classes", 2)
+        self.shape = (len(self.ends), self.num_classes)
+        if len(self.members) and (self.members.min() < 0 or self.members.max() >= num_classes):
+            raise ValueError(f"labels: expected candidate classes in [0, {num_classes}), got others")
+
+    @classmethod
+    def from_masks(cls, masks: NDArray[np.bool_]) -> CandidateLists:
+        """From boolean masks (n, K)."""
+        small = np.uint16 if masks.shape[1] <= 1 << 16 else np.int32
+        return cls(np.nonzero(masks)[1].astype(small), masks.sum(1).cumsum(), masks.shape[1])
+
+    @classmethod
+    def sample(cls, transition: CandidateSetTransition, y: NDArray[Any], seed: int) -> CandidateLists:
+        """Draw a candidate set for every true class, a block of rows at a time: no (n, K) table ever exists.
+
+        Blocks have seeds of their own, so the draws differ from those of ``transition.sample(y, seed)``.
+        """
+        block = max(1, (1 << 22) // transition.num_classes)
+        seeds = np.random.SeedSequence(seed).spawn(-(-len(y) // block))
+        parts = [
+            cls.from_masks(transition.sample(y[i * block : (i + 1) * block], np.random.default_rng(s)))
+            for i, s in enumerate(seeds)
+        ]
+        return cls.joined(parts)
+
+    @classmethod
+    def joined(cls, parts: Sequence[CandidateLists]) -> CandidateLists:
+        """Several after one another."""
+        offsets = np.cumsum([0, *(len(p.members) for p in parts[:-1])])
+        ends = np.concatenate([p.ends + o for p, o in zip(parts, offsets, strict=True)])
+        return cls(np.concatenate([p.members for p in parts]), ends, parts[0].num_classes)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def take(self, index: Any) -> CandidateLists:
+        """The lists of some rows."""
+        lengths = np.diff(self.ends, prepend=0)
+        rows = np.arange(len(self))[index]
+        length = lengths[rows]
+        ends = length.cumsum()
+        first = np.repeat((self.ends - lengths)[rows] - (ends - length), length)
+        return CandidateLists(self.members[first + np.arange(len(first))], ends, self.num_classes)
+
+    def masks(self) -> NDArray[np.bool_]:
+        """Boolean masks (n, K) of all rows."""
+        out = np.zeros(self.shape, bool)
+        out[np.repeat(np.arange(len(self)), np.diff(self.ends, prepend=0)), self.members] = True
+        return out
+
+    def __getitem__(self, index: Any) -> NDArray[np.bool_]:
+        return self.take(index).masks()
 
 
 class Source(Protocol):
@@ -154,10 +217,10 @@ class ParquetSource:
             while held >= self.batch_size:
                 batch, waiting = _cut(waiting, self.batch_size)
                 held -= self.batch_size
-                yield batch[0], self._dense(batch[1])
+                yield batch[0], _dense(batch[1])
         if held:
             batch, _ = _cut(waiting, held)
-            yield batch[0], self._dense(batch[1])
+            yield batch[0], _dense(batch[1])
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of every feature, in one pass and constant memory; constants get deviation 1."""
@@ -250,26 +313,17 @@ class ParquetSource:
             if pa.types.is_boolean(kind.value_type):
                 if not (np.diff(ends, prepend=0) == self.num_classes).all():
                     raise ValueError(f"column {self.label!r}: expected lists of {self.num_classes} booleans")
-                masks = members.reshape(-1, self.num_classes)
-                members, ends = np.nonzero(masks)[1], masks.sum(1).cumsum()
-            return members.astype(np.int64), ends
+                return CandidateLists.from_masks(members.reshape(-1, self.num_classes))
+            return CandidateLists(members, ends, self.num_classes)
         if not pa.types.is_integer(kind):
             raise ValueError(f"column {self.label!r}: expected integers or lists of classes, got {kind}")
         return column.to_numpy(zero_copy_only=False).astype(np.int64)
 
-    def _dense(self, labels: Any) -> NDArray[Any]:
-        """Candidate lists as masks: made for one batch only, so that memory holds lists, not (rows, K) tables."""
-        if not isinstance(labels, tuple):
-            out: NDArray[Any] = labels
-            return out
-        members, ends = labels
-        K = self.num_classes
-        assert K is not None
-        if len(members) and (members.min() < 0 or members.max() >= K):
-            raise ValueError(f"column {self.label!r}: expected classes in [0, {K}), got others")
-        masks = np.zeros((len(ends), K), bool)
-        masks[np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0)), members] = True
-        return masks
+
+def _dense(labels: Any) -> NDArray[Any]:
+    """Candidate lists as masks: made for one batch only, so that memory holds lists, not (rows, K) tables."""
+    out: NDArray[Any] = labels.masks() if isinstance(labels, CandidateLists) else labels
+    return out
 
 
 def _is_parquet(file: Path) -> bool:
@@ -314,29 +368,16 @@ def _layout(file: Path) -> tuple[list[str], list[int]]:
 
 
 def _taken(labels: Any, index: Any) -> Any:
-    """labels[index], candidate lists included."""
-    if not isinstance(labels, tuple):
-        return labels[index]
-    members, ends = labels
-    lengths = np.diff(ends, prepend=0)
-    rows = np.arange(len(ends))[index]
-    length = lengths[rows]
-    out = length.cumsum()
-    first = np.repeat((ends - lengths)[rows] - (out - length), length)
-    return members[first + np.arange(len(first))], out
+    return labels.take(index) if isinstance(labels, CandidateLists) else labels[index]
 
 
 def _joined(parts: list[tuple[NDArray[Any], Any]]) -> tuple[NDArray[Any], Any]:
     if len(parts) == 1:
         return parts[0]
-    X = np.concatenate([p[0] for p in parts])
-    if parts[0][1] is None:
+    X, labels = np.concatenate([p[0] for p in parts]), [p[1] for p in parts]
+    if labels[0] is None:
         return X, None
-    if not isinstance(parts[0][1], tuple):
-        return X, np.concatenate([p[1] for p in parts])
-    offsets = np.cumsum([0, *(len(p[1][0]) for p in parts[:-1])])
-    ends = np.concatenate([p[1][1] + o for p, o in zip(parts, offsets, strict=True)])
-    return X, (np.concatenate([p[1][0] for p in parts]), ends)
+    return X, CandidateLists.joined(labels) if isinstance(labels[0], CandidateLists) else np.concatenate(labels)
 
 
 def _cut(parts: list[tuple[NDArray[Any], Any]], n: int) -> tuple[tuple[NDArray[Any], Any], list[Any]]:

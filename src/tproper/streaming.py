@@ -25,10 +25,20 @@ from torch import Tensor, nn
 
 from . import _checks
 from ._checks import FloatArray
-from ._sources import Batch, IterableSource, ParquetSource, Source, as_source
+from ._sources import Batch, CandidateLists, IterableSource, ParquetSource, Source, as_source
 from .losses import WeakLabelLoss
 
-__all__ = ["Batch", "IterableSource", "Learner", "ParquetSource", "Source", "StreamProgress", "as_source", "fit_stream"]
+__all__ = [
+    "Batch",
+    "CandidateLists",
+    "IterableSource",
+    "Learner",
+    "ParquetSource",
+    "Source",
+    "StreamProgress",
+    "as_source",
+    "fit_stream",
+]
 
 
 class Learner:

@@ -7,7 +7,15 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.streaming import IterableSource, Learner, ParquetSource, StreamProgress, as_source, fit_stream
+from tproper.streaming import (
+    CandidateLists,
+    IterableSource,
+    Learner,
+    ParquetSource,
+    StreamProgress,
+    as_source,
+    fit_stream,
+)
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -107,6 +115,22 @@ def test_candidate_lists_become_masks_a_batch_at_a_time(tmp_path):
         for X, got in [*source.batches(0), *source.batches(0, 3)]:
             assert got.dtype == bool
             assert np.array_equal(got, masks[X[:, 0].astype(int)])
+
+
+def test_candidate_lists_are_masks_in_less_memory():
+    T = tp.partial_labels(300, 0.01)
+    y = np.random.default_rng(0).integers(300, size=30_000)
+    lists = CandidateLists.sample(T, y, seed=5)  # more than one block
+    masks = lists.masks()
+    assert masks[np.arange(len(y)), y].all()
+    assert masks.sum() / masks.size == pytest.approx(1 / 300 + 0.01, rel=0.02)
+    assert np.array_equal(masks, CandidateLists.sample(T, y, seed=5).masks())
+    assert np.array_equal(CandidateLists.from_masks(masks).masks(), masks)
+    rows = np.array([7, 3, 3, 29_999])
+    assert np.array_equal(lists[rows], masks[rows])
+    assert np.array_equal(lists[5:8], masks[5:8])
+    assert lists.members.nbytes + lists.ends.nbytes < masks.nbytes / 10
+    assert len(lists) == lists.shape[0] == 30_000
 
 
 def test_moments_in_one_pass(folder):
@@ -223,7 +247,7 @@ def test_mistakes_are_named(folder, tmp_path):
     ]:
         with pytest.raises(ValueError, match=message):
             list(ParquetSource(tmp_path / "h.parquet", label, features).batches(0))
-    with pytest.raises(ValueError, match=r"expected classes in \[0, 4\)"):
+    with pytest.raises(ValueError, match=r"expected candidate classes in \[0, 4\), got others"):
         list(ParquetSource(tmp_path / "h.parquet", "sets", ["label"], num_classes=4).batches(0))
     with pytest.raises(ValueError, match="learner: expected an object with partial_fit, got Linear"):
         fit_stream(torch.nn.Linear(2, 2), [])

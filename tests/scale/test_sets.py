@@ -1,0 +1,72 @@
+"""The probability of a candidate set in one softmax: value, gradients and extremes, against float64's textbook way."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from tproper import _sets
+from tproper._sets import _textbook, log_set_mass
+
+
+def problem(n=40, K=9, scale=3.0, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    masks = torch.rand(n, K, generator=g) < 0.3
+    masks[torch.arange(n), torch.randint(K, (n,), generator=g)] = True
+    masks[0] = True  # the set of all classes
+    masks[1] = False
+    masks[1, 4] = True  # a single class
+    return scale * torch.randn(n, K, generator=g), masks
+
+
+@pytest.mark.parametrize("scale", [0.1, 3.0, 30.0])
+def test_value_and_gradient(scale):
+    v, masks = problem(scale=scale)
+    a, b = v.clone().requires_grad_(), v.double().requires_grad_()
+    ours, exact = log_set_mass(a, masks), _textbook(b, masks)
+    torch.testing.assert_close(ours.double(), exact, rtol=2e-6, atol=2e-6)
+    weights = torch.linspace(-1, 1, len(v))
+    (ours * weights).sum().backward()
+    (exact * weights).sum().backward()
+    torch.testing.assert_close(a.grad.double(), b.grad, rtol=1e-5, atol=1e-6)
+
+
+def test_gradcheck_and_second_derivatives():
+    v, masks = problem(n=4, K=5)
+    v = v.double().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: log_set_mass(x, masks[:4, :5]), v)
+    assert torch.autograd.gradgradcheck(lambda x: log_set_mass(x, masks[:4, :5]), v)
+
+
+def test_masses_near_underflow_are_exact():
+    v = torch.tensor([[0.0, 200.0, 1.0], [0.0, 1e4, -1e4]], requires_grad=True)
+    masks = torch.tensor([[True, False, True], [True, False, True]])
+    value = log_set_mass(v, masks)
+    expected = torch.tensor([math.log(1 + math.e) - 200.0, -1e4])
+    torch.testing.assert_close(value, expected)
+    value.sum().backward()
+    torch.testing.assert_close(v.grad[1], torch.tensor([1.0, -1.0, 0.0]))
+
+
+def test_an_empty_set_is_impossible_and_has_no_gradient():
+    v = torch.randn(2, 3, requires_grad=True)
+    value = log_set_mass(v, torch.tensor([[False, False, False], [True, False, True]]))
+    assert torch.isneginf(value[0])
+    value[1].backward(retain_graph=True)
+    value[0].backward()
+    assert torch.isfinite(v.grad).all()
+    assert (v.grad[0] == 0).all()
+
+
+def test_one_softmax_where_values_can_be_seen(monkeypatch):
+    v, masks = problem()
+    monkeypatch.setattr(_sets, "_textbook", lambda *a: pytest.fail("took the textbook way"))
+    log_set_mass(v, masks)
+
+
+def test_under_vmap():
+    v, masks = problem()
+    stacked = torch.func.vmap(log_set_mass)(torch.stack([v, 2 * v]), torch.stack([masks, masks]))
+    torch.testing.assert_close(stacked[1], log_set_mass(2 * v, masks))
