@@ -48,6 +48,8 @@ def real(
     """A finite number in [low, high], or (low, high] with `low_open`."""
     rule = f"a finite number in {'(' if low_open else '['}{low:g}, {high:g}]"
     try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
         out = float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: expected {rule}, got {value!r}") from None
@@ -123,6 +125,23 @@ def scores(value: Tensor, num_classes: int) -> Tensor:
     return value
 
 
+def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool) -> Tensor:
+    """One finite weight >= 0 per example, not all of them zero; `like` has the shape, dtype and device due."""
+    try:
+        out = torch.as_tensor(value, device=like.device).to(like.dtype)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"weights: expected {tuple(like.shape)} numbers, got {short(value)}") from None
+    if out.shape != like.shape:
+        raise ValueError(f"weights: expected shape {tuple(like.shape)}, one per example, got {tuple(out.shape)}")
+    if validate and readable(out):
+        low, high = (float(x) for x in torch.aminmax(out.detach()))
+        if not (low >= 0 and np.isfinite(high)):  # a NaN fails this too
+            raise ValueError(f"weights: expected finite numbers >= 0, got values from {low:g} to {high:g}")
+        if high == 0:
+            raise ValueError("weights: expected at least one weight > 0, got zeros only")
+    return out
+
+
 def readable(labels: Tensor) -> bool:
     """Whether label values may be looked at now.
 
@@ -142,13 +161,14 @@ def _tensor(labels: Labels, device: torch.device | None) -> Tensor:
     except ValueError:
         array = np.empty(0, dtype=object)
     if array.dtype == object or array.dtype.kind in "USMm":
-        raise ValueError(f"labels: expected numbers of one shape, got {_short(labels)}; encode names as indices first")
+        raise ValueError(f"labels: expected numbers of one shape, got {short(labels)}; encode names as indices first")
     if array.dtype.kind == "u":
         array = array.astype(np.int64)
     return torch.as_tensor(np.ascontiguousarray(array), device=device)
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value for a message, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -26,10 +26,11 @@ class _UniformCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(scores: Tensor, index: Tensor, c: float) -> tuple[Tensor, Tensor]:
         p = torch.softmax(scores, -1)
-        # the largest p is at least 1/K, so this log-sum-exp is exact however far apart the scores are
-        lse = scores.amax(-1) - p.amax(-1).log()
-        loss = lse - c * scores.gather(-1, index)[..., 0]
-        return (loss if c == 1.0 else loss - (1 - c) * scores.mean(-1)), p
+        # Scores are compared with the largest one before they are summed: a common shift must not eat their digits.
+        # The largest p is at least 1/K, so its logarithm is exact however far apart the scores are.
+        top = scores.amax(-1, keepdim=True)
+        loss = c * (top - scores.gather(-1, index))[..., 0] - p.amax(-1).log()
+        return (loss if c == 1.0 else loss - (1 - c) * (scores - top).mean(-1)), p
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -56,8 +57,8 @@ def uniform_cross_entropy(scores: Tensor, labels: Tensor, c: float) -> Tensor:
     """Backward-corrected cross entropy for targets ``c e_y + (1 - c)/K`` (uniform noise, complementary labels)."""
     index = labels[..., None]
     if torch.compiler.is_compiling():
-        own = scores.gather(-1, index)[..., 0]
-        return torch.logsumexp(scores, -1) - c * own - (1 - c) * scores.mean(-1)
+        logp = torch.log_softmax(scores, -1)
+        return -c * logp.gather(-1, index)[..., 0] - (1 - c) * logp.mean(-1)
     out: Tensor = _UniformCrossEntropy.apply(scores, index, c)[0]
     return out
 

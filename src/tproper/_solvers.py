@@ -14,13 +14,14 @@ optimality condition ``link(v) = q`` does not come out to rounding, the nested r
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol, TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ._numerics import centre, increasing_root, simplex_threshold
+from ._numerics import centre, critical_k_of, increasing_root, simplex_threshold
 
 
 class _Base(Protocol):
@@ -28,6 +29,8 @@ class _Base(Protocol):
     def name(self) -> str: ...
     @property
     def domain(self) -> str: ...
+    @property
+    def symmetric(self) -> bool: ...
 
     def _value(self, v: Tensor) -> Tensor: ...
     def _link(self, v: Tensor) -> Tensor: ...
@@ -91,7 +94,8 @@ def spherical_threshold(v: Tensor) -> Tensor:
     room = (1 / n - spread).clamp_min(0)
     # the gradient of sqrt at 0 is infinite, but such a support is never the one that is picked
     tau = mean - torch.where(room > 0, room, 1.0).sqrt() * (room > 0)
-    support = ((x > tau) & (room > 0)).sum(-1, keepdim=True).clamp_min(1)
+    # tau >= top - 1: entries further down are out, whatever the rounding of their long cumulative sums says
+    support = ((x > tau) & (room > 0) & (x > -1)).sum(-1, keepdim=True).clamp_min(1)
     return tau.gather(-1, support - 1) + top
 
 
@@ -104,6 +108,8 @@ def squeezed_conjugate(F: _Squeezed, q: Tensor) -> Tensor:
         value = _nonconvex_conjugate(F, flat)
     else:
         v = _maximiser(F, flat.detach())
+        if q.requires_grad:  # the step is zero, its derivative is not: second derivatives in q come out right
+            v = v + newton_step(F, v, flat)
         value = (flat * v).sum(-1) - F._value(v)
     return value.reshape(q.shape[:-1]).to(q.dtype)
 
@@ -113,12 +119,13 @@ def squeezed_inverse_link(F: _Squeezed, p: Tensor) -> Tensor:
     if F.alpha < 1:
         raise ValueError(f"alpha: expected alpha >= 1 for an inverse link, got {F.alpha:g}, where F is not convex")
     flat = p.reshape(-1, p.shape[-1]).double()
-    if F.alpha == 1:
-        v = F.base._inverse_link(_most_uniform(F, flat)[0])
+    if F.alpha == 1:  # v = 0 for many p: nothing to differentiate
+        with torch.no_grad():
+            v = F.base._inverse_link(_most_uniform(F, flat)[0]) if _is_plain(F.base) else _split_minimiser(F, flat)
     else:
         v = _maximiser(F, flat.detach())
         if p.requires_grad:
-            v = v + _newton_step(F, v, flat)
+            v = v + newton_step(F, v, flat)
     return v.reshape(p.shape).to(p.dtype)
 
 
@@ -249,11 +256,9 @@ def _most_uniform(F: _Squeezed, q: Tensor) -> tuple[Tensor, Tensor]:
         floor = 0.0
         low = simplex_threshold(q) - k
         high = q.amin(-1, keepdim=True).clamp_max(0)
-    elif base.domain == "affine" and not hasattr(base, "base"):
+    else:
         floor = -math.inf
         low, high = torch.full_like(q[:, :1], -k), torch.zeros_like(q[:, :1])
-    else:
-        raise ValueError(f"alpha: the conjugate at alpha = 1 is known for symmetric potentials only, not {base.name}")
     feasible = (low <= high + 1e-12 * (1 + high.abs()))[:, 0]
     low = torch.minimum(low, high)
 
@@ -279,14 +284,61 @@ def _most_uniform(F: _Squeezed, q: Tensor) -> tuple[Tensor, Tensor]:
     return best(a + (b - a) / 2), feasible
 
 
+def _is_plain(base: _Base) -> bool:
+    """Whether F treats classes alike and is not squeezed itself, which is what `_most_uniform` rests on."""
+    return base.symmetric and not hasattr(base, "base")
+
+
 def _box_conjugate(F: _Squeezed, q: Tensor) -> Tensor:
+    """alpha = 1: the value, and the maximiser v as its gradient where v exists."""
     with torch.no_grad():
-        p, feasible = _most_uniform(F, q)
-        value = torch.where(feasible, F.base._conjugate(p), math.inf)
-    if q.requires_grad:  # gradient = the maximiser v, which exists where p lies inside the base's domain
-        v = F.base._inverse_link(p)
-        value = value + ((q - q.detach()) * v).sum(-1)
-    return value
+        if _is_plain(F.base):
+            p, feasible = _most_uniform(F, q)
+            value = torch.where(feasible, F.base._conjugate(p), math.inf)
+            v = F.base._inverse_link(p) if q.requires_grad else None
+        else:
+            feasible = torch.as_tensor(critical_k_of(q.numpy()) <= _box_width(F) + 1e-12)
+            v = torch.zeros_like(q)
+            v[feasible] = _split_minimiser(F, q[feasible])
+            value = torch.where(feasible, (q * v).sum(-1) - F._value(v), math.inf)
+    return value if v is None else value + ((q - q.detach()) * v).sum(-1)
+
+
+def _box_width(F: _Squeezed) -> float:
+    """How far targets may leave the simplex: the sum of all k at alpha = 1, inf where something grows faster."""
+    base = F.base
+    if base.domain == "simplex":
+        return F.k
+    return F.k + _box_width(base) if getattr(base, "alpha", 2.0) == 1 else math.inf  # type: ignore[arg-type]
+
+
+def _split_minimiser(F: _Squeezed, q: Tensor) -> Tensor:
+    """alpha = 1 for any convex base: minimise over ``v = a - b``, a, b >= 0, where the penalty is k/2 sum(a + b)."""
+    from scipy.optimize import minimize
+
+    K = q.shape[-1]
+
+    def solve(target: Tensor) -> Tensor:
+        def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+            with torch.enable_grad():
+                v = torch.as_tensor(x[:K] - x[K:]).requires_grad_()
+                smooth = F.base._value(v[None])[0] - (target * v).sum()
+                (g,) = torch.autograd.grad(smooth, v)
+            return float(smooth.detach()) + F.k / 2 * float(x.sum()), np.concatenate([g, -g]) + F.k / 2
+
+        balance = {"type": "eq", "fun": lambda x: x[:K].sum() - x[K:].sum(), "jac": lambda x: np.repeat([1.0, -1.0], K)}
+        found = minimize(
+            objective,
+            np.full(2 * K, 1e-3),
+            jac=True,
+            bounds=[(0, None)] * (2 * K),
+            constraints=[balance],
+            method="SLSQP",
+            options={"maxiter": 300, "ftol": 1e-15},
+        )
+        return centre(torch.as_tensor(found.x[:K] - found.x[K:]))
+
+    return torch.stack([solve(row) for row in q.detach()]) if len(q) else q
 
 
 def _nonconvex_conjugate(F: _Squeezed, q: Tensor) -> Tensor:
@@ -310,19 +362,31 @@ def _nonconvex_conjugate(F: _Squeezed, q: Tensor) -> Tensor:
     return out
 
 
-def _hessian(F: _Squeezed, v: Tensor) -> Tensor:
-    """Hessians (B, K, K) of F' at centred v; the penalty's diagonal is kept finite at v_z = 0."""
-    base = torch.func.vmap(torch.func.hessian(F.base._value))(v)
-    size = v.abs().clamp_min(1e-12)
-    return base + torch.diag_embed(F.k * F.alpha * (F.alpha - 1) / 2 * size.pow(F.alpha - 2))
+def _derivatives(value: Callable[[Tensor], Tensor], v: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients (B, K) and Hessians (B, K, K) of a function of rows: plain autograd, so that any F will do."""
+    with torch.enable_grad():
+        x = v.detach().requires_grad_()
+        (g,) = torch.autograd.grad(value(x).sum(), x, create_graph=True)
+        rows = [
+            torch.autograd.grad(g[:, z].sum(), x, retain_graph=True)[0] if g.requires_grad else torch.zeros_like(x)
+            for z in range(v.shape[-1])
+        ]
+    return g.detach(), torch.stack(rows, -2)
 
 
-def _newton_step(F: _Squeezed, v: Tensor, q: Tensor) -> Tensor:
+def _squeezed_derivatives(F: _Squeezed, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients and Hessians of F' at centred v; the penalty's curvature is kept finite at v_z = 0."""
+    gradient, H = _derivatives(F.base._value, v)
+    size, slope = v.abs(), F.k * F.alpha / 2
+    gradient = gradient + slope * v.sign() * size.pow(F.alpha - 1)
+    return gradient, H + torch.diag_embed(slope * (F.alpha - 1) * size.clamp_min(1e-12).pow(F.alpha - 2))
+
+
+def newton_step(F: _Squeezed, v: Tensor, q: Tensor) -> Tensor:
     """The centred solution d of ``H(v) d = q - grad F'(v)``, with q carrying the gradient."""
     K = v.shape[-1]
     ones = torch.full((K, K), 1.0 / K, dtype=v.dtype)
-    with torch.no_grad():
-        H = _hessian(F, v)
+    H = _squeezed_derivatives(F, v)[1]
     return centre(torch.linalg.solve(H + ones, centre(q - q.detach())))
 
 
@@ -339,8 +403,8 @@ def newton_minimiser(F: _Squeezed, q: Tensor, iterations: int = 500) -> Tensor:
     value = objective(v)
     decrement = torch.full_like(value, math.inf)
     for _ in range(iterations):
-        gradient = centre(torch.func.vmap(torch.func.grad(F._value))(v) - q)
-        H = _hessian(F, v)
+        gradient, H = _squeezed_derivatives(F, v)
+        gradient = centre(gradient - q)
         H = H + ones + 1e-14 * H.diagonal(dim1=-2, dim2=-1).amax(-1)[:, None, None] * eye
         step = -centre(torch.linalg.solve(H, gradient))
         decrement = -(gradient * step).sum(-1)
@@ -367,6 +431,7 @@ __all__ = [
     "entmax",
     "is_separable",
     "newton_minimiser",
+    "newton_step",
     "spherical_threshold",
     "squeezed_conjugate",
     "squeezed_inverse_link",

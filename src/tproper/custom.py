@@ -15,7 +15,9 @@ from torch import Tensor
 
 from . import _solvers
 from ._numerics import centre
-from .potentials import Domain, Potential, _domain, _inside
+from .potentials import Domain, DualSide, Potential, _domain, _inside
+
+LAST_BARRIER = 9e-14  # of the interior-point method behind `BayesRisk`: p is that close to a face it belongs on
 
 
 class ConvexPotential(Potential):
@@ -32,6 +34,7 @@ class ConvexPotential(Potential):
     """
 
     evidence: Literal["exact", "numerical"] = "numerical"
+    symmetric = False
 
     def __init__(
         self,
@@ -55,13 +58,17 @@ class ConvexPotential(Potential):
         inside = (flat.detach() >= 0).all(-1) if self.domain == "simplex" else torch.ones(len(flat), dtype=torch.bool)
         value = torch.full_like(flat[:, 0], math.inf)
         if bool(inside.any()):
-            v = _solvers.newton_minimiser(_Plain(self), flat[inside].detach())
+            v = self._minimiser(flat[inside])
             value = value.masked_scatter(inside, (flat[inside] * v).sum(-1) - self._value(v))
         return value.reshape(q.shape[:-1]).to(q.dtype)
 
     def _inverse_link(self, p: Tensor) -> Tensor:
-        flat = p.reshape(-1, p.shape[-1]).double()
-        return _solvers.newton_minimiser(_Plain(self), flat.detach()).reshape(p.shape).to(p.dtype)
+        return self._minimiser(p.reshape(-1, p.shape[-1]).double()).reshape(p.shape).to(p.dtype)
+
+    def _minimiser(self, q: Tensor) -> Tensor:
+        """The centred v that minimises F(v) - <q, v>, differentiable in q."""
+        v = _solvers.newton_minimiser(_Plain(self), q.detach())
+        return v + _solvers.newton_step(_Plain(self), v, q) if q.requires_grad else v
 
 
 class _Plain:
@@ -91,6 +98,7 @@ class BayesRisk(Potential):
 
     domain: Domain = "simplex"
     evidence: Literal["exact", "numerical"] = "numerical"
+    symmetric = False
 
     def __init__(self, function: Callable[[Tensor], Tensor], strictly_proper: bool = True, name: str = "") -> None:
         if not callable(function):
@@ -109,11 +117,12 @@ class BayesRisk(Potential):
         return torch.func.vmap(torch.func.grad(self.function))(flat).reshape(q.shape)
 
     def _value(self, v: Tensor) -> Tensor:
-        p = self._maximiser(v)
-        return (p * v).sum(-1) - self.function(p)  # p is held fixed: by the envelope theorem the gradient is p
+        out: Tensor = DualSide.apply(v, self)[0]
+        return out
 
     def _link(self, v: Tensor) -> Tensor:
-        return self._maximiser(v)
+        out: Tensor = DualSide.apply(v, self)[1]
+        return out
 
     def _conjugate(self, q: Tensor) -> Tensor:
         return self.function(q)
@@ -121,8 +130,17 @@ class BayesRisk(Potential):
     def _inverse_link(self, p: Tensor) -> Tensor:
         return centre(self._slope(_inside(p, self.name, open_set=True)))
 
-    def _maximiser(self, v: Tensor) -> Tensor:
-        """argmax over the simplex of <p, v> - S(p): Newton steps on the log-barrier problem, barrier -> 1e-13."""
+    def jacobian_product(self, p: Tensor, x: Tensor) -> Tensor:
+        """``(H^-1 - H^-1 1 1^T H^-1 / 1^T H^-1 1) x``, H the Hessian of S and of the last barrier at p."""
+        flat, rows = (t.reshape(-1, t.shape[-1]).double() for t in (p, x))
+        H = torch.func.vmap(torch.func.hessian(self.function))(flat) + torch.diag_embed(LAST_BARRIER / flat.square())
+        solved = torch.linalg.solve(H, torch.stack([rows, torch.ones_like(rows)], -1))
+        total = solved.sum(-2, keepdim=True)  # (B, 1, 2)
+        out = solved[..., 0] - solved[..., 1] * (total[..., 0] / total[..., 1])
+        return out.reshape(x.shape).to(x.dtype)
+
+    def maximiser(self, v: Tensor) -> Tensor:
+        """argmax over the simplex of <p, v> - S(p): Newton steps on log-barrier problems, barrier -> 1e-13."""
         x = v.detach().reshape(-1, v.shape[-1]).double()
         K = x.shape[-1]
         p = torch.full_like(x, 1.0 / K)
@@ -130,9 +148,10 @@ class BayesRisk(Potential):
             torch.func.vmap(torch.func.grad(self.function)),
             torch.func.vmap(torch.func.hessian(self.function)),
         )
-        ones = torch.ones(K, 1, dtype=x.dtype).expand(len(x), K, 1)
+        ones = torch.ones(K, 1, dtype=x.dtype, device=x.device).expand(len(x), K, 1)
         barrier = 1.0
-        while barrier >= 1e-13:
+        while barrier >= LAST_BARRIER:
+            close = 1e-2 if barrier / 10 >= LAST_BARRIER else 1e-16  # only the last problem is solved to the end
 
             def objective(p: Tensor, barrier: float = barrier) -> Tensor:
                 return self.function(p) - (p * x).sum(-1) - barrier * p.log().sum(-1)
@@ -143,7 +162,7 @@ class BayesRisk(Potential):
                 solved = torch.linalg.solve(H, torch.cat([-gradient[..., None], ones], -1))
                 step = solved[..., 0] - solved[..., 1] * (solved[..., 0].sum(-1) / solved[..., 1].sum(-1))[:, None]
                 decrement = -(gradient * step).sum(-1)
-                if bool((decrement <= 1e-20 + 1e-6 * barrier**2).all()):
+                if bool((decrement <= close * barrier).all()):
                     break
                 room = torch.where(step < 0, -p / step, math.inf).amin(-1)
                 size = (0.99 * room).clamp_max(1.0)

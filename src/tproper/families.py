@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from . import _checks
-from ._checks import FloatArray
+from ._checks import FloatArray, Labels
 from .structured import CandidateSetTransition, StackedTransition, UniformTransition, _log_binomial
 from .transitions import DENSE_LIMIT, Transition
 
@@ -100,6 +102,21 @@ def partial_labels(K: int, p: float) -> CandidateSetTransition:
 class _FixedSizeSets(CandidateSetTransition):
     """Candidate sets of one size only."""
 
+    def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
+        """Candidate masks (..., K), checked to have the one size that can occur."""
+        masks = super().encode(labels, device, validate)
+        size = self.set_sizes()[0]
+        if validate and _checks.readable(masks):
+            sizes = masks.sum(-1).reshape(-1)
+            wrong = (sizes != size).nonzero()
+            if len(wrong):
+                row = int(wrong[0])
+                raise ValueError(
+                    f"labels: expected candidate sets of {size} classes ({self.num_classes - size} excluded), "
+                    f"got one of {int(sizes[row])} at row {row}"
+                )
+        return masks
+
     def set_sizes(self) -> list[int]:
         """One size."""
         return np.flatnonzero(np.isfinite(self.log_weight)).tolist()
@@ -136,7 +153,10 @@ def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike) -> Transition:
     `proportions` (bags x classes) has rows that sum to one; T[b, z] is proportional to sizes[b] * proportions[b, z].
     """
     P = _checks.matrix(proportions, "proportions")
-    n = np.asarray(sizes, dtype=np.float64)
+    try:
+        n = np.asarray(sizes, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"sizes: expected {len(P)} positive numbers, one per bag, got {sizes!r}") from None
     if n.shape != (len(P),) or not np.isfinite(n).all() or (n <= 0).any():
         raise ValueError(f"sizes: expected {len(P)} positive numbers, one per bag, got {np.asarray(sizes).tolist()}")
     if (P < 0).any() or np.abs(P.sum(axis=1) - 1).max() > _checks.COLUMN_SUM_TOL:

@@ -29,11 +29,6 @@ Reduction = Literal["none", "mean", "sum"]
 def reduce(losses: Tensor, reduction: Reduction, weights: Tensor | None = None) -> Tensor:
     """Weights, then none, mean or sum. The mean of weighted losses is divided by the sum of the weights."""
     if weights is not None:
-        if weights.shape != losses.shape:
-            raise ValueError(
-                f"weights: expected shape {tuple(losses.shape)}, one per example, got {tuple(weights.shape)}"
-            )
-        weights = weights.to(losses)
         losses = losses * weights
     if reduction == "none":
         return losses
@@ -91,6 +86,8 @@ class WeakLabelLoss(nn.Module):
         else:
             transitions, encoded = _per_example(transitions, labels, scores, self.validate)
             losses = self.pointwise_with(transitions, scores, encoded)
+        if weights is not None:
+            weights = _checks.example_weights(weights, scores[..., 0], self.validate)
         return self._reduce(losses, weights).to(dtype)
 
     def _reduce(self, losses: Tensor, weights: Tensor | None) -> Tensor:
@@ -125,7 +122,9 @@ class WeakLabelLoss(nn.Module):
 
 def _per_example(transitions: Tensor, labels: Labels, scores: Tensor, validate: bool) -> tuple[Tensor, Tensor]:
     n, K = scores.shape if scores.ndim == 2 else (-1, -1)
-    T = torch.as_tensor(transitions, device=scores.device, dtype=scores.dtype)
+    T = torch.as_tensor(transitions, device=scores.device)
+    if not T.is_floating_point() or T.dtype in (torch.float16, torch.bfloat16):
+        T = T.float()  # a float64 T is kept as it is: targets need its digits
     if T.ndim != 3 or T.shape[0] != n or T.shape[2] != K:
         raise ValueError(
             f"transitions: expected shape (n, weak labels, K) for scores {tuple(scores.shape)}, got {tuple(T.shape)}"
@@ -188,20 +187,23 @@ class BackwardLoss(WeakLabelLoss):
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The line: ``F(v) - <r, v>``, written as ``<r, F(v) - v>`` since targets sum to one."""
-        if self.class_weights is not None:
-            weighted = self.potential.class_losses(scores) * self.class_weights.to(scores.dtype)
-            return self.reconstruction.weigh(weighted, labels, self.tables)
         F, penalty = _split(self.potential, scores)
+        if self.class_weights is not None:
+            weights = self.class_weights.to(scores.dtype)
+            own = self.reconstruction.weigh(weights.expand_as(scores), labels, self.tables)  # mean weight of y
+            return self.reconstruction.weigh(F.class_losses(scores) * weights, labels, self.tables) + own * penalty
         if isinstance(F, LogSumExp) and isinstance(self.reconstruction, UniformReconstruction):
             return uniform_cross_entropy(scores, labels, self.reconstruction.coefficient) + penalty  # in fewer passes
         return self.reconstruction.weigh(F.class_losses(scores), labels, self.tables) + penalty
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The line with each example's own target."""
-        targets = per_example_targets(transitions, labels)
+        F, penalty = _split(self.potential, scores)
+        targets = per_example_targets(transitions, labels, self.validate).to(scores.dtype)
         if self.class_weights is not None:
             targets = targets * self.class_weights.to(targets)
-        return (targets * self.potential.class_losses(scores)).sum(-1)
+            penalty = targets.sum(-1) * penalty
+        return (targets * F.class_losses(scores)).sum(-1) + penalty
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """The potential's link, projected onto the simplex."""
@@ -261,7 +263,7 @@ class ForwardLoss(WeakLabelLoss):
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The same with each example's own row of T."""
         rows = transitions.gather(1, labels[:, None, None].expand(-1, 1, scores.shape[-1]))[:, 0]
-        return -log_mixture(scores, rows.log())
+        return -log_mixture(scores, rows.log().to(scores.dtype))
 
     def lower_bounds(self) -> FloatArray:
         """``-log max_z T_yz``: reached when all probability sits on the class that makes y likeliest."""
@@ -293,16 +295,15 @@ class _BatchRiskLoss(WeakLabelLoss):
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The same with each example's own target."""
-        return per_example_targets(transitions, labels) * self.potential.class_losses(scores)
+        targets = per_example_targets(transitions, labels, self.validate).to(scores.dtype)
+        return targets * self.potential.class_losses(scores)
 
     def class_risks(self, shares: Tensor, weights: Tensor | None) -> Tensor:
         """Mean over the batch (weighted), one number per class."""
         shares = shares.reshape(-1, shares.shape[-1])
         if weights is None:
             return shares.mean(0)
-        if weights.numel() != len(shares):
-            raise ValueError(f"weights: expected one per example ({len(shares)}), got shape {tuple(weights.shape)}")
-        weights = weights.reshape(-1, 1).to(shares)
+        weights = weights.reshape(-1, 1)
         return (shares * weights).sum(0) / weights.sum()
 
     def lower_bounds(self) -> FloatArray:

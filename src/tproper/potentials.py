@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -28,8 +28,12 @@ def normalised(q: Tensor) -> Tensor:
 
 
 def outside_simplex(q: Tensor) -> Tensor:
-    """Which rows of q, summing to one, leave the simplex by more than 1e-12."""
-    return q.amin(-1) < -_checks.SIMPLEX_TOL
+    """Which rows of q, summing to one, leave the simplex by more than 1e-12 (by more than rounding, in float32)."""
+    return q.amin(-1) < -_simplex_tol(q)
+
+
+def _simplex_tol(q: Tensor) -> float:
+    return max(_checks.SIMPLEX_TOL, 8 * torch.finfo(q.dtype).eps)
 
 
 def _floating(v: Tensor, name: str) -> Tensor:
@@ -50,7 +54,8 @@ class Potential(ABC):
     domain: Domain
     proper: bool = True  # F convex with Condition 1
     strictly_proper: bool = True  # F* strictly convex on the simplex (Appendix D)
-    differentiable: ClassVar[bool] = True  # F has a gradient everywhere in its domain
+    differentiable: bool = True  # F has a gradient everywhere in its domain
+    symmetric: ClassVar[bool] = True  # F treats all classes alike
     evidence: Literal["exact", "numerical"] = "exact"  # how value, link and conjugate are computed
 
     def value(self, v: Tensor) -> Tensor:
@@ -116,7 +121,7 @@ def _inside(p: Tensor, name: str, open_set: bool) -> Tensor:
     """An inverse link exists on the simplex (on its interior, for links that reach zero only at infinity)."""
     if _checks.readable(p):
         low = float(p.detach().amin())
-        if low < -_checks.SIMPLEX_TOL or (open_set and low <= 0):
+        if low < -_simplex_tol(p) or (open_set and low <= 0):
             rule = "strictly positive probabilities" if open_set else "probabilities"
             raise ValueError(f"p: expected {rule} for the inverse link of {name}, got an entry {low:g}")
     return p
@@ -129,7 +134,8 @@ class LogSumExp(Potential):
     domain: Domain = "simplex"
 
     def _value(self, v: Tensor) -> Tensor:
-        return torch.logsumexp(v, -1)
+        top = v.amax(-1, keepdim=True).detach()  # taken out first: the gradient of logsumexp rounds at scores of 1e6
+        return torch.logsumexp(v - top, -1) + top[..., 0]
 
     def _link(self, v: Tensor) -> Tensor:
         return torch.softmax(v, -1)
@@ -158,21 +164,42 @@ class LogSumExp(Potential):
         return p
 
 
-class _EntmaxLink(torch.autograd.Function):
-    """argmax over the simplex of <p, v> - S_a(p), with its Jacobian ``diag(s) - s s^T / sum s``, s = p^(2-a)."""
+class DualSide(torch.autograd.Function):
+    """F and its gradient p for potentials known by their conjugate, ``F(v) = max_p <p, v> - F*(p)``.
+
+    ``dF = p`` and ``dp = J(p) dv``, J symmetric: both come from the potential, and second derivatives are exact because
+    p is an output. Works under torch.func, whose extra batch dimension is one more leading dimension here.
+    """
 
     @staticmethod
-    def forward(ctx, v: Tensor, a: float) -> Tensor:  # type: ignore[no-untyped-def]
-        p = _solvers.entmax(v, a)
-        ctx.a = a
-        ctx.save_for_backward(p)
-        return p
+    def forward(v: Tensor, F: Any) -> tuple[Tensor, Tensor]:
+        """F's value (...) and link (..., K)."""
+        p: Tensor = F.maximiser(v)
+        # v minus its largest entry keeps <p, v> exact at scores of 1e6
+        top = v.amax(-1, keepdim=True)
+        return (p * (v - top)).sum(-1) + top[..., 0] - F._conjugate(p), p
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        """Keep p and the potential."""
+        ctx.F = inputs[1]
+        ctx.save_for_backward(output[1])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, grad_p: Tensor | None) -> tuple[Tensor | None, None]:
+        """``grad * p + J(p) grad_p``."""
         (p,) = ctx.saved_tensors
-        s = torch.where(p > 0, p.clamp_min(torch.finfo(p.dtype).tiny).pow(2 - ctx.a), torch.zeros_like(p))
-        return s * (grad - (s * grad).sum(-1, keepdim=True) / s.sum(-1, keepdim=True)), None
+        out = None if grad is None else grad[..., None] * p
+        if grad_p is not None:
+            through = ctx.F.jacobian_product(p, grad_p)
+            out = through if out is None else out + through
+        return out, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], v: Tensor, F: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        """All work is batched already."""
+        return DualSide.apply(v.movedim(in_dims[0], 0), F), (0, 0)
 
 
 class Tsallis(Potential):
@@ -190,14 +217,21 @@ class Tsallis(Potential):
         self.name = f"Tsallis({self.a:g})"
 
     def _value(self, v: Tensor) -> Tensor:
-        p = self._link(v)
-        # v minus its largest entry keeps <p, v> exact at scores of 1e6
-        top = v.amax(-1, keepdim=True)
-        return (p * (v - top)).sum(-1) + top[..., 0] - self._conjugate(p)
+        out: Tensor = DualSide.apply(v, self)[0]
+        return out
 
     def _link(self, v: Tensor) -> Tensor:
-        out: Tensor = _EntmaxLink.apply(v, self.a)
+        out: Tensor = DualSide.apply(v, self)[1]
         return out
+
+    def maximiser(self, v: Tensor) -> Tensor:
+        """argmax over the simplex of <p, v> - F*(p)."""
+        return _solvers.entmax(v, self.a)
+
+    def jacobian_product(self, p: Tensor, x: Tensor) -> Tensor:
+        """``(diag(s) - s s^T / sum s) x``, s the curvature at p: the link's Jacobian."""
+        s = self.curvature(p)
+        return s * (x - (s * x).sum(-1, keepdim=True) / s.sum(-1, keepdim=True))
 
     def _conjugate(self, q: Tensor) -> Tensor:
         return (q.clamp_min(0).pow(self.a).sum(-1) - 1) / (self.a * (self.a - 1))
@@ -300,9 +334,10 @@ class Sparsemax(Potential):
 class Spherical(Potential):
     """The spherical score, loss ``1 - q_z / ||q||``, ``F*(p) = ||p|| - 1``.
 
-    ``domain="affine"``: ``F(v) = 1 - sqrt((1 - ||v||^2)/K)`` on the ball ||v|| <= 1, ``inf`` outside, where the link
-    is NaN: keep scores inside the ball. ``domain="simplex"``: ``F(v) = 1 + tau`` with ``sum (v_z - tau)_+^2 = 1``,
-    finite everywhere, link ``(v - tau)_+`` normalised.
+    ``domain="affine"``: ``F(v) = 1 - sqrt((1 - ||v||^2)/K)`` on the ball ||v|| <= 1, ``inf`` outside, where there is no
+    link (it is NaN) and `probabilities` are their limit at the surface, all on the largest score: keep scores inside
+    the ball. ``domain="simplex"``: ``F(v) = 1 + tau`` with ``sum (v_z - tau)_+^2 = 1``, finite everywhere, link
+    ``(v - tau)_+`` normalised.
     """
 
     def __init__(self, domain: Domain = "affine") -> None:
@@ -324,6 +359,16 @@ class Spherical(Potential):
         K = v.shape[-1]
         return 1 / K + v / (K * (1 - v.square().sum(-1, keepdim=True))).sqrt()
 
+    def probabilities(self, v: Tensor) -> Tensor:
+        """The link projected onto the simplex; outside the ball its limit, all on the largest score."""
+        if self.domain == "simplex":
+            return self.link(v)
+        v = centre(_floating(v, "v"))
+        outside = v.square().sum(-1, keepdim=True) >= 1
+        limit = (v == v.amax(-1, keepdim=True)).to(v.dtype)
+        inside = project_simplex(self._link(torch.where(outside, 0.0, v)))
+        return torch.where(outside, limit / limit.sum(-1, keepdim=True), inside)
+
     def _conjugate(self, q: Tensor) -> Tensor:
         return torch.linalg.vector_norm(q, dim=-1) - 1
 
@@ -342,7 +387,7 @@ class Max(Potential):
     name = "max"
     domain: Domain = "simplex"
     strictly_proper = False
-    differentiable: ClassVar[bool] = False
+    differentiable = False
 
     def _value(self, v: Tensor) -> Tensor:
         return v.amax(-1)
@@ -376,6 +421,12 @@ def _domain(domain: str) -> Domain:
     return domain  # type: ignore[return-value]
 
 
+def _power(size: Tensor, exponent: float) -> Tensor:
+    """size^exponent with derivative 0 at size = 0, where autograd would meet 0 * inf (exponents below 2)."""
+    zero = size == 0
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, size).pow(exponent))
+
+
 class Squeezed(Potential):
     """Generalised logit squeezing of another potential (Corollary 15): ``F'(v) = F(v) + k/2 sum_z |v_z|^alpha``.
 
@@ -399,18 +450,20 @@ class Squeezed(Potential):
         self.proper = base.proper and (self.alpha >= 1 or not active)
         # F' differentiable with gradients everywhere makes F'* strictly convex; a kink of |v| at 0 maps many p to v = 0
         self.strictly_proper = base.strictly_proper if not active else (self.alpha > 1 and base.differentiable)
+        self.differentiable = base.differentiable and (self.alpha > 1 or not active)
         self.evidence = base.evidence if not active or _solvers.is_separable(base) else "numerical"
 
     def penalty(self, v: Tensor) -> Tensor:
         """``k/2 sum_z |v_z|^alpha`` at centred scores."""
-        power = v.square() if self.alpha == 2 else v.abs() if self.alpha == 1 else v.abs().pow(self.alpha)
-        return self.k / 2 * power.sum(-1)
+        if self.alpha == 2:
+            return self.k / 2 * v.square().sum(-1)
+        return self.k / 2 * (v.abs() if self.alpha == 1 else _power(v.abs(), self.alpha)).sum(-1)
 
     def _value(self, v: Tensor) -> Tensor:
         return self.base._value(v) + self.penalty(v)
 
     def _link(self, v: Tensor) -> Tensor:
-        slope = v.sign() * v.abs().pow(self.alpha - 1) if self.alpha != 2 else v
+        slope = v if self.alpha == 2 else v.sign() * (1.0 if self.alpha == 1 else _power(v.abs(), self.alpha - 1))
         return normalised(self.base._link(v) + self.k * self.alpha / 2 * slope)
 
     def _conjugate(self, q: Tensor) -> Tensor:

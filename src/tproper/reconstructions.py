@@ -111,7 +111,7 @@ class UniformReconstruction(Reconstruction):
     def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
         K, c = self.transition.num_classes, self.coefficient
         out = torch.full((*labels.shape, K), (1 - c) / K, dtype=dtype, device=labels.device)
-        return out.scatter_(-1, labels[..., None], (1 - c) / K + c)
+        return out.scatter(-1, labels[..., None], (1 - c) / K + c)
 
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``c x_y + (1 - c) mean(x)``: no target is built."""
@@ -154,6 +154,7 @@ class SetReconstruction(Reconstruction):
             self.coefficient = 1.0 / sizes / (share / sizes).sum()
         else:
             self.coefficient = max(0.0, (1 - (share / sizes).sum()) / share.sum()) + 1.0 / sizes
+        self.coefficient[transition.size_probability == 0] = 0.0  # a label that never occurs: its target is 1/K
         self.residual = abs(float((share * self.coefficient).sum()) - 1.0)
 
     def matrix(self) -> FloatArray:
@@ -215,8 +216,9 @@ def reconstruct(
         if prior is not None:
             raise ValueError("prior: expected None with a given reconstruction, which a prior cannot change")
         return method
-    if method not in METHODS:
-        raise ValueError(f"method: expected one of {', '.join(METHODS)} or a Reconstruction, got {method!r}")
+    if not isinstance(method, str) or method not in METHODS:
+        got = _checks.short(method)
+        raise ValueError(f"method: expected one of {', '.join(METHODS)} or a Reconstruction, got {got}")
     K, M = transition.num_classes, transition.num_weak_labels
     weights = None if prior is None else _checks.probability_vector(prior, "prior", K)
     square = M == K
@@ -246,7 +248,7 @@ def reconstruct(
         method = "inverse" if square else "min_variance"
     if isinstance(transition, UniformTransition):  # square, so R is unique
         return UniformReconstruction(transition)
-    if isinstance(transition, CandidateSetTransition) and weights is None:
+    if isinstance(transition, CandidateSetTransition) and (weights is None or np.ptp(weights) == 0):
         return SetReconstruction(transition, method if method != "inverse" else "min_variance")
     return Reconstruction(_dense(transition.matrix(), method, weights), transition, method=method)
 
@@ -260,6 +262,8 @@ def _same(a: Transition, b: Transition) -> bool:
         b.name,
     ):
         return False
+    if isinstance(a, UniformTransition) and isinstance(b, UniformTransition):
+        return a.diagonal == b.diagonal
     ours, theirs = a.tables(), b.tables()
     return all(np.array_equal(ours[k], theirs[k]) for k in ours)
 
@@ -341,17 +345,31 @@ def _tightest(T: FloatArray) -> FloatArray:
 Transition._reconstruct = staticmethod(reconstruct)
 
 
-def per_example_targets(transitions: Tensor, labels: Tensor) -> Tensor:
+def per_example_targets(transitions: Tensor, labels: Tensor, validate: bool = True) -> Tensor:
     """Targets (n, K) for one T per example (n, M, K): the minimum-variance R (the inverse where T is square).
 
-    ``r = (T^T D^-1 T)^-1 T^T D^-1 e_y``, D = diag(T 1/K): one K x K solve per example. Column sums come out as
-    one by themselves, since ``T^T D^-1 T (1/K) = 1``.
+    ``r = (T^T D^-1 T)^-1 T^T D^-1 e_y``, D = diag(T 1/K), through the QR decomposition of ``D^-1/2 T``: one per
+    example, in float64, because forming ``T^T D^-1 T`` would square the condition number.
     """
-    n, _, K = transitions.shape
-    mass = transitions.mean(-1, keepdim=True)  # (n, M, 1)
-    scaled = torch.where(mass > 0, transitions / mass, torch.zeros_like(transitions))
-    gram = scaled.transpose(-1, -2) @ transitions
-    own = scaled.gather(1, labels[:, None, None].expand(n, 1, K))[:, 0]
-    target = torch.linalg.solve(gram, own)
-    never = mass.gather(1, labels[:, None, None])[:, 0] == 0
-    return torch.where(never, torch.full_like(target, 1.0 / K), target)
+    n, M, K = transitions.shape
+    if M < K:
+        raise NotReconstructibleError(
+            f"transitions: expected at least as many weak labels as the {K} classes, got {M}; use ForwardLoss"
+        )
+    T = transitions.double()
+    root = T.mean(-1, keepdim=True).sqrt()  # (n, M, 1); zero for labels that never occur
+    scaled = torch.where(root > 0, T / torch.where(root > 0, root, 1.0), 0.0)
+    Q, U = torch.linalg.qr(scaled)
+    if validate and _checks.readable(U):
+        pivots = U.detach().diagonal(dim1=-2, dim2=-1).abs()
+        deficient = pivots.amin(-1) <= _checks.RANK_TOL * pivots.amax(-1)
+        if bool(deficient.any()):
+            raise NotReconstructibleError(
+                f"transitions: expected rank {K} for every example, got less at row {int(deficient.nonzero()[0])}; "
+                "use ForwardLoss (proper, though not strictly)"
+            )
+    index = labels[:, None, None]
+    own = Q.gather(1, index.expand(n, 1, K)).transpose(-1, -2)  # (n, K, 1): Q^T e_y
+    mass = root.gather(1, index)[:, 0]  # (n, 1)
+    target = torch.linalg.solve_triangular(U, own, upper=True)[..., 0] / torch.where(mass > 0, mass, 1.0)
+    return torch.where(mass > 0, target, 1.0 / K)

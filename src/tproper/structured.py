@@ -19,7 +19,8 @@ from torch import Tensor
 from . import _checks
 from ._checks import FloatArray, Labels
 from ._passes import add_at
-from .transitions import DENSE_LIMIT, ENUMERATION_LIMIT, Diagnosis, Tables, Transition, log_mixture
+from ._sets import log_set_mass
+from .transitions import DENSE_LIMIT, ENUMERATION_LIMIT, Diagnosis, Tables, Transition
 
 
 class UniformTransition(Transition):
@@ -103,8 +104,8 @@ class _LogOdds(torch.autograd.Function):
         others = scores.scatter(-1, index, -math.inf)
         q = torch.softmax(others, -1)
         # the largest q is at least 1/(K-1), so this log-sum-exp is exact however far apart the scores are
-        lse = others.amax(-1, keepdim=True) - q.amax(-1, keepdim=True).log()
-        return (scores.gather(-1, index) - lse)[..., 0], q
+        ahead = scores.gather(-1, index) - others.amax(-1, keepdim=True)  # first, before a common shift eats digits
+        return (ahead + q.amax(-1, keepdim=True).log())[..., 0], q
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -254,9 +255,8 @@ class CandidateSetTransition(Transition):
 
     def log_centred_gram(self) -> float:
         """log of the eigenvalue of T^T T on centred vectors: sum_j g(j)^2 C(K-2, j-1)."""
-        return float(
-            np.logaddexp.reduce(2 * self.log_weight + _log_binomial(self.num_classes - 2, np.arange(-1, self.num_classes)))
-        )
+        K = self.num_classes
+        return float(np.logaddexp.reduce(2 * self.log_weight + _log_binomial(K - 2, np.arange(-1, K))))
 
     def tables(self) -> dict[str, FloatArray]:
         """log g by set size."""
@@ -270,8 +270,7 @@ class CandidateSetTransition(Transition):
 
     def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``log g(|S|) + log sum_{z in S} p_z``."""
-        inside = torch.zeros_like(scores).masked_fill(~labels, -math.inf)
-        return log_mixture(scores, inside) + tables["log_weight"].to(scores.dtype)[labels.sum(-1)]
+        return log_set_mass(scores, labels) + tables["log_weight"].to(scores.dtype)[labels.sum(-1)]
 
 
 def _log_binomial(n: int, k: NDArray[np.int64]) -> FloatArray:

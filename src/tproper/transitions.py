@@ -231,9 +231,9 @@ class Transition:
 
 
 def log_mixture(scores: Tensor, log_weights: Tensor) -> Tensor:
-    """``log sum_z w_z p_z`` for p = softmax(scores), with an exact -inf and zero gradient where all w are 0."""
+    """``log sum_z w_z p_z`` for p = softmax(scores), with an exact -inf and zero gradient where all terms are 0."""
     terms = torch.log_softmax(scores, -1) + log_weights
-    impossible = torch.isneginf(log_weights).all(-1, keepdim=True)
+    impossible = torch.isneginf(terms).all(-1, keepdim=True)
     # logsumexp of nothing but -inf has a NaN gradient: give it zeros to chew on, then put -inf back.
     out = torch.logsumexp(terms.masked_fill(impossible, 0.0), -1)
     return out.masked_fill(impossible[..., 0], -math.inf)
