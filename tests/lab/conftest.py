@@ -33,3 +33,8 @@ def blobs(name="digits", shape=(4, 4, 1), n=600, classes=4, augment=False, seed=
 @pytest.fixture
 def small_data():
     return blobs()
+
+
+@pytest.fixture(scope="session")
+def pictures():
+    return blobs(name="cifar10", shape=(8, 8, 3), n=240, augment=True)

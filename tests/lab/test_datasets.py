@@ -123,7 +123,7 @@ def test_truncated_archive_is_named_and_refused(tmp_path, cifar_files):
 
 def test_official_digests_refuse_other_data(tmp_path, cifar_files):
     write(tmp_path, cifar_files)
-    with pytest.raises(DataError, match="data_batch_1.bin is truncated or altered"):
+    with pytest.raises(DataError, match=r"data_batch_1.bin is truncated or altered"):
         datasets.load("cifar10", tmp_path)
 
 

@@ -63,7 +63,7 @@ def weak_loss(p: np.ndarray, label: str, inclusion: float = 0.1) -> np.ndarray:
     return loss.numpy()
 
 
-def simplex_grid(n: int = 120) -> np.ndarray:
+def simplex_grid(n: int = 80) -> np.ndarray:
     """Points of the open triangle of three-class distributions."""
     ticks = (np.arange(n) + 0.5) / n
     a, b = np.meshgrid(ticks, ticks, indexing="ij")

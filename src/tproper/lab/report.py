@@ -8,6 +8,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -81,16 +82,20 @@ def standard_errors(mean: float, sd: float, n: int, theirs: paper.Cell) -> float
 
 def lower_bound(config: TrialConfig, num_classes: int = 10) -> float | None:
     """The certified greatest lower bound of a configuration's training risk (None: there is none)."""
+    return _lower_bound(config.loss, config.k, config.alpha, num_classes)
+
+
+@lru_cache
+def _lower_bound(loss: str, k: float, alpha: float, num_classes: int) -> float | None:
     transition = tp.complementary(num_classes)
-    if config.loss == "ga":
+    if loss == "ga":
         return 0.0  # a sum of absolute values
-    if config.loss == "gls" and config.alpha < 1:
+    if loss == "gls" and alpha < 1:
         return None  # complementary R leaves the simplex, so the loss falls without bound
-    if config.loss == "forward":
+    if loss == "forward":
         bounds = tp.ForwardLoss(transition).lower_bounds()
     else:
-        squeeze = (config.k, config.alpha) if config.loss == "gls" else None
-        bounds = tp.BackwardLoss(transition, squeeze=squeeze).lower_bounds()
+        bounds = tp.BackwardLoss(transition, squeeze=(k, alpha) if loss == "gls" else None).lower_bounds()
     bound = float(min(bounds))  # complementary labels are symmetric: all labels have the same
     return bound if math.isfinite(bound) else None
 

@@ -92,7 +92,7 @@ class Store:
         marks = ", ".join("?" for _ in COLUMNS)
         with self.db:
             self.db.executemany(
-                f"INSERT OR IGNORE INTO trials ({', '.join(COLUMNS)}) VALUES ({marks})",
+                f"INSERT INTO trials ({', '.join(COLUMNS)}) VALUES ({marks}) ON CONFLICT (id) DO NOTHING",
                 [tuple(_encoded(record, name) for name in COLUMNS) for record in records],
             )
         return self.db.total_changes - before

@@ -1,0 +1,159 @@
+"""The command a user types: a small reproduction, killed and resumed, stopped, misused."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from tproper.cli import app
+from tproper.lab.store import Store
+
+SMALL = ["--dataset", "digits", "--models", "linear", "--methods", "bc,gls", "--trials", "4", "--device", "cpu",
+         "--max-epochs", "40"]  # fmt: skip
+
+
+def command(*args):
+    return [sys.executable, "-m", "tproper", *map(str, args)]
+
+
+def environment():
+    return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+
+def run(*args, timeout=120):
+    return subprocess.run(command(*args), capture_output=True, text=True, timeout=timeout, env=environment())
+
+
+def run_here(*args):
+    """The same command without a new process, where no signal is involved."""
+    return CliRunner().invoke(app, list(map(str, args)))
+
+
+def start(*args):
+    return subprocess.Popen(
+        command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+
+
+def records(folder):
+    store = Store(folder)
+    try:
+        return store.records()
+    finally:
+        store.close()
+
+
+def wait_for(condition, process, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    began = time.monotonic()
+    done = run("reproduce", "table2", *SMALL, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 60
+    return folder
+
+
+def same(found, expected):
+    assert [r["id"] for r in found] == [r["id"] for r in expected]
+    for a, b in zip(found, expected, strict=True):
+        assert (a["epochs"], a["best_epoch"]) == (b["epochs"], b["best_epoch"])
+        assert a["valid"] == pytest.approx(b["valid"])
+        assert a["risk"] == pytest.approx(b["risk"], rel=1e-4)
+        for name in ("accuracy", "log_loss", "brier", "ece", "softmax_ece"):
+            assert a[name] == pytest.approx(b[name], rel=1e-3), name
+
+
+def test_small_reproduction_stores_and_reports(undisturbed):
+    rows = records(undisturbed)
+    assert sorted((r["loss"], r["seed"]) for r in rows) == sorted((m, s) for m in ("bc", "gls") for s in range(4))
+    assert not list((undisturbed / "checkpoints").iterdir())
+    assert (undisturbed / "report/index.html").stat().st_size > 10_000
+    assert "digits, linear" in (undisturbed / "report/report.md").read_text()
+
+
+def test_killed_and_resumed_it_finds_the_same_records(undisturbed, tmp_path):
+    args = ["reproduce", "table2", *SMALL, "--out", tmp_path, "--checkpoint-seconds", "0"]
+    process = start(*args)
+    folder = tmp_path / "checkpoints"
+    wait_for(lambda: folder.is_dir() and any(folder.glob("*.safetensors")), process)
+    time.sleep(0.3)
+    process.kill()
+    process.wait()
+    assert len(records(tmp_path)) < 8
+    assert any(folder.glob("*.safetensors"))
+    done = run(*args)
+    assert done.returncode == 0, done.stderr
+    same(records(tmp_path), records(undisturbed))
+    assert not [p for p in folder.iterdir() if not p.name.startswith(".")]
+
+
+def test_ctrl_c_stops_with_a_checkpoint_and_the_command_goes_on(undisturbed, tmp_path):
+    args = ["reproduce", "table2", *SMALL, "--out", tmp_path]
+    process = start(*args)
+    wait_for(lambda: (tmp_path / "records.sqlite").exists(), process)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "run the command again" in stderr
+    assert "Traceback" not in stderr
+    assert run(*args).returncode == 0
+    same(records(tmp_path), records(undisturbed))
+
+
+def test_a_run_goes_on_from_exported_records(undisturbed, tmp_path):
+    exported = tmp_path / "records.jsonl"
+    again = run_here("reproduce", "table2", *SMALL, "--out", undisturbed, "--export", exported)
+    assert again.exit_code == 0, again.output
+    fresh = run_here("reproduce", "table2", *SMALL, "--out", tmp_path / "fresh", "--records", exported)
+    assert "8 records taken from" in fresh.output
+    assert records(tmp_path / "fresh") == records(undisturbed)
+
+
+def test_time_limit_stops_cleanly(tmp_path):
+    done = run_here("reproduce", "table2", *SMALL, "--out", tmp_path, "--minutes", "0")
+    assert done.exit_code == 75
+    assert "unfinished trials are kept" in done.output
+    assert any((tmp_path / "checkpoints").iterdir())
+
+
+def test_report_elsewhere(undisturbed, tmp_path):
+    done = run_here("report", undisturbed, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert str(tmp_path / "out/index.html") in done.output.replace("\n", "")
+
+
+def test_figure_1(tmp_path):
+    pytest.importorskip("mpltern", reason="ternary axes need mpltern")
+    assert run_here("reproduce", "fig1", "--out", tmp_path).exit_code == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"figure1.png", "figure1.svg"}
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["--models", "vgg"], "expected --models among linear, mlp, resnet20, wrn28_2, got vgg"),
+        (["--methods", "bc,sgd"], "expected --methods among bc, bc_tuned, ga, ga_tuned, gls, forward, got sgd"),
+        (["--device", "tpu"], "expected --device auto, cpu or cuda, got tpu"),
+        (["--models", "resnet20", "--dataset", "digits"], "are not all for the data set digits"),
+        (["--models", "mlp", "--data", "nowhere"], "expected a directory with the data, got nowhere"),
+        (["--dataset", "digits", "--records", "none.jsonl"], "got none.jsonl, which is not there"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_exit_code_2(args, sentence, tmp_path):
+    done = run_here("reproduce", "table2", *args, "--out", tmp_path / "run")
+    assert done.exit_code == 2, done.output
+    assert sentence in " ".join(done.output.split())
+    assert "Traceback" not in done.output

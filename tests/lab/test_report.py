@@ -1,0 +1,149 @@
+"""Tables beside the paper's, figures as files, one page; and what the committed records say."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tproper.lab import figures, paper, report
+from tproper.lab.protocol import Protocol, Trial, TrialConfig
+from tproper.lab.store import export_records, read_records
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def record(config: TrialConfig, seed: int, accuracy: float) -> dict:
+    trial = Trial(config, seed)
+    names = ("dataset", "model", "loss", "lr", "weight_decay", "k", "alpha")
+    return {
+        "id": trial.id, "config_key": config.key, "seed": seed,
+        **{name: getattr(config, name) for name in names},
+        "epochs": 40, "best_epoch": 10 + seed, "valid_accuracy": accuracy, "accuracy": accuracy,
+        "log_loss": 0.5, "brier": 0.2, "ece": 0.1, "zeros": 0, "softmax_log_loss": 0.6,
+        "softmax_brier": 0.3, "softmax_ece": 0.2, "seconds": 1.0, "machine": "a machine",
+        "software": "torch", "revision": "r", "finished_at": "2021-07-18", "config": config.as_dict(),
+        "risk": [2.0, 1.0, None], "valid": [0.5, 0.6, 0.6],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def records_file(tmp_path):
+    rows = [record(paper.chosen(m, "mlp"), s, 0.8 + s / 100) for m in paper.METHODS for s in range(3)]
+    gls = paper.chosen("gls", "mlp")
+    rows += [record(TrialConfig(**{**gls.__dict__, "k": k}), 0, 0.7) for k in (0.1, 10.0)]
+    rows += [record(TrialConfig(**{**gls.__dict__, "alpha": a}), 0, 0.7) for a in (0.5, 1.5)]
+    path = tmp_path / "records.jsonl"
+    export_records(rows, path)
+    return path
+
+
+def test_report_writes_tables_figures_and_one_page(records_file, tmp_path):
+    written = report.write_report(records_file, tmp_path / "out")
+    names = {p.name for p in written}
+    for stem in ("figure2_mnist_mlp", "figure3_mnist_mlp", "risk_mnist_mlp"):
+        assert {f"{stem}.png", f"{stem}.svg"} <= names
+    text = (tmp_path / "out/report.md").read_text()
+    assert "| BC + gLS | 81.00 ± 1.00 | 3 | 88.63 ± 0.38 | -7.63 |" in text
+    assert "a machine with torch; code at revision r" in text
+    page = (tmp_path / "out/index.html").read_text()
+    assert page.count("data:image/png;base64,") == 3
+    assert not re.search(r"(src|href)=['\"](?!data:)", page)  # nothing is fetched from elsewhere
+    svg = (tmp_path / "out/figure2_mnist_mlp.svg").read_bytes()
+    report.write_report(records_file, tmp_path / "again")
+    assert (tmp_path / "again/figure2_mnist_mlp.svg").read_bytes() == svg
+
+
+def test_standard_errors_count_both_sides():
+    theirs = paper.Cell(80.0, 2.0)
+    assert report.standard_errors(82.0, 1.0, 16, theirs) == pytest.approx(2 / math.sqrt(1 / 16 + 4 / 16))
+    # two trials that happen to agree do not make the mean certain
+    assert report.standard_errors(82.0, 0.01, 2, theirs) == pytest.approx(2 / math.sqrt(4 / 2 + 4 / 16))
+    assert report.standard_errors(82.0, math.nan, 1, theirs) == pytest.approx(2 / math.sqrt(4 + 4 / 16))
+
+
+def test_other_protocols_are_not_set_beside_the_papers(tmp_path):
+    short = Protocol(max_epochs=3)
+    path = tmp_path / "r.jsonl"
+    export_records([record(paper.chosen("bc", "mlp", None, short), 0, 0.8)], path)
+    report.write_report(path, tmp_path / "out")
+    text = (tmp_path / "out/report.md").read_text()
+    assert "at most 3 epochs" in text
+    assert "83.09" not in text
+
+
+def test_nothing_to_report_is_said(tmp_path):
+    with pytest.raises(ValueError, match="expected a run's folder or a file of records"):
+        report.write_report(tmp_path / "nowhere", tmp_path)
+
+
+def test_lower_bounds_of_the_rows():
+    assert report.lower_bound(paper.chosen("bc", "mlp")) is None
+    assert report.lower_bound(paper.chosen("ga", "mlp")) == 0
+    assert report.lower_bound(paper.chosen("gls", "mlp")) == pytest.approx(-33.4, abs=0.05)
+    assert report.lower_bound(paper.chosen("forward", "mlp")) == pytest.approx(math.log(9))
+
+
+def test_figure_1_loss_by_hand():
+    p = np.array([[0.2, 0.3, 0.5]])
+    inside, outside = 2.8 / 2.7, -2.9 / 2.7
+    assert figures.weak_loss(p, "001")[0] == pytest.approx(-math.log(0.5))
+    expected = -(inside * math.log(0.2) + inside * math.log(0.3) + outside * math.log(0.5))
+    assert figures.weak_loss(p, "110")[0] == pytest.approx(expected)
+    assert figures.weak_loss(p, "111")[0] == pytest.approx(-np.log(p).mean())
+    # it falls without bound towards p3 = 0, a third of a nat and more per e-fold (slope 2.9/2.7)
+    line = np.array([[(1 - q) / 2, (1 - q) / 2, q] for q in (1e-6, 1e-9)])
+    near, far = figures.weak_loss(line, "110")
+    assert far - near == pytest.approx(-2.9 / 2.7 * math.log(1e3), rel=1e-6)
+
+
+def test_figure_1_has_four_panels():
+    pytest.importorskip("mpltern", reason="ternary axes need mpltern")
+    drawn = figures.figure1()
+    assert len([axes for axes in drawn.axes if axes.get_title()]) == 4
+
+
+# --- the committed records ------------------------------------------------------------------------
+
+
+def committed():
+    rows = [row for path in sorted(RESULTS.glob("*.jsonl")) for row in read_records(path)]
+    assert len({row["id"] for row in rows}) == len(rows)
+    return rows
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_committed_mnist_records_are_within_1_2_points_of_the_paper(model):
+    column = report.cells(committed(), "mnist", model, Protocol())
+    assert [cell.method for cell in column] == list(paper.METHODS)
+    for cell in column:
+        mean, _, n = cell.accuracy()
+        assert n == 16
+        if (cell.method, model) in paper.ACCURACY:
+            assert abs(mean - paper.ACCURACY[cell.method, model].mean) < 1.2, cell.method
+
+
+@pytest.mark.parametrize("model", ["resnet20", "wrn28_2"])
+def test_committed_cifar_records_agree_with_the_paper(model):
+    column = report.cells(committed(), "cifar10", model, Protocol())
+    assert [cell.method for cell in column] == list(paper.METHODS)
+    for cell in column:
+        theirs = paper.ACCURACY.get((cell.method, model))
+        if theirs is not None:
+            mean, sd, n = cell.accuracy()
+            errors = report.standard_errors(mean, sd, n, theirs)
+            assert abs(mean - theirs.mean) < 3 or abs(errors) < 2.5, cell.method
+
+
+def test_risk_of_bc_falls_below_zero_and_the_bounded_losses_keep_their_bounds():
+    ends = []
+    for row in committed():
+        bound = report.lower_bound(TrialConfig.from_dict(row["config"]))
+        risks = [r for r in row["risk"] if r is not None]
+        if bound is not None:
+            assert min(risks) >= bound - 1e-4, row["id"]
+        if row["loss"] == "bc":
+            ends.append(risks[-1])
+    assert np.mean(ends) < -0.5  # no true risk is negative: this is a fit on its way to -infinity
+    assert np.mean(np.array(ends) < 0) > 0.9
