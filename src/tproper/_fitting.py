@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 
 from ._checks import FloatArray
 from .losses import BackwardLoss, ForwardLoss, WeakLabelLoss, _BatchRiskLoss
-from .potentials import LogSumExp, Squeezed
+from .potentials import Brier, LogSumExp, Squeezed
 from .structured import CandidateSetTransition, UniformTransition
 
 # Scores (K, n), class-major, to the weighted mean loss and its gradient (K, n).
@@ -163,7 +162,7 @@ class LinearFit:
     coef: FloatArray  # (K, d)
     intercept: FloatArray  # (K,)
     objective: float
-    gradient: float  # largest entry at the end, in the solver's units
+    gradient: float  # its largest entry at the end, for standardised features
     iterations: int
     converged: bool
     history: list[dict[str, float]]
@@ -180,69 +179,51 @@ def fit_linear(
     start: tuple[FloatArray, FloatArray] | None = None,
     verbose: int = 0,
 ) -> LinearFit:
-    """L-BFGS in float64 on centred, moderately scaled features; sparse X is centred implicitly and never densified.
+    """L-BFGS in float64, in coordinates that suit it (`_Coordinates`); the objective stays that of the raw features.
 
-    Centring takes the intercept out of the coefficients' way, which on images halves the iterations or better; it
-    leaves the objective as it is. Features with a standard deviation above the median are brought down to it, so that
-    one column in other units does not ruin the conditioning. Stops when the largest entry of the gradient with
-    respect to these coordinates is at most `tol`. Constant features get exactly 0: the penalty says so.
+    Stops when no entry of the gradient, taken with respect to the coefficients of standardised features (mean 0,
+    variance 1) and the intercepts, is larger than `tol`.
     """
-    n, d = X.shape
+    n = X.shape[0]
     K = loss.transition.num_classes
     w = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     function = score_loss(loss, labels, w)
-    mean, scale, used = _standard(X, w)
-    sparse = issparse(X)
-    if sparse:
-        A, AT = X.tocsr(), X.T.tocsr()
-        shift = mean * scale
-    else:
-        A = (X[:, used] - mean[used]) * scale[used]
-    s = scale[used]
-    penalty = l2 * s**2
-    width = len(s)
+    space = _Coordinates(X, w, l2, curvature(loss))
+    penalty, split = l2 * space.stretch**2, K * space.width
     trace: list[dict[str, float]] = []
-    last = {"loss": math.nan}
-
-    def products(U: FloatArray, b: FloatArray) -> FloatArray:
-        if not sparse:
-            return U @ A.T + b[:, None]
-        return np.ascontiguousarray((A @ (U * s).T).T) + (b - U @ shift)[:, None]
+    seen = {"loss": math.nan, "gradient": math.inf}
 
     def objective(u: FloatArray) -> tuple[float, FloatArray]:
-        U, b = u[: K * width].reshape(K, width), u[K * width :]
-        f, E = function(products(U, b))
+        U, b = u[:split].reshape(K, space.width), u[split:] * space.intercept_stretch
+        f, E = function(space.scores(U, b))
         by_class = E.sum(axis=1)
-        G = E @ A if not sparse else (AT @ E.T).T * s - np.outer(by_class, shift)
+        G = space.pull_back(E, by_class)
         G += penalty * U
-        last["loss"] = f
-        return f + 0.5 * float(np.einsum("kj,kj,j->", U, U, penalty)), np.concatenate([G.ravel(), by_class])
+        seen.update(loss=f, gradient=max(space.standardised(G), float(np.abs(by_class).max())))
+        gradient = np.concatenate([G.ravel(), by_class * space.intercept_stretch])
+        return f + 0.5 * float(np.einsum("kj,kj,j->", U, U, penalty)), gradient
 
     def note(intermediate_result: Any) -> None:
-        trace.append({"objective": float(intermediate_result.fun), "loss": last["loss"]})
+        trace.append({"objective": float(intermediate_result.fun), **seen})
         if verbose:
-            print(f"iteration {len(trace):4d}  objective {intermediate_result.fun:.8g}")
+            print(
+                f"iteration {len(trace):4d}  objective {intermediate_result.fun:.8g}  gradient {seen['gradient']:.2g}"
+            )
+        if seen["gradient"] <= tol:  # the line search ended at the point it evaluated last
+            raise StopIteration
 
-    first = np.zeros(K * width + K)
-    if start is not None:
-        coef, intercept = start
-        first = np.concatenate([(coef[:, used] / s).ravel(), intercept + coef @ mean])
-    found = minimize(
-        objective,
-        first,
-        jac=True,
-        method="L-BFGS-B",
-        callback=note,
-        options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20, "maxls": 50},
-    )
-    gradient = float(np.abs(found.jac).max())
+    first = np.zeros(split + K) if start is None else space.enter(*start)
+    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": 0.0, "ftol": 0.0, "maxcor": 30, "maxls": 50}
+    found = minimize(objective, first, jac=True, method="L-BFGS-B", callback=note, options=options)
     if not np.isfinite(found.fun) or not np.isfinite(found.x).all():
         raise ValueError(
             "loss: the objective fell without end; this loss is not bounded from below: "
             "use loss='forward', a squeeze, or l2 > 0"
         )
-    # below rounding of the objective no line search can go on: that is an end too
-    converged = gradient <= tol or (found.status != 1 and gradient <= 1e3 * tol)
+    value, _ = objective(found.x)
+    gradient = seen["gradient"]
+    # at the rounding of the objective no line search can go on: that is an end too
+    converged = gradient <= tol or (found.nit < max_iter and gradient <= 1e-3)
     if not converged:
         warnings.warn(
             f"the linear solver stopped after {found.nit} iterations at a gradient of {gradient:.2g} > tol={tol:g}; "
@@ -250,29 +231,115 @@ def fit_linear(
             ConvergenceWarning,
             stacklevel=4,
         )
-    coef = np.zeros((K, d))
-    coef[:, used] = found.x[: K * width].reshape(K, width) * s
-    intercept = found.x[K * width :] - coef @ mean
-    return LinearFit(coef, intercept, float(found.fun), gradient, int(found.nit), converged, trace)
+    coef, intercept = space.leave(found.x[:split].reshape(K, space.width), found.x[split:])
+    return LinearFit(coef, intercept, value, gradient, int(found.nit), converged, trace)
 
 
-def _standard(X: Any, w: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Weighted means, the scale of each feature, and which features vary at all."""
+def curvature(loss: WeakLabelLoss) -> float:
+    """A typical second derivative of the loss in the scores, where it has one that does not vanish; else 0."""
+    F = loss.potential if isinstance(loss, BackwardLoss) else None
+    if isinstance(F, Squeezed):
+        return F.k if F.alpha > 1 else 0.0
+    return 0.5 if isinstance(F, Brier) and F.domain == "affine" else 0.0
+
+
+WHITEN_ALWAYS, WHITEN_AT_MOST = 128, 2048  # features
+LEAST_CURVATURE = 0.05  # that of cross entropy where it is fairly certain
+
+
+class _Coordinates:
+    """Coordinates for L-BFGS: centred features, and intercepts as easy to move as the main direction of the data.
+
+    Centring takes the intercept out of the coefficients' way, which halves the iterations on images. For few features,
+    or a loss with curvature everywhere (squeezed, Brier), the coordinates are the principal axes, stretched so that
+    the Hessian is close to the identity: a handful of iterations then. Otherwise only columns in far larger units than
+    the rest are shrunk. Constant features leave: their coefficients are exactly 0, as the penalty wants. Sparse X is
+    centred on the fly and never made dense.
+    """
+
+    def __init__(self, X: Any, w: FloatArray, l2: float, curvature: float) -> None:
+        self.sparse = issparse(X)
+        self.d = X.shape[1]
+        self.mean, variance = _moments(X, w)
+        self.used = variance > 1e-30 * (1 + self.mean**2)
+        if self.sparse or not self.used.any():
+            self.used = np.ones(self.d, dtype=bool)
+        deviation = np.sqrt(variance)
+        middle = float(np.median(deviation[deviation > 0])) if (deviation > 0).any() else 1.0
+        self.deviation = np.where(deviation > 0, deviation, middle)[self.used]
+        self.width = int(self.used.sum())
+        self.axes: FloatArray | None = None
+        whiten = self.width <= WHITEN_ALWAYS or (curvature > 0 and self.width <= WHITEN_AT_MOST)
+        if self.sparse or not whiten:
+            self.stretch = 1.0 / np.maximum(1.0, self.deviation / (10 * middle))
+            if self.sparse:
+                self.A, self.AT = X.tocsr(), X.T.tocsr()
+                self.shift = self.mean * self.stretch
+            else:
+                self.A = X[:, self.used] - self.mean[self.used]
+                if (self.stretch != 1).any():
+                    self.A *= self.stretch
+            # half the main standard deviation: between the curvatures of the data's first and middling directions
+            self.intercept_stretch = 0.5 * self._main_deviation(w) or 1.0
+        else:
+            centred = X[:, self.used] - self.mean[self.used]
+            variances, self.axes = np.linalg.eigh((centred * w[:, None]).T @ centred)
+            c = curvature + LEAST_CURVATURE
+            self.stretch = 1.0 / np.sqrt(c * np.maximum(variances, variances[-1] * 1e-14) + l2)
+            self.A = centred @ (self.axes * self.stretch)
+            self.intercept_stretch = 1.0 / math.sqrt(c)
+
+    def scores(self, U: FloatArray, b: FloatArray) -> FloatArray:
+        """Scores (K, n)."""
+        if not self.sparse:
+            V: FloatArray = U @ self.A.T
+            V += b[:, None]
+            return V
+        return np.ascontiguousarray((self.A @ (U * self.stretch).T).T) + (b - U @ self.shift)[:, None]
+
+    def pull_back(self, E: FloatArray, by_class: FloatArray) -> FloatArray:
+        """The gradient (K, width) from that of the scores (K, n)."""
+        if not self.sparse:
+            out: FloatArray = E @ self.A
+            return out
+        return (self.AT @ E.T).T * self.stretch - np.outer(by_class, self.shift)
+
+    def standardised(self, G: FloatArray) -> float:
+        """The largest entry of a gradient (K, width), for features of variance one."""
+        raw = G / self.stretch if self.axes is None else (G / self.stretch) @ self.axes.T
+        return float(np.abs(raw / self.deviation).max())
+
+    def enter(self, coef: FloatArray, intercept: FloatArray) -> FloatArray:
+        """Raw coefficients and intercepts as a point."""
+        U = coef[:, self.used] if self.axes is None else coef[:, self.used] @ self.axes
+        return np.concatenate([(U / self.stretch).ravel(), (intercept + coef @ self.mean) / self.intercept_stretch])
+
+    def leave(self, U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The inverse of `enter`."""
+        coef = np.zeros((len(U), self.d))
+        coef[:, self.used] = U * self.stretch if self.axes is None else (U * self.stretch) @ self.axes.T
+        return coef, b * self.intercept_stretch - coef @ self.mean
+
+    def _main_deviation(self, w: FloatArray, steps: int = 4) -> float:
+        """Root of the largest eigenvalue of the features' covariance, by power iteration from a fixed start."""
+        direction = np.cos(np.arange(self.width))
+        for _ in range(steps):
+            direction /= np.linalg.norm(direction) or 1.0
+            along = self.scores(direction[None], np.zeros(1))
+            direction = self.pull_back(along * w, (along * w).sum(axis=1))[0]
+        return math.sqrt(float(np.linalg.norm(direction)))
+
+
+def _moments(X: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weighted means and variances of the features."""
     if issparse(X):
         mean = np.asarray(X.T @ w).ravel()
-        variance = np.maximum(np.asarray(X.multiply(X).T @ w).ravel() - mean**2, 0.0)
-        used = np.ones(len(mean), dtype=bool)
-    else:
-        mean = w @ X
-        variance = np.zeros_like(mean)
-        for i in range(0, len(X), 4096):  # blocks: no second copy of X
-            variance += w[i : i + 4096] @ np.square(X[i : i + 4096] - mean)
-        used = variance > 1e-30 * (1 + mean**2)
-        if not used.any():
-            used[:1] = True
-    deviation = np.sqrt(variance)
-    middle = float(np.median(deviation[deviation > 0])) if (deviation > 0).any() else 1.0
-    return mean, 1.0 / np.maximum(deviation, middle), used
+        return mean, np.maximum(np.asarray(X.multiply(X).T @ w).ravel() - mean**2, 0.0)
+    mean = w @ X
+    variance = np.zeros_like(mean)
+    for i in range(0, len(X), 4096):  # blocks: no second copy of X
+        variance += w[i : i + 4096] @ np.square(X[i : i + 4096] - mean)
+    return mean, variance
 
 
 # Everything else: minibatches.

@@ -64,9 +64,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     max_iter : int
         Iterations of the linear solver (L-BFGS, float64).
     tol : float
-        Linear solver: largest entry of the objective's gradient at the end, in coordinates where features are centred
-        and have at most the median standard deviation, taken as one. Minibatches: the least fall of the held-out risk
-        that counts as an improvement.
+        Linear solver: the largest entry of the objective's gradient at the end, with respect to intercepts and the
+        coefficients of standardised features. Minibatches: the least fall of the held-out risk that counts.
     epochs, batch_size, learning_rate, hidden
         Minibatch training (Adam, cosine schedule) of "mlp", callables, and linear models with a loss of whole batches
         or with ``early_stopping=True``. ``batch_size="auto"``: a tenth of the rows, between 8 and 128. `hidden`: widths
