@@ -1,7 +1,7 @@
-"""log of the probability of a candidate set, in few passes over the scores.
+"""Losses of candidate sets in few passes over the scores.
 
-``log sum_{z in S} p_z`` for p = softmax(v). The textbook way, a log-sum-exp over scores masked with -inf, costs several
-passes over (n, K) for value and gradient each; here one softmax serves both.
+Boolean masks make (n, K) passes that cost more than a softmax; autograd makes many of them. The functions here look at
+the mask once, and make the gradient along with the value: what a step keeps is one (n, K) tensor, the gradient itself.
 """
 
 from __future__ import annotations
@@ -15,48 +15,82 @@ from torch import Tensor
 SMALLEST = 1e-30  # masses below it are close to underflow in float32, and are taken the exact way
 
 
-class _LogSetMass(torch.autograd.Function):
-    """(log P, its gradient ``p (1_S / P - 1)``), P = sum of p over S; the second is returned to be reused."""
+def _traced(scores: Tensor) -> bool:
+    """Under torch.compile, which fuses the plain formula itself, and functorch, which cannot look inside."""
+    return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+class _WithSlope(torch.autograd.Function):
+    """A value (n,) whose gradient (n, K) is known: `slope`. To differentiate the gradient itself, `plain` is used."""
 
     @staticmethod
-    def forward(scores: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, scores: Tensor, value: Tensor, slope: Tensor, plain: Any) -> Tensor:
+        ctx.save_for_backward(scores, slope)
+        ctx.plain = plain
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        scores, slope = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            (slope,) = torch.autograd.grad(ctx.plain(scores).sum(), scores, create_graph=True)
+        return slope * grad[..., None], None, None, None
+
+
+def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
+    """``log P``, P = sum over S of softmax(scores), for boolean masks (..., K); -inf, zero gradient, for an empty set.
+
+    Gradient: ``p (1_S / P - 1)``. Exact however small the mass: where a row comes near underflow the batch goes the
+    textbook way. So do transforms and GPUs, where values cannot be looked at or not cheaply.
+    """
+    if _traced(scores) or scores.is_cuda:
+        return _plain_mass(scores, masks)
+    with torch.no_grad():
         p = torch.softmax(scores, -1)
-        own = p * inside
+        own = p * masks.to(p.dtype)
         mass = own.sum(-1, keepdim=True)
-        # both parts are small where P is close to 1, and are summed as they are: no 1 - P
-        return mass.log()[..., 0], own.div_(mass).sub_(p)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        ctx.save_for_backward(inputs[0], inputs[1], output[1])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor | None, grad_slope: Tensor | None) -> tuple[Tensor | None, None]:
-        scores, inside, slope = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a gradient that is to be differentiated itself: the textbook way
-            (slope,) = torch.autograd.grad(_textbook(scores, inside.bool()).sum(), scores, create_graph=True)
-        return None if grad is None else slope * grad[..., None], None
+        tiny = bool((mass < SMALLEST).any())
+        value, slope = mass.log()[..., 0], own.div_(mass).sub_(p)
+    if tiny:
+        return _plain_mass(scores, masks)
+    out: Tensor = _WithSlope.apply(scores, value, slope, lambda v: _plain_mass(v, masks))
+    return out
 
 
-def _textbook(scores: Tensor, masks: Tensor) -> Tensor:
+def _plain_mass(scores: Tensor, masks: Tensor) -> Tensor:
     # log-sum-exp of nothing but -inf has a NaN gradient: an empty set is taken for a full one, then made -inf
     empty = ~masks.any(-1, keepdim=True)
     inside = torch.logsumexp(scores.masked_fill(~(masks | empty), -math.inf), -1)
     return (inside - torch.logsumexp(scores, -1)).masked_fill(empty[..., 0], -math.inf)
 
 
-def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
-    """``log sum_{z in S} softmax(scores)_z`` for boolean masks (..., K); -inf with zero gradient for an empty set.
+def set_cross_entropy(scores: Tensor, masks: Tensor, c: Tensor, rest: Tensor, k: float = 0.0) -> Tensor:
+    """Backward-corrected cross entropy of targets ``r = c 1_S + rest``, squeezed with alpha = 2 and coefficient k.
 
-    Exact however small the mass: rows where it comes near underflow make the batch go the textbook way. So do
-    torch.compile, functorch transforms and CUDA graphs, where values cannot be looked at.
+    ``logsumexp v - c sum_S v - rest sum v + k/2 sum (v - mean v)^2``; gradient ``softmax v - r + k (v - mean v)``.
+    `c` and `rest` (...) are such that r sums to one.
     """
-    traced = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
-    if traced or scores.is_cuda:
-        return _textbook(scores, masks)
-    value, _ = _LogSetMass.apply(scores, masks.to(scores.dtype))
-    if bool((value.detach() < math.log(SMALLEST)).any()):
-        return _textbook(scores, masks)
-    out: Tensor = value
+    if _traced(scores):
+        return _plain_cross_entropy(scores, masks, c, rest, k)
+    with torch.no_grad():
+        x = scores - scores.amax(-1, keepdim=True)  # targets sum to one, so a common shift changes nothing
+        slope = torch.softmax(x, -1)
+        inside = masks.to(x.dtype)
+        total = x.sum(-1)
+        # the largest p is at least 1/K, so this log-sum-exp is exact however far apart the scores are
+        value = -slope.amax(-1).log() - c * (inside * x).sum(-1) - rest * total
+        slope.addcmul_(inside, -c[..., None]).sub_(rest[..., None])
+        if k:
+            x.sub_(total[..., None] / x.shape[-1])
+            value += k / 2 * torch.linalg.vector_norm(x, dim=-1).square()
+            slope.add_(x, alpha=k)
+    out: Tensor = _WithSlope.apply(scores, value, slope, lambda v: _plain_cross_entropy(v, masks, c, rest, k))
     return out
+
+
+def _plain_cross_entropy(scores: Tensor, masks: Tensor, c: Tensor, rest: Tensor, k: float) -> Tensor:
+    losses = -torch.log_softmax(scores, -1)
+    value = c * (losses * masks).sum(-1) + rest * losses.sum(-1)
+    if not k:
+        return value
+    return value + k / 2 * (scores - scores.mean(-1, keepdim=True)).square().sum(-1)

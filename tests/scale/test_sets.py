@@ -1,4 +1,4 @@
-"""The probability of a candidate set in one softmax: value, gradients and extremes, against float64's textbook way."""
+"""Losses of candidate sets in few passes: values, gradients and extremes, against the plain formulas in float64."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tproper import _sets
-from tproper._sets import _textbook, log_set_mass
+from tproper._sets import _plain_cross_entropy, _plain_mass, log_set_mass, set_cross_entropy
 
 
 def problem(n=40, K=9, scale=3.0, seed=0):
@@ -25,7 +25,7 @@ def problem(n=40, K=9, scale=3.0, seed=0):
 def test_value_and_gradient(scale):
     v, masks = problem(scale=scale)
     a, b = v.clone().requires_grad_(), v.double().requires_grad_()
-    ours, exact = log_set_mass(a, masks), _textbook(b, masks)
+    ours, exact = log_set_mass(a, masks), _plain_mass(b, masks)
     torch.testing.assert_close(ours.double(), exact, rtol=2e-6, atol=2e-6)
     weights = torch.linspace(-1, 1, len(v))
     (ours * weights).sum().backward()
@@ -62,7 +62,7 @@ def test_an_empty_set_is_impossible_and_has_no_gradient():
 
 def test_one_softmax_where_values_can_be_seen(monkeypatch):
     v, masks = problem()
-    monkeypatch.setattr(_sets, "_textbook", lambda *a: pytest.fail("took the textbook way"))
+    monkeypatch.setattr(_sets, "_plain_mass", lambda *a: pytest.fail("took the plain way"))
     log_set_mass(v, masks)
 
 
@@ -70,3 +70,33 @@ def test_under_vmap():
     v, masks = problem()
     stacked = torch.func.vmap(log_set_mass)(torch.stack([v, 2 * v]), torch.stack([masks, masks]))
     torch.testing.assert_close(stacked[1], log_set_mass(2 * v, masks))
+
+
+@pytest.mark.parametrize("k", [0.0, 0.7])
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+def test_cross_entropy_of_sets(k, shift):
+    v, masks = problem()
+    v = (v + shift).clone()
+    c = torch.linspace(-2, 3, len(v))
+    rest = (1 - c * masks.sum(-1)) / v.shape[-1]
+    a, b = v.clone().requires_grad_(), v.double().requires_grad_()
+    exact_c = c.double()
+    exact_rest = (1 - exact_c * masks.sum(-1)) / v.shape[-1]
+    ours, exact = set_cross_entropy(a, masks, c, rest, k), _plain_cross_entropy(b, masks, exact_c, exact_rest, k)
+    torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-5)
+    ours.mean().backward()
+    exact.mean().backward()
+    torch.testing.assert_close(a.grad.double(), b.grad, rtol=1e-5, atol=1e-6)
+
+
+def test_cross_entropy_gradients():
+    v, masks = problem(n=4, K=5)
+    v, masks = v.double().requires_grad_(), masks[:4, :5]
+    c = torch.linspace(0.5, 2, 4, dtype=torch.float64)
+    rest = (1 - c * masks.sum(-1)) / 5
+    assert torch.autograd.gradcheck(lambda x: set_cross_entropy(x, masks, c, rest, 0.3), v)
+    assert torch.autograd.gradgradcheck(lambda x: set_cross_entropy(x, masks, c, rest, 0.3), v)
+    torch.testing.assert_close(
+        torch.func.vmap(lambda x: set_cross_entropy(x, masks, c, rest, 0.3))(v[None])[0],
+        set_cross_entropy(v, masks, c, rest, 0.3),
+    )
