@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from . import _checks
 from ._checks import FloatArray, Labels
-from .fused import fast_path
+from .fused import fused_loss, obstacle
 from .losses import WeakLabelLoss, _BatchRiskLoss
 
 Group = Any  # torch.distributed.ProcessGroup, which builds of torch without it lack
@@ -124,20 +124,17 @@ class GlobalBatchLoss(nn.Module):
         scores = _checks.scores(scores, K)
         encoded = loss.transition.encode(labels, scores.device, loss.validate)
         _checks.same_leading_shape(scores, encoded, loss.transition.per_class_labels)
-        losses = None
-        if not isinstance(loss, _BatchRiskLoss):
-            losses = fast_path(loss, scores, encoded, None, reduction="none")
-        if losses is None:
+        if obstacle(loss, scores) is None:
+            losses = fused_loss(loss, scores, encoded, reduction="none").to(dtype)
+        else:
             losses = loss.pointwise(scores.to(dtype), encoded)
-        losses = losses.to(dtype)
         if weights is None:
             count = losses.new_tensor(float(encoded.numel() // (K if loss.transition.per_class_labels else 1)))
             return losses.reshape(-1, K if isinstance(loss, _BatchRiskLoss) else 1).sum(0), count
-        if weights.shape != scores.shape[:-1]:
-            raise ValueError(
-                f"weights: expected shape {tuple(scores.shape[:-1])}, one per example, got {tuple(weights.shape)}"
-            )
-        flat = weights.reshape(-1, 1).to(losses)
+        like = scores.detach()[..., 0].to(dtype)
+        # this process's weights may all be zero; those of all processes together may not
+        some = bool(torch.as_tensor(weights).any())
+        flat = _checks.example_weights(weights, like, loss.validate and some).reshape(-1, 1)
         return (losses.reshape(len(flat), -1) * flat).sum(0), flat.sum().detach()
 
     def probabilities(self, scores: Tensor) -> Tensor:

@@ -82,7 +82,7 @@ def triton_installed() -> bool:
     return find_spec("triton") is not None
 
 
-def _obstacle(loss: nn.Module, scores: Tensor, weights: Tensor | None = None) -> str | None:
+def obstacle(loss: nn.Module, scores: Tensor, weights: Any = None) -> str | None:
     """Why this call cannot run in the kernel; None if it can."""
     if not (scores.is_cuda or _interpreted()):
         return f"scores are on {scores.device.type}"
@@ -94,7 +94,7 @@ def _obstacle(loss: nn.Module, scores: Tensor, weights: Tensor | None = None) ->
         return "torch.compile is tracing, and fuses the plain formulation itself"
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return "a functorch transform is active"
-    if weights is not None and weights.requires_grad:
+    if isinstance(weights, Tensor) and weights.requires_grad:
         return "example weights require a gradient"
     made = plan(loss)
     return made if isinstance(made, str) else None
@@ -208,25 +208,24 @@ def fused_loss(
     if isinstance(made, str):
         raise ValueError(f"loss: expected one that the Triton kernel knows, but {made}; use backend='torch'")
     K = scores.shape[-1]
-    if weights is not None:
-        if weights.shape != scores.shape[:-1]:
-            raise ValueError(
-                f"weights: expected shape {tuple(scores.shape[:-1])}, one per example, got {tuple(weights.shape)}"
-            )
-        weights = weights.reshape(-1)
     flat_labels = labels.reshape(-1, K) if made.by_size else labels.reshape(-1)
     by_size = None if made.by_size is None else loss.tables[made.by_size].to(scores.device)
-    out: Tensor = _Fused.apply(
-        scores.reshape(-1, K).contiguous(), flat_labels.contiguous(), weights, by_size, loss, made, reduction, config
-    )
+    flat_weights = None if weights is None else weights.reshape(-1)
+    flat = scores.reshape(-1, K).contiguous()
+    out: Tensor = _Fused.apply(flat, flat_labels.contiguous(), flat_weights, by_size, loss, made, reduction, config)
     return out.reshape(scores.shape[:-1]) if reduction == "none" else out
 
 
-def fast_path(
-    loss: WeakLabelLoss, scores: Tensor, labels: Tensor, weights: Tensor | None, reduction: Reduction | None = None
-) -> Tensor | None:
-    """`fused_loss` where it can run, else None: what a loss asks before it takes the plain way."""
-    return None if _obstacle(loss, scores, weights) else fused_loss(loss, scores, labels, weights, reduction)
+def fast_path(loss: WeakLabelLoss, scores: Tensor, labels: Labels, weights: Any = None) -> Tensor | None:
+    """The loss of a call in the kernel where it can run, else None: what a loss asks before it takes the plain way."""
+    if getattr(loss, "backend", "auto") == "torch" or obstacle(loss, scores, weights) is not None:
+        return None
+    T = loss.transition
+    encoded = T.encode(labels, scores.device, loss.validate)
+    _checks.same_leading_shape(scores, encoded, T.per_class_labels)
+    if weights is not None:
+        weights = _checks.example_weights(weights, scores.detach()[..., 0].float(), loss.validate)
+    return fused_loss(loss, scores, encoded, weights)
 
 
 class FusedLoss(nn.Module):
@@ -247,29 +246,26 @@ class FusedLoss(nn.Module):
         self.loss = loss
         self.backend: Backend = backend
 
-    def backend_for(self, scores: Tensor, weights: Tensor | None = None) -> str:
+    def backend_for(self, scores: Tensor, weights: Any = None) -> str:
         """``"triton"``, or ``"torch: ..."`` with the reason, for a call with these scores."""
         if self.backend == "torch":
             return "torch: asked for"
-        obstacle = _obstacle(self.loss, scores, weights)
-        return "triton" if obstacle is None else f"torch: {obstacle}"
+        found = obstacle(self.loss, scores, weights)
+        return "triton" if found is None else f"torch: {found}"
 
-    def forward(
-        self, scores: Tensor, labels: Labels, weights: Tensor | None = None, transitions: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, scores: Tensor, labels: Labels, weights: Any = None, transitions: Tensor | None = None) -> Tensor:
         """The reduced loss of a batch."""
-        T = self.loss.transition
-        scores = _checks.scores(scores, T.num_classes)
+        scores = _checks.scores(scores, self.loss.transition.num_classes)
+        if self.backend == "triton":
+            found = obstacle(self.loss, scores, weights)
+            if transitions is not None:
+                found = "there is one transition per example"
+            if found is not None:
+                raise ValueError(f"backend: 'triton' cannot run this call: {found}; use 'auto' or 'torch'")
         if transitions is None and self.backend != "torch":
-            obstacle = _obstacle(self.loss, scores, weights)
-            if obstacle is None:
-                encoded = T.encode(labels, scores.device, self.loss.validate)
-                _checks.same_leading_shape(scores, encoded, T.per_class_labels)
-                return fused_loss(self.loss, scores, encoded, weights)
-            if self.backend == "triton":
-                raise ValueError(f"backend: 'triton' cannot run this call: {obstacle}; use 'auto' or 'torch'")
-        elif self.backend == "triton":
-            raise ValueError("backend: 'triton' takes no transitions per example; use 'auto' or 'torch'")
+            fast = fast_path(self.loss, scores, labels, weights)
+            if fast is not None:
+                return fast
         out: Tensor = self.loss(scores, labels, weights, transitions)
         return out
 
