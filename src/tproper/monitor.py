@@ -46,8 +46,13 @@ class LossMonitor:
 
     For a bounded loss each batch mean is compared with its bound: the mean of the labels' own bounds where `labels` are
     given, else the bound of the worst label. For an unbounded loss an `UnboundedLossWarning` is issued, once, when the
-    mean of the last `window` batches lies more than `threshold` standard errors below `floor`. Weak-label losses of
-    a batch are noisy and often negative by chance; the standard error sees to it that this is no alarm.
+    mean of the last `window` batches lies more than `threshold` standard errors below `floor`. Batches of weak labels
+    are noisy and often below the floor by chance; that is no alarm. Two things keep the standard error honest:
+
+    * over several epochs the same labels come again and their noise does not average out, so it is never less than
+      that of one epoch (`num_examples`);
+    * it is taken as it was when the running loss was last above the floor: a loss that falls without bound swings
+      ever more widely, and would hide in its own noise.
 
     Parameters
     ----------
@@ -56,12 +61,11 @@ class LossMonitor:
     window : int
         Batches in the running mean.
     num_examples : int, optional
-        How many different training examples there are. Over several epochs the same labels come again and their noise
-        does not average out: the standard error is then never taken below that of one epoch. Needs labels or n
-        at each update. Without it, choose a window of at most one epoch.
+        How many different training examples there are. Needs labels or n at each update. Without it batches are taken
+        for independent, which is right within one epoch.
     threshold : float
-        Standard errors below the floor at which to warn. At 5, the chance of a false alarm during a long run with a
-        model that does not overfit is well below 1%.
+        Standard errors at which to warn. At the default the chance of a false alarm, during a long run with a model
+        that does not fit the noise, is below 1%.
     every : int
         Values are read (which makes a GPU wait) once in so many updates.
 
@@ -70,7 +74,7 @@ class LossMonitor:
     bounded, bound, floor : what is certified: whether there is a bound, that of the worst label, and the least
         value that a supervised loss can have
     alarm : whether a warning was due; `alarm_step` is the update at which it was
-    history : arrays by update: "value", "bound", "mean" and "stderr" of the running mean
+    history : arrays by update: "value", "bound", and "mean" and "stderr" of the running loss
     """
 
     def __init__(
@@ -78,7 +82,7 @@ class LossMonitor:
         loss: WeakLabelLoss,
         window: int = 100,
         num_examples: int | None = None,
-        threshold: float = 5.0,
+        threshold: float = 4.5,
         every: int = 10,
     ) -> None:
         if not isinstance(loss, WeakLabelLoss):
@@ -93,13 +97,14 @@ class LossMonitor:
         self._bounds = torch.as_tensor(loss.lower_bounds())
         self.bound = float(self._bounds.min())
         self.bounded = self.bound > -math.inf
-        self.floor = supervised_floor(loss)
+        self.floor = supervised_floor(loss) + 0.0  # not -0
         self.alarm = False
         self.alarm_step: int | None = None
         self._warned: set[str] = set()
         self._pending: list[tuple[Tensor | float, Tensor | float, int | None]] = []
         self._rows: list[tuple[float, float, float, float]] = []
         self._recent: deque[tuple[float, float]] = deque(maxlen=self.window)  # (batch mean, examples)
+        self._chance = math.inf  # standard error over one epoch when the running loss was last above the floor
 
     def update(self, value: Tensor | float, labels: Labels | None = None, n: int | None = None) -> None:
         """Take in the loss of one batch.
@@ -161,8 +166,7 @@ class LossMonitor:
     def _running(self) -> tuple[float, float]:
         """Mean over the window and its standard error.
 
-        The spread comes from differences of successive batches, so that the downward trend of training does not
-        count as noise. Where the window holds more examples than there are, its batches are not independent.
+        The spread comes from differences of successive batches, so that the trend of training is not taken for noise.
         """
         if not self._recent:
             return math.nan, math.nan
@@ -170,11 +174,30 @@ class LossMonitor:
         mean = float(np.average(values, weights=sizes))
         if len(values) < FEWEST_BATCHES:
             return mean, math.nan
-        variance = float((np.diff(values) ** 2).mean() / 2)
         batches = sizes.sum() ** 2 / (sizes**2).sum()
-        if self.num_examples is not None:
-            batches = min(batches, max(1.0, self.num_examples / sizes.mean()))
-        return mean, math.sqrt(variance / batches)
+        return mean, math.sqrt(float((np.diff(values) ** 2).mean()) / 2 / batches)
+
+    def _epoch_factor(self) -> float:
+        """How much larger the standard error is once the window holds more examples than there are."""
+        seen = sum(n for _, n in self._recent)
+        return 1.0 if self.num_examples is None else math.sqrt(max(1.0, seen / self.num_examples))
+
+    def _distance(self) -> float:
+        """The threshold, widened as Student's t asks for a spread that few batches have shown.
+
+        A spread from m - 1 successive differences of normal values has about 2/3 (m - 1) degrees of freedom.
+        """
+        return -float(stdtrit(2 / 3 * (len(self._recent) - 1), ndtr(-self.threshold)))
+
+    def _falls(self, mean: float, stderr: float) -> bool:
+        """Whether an unbounded loss lies below the floor by more than chance; see the class."""
+        if math.isnan(stderr):
+            return False
+        by_chance = stderr * self._epoch_factor()
+        if mean >= self.floor:
+            self._chance = by_chance
+            return False
+        return self.floor - mean > self._distance() * min(by_chance, self._chance)
 
     def _judge(self, step: int, value: float, bound: float, mean: float, stderr: float) -> None:
         if math.isnan(value) or value == -math.inf:
@@ -188,21 +211,14 @@ class LossMonitor:
                 f"mean of {type(self.loss).__name__} over these labels",
                 step,
             )
-        if not self.bounded and mean + self._distance() * stderr < self.floor:
+        if not self.bounded and self._falls(mean, stderr):
             self._warn(
                 "unbounded",
                 f"the running loss is {mean:.4g} (standard error {stderr:.2g}) at update {step}, below {self.floor:g}, "
                 "the least that a supervised loss can be, and nothing bounds it: the model is fitting the noise of "
-                "the weak labels. Stop here, or use ForwardLoss, squeeze=(k, 2) or potential=Brier(): all bounded",
+                "the weak labels. Stop here, or use a bounded loss: ForwardLoss, squeeze=(k, 2) or potential=Brier()",
                 step,
             )
-
-    def _distance(self) -> float:
-        """The threshold, widened as Student's t asks for a spread that few batches have shown.
-
-        A spread from m - 1 successive differences of normal values has about 2/3 (m - 1) degrees of freedom.
-        """
-        return -float(stdtrit(2 / 3 * (len(self._recent) - 1), ndtr(-self.threshold)))
 
     def _warn(self, kind: str, message: str, step: int) -> None:
         if not self.alarm:
