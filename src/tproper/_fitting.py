@@ -243,17 +243,17 @@ def curvature(loss: WeakLabelLoss) -> float:
     return 0.5 if isinstance(F, Brier) and F.domain == "affine" else 0.0
 
 
-WHITEN_ALWAYS, WHITEN_AT_MOST = 128, 2048  # features
+WHITEN_CURVED, WHITEN_UNEVEN = 2048, 128  # features, at most
 LEAST_CURVATURE = 0.05  # that of cross entropy where it is fairly certain
 
 
 class _Coordinates:
     """Coordinates for L-BFGS: centred features, and intercepts as easy to move as the main direction of the data.
 
-    Centring takes the intercept out of the coefficients' way, which halves the iterations on images. For few features,
-    or a loss with curvature everywhere (squeezed, Brier), the coordinates are the principal axes, stretched so that
-    the Hessian is close to the identity: a handful of iterations then. Otherwise only columns in far larger units than
-    the rest are shrunk. Constant features leave: their coefficients are exactly 0, as the penalty wants. Sparse X is
+    Centring takes the intercept out of the coefficients' way, which halves the iterations on images. For a loss with
+    curvature everywhere (squeezed, Brier), or a few features in very different units, the coordinates are the principal
+    axes, stretched so that the Hessian is close to the identity: a handful of iterations then. Otherwise only columns
+    in far larger units than the rest are shrunk. Constant features leave: their coefficients are exactly 0, as the penalty wants. Sparse X is
     centred on the fly and never made dense.
     """
 
@@ -269,7 +269,9 @@ class _Coordinates:
         self.deviation = np.where(deviation > 0, deviation, middle)[self.used]
         self.width = int(self.used.sum())
         self.axes: FloatArray | None = None
-        whiten = self.width <= WHITEN_ALWAYS or (curvature > 0 and self.width <= WHITEN_AT_MOST)
+        uneven = self.deviation.max() > 10 * middle or self.deviation.min() < 0.1 * middle
+        limit = WHITEN_CURVED if curvature > 0 else WHITEN_UNEVEN if uneven else 0
+        whiten = self.width <= limit
         if self.sparse or not whiten:
             self.stretch = 1.0 / np.maximum(1.0, self.deviation / (10 * middle))
             if self.sparse:

@@ -87,6 +87,8 @@ def search(
     for c, params in enumerate(candidates):
         rows = np.full(n, math.nan)  # rows that no fold holds out stay so
         for f, (train, test) in enumerate(folds):
+            if weights is not None and not (weights[train].any() and weights[test].any()):
+                continue  # nothing to learn from, or nothing to score: the fold says nothing
             model = with_params(estimator, params, names)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
@@ -99,9 +101,11 @@ def search(
                 brier[c, f] = np.average(_brier(model, held, labels), weights=w)
         per_row.append(rows)
         if verbose or estimator.verbose:
-            print(f"{params}: weak risk {log_risk[c].mean():.6g}")
-    mean = log_risk.mean(axis=1)
-    order = np.lexsort((np.nan_to_num(brier.mean(axis=1)), mean))
+            print(f"{params}: weak risk {np.nanmean(log_risk[c]):.6g}")
+    if np.isnan(log_risk).all():
+        raise ValueError("sample_weight: expected positive weights in both parts of some fold, got none")
+    mean = _mean(log_risk)
+    order = np.lexsort((np.nan_to_num(_mean(brier)), mean))
     best = int(order[0])
     results = _table(candidates, log_risk, brier, per_row, order, best)
     return Found(results, dict(candidates[best]), best, names)
@@ -120,6 +124,12 @@ def _folds(cv: Any, X: Any, n: int, random_state: Any) -> list[tuple[NDArray[np.
         return [(np.asarray(train), np.asarray(test)) for train, test in splits]
     except TypeError:
         raise ValueError(f"cv: expected a number, a splitter or a list of (train, test) rows, got {cv!r}") from None
+
+
+def _mean(by_fold: FloatArray) -> FloatArray:
+    """Over the folds that were scored; NaN where none was."""
+    scored = ~np.isnan(by_fold).all(axis=0)
+    return by_fold[:, scored].mean(axis=1) if scored.any() else np.full(len(by_fold), math.nan)
 
 
 def _brier(model: Any, X: Any, y: Any) -> FloatArray:
@@ -152,9 +162,9 @@ def _table(
     for f in range(log_risk.shape[1]):
         out[f"split{f}_weak_risk"] = log_risk[:, f]
     return out | {
-        "mean_weak_risk": log_risk.mean(axis=1),
+        "mean_weak_risk": _mean(log_risk),
         "stderr_weak_risk": np.array(spread),
         "stderr_of_difference_to_best": np.array(behind),
-        "mean_weak_brier": brier.mean(axis=1),
+        "mean_weak_brier": _mean(brier),
         "rank_weak_risk": rank,
     }
