@@ -253,8 +253,8 @@ class _Coordinates:
     Centring takes the intercept out of the coefficients' way, which halves the iterations on images. For a loss with
     curvature everywhere (squeezed, Brier), or a few features in very different units, the coordinates are the principal
     axes, stretched so that the Hessian is close to the identity: a handful of iterations then. Otherwise only columns
-    in far larger units than the rest are shrunk. Constant features leave: their coefficients are exactly 0, as the penalty wants. Sparse X is
-    centred on the fly and never made dense.
+    in far larger units than the rest are shrunk. Constant features leave: their coefficients are exactly 0, as the
+    penalty wants. Sparse X is centred on the fly and never made dense.
     """
 
     def __init__(self, X: Any, w: FloatArray, l2: float, curvature: float) -> None:

@@ -103,7 +103,7 @@ def search(
         if verbose or estimator.verbose:
             print(f"{params}: weak risk {np.nanmean(log_risk[c]):.6g}")
     if np.isnan(log_risk).all():
-        raise ValueError("sample_weight: expected positive weights in both parts of some fold, got none")
+        raise ValueError("sample_weight: expected positive weights in both parts of some fold, got zeros")
     mean = _mean(log_risk)
     order = np.lexsort((np.nan_to_num(_mean(brier)), mean))
     best = int(order[0])

@@ -1,0 +1,122 @@
+"""Labels as people have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import tproper as tp
+from tproper._labels import encode, resolve
+
+S = tp.symmetric_noise(3, 0.2)
+
+
+def both(y: object, transition: object, classes: object = None) -> tuple[list, list]:
+    T, names = resolve(y, transition, classes)
+    return names.tolist(), encode(y, T, names).tolist()
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "codes"),
+    [
+        (["b", "a", "c", "a"], ["a", "b", "c"], [1, 0, 2, 0]),
+        (np.array([30, 10, 20]), [10, 20, 30], [2, 0, 1]),
+        (np.array(["x", "z", "y"], dtype=object), ["x", "y", "z"], [0, 2, 1]),
+        (pd.Series(["x", "z", "y"], dtype="category"), ["x", "y", "z"], [0, 2, 1]),
+        (torch.tensor([0, 2, 2]), [0, 1, 2], [0, 2, 2]),
+        ([0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [0, 1, 2]),
+        (np.array([0, 2], dtype=np.uint8), [0, 1, 2], [0, 2]),
+    ],
+)
+def test_names_of_classes(y: object, classes: list, codes: list) -> None:
+    assert both(y, S) == (classes, codes)
+
+
+def test_given_classes_keep_their_order() -> None:
+    assert both(["b", "a"], S, ["c", "b", "a"]) == (["c", "b", "a"], [1, 2])
+    assert both([1, 0, 2], S, ["c", "b", "a"])[1] == [1, 0, 2]  # integers index, since no class is one
+
+
+def test_clean_labels_and_open_number_of_classes() -> None:
+    T, names = resolve(["u", "v", "w"], None)
+    assert (T.name, names.tolist()) == ("identity(3)", ["u", "v", "w"])
+    T, names = resolve([True, False], "complementary")
+    assert (T.num_classes, names.tolist()) == (2, [False, True])
+    T, _ = resolve(np.ones((4, 7), dtype=bool), "partial:0.3")
+    assert T.num_classes == 7
+    T, names = resolve([["a"], ["b", "c"]], "partial:0.3")
+    assert (T.num_classes, names.tolist()) == (3, ["a", "b", "c"])
+
+
+def test_candidate_sets() -> None:
+    T = tp.partial_labels(3, 0.3)
+    mask = [[True, False, True], [False, True, False]]
+    for y in (
+        np.array(mask),
+        mask,
+        np.array(mask, dtype=int),
+        np.array(mask, dtype=float),
+        torch.tensor(mask),
+        pd.DataFrame(mask, columns=list("abc")),
+        [{0, 2}, {1}],
+        [[0, 2], [1]],
+        [(0, 2), (1,)],
+        np.array([[0, 2], [1]], dtype=object),
+        pd.Series([[0, 2], [1]]),
+    ):
+        assert both(y, T) == ([0, 1, 2], mask)
+    assert both([["a", "c"], ["b"]], T) == (["a", "b", "c"], mask)
+    assert both([["a", "c"], ["b"]], T, ["c", "b", "a"])[1] == [[True, False, True], [False, True, False]]
+
+
+def test_weak_labels_of_their_own_kind() -> None:
+    assert both([0, 1, 1], tp.positive_unlabeled(0.5)) == ([0, 1], [0, 1, 1])
+    assert both([0, 1, 1], tp.positive_unlabeled(0.5), ["spam", "ham"]) == (["spam", "ham"], [0, 1, 1])
+    bags = tp.unlabeled_sets([[0.2, 0.8], [0.7, 0.3], [0.5, 0.5]], [1, 1, 1])
+    assert both([2, 0], bags, ["n", "p"])[1] == [2, 0]
+    named = tp.Transition([[0.5, 0.1], [0.5, 0.2], [0.0, 0.7]], weak_labels=["lo", "mid", "hi"])
+    assert both(["hi", "lo"], named)[1] == [2, 0]
+    coarse = tp.coarse_labels([[0, 1], [2, 3]])
+    assert both([1, 0], coarse)[1] == [1, 0]
+    assert both([{"c", "d"}, {"a", "b"}], coarse, list("abcd"))[1] == [1, 0]
+
+
+def test_several_sources() -> None:
+    T = tp.multi_source([tp.symmetric_noise(3, 0.1), tp.partial_labels(3, 0.2), tp.coarse_labels([[0, 1], [2]])])
+    rows = T.encode(np.array([[0, 2], [2, 1]])).tolist()
+    assert both(np.array([[0, 2], [2, 1]]), T)[1] == rows
+    assert both([(0, "c"), (2, 1)], T, ["a", "b", "c"])[1] == rows
+    assert both([(0, "c"), (2, {"c"})], T, ["a", "b", "c"])[1] == rows
+    index = T.sources[1].candidate_sets().index(frozenset({0, 2}))  # type: ignore[attr-defined]
+    assert both([(1, {"a", "c"})], T, ["a", "b", "c"])[1] == [3 + index]
+    assert both(rows, T)[1] == rows  # stacked rows
+
+
+@pytest.mark.parametrize(
+    ("y", "transition", "classes", "message"),
+    [
+        (["a", "d"], S, ["a", "b", "c"], "expected labels among 'a', 'b', 'c', got 'd' at row 1"),
+        (["a", "b"], S, None, "expected labels of 3 classes, as the transition has, got 2 distinct ones"),
+        ([3, 1, 0], S, [0, 1, 2], "got 3 at row 0"),
+        (["a", "a"], None, None, "got only one class: 'a'"),
+        (["a", None], None, None, "got a missing one"),
+        (["a", "b"], None, ["a", "a"], "expected distinct class names"),
+        ([[0], [5]], tp.partial_labels(3, 0.1), None, "expected labels of 3 classes"),
+        ([["a"], ["q"]], tp.partial_labels(3, 0.1), list("abc"), "expected classes among 'a', 'b', 'c', got 'q' at row 1"),
+        ([[0, 1], []], tp.partial_labels(3, 0.1), None, "an empty one at row 1"),
+        ([0, 1], tp.partial_labels(3, 0.1), None, "expected candidate sets"),
+        ([[0, 1], [2]], S, None, "candidate sets need a transition such as"),
+        ([2, 0], tp.positive_unlabeled(0.5), None, "expected labels among 0, 1, got 2 at row 0"),
+        ([(5, 0)], tp.multi_source([S, S]), None, "with a source in"),
+        ([], None, None, "at least one label"),
+        (["a", 1], None, None, "a mix of int, str"),
+    ],
+)
+def test_wrong_labels_are_one_clear_sentence(y: object, transition: object, classes: object, message: str) -> None:
+    if y == ["a", 1]:
+        y = np.array(y, dtype=object)
+    with pytest.raises(ValueError, match=message) as caught:
+        both(y, transition, classes)
+    assert "\n" not in str(caught.value)
