@@ -132,7 +132,7 @@ def register(app: typer.Typer) -> None:
                 outcomes.append(_outcome(name, rate, p, z[test], curves[name], risks[name], bounds[name]))
 
         shown = Table(title="on clean test digits (risk and bound: training)", title_justify="left")
-        for heading in ("loss", "lr", "accuracy", "log loss", "Brier", "calibration", "risk", "bound"):
+        for heading in ("loss", "lr", "accuracy", "log loss", "Brier", "ECE", "risk", "bound"):
             shown.add_column(heading, justify="left" if heading == "loss" else "right")
         for o in outcomes:
             fell = o.final_risk < 0 and not np.isfinite(o.bound)
