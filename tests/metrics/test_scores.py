@@ -275,8 +275,8 @@ def test_scorers_choose_a_model_from_weak_labels():
         assert (search.cv_results_["mean_test_score"] <= 1.2).all()
     X, z = load_iris(return_X_y=True)
     scorer = weak_scorer("log_loss", tp.identity(3))
-    ours = cross_val_score(LogisticRegression(), X, z, scoring=pickle.loads(pickle.dumps(scorer)), cv=3)
-    theirs = cross_val_score(LogisticRegression(), X, z, scoring="neg_log_loss", cv=3)
+    ours = cross_val_score(LogisticRegression(max_iter=1000), X, z, scoring=pickle.loads(pickle.dumps(scorer)), cv=3)
+    theirs = cross_val_score(LogisticRegression(max_iter=1000), X, z, scoring="neg_log_loss", cv=3)
     assert ours == pytest.approx(theirs)
 
 

@@ -99,6 +99,29 @@ def test_means(case, name):
     check(sim.truth(values), *map(np.concatenate, zip(*found, strict=True)))
 
 
+@pytest.mark.parametrize("name", ["accuracy", "Brier score"])
+def test_weighted_means(name):
+    """Example weights that depend on the example: the weighted population mean is covered."""
+    sim = Simulation(tp.complementary(4), 400)
+    weights = np.exp(0.7 * sim.rng.normal(size=len(sim.p)))
+    values, posterior, student = scores_of(sim, name)
+    truth = float(((sim.p * values).sum(-1).numpy() * weights).sum() / weights.sum())
+    found = []
+    for _ in range(REPETITIONS // CHUNK):
+        rows, _, y = sim.draw(CHUNK)
+        e = estimate(
+            sim.weigher,
+            lambda i, rows=rows: values[rows[i]],
+            lambda i, rows=rows: posterior[rows[i]],
+            y,
+            weights[rows],
+            batch=(CHUNK, sim.n),
+            student=student,
+        )
+        found.append((e.mean, *e.interval()))
+    check(truth, *map(np.concatenate, zip(*found, strict=True)))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_squared_calibration_error(case):
     sim = Simulation(*CASES[case], temperature=0.5)
