@@ -2,12 +2,13 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tproper.lab import figures, paper, report
+from tproper.lab import figures, paper, report, sweep
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
 from tproper.lab.store import export_records, read_records
 
@@ -71,6 +72,18 @@ def test_other_protocols_are_not_set_beside_the_papers(tmp_path):
     text = (tmp_path / "out/report.md").read_text()
     assert "at most 3 epochs" in text
     assert "83.09" not in text
+
+
+def test_after_a_search_the_chosen_settings_are_shown(tmp_path):
+    base = paper.chosen("bc", "mlp")
+    grid = [replace(base, lr=lr) for lr in paper.RATES]
+    rows = [record(c, sweep.SEARCH_SEED, 0.9 if c.lr == 0.01 else 0.5) for c in grid]
+    rows += [record(replace(base, lr=0.01), s, 0.85) for s in range(2)]
+    (cell,) = report.cells(rows, "mnist", "mlp", Protocol())
+    assert (cell.config.lr, len(cell.records)) == (0.01, 2)
+    export_records(rows, tmp_path / "r.jsonl")
+    report.write_report(tmp_path / "r.jsonl", tmp_path / "out")
+    assert "| 0.01 (paper 0.0001) | 0.0001 | - |" in (tmp_path / "out/report.md").read_text()
 
 
 def test_nothing_to_report_is_said(tmp_path):

@@ -41,6 +41,11 @@ def _resource_errors() -> Iterator[None]:
         raise OSError(f"the store cannot be written ({error}); what was stored before is kept") from error
     except torch.cuda.OutOfMemoryError as error:
         raise OSError("the GPU's memory is full; try a smaller --slots") from error
+    except RuntimeError as error:
+        if "CUDA error" not in str(error):
+            raise
+        reason = str(error).splitlines()[0]
+        raise OSError(f"the GPU was lost ({reason}); run the command again to go on from the last minute") from error
 
 
 def _names(text: str, known: tuple[str, ...], what: str) -> list[str]:

@@ -212,6 +212,14 @@ def probability_table(title: str, column: list[Cell]) -> Table:
     return Table(title, note, [*head, *(f"softmax: {name}" for name in head[1:])], rows)
 
 
+def _setting(cell: Cell, name: str, compare: bool) -> str:
+    """A hyperparameter as used, and the paper's where a search chose another."""
+    used = getattr(cell.config, name)
+    theirs = getattr(paper.chosen(cell.method, cell.model), name)
+    known = compare and (cell.method, cell.model) in paper.ACCURACY
+    return f"{used:g} (paper {theirs:g})" if known and used != theirs else f"{used:g}"
+
+
 def epochs_table(title: str, column: list[Cell], compare: bool) -> Table:
     """Epochs of the best validation accuracy, and what a trial-epoch took."""
     rows = []
@@ -221,8 +229,9 @@ def epochs_table(title: str, column: list[Cell], compare: bool) -> Table:
         rows.append([
             paper.METHODS[cell.method][1], f"{cell.mean('best_epoch'):.1f}",
             "-" if theirs is None else f"{theirs:.1f}", f"{cell.mean('epochs'):.1f}",
-            f"{statistics.fmean(seconds):.4f}" if seconds else "-", f"{cell.config.lr:g}",
-            f"{cell.config.weight_decay:g}", f"{cell.config.k:g}" if cell.config.loss == "gls" else "-",
+            f"{statistics.fmean(seconds):.4f}" if seconds else "-", _setting(cell, "lr", compare),
+            _setting(cell, "weight_decay", compare),
+            _setting(cell, "k", compare) if cell.config.loss == "gls" else "-",
         ])  # fmt: skip
     head = ["", "best epoch", "paper", "epochs in all", "s per trial-epoch", "learning rate", "weight decay", "k"]
     return Table(title, "Means over trials; learning rate, weight decay and k as used.", head, rows)

@@ -104,7 +104,7 @@ def make_record(assignment: Assignment, scores: torch.Tensor, labels: torch.Tens
         **{name: significant(value) for name, value in own.items()},
         **{f"softmax_{n}": significant(soft[n]) for n in ("log_loss", "brier", "ece")},
         "seconds": significant(progress.seconds),
-        "machine": machine() if scores.is_cuda else "CPU",
+        "machine": machine(scores.device),
         "software": f"torch {torch.__version__}",
         "revision": revision,
         "finished_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -156,6 +156,9 @@ class Runner:
         """Train until every trial is in the store; false if stopped before that."""
         done = self.store.done()
         waiting = deque(t for t in trials if t.id not in done)
+        for trial in trials:
+            if trial.id in done:  # a kill between storing and forgetting leaves a checkpoint behind
+                self.store.forget(trial)
         status = Status(len(trials), len(trials) - len(waiting), note=trials[0].config.model)
         show(status)
         if not waiting:
@@ -172,6 +175,7 @@ class Runner:
             for _, assignment in stack.active:
                 assignment.progress.seconds += (time.monotonic() - began) / status.active
             status.done += self._store_finished(stack)
+            status.active = len(stack.active)
             show(status)
             if stop or time.monotonic() - saved > self.checkpoint_seconds:
                 for slot, a in stack.active:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -221,10 +222,8 @@ def significant(value: float, digits: int = 6) -> float | None:
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
-def machine() -> str:
-    """The machine a trial ran on: its GPU, or its processor architecture."""
-    if torch.cuda.is_available():
-        return str(torch.cuda.get_device_name())
-    import platform
-
+def machine(device: torch.device) -> str:
+    """What a trial ran on: its GPU's name, or its processor's architecture."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
     return f"CPU {platform.machine()}"
