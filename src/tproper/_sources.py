@@ -158,6 +158,9 @@ class ParquetSource:
         Of the shuffling; epochs differ, runs do not. ``shuffle=False`` reads the files as they are.
     num_classes : int, optional
         Width of the candidate masks that lists become.
+    encode : callable, optional
+        From the label column (an Arrow array) to labels (n,) or masks (n, K), where the column holds something else,
+        such as names.
     """
 
     def __init__(
@@ -171,8 +174,10 @@ class ParquetSource:
         shuffle: bool = True,
         num_classes: int | None = None,
         dtype: Any = np.float32,
+        encode: Callable[[pa.Array], NDArray[Any]] | None = None,
     ) -> None:
         self.files = _files(path)
+        self.encode = encode
         self.batch_size = _checks.integer(batch_size, "batch_size", 1)
         self.block_rows = max(_checks.integer(block_rows, "block_rows", 1), self.batch_size)
         self.seed, self.shuffle, self.dtype = seed, shuffle, dtype
@@ -300,6 +305,11 @@ class ParquetSource:
 
         if column.null_count:
             raise ValueError(f"column {self.label!r}: expected a label in every row, got {column.null_count} missing")
+        if self.encode is not None:
+            labels = np.asarray(self.encode(column))
+            if len(labels) != len(column):
+                raise ValueError(f"encode: expected {len(column)} labels, one per row, got shape {labels.shape}")
+            return labels
         kind = column.type
         if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
             if self.num_classes is None:

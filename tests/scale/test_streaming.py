@@ -117,6 +117,20 @@ def test_candidate_lists_become_masks_a_batch_at_a_time(tmp_path):
             assert np.array_equal(got, masks[X[:, 0].astype(int)])
 
 
+def test_labels_of_another_kind_are_encoded_by_the_caller(tmp_path):
+    names = np.array(["ant", "bee", "cow"])
+    parquet.write_table(pa.table({"x": np.arange(9.0), "name": names[np.arange(9) % 3]}), tmp_path / "n.parquet")
+    where = {name: i for i, name in enumerate(names)}
+
+    def encode(column):
+        return np.array([where[name] for name in column.to_pylist()])
+
+    for X, labels in ParquetSource(tmp_path, "name", batch_size=4, encode=encode).batches(0):
+        assert np.array_equal(labels, X[:, 0].astype(int) % 3)
+    with pytest.raises(ValueError, match=r"encode: expected 9 labels, one per row, got shape \(1,\)"):
+        next(ParquetSource(tmp_path, "name", encode=lambda column: [0]).batches(0))
+
+
 def test_candidate_lists_are_masks_in_less_memory():
     T = tp.partial_labels(300, 0.01)
     y = np.random.default_rng(0).integers(300, size=30_000)
