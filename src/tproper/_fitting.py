@@ -243,7 +243,7 @@ def curvature(loss: WeakLabelLoss) -> float:
     return 0.5 if isinstance(F, Brier) and F.domain == "affine" else 0.0
 
 
-WHITEN_CURVED, WHITEN_UNEVEN = 2048, 128  # features, at most
+WHITEN_AT_MOST, STANDARDISE_AT_MOST = 2048, 128  # features
 LEAST_CURVATURE = 0.05  # that of cross entropy where it is fairly certain
 
 
@@ -251,10 +251,11 @@ class _Coordinates:
     """Coordinates for L-BFGS: centred features, and intercepts as easy to move as the main direction of the data.
 
     Centring takes the intercept out of the coefficients' way, which halves the iterations on images. For a loss with
-    curvature everywhere (squeezed, Brier), or a few features in very different units, the coordinates are the principal
-    axes, stretched so that the Hessian is close to the identity: a handful of iterations then. Otherwise only columns
-    in far larger units than the rest are shrunk. Constant features leave: their coefficients are exactly 0, as the
-    penalty wants. Sparse X is centred on the fly and never made dense.
+    curvature everywhere (squeezed, Brier) the coordinates are the principal axes, stretched so that the Hessian is
+    close to the identity: a handful of iterations then. Otherwise a few features in very different units are stretched
+    one by one, and of many features only those in far larger units than the rest: on images, stretching all pixels
+    costs more iterations than it saves. Constant features leave: their coefficients are exactly 0, as the penalty
+    wants. Sparse X is centred on the fly and never made dense.
     """
 
     def __init__(self, X: Any, w: FloatArray, l2: float, curvature: float) -> None:
@@ -269,11 +270,14 @@ class _Coordinates:
         self.deviation = np.where(deviation > 0, deviation, middle)[self.used]
         self.width = int(self.used.sum())
         self.axes: FloatArray | None = None
-        uneven = self.deviation.max() > 10 * middle or self.deviation.min() < 0.1 * middle
-        limit = WHITEN_CURVED if curvature > 0 else WHITEN_UNEVEN if uneven else 0
-        whiten = self.width <= limit
-        if self.sparse or not whiten:
-            self.stretch = 1.0 / np.maximum(1.0, self.deviation / (10 * middle))
+        low, high = float(self.deviation.min()), float(self.deviation.max())
+        # a ratio beyond 1e6 would drown the small axes in the rounding of the large ones
+        if self.sparse or curvature == 0 or self.width > WHITEN_AT_MOST or high > 1e6 * low:
+            uneven = high > 10 * middle or low < 0.1 * middle
+            if uneven and self.width <= STANDARDISE_AT_MOST:
+                self.stretch = 1.0 / np.sqrt(LEAST_CURVATURE * self.deviation**2 + l2)  # of the Hessian's diagonal
+            else:
+                self.stretch = 1.0 / np.maximum(1.0, self.deviation / (10 * middle))
             if self.sparse:
                 self.A, self.AT = X.tocsr(), X.T.tocsr()
                 self.shift = self.mean * self.stretch

@@ -1,6 +1,6 @@
 """Choosing settings without clean labels: cross-validated weak risk.
 
-The risk of probabilities p on held-out weak labels is ``mean -log (T p)_y``. It is T-proper for every T, so its
+The risk of probabilities p on held-out weak labels is the mean of ``-log (T p)_y``. It is T-proper for every T, so its
 expectation is smallest at the true posterior, whatever loss the candidates were trained with.
 """
 
@@ -22,6 +22,7 @@ from sklearn.utils.validation import _num_samples
 
 from . import _checks, _labels
 from ._checks import FloatArray
+from .transitions import ENUMERATION_LIMIT
 
 L2 = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
@@ -68,20 +69,20 @@ def search(
 ) -> Found:
     """Every setting of the grid on every fold; the one with the smallest mean held-out weak risk.
 
-    A setting whose model calls an observed weak label impossible has an infinite risk. Should that happen to all of
-    them, the unbiased weak Brier score (which is finite) decides; both are kept in the results.
+    A setting whose model calls an observed weak label impossible (links that reach probability zero do that) has an
+    infinite log risk. Where one has, the Brier risk ``||T p - e_y||^2``, proper as well, ranks them all; the results keep
+    both, and ``criterion`` says which it was.
     """
     candidates = list(ParameterGrid(default_grid(estimator.model) if grid is None else grid))
     if not candidates:
         raise ValueError("tune: expected a grid with at least one setting, got none")
-    T, names = _labels.resolve(y, estimator._transition_or_loss(), estimator.classes)
+    _, names = _labels.resolve(y, estimator._transition_or_loss(), estimator.classes)
     n = _labels.count(y)
     (X,) = indexable(X)
     if _num_samples(X) != n:
         raise ValueError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
     folds = _folds(cv, X, n, estimator.random_state)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    reconstructible = T.diagnose().reconstructible
     log_risk, brier = (np.full((len(candidates), len(folds)), math.nan) for _ in range(2))
     per_row: list[FloatArray] = []
     for c, params in enumerate(candidates):
@@ -97,17 +98,16 @@ def search(
             w = None if weights is None else weights[test]
             rows[test] = -model.weak_log_likelihood(held, labels)
             log_risk[c, f] = np.average(rows[test], weights=w)
-            if reconstructible:
-                brier[c, f] = np.average(_brier(model, held, labels), weights=w)
+            brier[c, f] = np.average(weak_brier_risk(model, held, labels), weights=w)
         per_row.append(rows)
         if verbose or estimator.verbose:
             print(f"{params}: weak risk {np.nanmean(log_risk[c]):.6g}")
     if np.isnan(log_risk).all():
         raise ValueError("sample_weight: expected positive weights in both parts of some fold, got zeros")
-    mean = _mean(log_risk)
-    order = np.lexsort((np.nan_to_num(_mean(brier)), mean))
+    criterion = "log" if np.isfinite(_mean(log_risk)).all() else "brier"
+    order = np.argsort(_mean(log_risk if criterion == "log" else brier), kind="stable")
     best = int(order[0])
-    results = _table(candidates, log_risk, brier, per_row, order, best)
+    results = _table(candidates, log_risk, brier, per_row, order, best) | {"criterion": criterion}
     return Found(results, dict(candidates[best]), best, names)
 
 
@@ -132,12 +132,20 @@ def _mean(by_fold: FloatArray) -> FloatArray:
     return by_fold[:, scored].mean(axis=1) if scored.any() else np.full(len(by_fold), math.nan)
 
 
-def _brier(model: Any, X: Any, y: Any) -> FloatArray:
-    """``||p||^2 - 2 <r, p> + 1``, r = R e_y: its mean given class z is the Brier score ``||p - e_z||^2``."""
+def weak_brier_risk(model: Any, X: Any, y: Any) -> FloatArray:
+    """``||T p - e_y||^2`` of each row: T-proper as the log risk is, and never infinite.
+
+    Candidate sets of more than 12 classes cannot be listed; there it is the unbiased Brier score by reconstruction.
+    """
     p = model.predict_proba(X)
-    labels = _labels.encode(y, model.transition_, model.classes_)
-    r = model.transition_.reconstruction().targets(labels).numpy()
-    return (p * p).sum(axis=1) - 2 * (r * p).sum(axis=1) + 1
+    T = model.transition_
+    labels = _labels.encode(y, T, model.classes_)
+    if T.per_class_labels and T.num_classes > ENUMERATION_LIMIT:
+        r = T.reconstruction().targets(labels).numpy()
+        return (p * p).sum(axis=1) - 2 * (r * p).sum(axis=1) + 1
+    matrix, rows = T.matrix(), T.row_index(labels).numpy()
+    own = (matrix[rows] * p).sum(axis=1)  # (T p)_y
+    return np.einsum("nk,kj,nj->n", p, matrix.T @ matrix, p, optimize=True) - 2 * own + 1
 
 
 def _table(
@@ -166,5 +174,5 @@ def _table(
         "stderr_weak_risk": np.array(spread),
         "stderr_of_difference_to_best": np.array(behind),
         "mean_weak_brier": _mean(brier),
-        "rank_weak_risk": rank,
+        "rank": rank,
     }

@@ -39,7 +39,8 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         The winner, and its mean held-out weak risk.
     cv_results_ : dict
         One entry per setting: ``params``, ``mean_weak_risk``, ``stderr_weak_risk``, ``stderr_of_difference_to_best``
-        (paired), ``mean_weak_brier``, ``rank_weak_risk``, and each fold's risk. A data frame away.
+        (paired), ``mean_weak_brier``, ``rank``, and each fold's risk; ``criterion`` is "log", or "brier" where
+        some setting's log risk is infinite.
     """
 
     def __init__(

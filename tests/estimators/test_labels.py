@@ -104,7 +104,12 @@ def test_several_sources() -> None:
         (["a", None], None, None, "got a missing one"),
         (["a", "b"], None, ["a", "a"], "expected distinct class names"),
         ([[0], [5]], tp.partial_labels(3, 0.1), None, "expected labels of 3 classes"),
-        ([["a"], ["q"]], tp.partial_labels(3, 0.1), list("abc"), "expected classes among 'a', 'b', 'c', got 'q' at row 1"),
+        (
+            [["a"], ["q"]],
+            tp.partial_labels(3, 0.1),
+            list("abc"),
+            "expected classes among 'a', 'b', 'c', got 'q' at row 1",
+        ),
         ([[0, 1], []], tp.partial_labels(3, 0.1), None, "an empty one at row 1"),
         ([0, 1], tp.partial_labels(3, 0.1), None, "expected candidate sets"),
         ([[0, 1], [2]], S, None, "candidate sets need a transition such as"),

@@ -99,7 +99,9 @@ def test_planted_change_breaks_the_round_trip() -> None:
     assert not same(transition_from_dict(data | {"diagonal": data["diagonal"] + 1e-12}), tp.symmetric_noise(5, 0.2))
 
 
-@pytest.mark.parametrize("data", [{}, {"family": "os.system", "name": "x"}, {"family": "uniform", "name": "x"}, [], None])
+@pytest.mark.parametrize(
+    "data", [{}, {"family": "os.system", "name": "x"}, {"family": "uniform", "name": "x"}, [], None]
+)
 def test_malformed_plain_data_is_refused(data: object) -> None:
     with pytest.raises(ValueError, match="transition: "):
         transition_from_dict(data)  # type: ignore[arg-type]
@@ -124,7 +126,13 @@ def test_matrix_files(tmp_path: Path) -> None:
 
 def test_other_ways_to_say_it() -> None:
     want = tp.symmetric_noise(5, 0.2)
-    for value in (want, "symmetric:0.2", ("symmetric", {"p": 0.2}), ("symmetric", 0.2), {"name": "symmetric", "p": 0.2}):
+    for value in (
+        want,
+        "symmetric:0.2",
+        ("symmetric", {"p": 0.2}),
+        ("symmetric", 0.2),
+        {"name": "symmetric", "p": 0.2},
+    ):
         assert same(make_transition(value, 5), want)
     assert np.array_equal(make_transition(np.eye(3)).matrix(), np.eye(3))
     with pytest.raises(ValueError, match="wrong parameters for 'symmetric'"):
@@ -148,7 +156,10 @@ def test_losses_come_back_the_same(loss: tp.BackwardLoss) -> None:
     import torch
 
     back = loss_from_dict(json.loads(json.dumps(loss_to_dict(loss))), loss.transition)
-    v = torch.randn(20, loss.transition.num_classes, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) / 3
+    v = (
+        torch.randn(20, loss.transition.num_classes, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        / 3
+    )
     y = loss.transition.sample(np.arange(20) % loss.transition.num_classes, 0)
     assert torch.equal(loss(v, y), back(v, y))
     assert torch.equal(loss.probabilities(v), back.probabilities(v))
