@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
+from tproper.lab.models import FLAT_MODELS
 from tproper.lab.protocol import Trial
-from tproper.lab.runner import Runner, Status, Stop
+from tproper.lab.runner import SLOTS, Runner, Status, Stop
 from tproper.lab.store import Record, Store
 
 Work = Callable[[Sequence[Trial]], list[Record]]
@@ -82,6 +83,11 @@ def _loaded(name: str, folder: str | None, mirror: str | None, device: str) -> A
     return _DATA[key]
 
 
+def default_stack(model: str, gpus: bool) -> int:
+    """Trials of a task unless the user says otherwise: those of a local stack."""
+    return SLOTS["cuda" if gpus else "cpu"][0 if model in FLAT_MODELS else 1]
+
+
 def stacks_of(trials: Sequence[Trial], size: int) -> list[tuple[Trial, ...]]:
     """Trials that can share a stack (data set, model and protocol alike), `size` at a time, in their order."""
     alike: dict[Any, list[Trial]] = {}
@@ -97,8 +103,8 @@ def run_trials_on_ray(
     store: Store,
     *,
     address: str | None = None,
-    stack: int = 1,
-    gpus: float = 0.0,
+    stack: int | None = None,
+    gpus: float | None = None,
     cpus: float = 1.0,
     attempts: int = 4,
     stop: Stop | None = None,
@@ -114,21 +120,24 @@ def run_trials_on_ray(
         Of a running cluster ("auto", "host:6379", "ray://host:10001"). None: the Ray this process is connected to
         already, or a new one on this machine.
     stack : int
-        Trials of one task, trained together.
+        Trials of one task, trained together; as many as in a local stack by default.
     gpus, cpus : float
-        What a task asks for: ``gpus=0.25`` puts four tasks on a GPU.
+        What a task asks for: ``gpus=0.25`` puts four tasks on a GPU. None: one GPU where the cluster has GPUs.
     attempts : int
         How often a task may be started before its loss counts as an error.
     """
     ray = import_ray()
     stop = Stop() if stop is None else stop
-    if len({t.id for t in trials}) != len(trials):
-        raise ValueError("trials: expected every trial once, got some twice")
+    if not trials or len({t.id for t in trials}) != len(trials):
+        raise ValueError(
+            f"trials: expected some, every one once, got {len(trials)}, {len({t.id for t in trials})} different"
+        )
     done = store.done()
-    tasks = stacks_of([t for t in trials if t.id not in done], stack)
-    status = Status(len(trials), len(trials) - sum(map(len, tasks)), waiting=sum(map(len, tasks)))
+    left = [t for t in trials if t.id not in done]
+    note = f"{trials[0].config.model} on Ray"
+    status = Status(len(trials), len(trials) - len(left), waiting=len(left), note=note)
     show(status)
-    if not tasks:
+    if not left:
         return True
     ours = not ray.is_initialized()
     if not ours and address is not None:
@@ -136,7 +145,11 @@ def run_trials_on_ray(
     if ours:
         ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
     try:
+        if gpus is None:
+            gpus = 1.0 if ray.cluster_resources().get("GPU", 0.0) >= 1 else 0.0
         _check_resources(ray, gpus, cpus)
+        size = default_stack(left[0].config.model, gpus > 0) if stack is None else stack
+        tasks = stacks_of(left, size)
         remote = ray.remote(num_gpus=gpus, num_cpus=cpus, max_retries=attempts - 1)(_task)
         shared = ray.put(work)
         pending = {remote.remote(shared, task): (task, 1) for task in tasks}
