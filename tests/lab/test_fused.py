@@ -23,7 +23,9 @@ from tproper.lab.models import ResidualNet  # noqa: E402
 DEVICE = "cpu" if INTERPRETED else "cuda"
 
 
-@pytest.mark.parametrize(("side", "stride", "k", "n"), [(3, 1, 16, 16), (3, 2, 16, 32), (1, 2, 16, 32)])
+@pytest.mark.parametrize(
+    ("side", "stride", "k", "n"), [(3, 1, 16, 16), (3, 1, 16, 32), (3, 1, 64, 64), (3, 2, 16, 32), (1, 2, 16, 32)]
+)
 def test_convolution_and_its_gradients(side, stride, k, n):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(2, 3, 8, 8, k, generator=generator).to(DEVICE)
