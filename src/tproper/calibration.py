@@ -245,10 +245,10 @@ class TopLabel:
         return BinnedErrors(*(s.reshape(*self.batch[:-1], B) for s in sums))
 
     def smoothed_error(self, errors: BinnedErrors) -> FloatArray:
-        """``w_b var_b`` with half of the variance read off the whole sample.
+        """``w_b var_b``, with the variance seen within the bin or that read off the whole sample: the larger one.
 
-        Within a bin the variance is poorly known where rare labels carry it. Over the whole sample,
-        ``E g^2 = U + slope (accuracy - mean)``; with the accuracy in each bin from a straight line in the confidence.
+        Within a bin the variance is poorly known, and mostly too small, where rare labels carry it. Over the whole
+        sample ``E g^2 = U + slope (accuracy - mean)``, with a bin's accuracy from a straight line in the confidence.
         """
         a = self.weights / self.weights.sum(-1, keepdims=True)
         mean = (a * self.g).sum(-1, keepdims=True)
@@ -260,7 +260,7 @@ class TopLabel:
         accuracy = np.clip(mean + tilt * (np.nan_to_num(self.bin_confidence) - centre), 0, 1)
         variance = np.maximum(second + self.slope[..., None] * (accuracy - mean) - accuracy**2, 0)
         per_bin = (a * a).sum(-1, keepdims=True) / np.where(errors.shares > 0, errors.shares, 1.0)  # sum a^2 / share^2
-        return (errors.error + errors.shares * variance * per_bin) / 2
+        return np.maximum(errors.error, errors.shares * variance * per_bin)
 
     def calibration(self, edges: FloatArray) -> Calibration:
         """Curve, error and their uncertainty, of one data set."""
