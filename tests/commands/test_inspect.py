@@ -34,7 +34,9 @@ def test_reads_matrices_from_files(tmp_path):
     by_npy = run.invoke(app, ["inspect", str(tmp_path / "T.npy"), "--json"])
     by_csv = run.invoke(app, ["inspect", str(tmp_path / "T.csv"), "--json"])
     assert by_npy.exit_code == by_csv.exit_code == 0
-    assert json.loads(by_npy.stdout)["critical_k"] == json.loads(by_csv.stdout)["critical_k"] == pytest.approx([1 / 3, 1])
+    assert (
+        json.loads(by_npy.stdout)["critical_k"] == json.loads(by_csv.stdout)["critical_k"] == pytest.approx([1 / 3, 1])
+    )
 
 
 def test_a_transition_without_reconstruction_still_has_forward_correction():
