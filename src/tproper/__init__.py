@@ -40,9 +40,12 @@ __version__ = "0.1.0"
 
 # What needs scikit-learn, or is not part of every program, is imported when it is first asked for.
 _LAZY = {
+    "BoundViolationWarning": "monitor",
     "Calibration": "calibration",
     "LossMonitor": "monitor",
     "ModelFileError": "saving",
+    "PairedTest": "metrics",
+    "Score": "_scores",
     "UnboundedLossWarning": "monitor",
     "WeakLabelClassifier": "estimators",
     "WeakLabelClassifierCV": "selection",
@@ -60,11 +63,20 @@ _LAZY = {
 }
 
 if TYPE_CHECKING:
+    from ._scores import Score
     from .calibration import Calibration, weak_calibration
     from .estimators import WeakLabelClassifier
     from .fused import fuse
-    from .metrics import paired_test, weak_accuracy, weak_balanced_accuracy, weak_brier, weak_log_loss, weak_scorer
-    from .monitor import LossMonitor, UnboundedLossWarning
+    from .metrics import (
+        PairedTest,
+        paired_test,
+        weak_accuracy,
+        weak_balanced_accuracy,
+        weak_brier,
+        weak_log_loss,
+        weak_scorer,
+    )
+    from .monitor import BoundViolationWarning, LossMonitor, UnboundedLossWarning
     from .saving import ModelFileError, load, save
     from .selection import WeakLabelClassifierCV
     from .specs import parse_transition
@@ -83,6 +95,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "BackwardLoss",
     "BayesRisk",
+    "BoundViolationWarning",
     "Brier",
     "Calibration",
     "Certificate",
@@ -98,8 +111,10 @@ __all__ = [
     "ModelFileError",
     "NonNegativeLoss",
     "NotReconstructibleError",
+    "PairedTest",
     "Potential",
     "Reconstruction",
+    "Score",
     "Sparsemax",
     "Spherical",
     "Squeezed",
