@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -119,3 +124,15 @@ def test_it_stands_in_for_the_loss(monkeypatch):
             fuse(loss, "triton")(v.float(), y, None, T)
     with pytest.raises(ValueError, match="loss: expected a tproper loss"):
         fuse(torch.nn.CrossEntropyLoss())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.is_available(), reason="test_fused_kernel.py runs on the GPU itself")
+def test_the_kernel_in_tritons_interpreter():
+    """The kernel's own tests on the CPU, in a process of their own: the interpreter is chosen when Triton is imported."""
+    pytest.importorskip("triton", reason="the kernel needs Triton, which GPU installs bring")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", Path(__file__).parent / "test_fused_kernel.py"],
+        env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:]
