@@ -157,7 +157,7 @@ def render(record: dict[str, Any]) -> str:
         "",
         f"Made by `python benchmarks/weak_table.py` from `benchmarks/records/weak_table.json` (commit {m['commit']}, "
         f"{m['date']}); linear models, mean over {record['seeds']} seeds, clean test labels. Settings chosen on "
-        "a quarter of the training rows: by weak risk `-log (T p)_y`, or by clean accuracy, which nobody has in practice.",
+        "a quarter of the training rows: by weak risk `-log (T p)_y`, or by clean accuracy, which nobody has.",
         "GA is a heuristic on batches. BC is not bounded from below; only the penalty keeps it in place.",
     ]
     for block in record["blocks"]:

@@ -114,13 +114,13 @@ def decode_rows(rows: NDArray[np.int64], transition: Transition, classes: NDArra
 
 
 def _holds_collections(y: Any) -> bool:
-    """Labels that are lists, sets or tuples themselves; a 2-d array is none."""
+    """Labels that are lists, sets, tuples or series themselves; a 2-d array is none."""
     if isinstance(y, (np.ndarray, Tensor)) and y.ndim > 1:
         return False
     if hasattr(y, "columns") or isinstance(y, (str, bytes)):  # a data frame is 2-d
         return False
     first = next(iter(y), None) if isinstance(y, Iterable) else None
-    return isinstance(first, (set, frozenset, list, tuple, np.ndarray))
+    return isinstance(first, (set, frozenset, list, tuple, np.ndarray)) or hasattr(first, "to_list")
 
 
 def _scalars(y: Any) -> NDArray[Any]:

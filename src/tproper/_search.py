@@ -70,8 +70,8 @@ def search(
     """Every setting of the grid on every fold; the one with the smallest mean held-out weak risk.
 
     A setting whose model calls an observed weak label impossible (links that reach probability zero do that) has an
-    infinite log risk. Where one has, the Brier risk ``||T p - e_y||^2``, proper as well, ranks them all; the results keep
-    both, and ``criterion`` says which it was.
+    infinite log risk. Where one has, the Brier risk ``||T p - e_y||^2``, proper as well, ranks them all; the results
+    keep both, and ``criterion`` says which it was.
     """
     candidates = list(ParameterGrid(default_grid(estimator.model) if grid is None else grid))
     if not candidates:
@@ -119,8 +119,8 @@ def _folds(cv: Any, X: Any, n: int, random_state: Any) -> list[tuple[NDArray[np.
             raise ValueError(f"cv: expected at least {2 * k} rows for {k}-fold cross-validation, got {n}")
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
         cv = KFold(k, shuffle=True, random_state=seed)
-    splits = cv.split(X) if hasattr(cv, "split") else cv
     try:
+        splits = cv.split(X) if hasattr(cv, "split") else cv
         return [(np.asarray(train), np.asarray(test)) for train, test in splits]
     except TypeError:
         raise ValueError(f"cv: expected a number, a splitter or a list of (train, test) rows, got {cv!r}") from None

@@ -1,0 +1,247 @@
+"""WeakLabelClassifier: it learns, it is honest, and it lives with the rest of scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+import tproper as tp
+from tproper.estimators import WeakLabelClassifier
+
+X, Y = load_digits(return_X_y=True)
+X = X / 16
+TRAIN, TEST = slice(0, 1200), slice(1200, None)
+NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
+
+
+def accuracy(clf: Any) -> float:
+    index = {name: z for z, name in enumerate(clf.classes_.tolist())}
+    return float((np.array([index[p] for p in clf.predict(X[TEST])]) == Y[TEST]).mean())
+
+
+@pytest.mark.parametrize(
+    ("transition", "least"),
+    [
+        (tp.identity(10), 0.90),
+        (tp.complementary(10), 0.80),
+        (tp.symmetric_noise(10, 0.2), 0.85),
+        (tp.pair_noise(10, 0.2), 0.85),
+        (tp.partial_labels(10, 0.3), 0.88),
+        (tp.multi_complementary(10, 3), 0.85),
+        (tp.multi_source([tp.complementary(10), tp.symmetric_noise(10, 0.3)]), 0.80),
+    ],
+    ids=lambda v: getattr(v, "name", ""),
+)
+def test_learns_from_weak_labels(transition: tp.Transition, least: float) -> None:
+    clf = WeakLabelClassifier(transition, l2=1e-3).fit(X[TRAIN], transition.sample(Y[TRAIN], 0))
+    assert accuracy(clf) > least
+    p = clf.predict_proba(X[TEST])
+    assert p.shape == (597, 10)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+def test_positive_unlabeled() -> None:
+    T = tp.positive_unlabeled(0.5)
+    y = Y % 2
+    clf = WeakLabelClassifier("pu:0.5", classes=["even", "odd"], l2=1e-3).fit(X[TRAIN], T.sample(y[TRAIN], 0))
+    assert (clf.predict(X[TEST]) == np.array(["even", "odd"])[y[TEST]]).mean() > 0.82
+
+
+def test_names_candidate_lists_and_classes() -> None:
+    T = tp.partial_labels(10, 0.3)
+    masks = T.sample(Y[TRAIN], 0)
+    a = WeakLabelClassifier("partial:0.3", l2=1e-3).fit(X[TRAIN], masks)
+    b = WeakLabelClassifier("partial:0.3", l2=1e-3).fit(X[TRAIN], [NAMES[m].tolist() for m in masks])
+    c = WeakLabelClassifier("partial:0.3", l2=1e-3, classes=NAMES).fit(X[TRAIN], [set(NAMES[m]) for m in masks])
+    assert sorted(NAMES) == b.classes_.tolist()
+    assert c.classes_.tolist() == NAMES.tolist()
+    np.testing.assert_array_equal(a.predict_proba(X[TEST]), c.predict_proba(X[TEST]))
+    assert (b.predict(X[TEST]) == c.predict(X[TEST])).mean() > 0.99
+
+
+@pytest.mark.parametrize("loss", ["backward", "gls", "ga", "nonnegative"])
+def test_every_loss_by_name(loss: str) -> None:
+    T = tp.symmetric_noise(10, 0.2)
+    clf = WeakLabelClassifier(T, loss, l2=1e-2, epochs=30, random_state=0).fit(X[TRAIN], T.sample(Y[TRAIN], 0))
+    assert accuracy(clf) > 0.8
+    assert clf.certificate_.lower_bounded == (loss != "backward")
+    assert clf.certificate_ is clf.certificate_
+
+
+def test_probabilities_are_the_losses_own_link() -> None:
+    T = tp.complementary(10)
+    clf = WeakLabelClassifier(T, "gls", l2=1e-2).fit(X[TRAIN], T.sample(Y[TRAIN], 0))
+    scores = torch.as_tensor(clf.decision_function(X[TEST]))
+    own = tp.LogSumExp().squeezed(1.0, 2.0).probabilities(scores)
+    np.testing.assert_allclose(clf.predict_proba(X[TEST]), own, atol=1e-12)
+    assert np.abs(clf.predict_proba(X[TEST]) - torch.softmax(scores, -1).numpy()).max() > 0.1
+    assert (clf.predict(X[TEST]) == clf.classes_[clf.predict_proba(X[TEST]).argmax(axis=1)]).mean() > 0.99
+
+
+def test_score_is_unbiased_for_clean_accuracy() -> None:
+    T = tp.complementary(10)
+    clf = WeakLabelClassifier(T, l2=1e-3).fit(X[TRAIN], T.sample(Y[TRAIN], 0))
+    clean = accuracy(clf)
+    estimates = [clf.score(X[TEST], T.sample(Y[TEST], seed)) for seed in range(200)]
+    z = (np.mean(estimates) - clean) / (np.std(estimates) / np.sqrt(len(estimates)))
+    assert abs(z) < 4
+    assert WeakLabelClassifier().fit(X[TRAIN], Y[TRAIN]).score(X[TEST], Y[TEST]) == pytest.approx(
+        (WeakLabelClassifier().fit(X[TRAIN], Y[TRAIN]).predict(X[TEST]) == Y[TEST]).mean()
+    )
+
+
+def test_weak_log_likelihood_is_the_forward_loss() -> None:
+    T = tp.symmetric_noise(10, 0.2)
+    weak = T.sample(Y, 0)
+    clf = WeakLabelClassifier(T).fit(X[TRAIN], weak[TRAIN])
+    p = clf.predict_proba(X[TEST])
+    np.testing.assert_allclose(
+        clf.weak_log_likelihood(X[TEST], weak[TEST]), np.log((p @ T.matrix().T)[np.arange(597), weak[TEST]])
+    )
+
+
+def test_mlp_early_stopping_keeps_the_best_epoch() -> None:
+    T = tp.symmetric_noise(10, 0.3)
+    clf = WeakLabelClassifier(T, model="mlp", hidden=(64,), epochs=40, patience=4, learning_rate=1e-2, random_state=0)
+    clf.fit(X[TRAIN], T.sample(Y[TRAIN], 0))
+    risks = [h["weak_risk"] for h in clf.history_]
+    assert accuracy(clf) > 0.85
+    assert len(risks) == clf.n_iter_ < 40  # stopped
+    held = clone(clf).set_params(early_stopping=False, epochs=clf.n_iter_).fit(X[TRAIN], T.sample(Y[TRAIN], 0))
+    assert "weak_risk" not in held.history_[-1]
+
+
+def test_same_seed_same_model_and_global_random_numbers_untouched() -> None:
+    settings = {"model": "mlp", "hidden": (8,), "epochs": 3, "random_state": 7}
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    a, b = (WeakLabelClassifier(**settings).fit(X[:300], Y[:300]).predict_proba(X[TEST]) for _ in range(2))
+    assert torch.equal(before, torch.get_rng_state())
+    np.testing.assert_array_equal(a, b)
+    c = WeakLabelClassifier(**(settings | {"random_state": 8})).fit(X[:300], Y[:300]).predict_proba(X[TEST])
+    assert not np.array_equal(a, c)
+
+
+def test_callable_models_and_loss_objects() -> None:
+    T = tp.symmetric_noise(10, 0.2)
+    weak = T.sample(Y[TRAIN], 0)
+
+    def network(d: int, k: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(d, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, k))
+
+    clf = WeakLabelClassifier(T, model=network, epochs=20, learning_rate=1e-2, random_state=0).fit(X[TRAIN], weak)
+    assert accuracy(clf) > 0.85
+    by_object = WeakLabelClassifier(loss=tp.BackwardLoss(T, tp.Brier())).fit(X[TRAIN], weak)
+    by_factory = WeakLabelClassifier(T, loss=lambda t: tp.BackwardLoss(t, tp.Brier())).fit(X[TRAIN], weak)
+    by_name = WeakLabelClassifier(T, loss="backward", potential="brier").fit(X[TRAIN], weak)
+    np.testing.assert_array_equal(by_object.coef_, by_factory.coef_)
+    np.testing.assert_array_equal(by_object.coef_, by_name.coef_)
+    own = WeakLabelClassifier(loss=nn.CrossEntropyLoss(), epochs=20, learning_rate=1e-2).fit(X[TRAIN], Y[TRAIN])
+    assert accuracy(own) > 0.85
+    with pytest.raises(AttributeError, match="only tproper's losses certify"):
+        _ = own.certificate_
+    with pytest.raises(ValueError, match="model: expected scores of shape"):
+        WeakLabelClassifier(model=lambda d, k: nn.Linear(d, k + 1)).fit(X[:50], Y[:50])
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_partial_fit_goes_on_learning(model: str) -> None:
+    T = tp.complementary(10)
+    weak = T.sample(Y, 0)
+    clf = WeakLabelClassifier("complementary:10", model=model, learning_rate=1e-2, random_state=0)
+    for _ in range(12):
+        for start in range(0, 1200, 300):
+            clf.partial_fit(X[start : start + 300], weak[start : start + 300])
+    assert accuracy(clf) > 0.75
+    assert clf.n_iter_ == 48
+    first = WeakLabelClassifier(random_state=0)
+    with pytest.raises(ValueError, match="classes: expected all class names on the first call"):
+        first.partial_fit(X[:50], Y[:50])
+    first.partial_fit(X[:5], Y[:5], classes=range(10))
+    assert first.predict_proba(X[:3]).shape == (3, 10)
+    with pytest.raises(ValueError, match="classes: expected those of the first call"):
+        first.partial_fit(X[:5], Y[:5], classes=range(9))
+
+
+def test_lives_with_scikit_learn() -> None:
+    weak = NAMES[tp.complementary(10).sample(Y, 0)]
+    clf = WeakLabelClassifier("complementary", l2=1e-3)
+    pipe = make_pipeline(StandardScaler(), clf)
+    search = GridSearchCV(pipe, {"weaklabelclassifier__l2": [1e-3, 1e-1]}, cv=2).fit(X[:600], weak[:600])
+    assert search.best_params_["weaklabelclassifier__l2"] in (1e-3, 1e-1)
+    clf.fit(X[TRAIN], weak[TRAIN])
+    again = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(again.predict_proba(X[TEST]), clf.predict_proba(X[TEST]))
+    assert clone(clf).get_params()["transition"] == "complementary"
+    assert not hasattr(clone(clf), "module_")
+    assert not hasattr(clone(clf), "certificate_")
+
+
+def test_data_frames() -> None:
+    frame = pd.DataFrame(X[TRAIN], columns=[f"p{i}" for i in range(64)])
+    clf = WeakLabelClassifier(l2=1e-2).fit(frame, pd.Series(NAMES[Y[TRAIN]]))
+    assert clf.feature_names_in_.tolist() == frame.columns.tolist()
+    plain = WeakLabelClassifier(l2=1e-2).fit(X[TRAIN], Y[TRAIN]).predict_proba(X[TRAIN])
+    np.testing.assert_allclose(clf.predict_proba(frame), plain[:, np.argsort(NAMES)], atol=1e-12)
+    with pytest.raises(ValueError, match="feature names"):
+        clf.predict(frame[frame.columns[::-1]])
+
+
+def test_polars() -> None:
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({f"p{i}": X[TRAIN][:, i] for i in range(64)})
+    clf = WeakLabelClassifier(l2=1e-2).fit(frame, pl.Series(NAMES[Y[TRAIN]].tolist()))
+    assert clf.feature_names_in_.tolist() == frame.columns
+    assert (clf.predict(frame) == NAMES[Y[TRAIN]]).mean() > 0.9
+    lists = pl.Series([[NAMES[z]] for z in Y[TRAIN]])
+    assert WeakLabelClassifier("partial:0.3", classes=NAMES).fit(frame, lists).predict(frame).shape == (1200,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model": "forest"}, "model: expected 'linear', 'mlp' or a callable"),
+        ({"loss": "hinge"}, "loss: expected one of forward"),
+        ({"l2": -1}, "l2: expected a finite number"),
+        ({"squeeze": (1, 2)}, "squeeze: expected its default"),
+        ({"transition": "complementary:7"}, "expected labels of 7 classes"),
+        ({"transition": np.eye(3)}, "expected labels of 3 classes"),
+        ({"transition": [[0.5, 0.5], [0.1, 0.9]], "classes": [0, 1]}, "rows sum to one"),
+        ({"early_stopping": "maybe"}, "early_stopping: expected True, False or 'auto'"),
+        ({"device": "cuda:9"}, "device: expected 'auto' or 'cpu' for the linear solver"),
+        ({"model": "mlp", "device": "gpu"}, "device: expected 'auto', 'cpu' or a device"),
+        ({"batch_size": 0}, "batch_size: expected an integer >= 1"),
+        ({"hidden": (0,), "model": "mlp"}, "hidden: expected an integer >= 1"),
+        ({"tune": {"l2": [1], "colour": [2]}}, "colour"),
+        (
+            {"transition": tp.coarse_labels([[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]), "loss": "backward"},
+            "expected rank 10",
+        ),
+    ],
+)
+def test_wrong_settings_are_clear(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        WeakLabelClassifier(**settings).fit(X[:200], Y[:200])
+
+
+def test_classes_that_cannot_be_told_apart() -> None:
+    T = tp.coarse_labels([[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]])
+    weak = T.sample(Y[TRAIN], 0)
+    clf = WeakLabelClassifier(T).fit(X[TRAIN], weak)  # forward: proper all the same
+    group = clf.predict_proba(X[TEST])[:, :5].sum(axis=1) > 0.5
+    assert (group == (Y[TEST] < 5)).mean() > 0.8
+    with pytest.raises(tp.NotReconstructibleError):
+        WeakLabelClassifier(T, loss="backward").fit(X[TRAIN], weak)
+    with pytest.raises(tp.NotReconstructibleError):
+        clf.score(X[TRAIN], weak)

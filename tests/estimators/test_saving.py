@@ -1,0 +1,172 @@
+"""Saved models: the same probabilities back, and no damaged file goes through."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_digits
+from torch import nn
+
+import tproper as tp
+from tproper import saving
+from tproper.estimators import WeakLabelClassifier
+from tproper.saving import ModelFileError, load, save
+from tproper.selection import WeakLabelClassifierCV
+from tproper.specs import parse_transition
+
+X, Y = load_digits(return_X_y=True)
+X = X[:300] / 16
+Y = Y[:300]
+NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
+CASES: dict[str, dict[str, Any]] = {
+    "clean": {"transition": "identity:10"},
+    "complementary": {"transition": "complementary:10", "l2": 1e-2},
+    "gls": {"transition": tp.complementary(10), "loss": "gls", "squeeze": (0.5, 1.5), "l2": 1e-2},
+    "dense": {"transition": tp.pair_noise(10, 0.2), "loss": "backward", "potential": "brier", "l2": 1e-2},
+    "partial": {"transition": tp.partial_labels(10, 0.3), "loss": "backward", "reconstruction": "tightest", "l2": 0.1},
+    "ga": {"transition": "symmetric:10,0.2", "loss": "ga", "epochs": 2, "random_state": 3},
+    "mlp": {"transition": "symmetric:10,0.2", "model": "mlp", "hidden": (16, 8), "epochs": 2, "random_state": 3},
+    "object": {"loss": tp.BackwardLoss(tp.symmetric_noise(10, 0.2), tp.Tsallis(1.5), squeeze=(1.0, 2.0)), "l2": 1e-2},
+}
+
+
+def fitted(name: str = "complementary") -> WeakLabelClassifier:
+    clf = WeakLabelClassifier(**CASES[name])
+    T = clf._transition_or_loss()
+    T = parse_transition(T) if isinstance(T, str) else T
+    return clf.fit(X, T.sample(Y, 0))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_round_trip_is_exact(name: str, tmp_path: Path) -> None:
+    clf = fitted(name)
+    back = load(save(clf, tmp_path / "model", extra={"note": "hello"}))
+    np.testing.assert_array_equal(back.predict_proba(X), clf.predict_proba(X))
+    np.testing.assert_array_equal(back.classes_, clf.classes_)
+    assert back.classes_.dtype == clf.classes_.dtype
+    assert back.transition_.name == clf.transition_.name
+    assert back.n_iter_ == clf.n_iter_
+    assert back.extra_ == {"note": "hello"}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model"]  # nothing left beside it
+    back.partial_fit(X, clf.transition_.sample(Y, 1))  # and it can go on
+    load(save(back, tmp_path / "again"))
+
+
+def test_names_of_classes_and_features(tmp_path: Path) -> None:
+    frame = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)])
+    for names in (NAMES, NAMES.astype(object), np.arange(10, 20), np.arange(10) * 2.0):
+        clf = WeakLabelClassifier(classes=names, l2=1e-2).fit(frame, names[Y])
+        back = load(save(clf, tmp_path / "model"))  # replaces the older one
+        assert back.predict(frame).tolist() == clf.predict(frame).tolist()
+        assert back.feature_names_in_.tolist() == frame.columns.tolist()
+        with pytest.raises(ValueError, match="feature names"):
+            back.predict(frame[frame.columns[::-1]])
+
+
+def test_chosen_models_are_saved_too(tmp_path: Path) -> None:
+    cv = WeakLabelClassifierCV(WeakLabelClassifier(), {"l2": [1e-2, 1e-1]}, cv=2).fit(X, Y)
+    np.testing.assert_array_equal(load(save(cv, tmp_path / "m")).predict_proba(X), cv.predict_proba(X))
+    tuned = WeakLabelClassifier(tune={"loss": ["gls"], "squeeze": [(1.0, 2.0)]}).fit(X, Y)
+    back = load(save(tuned, tmp_path / "m"))
+    np.testing.assert_array_equal(back.predict_proba(X), tuned.predict_proba(X))
+    assert back.best_params_["loss"] == "gls"
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """An attacker who also mends the checksum."""
+    description = json.loads((path / "model.json").read_text()) | changes
+    description["sha256"] = saving._own_hash(description)
+    (path / "model.json").write_text(json.dumps(description))
+
+
+def damage_cases() -> dict[str, Any]:
+    def cut(name: str) -> Any:
+        return lambda p: (p / name).write_bytes((p / name).read_bytes()[:-20])
+
+    def flip(p: Path) -> None:
+        blob = bytearray((p / "model.safetensors").read_bytes())
+        blob[-5] ^= 1
+        (p / "model.safetensors").write_bytes(bytes(blob))
+
+    def reclass(p: Path) -> None:
+        text = (p / "model.json").read_text()
+        (p / "model.json").write_text(text.replace('"zero"', '"nine hundred"'))
+
+    def foreign(p: Path) -> None:
+        (p / "model.json").write_text('{"weights": [1, 2, 3]}')
+
+    return {
+        "cut tensors": (cut("model.safetensors"), "cut or changed after it was saved"),
+        "cut description": (cut("model.json"), "not valid JSON"),
+        "one bit": (flip, "cut or changed after it was saved"),
+        "edited description": (reclass, "edited after it was saved"),
+        "foreign description": (foreign, "not the description of a tproper model"),
+        "no tensors": (lambda p: (p / "model.safetensors").unlink(), "expected a file model.safetensors"),
+        "newer format": (lambda p: edit(p, format_version=99), "format version 99"),
+        "wrong loss": (lambda p: edit(p, loss={"kind": "os.system"}), "expected a known kind of loss"),
+        "wrong transition": (lambda p: edit(p, transition={"family": "x", "name": "y"}), "expected a known family"),
+        "wrong shape": (
+            lambda p: edit(p, architecture={"model": "linear", "n_features": 5, "hidden": []}),
+            "size mismatch",
+        ),
+        "missing key": (lambda p: edit(p, architecture={}), "not consistent"),
+        "unknown setting": (lambda p: edit(p, settings={"evil": 1}), "not consistent"),
+        "object dtype": (lambda p: edit(p, classes={"dtype": "V8", "names": []}), "expected text or numbers"),
+    }
+
+
+@pytest.mark.parametrize("name", damage_cases())
+def test_damaged_files_are_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+    harm, message = damage_cases()[name]
+    clf = WeakLabelClassifier(classes=NAMES, l2=1e-2).fit(X, NAMES[Y])
+    path = save(clf, tmp_path / "model")
+    load(path)
+    harm(path)
+    with pytest.raises(ModelFileError, match=message):
+        load(path)
+
+
+def test_paths_that_are_no_models(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="got nothing at"):
+        load(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ModelFileError, match="got a file at"):
+        load(tmp_path / "file")
+    with pytest.raises(ModelFileError, match=r"expected a file model\.json"):
+        load(tmp_path)
+    with pytest.raises(ModelFileError, match="which is neither"):
+        save(fitted(), tmp_path)  # a folder with something else in it is not overwritten
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_code_cannot_be_saved(tmp_path: Path) -> None:
+    made = WeakLabelClassifier(model=lambda d, k: nn.Linear(d, k), epochs=1).fit(X, Y)
+    with pytest.raises(ValueError, match="a callable, which is code and cannot be saved"):
+        save(made, tmp_path / "m")
+    own = WeakLabelClassifier(loss=nn.CrossEntropyLoss(), epochs=1).fit(X, Y)
+    with pytest.raises(ValueError, match="a CrossEntropyLoss is code"):
+        save(own, tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_failed_write_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clf = fitted()
+    path = save(clf, tmp_path / "model")
+    real = os.fsync
+
+    def full_disk(fd: int) -> None:
+        real(fd)
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="disk full"):
+        save(fitted("gls"), path)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(load(path).predict_proba(X), clf.predict_proba(X))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model"]

@@ -1,0 +1,101 @@
+"""Choosing by weak risk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.model_selection import KFold
+
+import tproper as tp
+from tproper._search import default_grid, weak_brier_risk
+from tproper.estimators import WeakLabelClassifier
+from tproper.selection import WeakLabelClassifierCV
+
+X, Y = load_digits(return_X_y=True)
+X = X / 16
+T = tp.symmetric_noise(10, 0.3)
+WEAK = T.sample(Y, 0)
+GRID = {"l2": [1e-5, 1e-2, 100.0]}
+
+
+def test_chooses_by_weak_risk_and_keeps_what_it_tried() -> None:
+    cv = WeakLabelClassifierCV(WeakLabelClassifier(T, random_state=0), GRID, cv=3).fit(X[:800], WEAK[:800])
+    results = cv.cv_results_
+    assert cv.best_params_ == {"l2": 1e-2}
+    assert results["criterion"] == "log"
+    assert [p["l2"] for p in results["params"]] == GRID["l2"] == results["param_l2"]
+    assert results["rank"][cv.best_index_] == 1
+    assert results["mean_weak_risk"].argmin() == cv.best_index_
+    assert cv.best_risk_ == pytest.approx(np.mean([results[f"split{f}_weak_risk"][1] for f in range(3)]))
+    assert (results["stderr_weak_risk"] > 0).all()
+    assert results["stderr_of_difference_to_best"][cv.best_index_] == 0
+    clean = [
+        (WeakLabelClassifier(T, l2=l2).fit(X[:800], WEAK[:800]).predict(X[800:]) == Y[800:]).mean() for l2 in GRID["l2"]
+    ]
+    assert (cv.predict(X[800:]) == Y[800:]).mean() == max(clean)
+
+
+def test_tune_is_the_same_search() -> None:
+    cv = WeakLabelClassifierCV(WeakLabelClassifier(T, random_state=0), GRID).fit(X[:500], WEAK[:500])
+    tuned = WeakLabelClassifier(T, tune=GRID, random_state=0).fit(X[:500], WEAK[:500])
+    assert tuned.best_params_ == cv.best_params_
+    assert tuned.l2 == 1e-4  # the user's setting stays
+    np.testing.assert_array_equal(tuned.predict_proba(X), cv.predict_proba(X))
+    np.testing.assert_array_equal(tuned.cv_results_["mean_weak_risk"], cv.cv_results_["mean_weak_risk"])
+
+
+def test_default_grid_in_one_call() -> None:
+    clf = WeakLabelClassifier("symmetric:0.3", tune=True, random_state=0).fit(X[:600], WEAK[:600])
+    assert clf.best_params_["loss"] == "forward"
+    assert len(clf.cv_results_["params"]) == 11
+    assert {p["loss"] for p in clf.cv_results_["params"]} == {"forward", "gls"}
+    assert (clf.predict(X[600:]) == Y[600:]).mean() > 0.8
+    assert any("learning_rate" in g for g in default_grid("mlp"))
+
+
+def test_infinite_log_risk_hands_over_to_brier() -> None:
+    K = tp.partial_labels(10, 0.3)
+    masks = K.sample(Y[:400], 0)
+    grid = {"loss": ["gls"], "squeeze": [(0.01, 2.0), (1.0, 2.0)], "l2": [1e-6]}
+    found = WeakLabelClassifierCV(WeakLabelClassifier(K, random_state=0), grid, cv=2).fit(X[:400], masks)
+    assert np.isinf(found.cv_results_["mean_weak_risk"]).any()
+    assert found.cv_results_["criterion"] == "brier"
+    assert found.cv_results_["mean_weak_brier"].argmin() == found.best_index_
+
+
+@pytest.mark.parametrize(
+    "transition", [T, tp.partial_labels(10, 0.3), tp.partial_labels(14, 0.2)], ids=lambda t: t.name
+)
+def test_brier_risk_is_what_it_says(transition: tp.Transition) -> None:
+    y = Y[:300]
+    weak = transition.sample(y, 0)
+    model = WeakLabelClassifier(transition, classes=range(transition.num_classes), l2=1e-2).fit(X[:300], weak)
+    p = model.predict_proba(X[:300])
+    if transition.num_classes > 12:
+        r = transition.reconstruction().targets(weak).numpy()
+        expected = ((p - r) ** 2).sum(axis=1) - (r**2).sum(axis=1) + 1
+    else:
+        rows = transition.row_index(transition.encode(weak)).numpy()
+        expected = ((p @ transition.matrix().T - np.eye(transition.num_weak_labels)[rows]) ** 2).sum(axis=1)
+    np.testing.assert_allclose(weak_brier_risk(model, X[:300], weak), expected, atol=1e-12)
+
+
+def test_splitters_weights_and_wrong_uses() -> None:
+    base = WeakLabelClassifier(T, random_state=0)
+    by_splitter = WeakLabelClassifierCV(base, GRID, cv=KFold(3)).fit(X[:300], WEAK[:300])
+    by_list = WeakLabelClassifierCV(base, GRID, cv=list(KFold(3).split(X[:300]))).fit(X[:300], WEAK[:300])
+    np.testing.assert_array_equal(by_splitter.cv_results_["mean_weak_risk"], by_list.cv_results_["mean_weak_risk"])
+    weights = np.r_[np.ones(200), np.zeros(100)]
+    weighted = WeakLabelClassifierCV(base, GRID, cv=KFold(3)).fit(X[:300], WEAK[:300], weights)
+    assert np.isnan(weighted.cv_results_["split2_weak_risk"]).all()  # nothing of weight in the last fold
+    assert np.isfinite(weighted.best_risk_)
+    for bad, message in (
+        ({"cv": 1}, "cv: expected an integer >= 2"),
+        ({"cv": "x"}, "cv: expected a number"),
+        ({"grid": []}, "grid"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            WeakLabelClassifierCV(base, **({"grid": GRID} | bad)).fit(X[:50], WEAK[:50])
+    with pytest.raises(ValueError, match="expected at least 10 rows"):
+        WeakLabelClassifierCV(base, GRID).fit(X[:6], WEAK[:6])
