@@ -15,7 +15,7 @@ from torch import Tensor
 SMALLEST = 1e-30  # masses below it are close to underflow in float32, and are taken the exact way
 
 
-def _traced(scores: Tensor) -> bool:
+def _traced() -> bool:
     """Under torch.compile, which fuses the plain formula itself, and functorch, which cannot look inside."""
     return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
 
@@ -43,7 +43,7 @@ def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
     Gradient: ``p (1_S / P - 1)``. Exact however small the mass: where a row comes near underflow the batch goes the
     textbook way. So do transforms and GPUs, where values cannot be looked at or not cheaply.
     """
-    if _traced(scores) or scores.is_cuda:
+    if _traced() or scores.is_cuda:
         return _plain_mass(scores, masks)
     with torch.no_grad():
         p = torch.softmax(scores, -1)
@@ -70,7 +70,7 @@ def set_cross_entropy(scores: Tensor, masks: Tensor, c: Tensor, rest: Tensor, k:
     ``logsumexp v - c sum_S v - rest sum v + k/2 sum (v - mean v)^2``; gradient ``softmax v - r + k (v - mean v)``.
     `c` and `rest` (...) are such that r sums to one.
     """
-    if _traced(scores):
+    if _traced():
         return _plain_cross_entropy(scores, masks, c, rest, k)
     with torch.no_grad():
         x = scores - scores.amax(-1, keepdim=True)  # targets sum to one, so a common shift changes nothing

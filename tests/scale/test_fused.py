@@ -129,10 +129,11 @@ def test_it_stands_in_for_the_loss(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="test_fused_kernel.py runs on the GPU itself")
 def test_the_kernel_in_tritons_interpreter():
-    """The kernel's own tests on the CPU, in a process of their own: the interpreter is chosen when Triton is imported."""
+    """The kernel's own tests on the CPU, in a process of their own: Triton looks for the interpreter on import."""
     pytest.importorskip("triton", reason="the kernel needs Triton, which GPU installs bring")
+    tests = Path(__file__).parent / "test_fused_kernel.py"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", Path(__file__).parent / "test_fused_kernel.py"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests],
         env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
