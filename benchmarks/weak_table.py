@@ -33,7 +33,7 @@ from tproper.lab.datasets import DataError, read_mnist
 
 ROOT = Path(__file__).parent.parent
 RECORD, PAGE = RECORDS / "weak_table.json", ROOT / "docs" / "weak_table.md"
-L2 = (1e-4, 1e-3, 1e-2, 1e-1)
+L2 = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 BACKWARD_L2 = (1e-3, 1e-2, 1e-1, 1.0)  # targets of weak labels vary much: more is needed
 GRIDS: dict[str, list[dict[str, Any]]] = {
     "forward": [{"loss": "forward", "l2": l2} for l2 in L2],

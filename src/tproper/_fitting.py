@@ -193,7 +193,8 @@ def fit_linear(
     trace: list[dict[str, float]] = []
     seen = {"loss": math.nan, "gradient": math.inf}
 
-    def objective(u: FloatArray) -> tuple[float, FloatArray]:
+    def objective(x: FloatArray) -> tuple[float, FloatArray]:
+        u = x * space.unit
         U, b = u[:split].reshape(K, space.width), u[split:] * space.intercept_stretch
         f, E = function(space.scores(U, b))
         by_class = E.sum(axis=1)
@@ -201,7 +202,7 @@ def fit_linear(
         G += penalty * U
         seen.update(loss=f, gradient=max(space.standardised(G), float(np.abs(by_class).max())))
         gradient = np.concatenate([G.ravel(), by_class * space.intercept_stretch])
-        return f + 0.5 * float(np.einsum("kj,kj,j->", U, U, penalty)), gradient
+        return f + 0.5 * float(np.einsum("kj,kj,j->", U, U, penalty)), gradient * space.unit
 
     def note(intermediate_result: Any) -> None:
         trace.append({"objective": float(intermediate_result.fun), **seen})
@@ -212,7 +213,7 @@ def fit_linear(
         if seen["gradient"] <= tol:  # the line search ended at the point it evaluated last
             raise StopIteration
 
-    first = np.zeros(split + K) if start is None else space.enter(*start)
+    first = np.zeros(split + K) if start is None else space.enter(*start) / space.unit
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": 0.0, "ftol": 0.0, "maxcor": 30, "maxls": 50}
     found = minimize(objective, first, jac=True, method="L-BFGS-B", callback=note, options=options)
     if not np.isfinite(found.fun) or not np.isfinite(found.x).all():
@@ -231,7 +232,8 @@ def fit_linear(
             ConvergenceWarning,
             stacklevel=4,
         )
-    coef, intercept = space.leave(found.x[:split].reshape(K, space.width), found.x[split:])
+    end = found.x * space.unit
+    coef, intercept = space.leave(end[:split].reshape(K, space.width), end[split:])
     return LinearFit(coef, intercept, value, gradient, int(found.nit), converged, trace)
 
 
@@ -244,6 +246,7 @@ def curvature(loss: WeakLabelLoss) -> float:
 
 
 WHITEN_AT_MOST, STANDARDISE_AT_MOST = 2048, 128  # features
+FIRST_STEP = 0.25  # standard deviation of the scores after it, at most
 LEAST_CURVATURE = 0.05  # that of cross entropy where it is fairly certain
 
 
@@ -285,15 +288,19 @@ class _Coordinates:
                 self.A = X[:, self.used] - self.mean[self.used]
                 if (self.stretch != 1).any():
                     self.A *= self.stretch
+            main = self._main_deviation(w) or 1.0
             # half the main standard deviation: between the curvatures of the data's first and middling directions
-            self.intercept_stretch = 0.5 * self._main_deviation(w) or 1.0
+            self.intercept_stretch = 0.5 * main
         else:
             centred = X[:, self.used] - self.mean[self.used]
             variances, self.axes = np.linalg.eigh((centred * w[:, None]).T @ centred)
             c = curvature + LEAST_CURVATURE
             self.stretch = 1.0 / np.sqrt(c * np.maximum(variances, variances[-1] * 1e-14) + l2)
             self.A = centred @ (self.axes * self.stretch)
-            self.intercept_stretch = 1.0 / math.sqrt(c)
+            self.intercept_stretch = main = 1.0 / math.sqrt(c)
+        # The first step has length one. Scores must not move far in it: where a class's probability has gone to zero
+        # the gradient of a forward loss is zero too, and the class would never come back.
+        self.unit = FIRST_STEP / main
 
     def scores(self, U: FloatArray, b: FloatArray) -> FloatArray:
         """Scores (K, n)."""

@@ -24,7 +24,7 @@ from . import _checks, _labels
 from ._checks import FloatArray
 from .transitions import ENUMERATION_LIMIT
 
-L2 = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         Class names in the order of T's columns. Default: the sorted distinct labels where weak labels are called like
         classes (clean, noisy, complementary), else 0 .. K-1.
     l2 : float
-        Penalty on the weights.
+        Penalty on the weights. The default is small: forward losses gain from confident scores, and a strong penalty
+        makes them give up classes (complementary labels suffer first). `tune` finds what the data bear.
     max_iter : int
         Iterations of the linear solver (L-BFGS, float64).
     tol : float
@@ -120,7 +121,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         squeeze: tuple[float, float] | None = None,
         reconstruction: Any = "auto",
         classes: Any = None,
-        l2: float = 1e-4,
+        l2: float = 3e-4,
         max_iter: int = 1000,
         tol: float = 1e-5,
         epochs: int = 100,

@@ -64,7 +64,7 @@ class Reconstruction:
     def targets(self, labels: Labels, dtype: torch.dtype = torch.float64) -> Tensor:
         """The targets ``R e_y`` (..., K) of weak labels."""
         encoded = self.transition.encode(labels)
-        tables = {k: torch.as_tensor(a, device=encoded.device, dtype=dtype) for k, a in self.tables().items()}
+        tables = {k: torch.tensor(a, device=encoded.device, dtype=dtype) for k, a in self.tables().items()}
         return self._targets(encoded, tables, dtype)
 
     def tables(self) -> dict[str, FloatArray]:

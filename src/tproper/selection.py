@@ -24,7 +24,7 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
     estimator : WeakLabelClassifier, optional
         Holds everything that is not searched. Default: ``WeakLabelClassifier()``, clean labels.
     grid : dict or list of dicts, optional
-        Settings to try, as for ``GridSearchCV``. Default: forward at five l2, and squeezed backward losses at three
+        Settings to try, as for ``GridSearchCV``. Default: forward at eight l2, and squeezed backward losses at three
         (k, alpha) and two l2; for models other than linear ones also learning rates.
     cv : int, splitter or list of splits
         A number of shuffled folds, or anything with ``split(X)``, or (train, test) rows.

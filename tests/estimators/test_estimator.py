@@ -159,7 +159,7 @@ def test_callable_models_and_loss_objects() -> None:
 def test_partial_fit_goes_on_learning(model: str) -> None:
     T = tp.complementary(10)
     weak = T.sample(Y, 0)
-    clf = WeakLabelClassifier("complementary:10", model=model, learning_rate=1e-2, random_state=0)
+    clf = WeakLabelClassifier("complementary:10", model=model, l2=1e-5, learning_rate=1e-2, random_state=0)
     for _ in range(12):
         for start in range(0, 1200, 300):
             clf.partial_fit(X[start : start + 300], weak[start : start + 300])
