@@ -79,7 +79,7 @@ def increasing_root(
         moved = torch.where(usable, newton, middle())
         close = tol * torch.maximum(low.abs(), high.abs())
         # a Newton step below rounding, an exact zero, or a bracket below rounding: each is an answer
-        done = (value == 0) | ((newton - x).abs() <= close) | (high - low <= close)
+        done = (value == 0) | ((newton - x).abs() <= close) | (high - low <= close) | value.isnan()
         x = torch.where(done, x, moved)
         if bool(done.all()):
             break

@@ -1,0 +1,207 @@
+"""Newton's method for squeezed potentials, with a duality gap that says whether it succeeded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol, TypeGuard
+
+import torch
+from torch import Tensor
+
+from ._numerics import centre, increasing_root
+
+
+class Base(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def domain(self) -> str: ...
+    @property
+    def symmetric(self) -> bool: ...
+
+    def _value(self, v: Tensor) -> Tensor: ...
+    def _link(self, v: Tensor) -> Tensor: ...
+    def _conjugate(self, q: Tensor) -> Tensor: ...
+    def _inverse_link(self, p: Tensor) -> Tensor: ...
+    def conjugate(self, q: Tensor) -> Tensor: ...
+
+
+class Separable(Base, Protocol):
+    """``F*(p) = sum_z phi(p_z)`` on the simplex: ``p_z = density(v_z - lambda)``, increasing."""
+
+    def density(self, s: Tensor) -> tuple[Tensor, Tensor]: ...
+    def density_range(self, K: int) -> tuple[float, float]: ...
+    def curvature(self, p: Tensor) -> Tensor: ...
+
+
+class SqueezedLike(Protocol):
+    k: float
+    alpha: float
+
+    @property
+    def base(self) -> Base: ...
+
+    def _value(self, v: Tensor) -> Tensor: ...
+
+
+def is_separable(base: object) -> TypeGuard[Separable]:
+    """Whether the nested-root solver applies to this base potential."""
+    return hasattr(base, "density") and getattr(base, "domain", "") == "simplex"
+
+
+class Penalty:
+    """psi(x) = k/2 |x|^alpha with its derivative u = psi'(x), the inverse x = g(u) of that, and its curvature."""
+
+    def __init__(self, k: float, alpha: float) -> None:
+        self.k, self.alpha = k, alpha
+        self.slope = k * alpha / 2
+
+    def value(self, x: Tensor) -> Tensor:
+        return self.k / 2 * x.abs().pow(self.alpha)
+
+    def derivative(self, x: Tensor) -> Tensor:
+        return self.slope * x.sign() * x.abs().pow(self.alpha - 1)
+
+    def inverse(self, u: Tensor) -> Tensor:
+        return u.sign() * (u.abs() / self.slope).pow(1 / (self.alpha - 1))
+
+    def inverse_slope(self, u: Tensor) -> Tensor:
+        return (u.abs() / self.slope).pow(1 / (self.alpha - 1) - 1) / (self.slope * (self.alpha - 1))
+
+    def curvature(self, x: Tensor) -> Tensor:
+        return self.slope * (self.alpha - 1) * x.abs().clamp_min(1e-300).pow(self.alpha - 2)
+
+    def balanced(self, u: Tensor) -> Tensor:
+        """u shifted by the constant that makes the scores g(u) sum to zero."""
+
+        # the root is sought relative to the largest u, whose rounding is all that u knows of its own shift
+        offset = 2 * u.abs().amax(-1, keepdim=True)
+
+        def total(x: Tensor) -> tuple[Tensor, Tensor]:
+            shifted = u + (x - offset)
+            return self.inverse(shifted).sum(-1, keepdim=True), self.inverse_slope(shifted).sum(-1, keepdim=True)
+
+        low, high = offset - u.amax(-1, keepdim=True), offset - u.amin(-1, keepdim=True)
+        return u + (increasing_root(total, low, high) - offset)
+
+    def gap(self, v: Tensor, w: Tensor) -> Tensor:
+        """psi(v) + psi*(w) - <v, w> >= 0: zero iff w = psi'(v)."""
+        x = self.inverse(w)
+        return (self.value(v) - self.value(x) + (x - v) * w).sum(-1)
+
+
+def newton(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
+    """Damped Newton steps on ``F(v) + psi(v) - <q, v>``, sum v = 0; returns v and the relative duality gap.
+
+    Below alpha = 2 psi has infinite curvature at zero, so there the steps are taken in ``u = psi'(v)``, where all is
+    smooth: the direction is the same, ``E dv = du``. The gap, ``psi(v) + psi*(q + t - p) - <v, q + t - p>`` with
+    p = grad F(v), bounds the error of the objective rigorously, however the iteration went.
+    """
+    penalty = Penalty(F.k, F.alpha)
+    squeezed, dual = F.k > 0, F.k > 0 and F.alpha < 2
+    scale = 1 + q.abs().amax(-1, keepdim=True)
+    v = 1e-2 * centre(q) / scale
+    u = penalty.derivative(v) if squeezed else torch.zeros_like(v)
+    if dual:
+        u = penalty.balanced(u)
+        v = penalty.inverse(u)
+
+    def objective(x: Tensor) -> Tensor:
+        return F.base._value(x) + (penalty.value(x).sum(-1) if squeezed else 0.0) - (q * x).sum(-1)
+
+    if squeezed and not dual:  # psi is flat at zero: start where it alone would put v, inside the domain of F
+        v = centre(penalty.inverse(centre(q)))
+        for _ in range(60):
+            v = torch.where(torch.isfinite(objective(v))[:, None], v, v / 2)
+        u = penalty.derivative(v)
+    start = objective(v)
+    before, stuck = torch.full_like(start, math.inf), torch.zeros_like(start, dtype=torch.bool)
+    for _ in range(100):
+        p, hessian, solve = _linearised(F.base, penalty if squeezed else None, v, u)
+        residual = centre(p + u - q)
+        along, flat = solve(-residual), solve(torch.ones_like(v))
+        mu = -along.sum(-1, keepdim=True) / flat.sum(-1, keepdim=True)
+        step = along + mu * flat
+        fall = -(residual * step).sum(-1)
+        size = 1 + start.abs()
+        stalled = (fall <= 1e-18 * size) & (fall > 0.1 * before)  # rounding is all that is left
+        done = (residual.abs() <= 1e-15 * scale).all(-1) | (fall <= 1e-30 * size) | stalled | stuck | fall.isnan()
+        if bool(done.all()):
+            break
+        before = fall
+        # E dv = du; where E is infinite the equation itself gives du
+        du = torch.where(v == 0, mu - residual - hessian(step), penalty.curvature(v) * step) if dual else None
+        length = torch.where(done, 0.0, 1.0).to(v.dtype)
+        for _ in range(20 if dual else 40):
+            if du is not None:
+                u_new = penalty.balanced(u + length[:, None] * du)
+                moved = penalty.inverse(u_new)
+            else:
+                moved = centre(v + length[:, None] * step)
+            value = objective(moved)
+            # rounding must not stop the last steps, which change the objective by less than its last digit
+            good = value <= start - 1e-4 * length * fall + 1e-14 * size
+            if not dual:  # nor may a step run far up the other side, to the edge of F's domain
+                slope = F.base._link(moved) + (penalty.derivative(moved) if squeezed else 0.0) - q
+                good &= (slope * step).sum(-1) <= 0.9 * fall + 1e-14 * size
+            if bool(good.all()):
+                break
+            length = torch.where(good, length, length / 2)
+        stuck = stuck | ~good  # no descent along a descent direction: beyond floating point
+        take = (good & ~done)[:, None]
+        v, start = torch.where(take, moved, v), torch.where(take[:, 0], value, start)
+        u = torch.where(take, u_new if dual else penalty.derivative(moved) if squeezed else u, u)
+    p = _linearised(F.base, penalty if squeezed else None, v, u)[0]
+    gap = penalty.gap(v, penalty.balanced(q - p)) if squeezed else (q - p).abs().amax(-1)
+    return v, gap / (1 + start.abs() + (q * v).sum(-1).abs())
+
+
+def _linearised(
+    base: Base, penalty: Penalty | None, v: Tensor, u: Tensor
+) -> tuple[Tensor, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    """grad F, the product with H = Hessian of F, and the solution of ``(H + E) x = y``, E the penalty's curvature.
+
+    In O(K) where F is separable, ``H = diag(s) - s s^T / sum s`` (Sherman-Morrison). Below alpha = 2, E is infinite at
+    zero and the solution is written with G = 1/E.
+    """
+    dual = penalty is not None and penalty.alpha < 2
+    E = torch.zeros_like(v) if penalty is None else penalty.curvature(v)
+    G = penalty.inverse_slope(u) if penalty is not None and dual else torch.ones_like(v)
+    if is_separable(base):
+        p = base._link(v)
+        s = base.curvature(p)
+        total = s.sum(-1, keepdim=True).clamp_min(1e-300)
+        inverse = G / (1 + s * G) if dual else 1 / (s + E).clamp_min(1e-14)
+        through = (s / (1 + s * G) if dual else s * E * inverse).sum(-1, keepdim=True).clamp_min(1e-300)
+
+        def product(x: Tensor) -> Tensor:
+            return s * (x - (s * x).sum(-1, keepdim=True) / total)
+
+        def solve(y: Tensor) -> Tensor:
+            x = inverse * y
+            return x + inverse * s * ((s * x).sum(-1, keepdim=True) / through)
+
+        return p, product, solve
+    p, H = derivatives(base._value, v)
+    eye = torch.eye(v.shape[-1], dtype=v.dtype)
+    if dual:
+        W = G.sqrt()
+        A = eye + W[:, :, None] * H * W[:, None, :]
+        return p, lambda x: (H @ x[..., None])[..., 0], lambda y: W * torch.linalg.solve_ex(A, W * y)[0]
+    # F is flat along (1, ..., 1), on which nothing depends; the ridge is for penalties that are flat at zero
+    A = H + torch.diag_embed(E) + 1 / v.shape[-1]
+    A = A + 1e-14 * A.diagonal(dim1=-2, dim2=-1).amax(-1)[:, None, None] * eye
+    return p, lambda x: (H @ x[..., None])[..., 0], lambda y: torch.linalg.solve_ex(A, y)[0]
+
+
+def derivatives(value: Callable[[Tensor], Tensor], v: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients (B, K) and Hessians (B, K, K) of a function of rows: plain autograd, so that any F will do."""
+    with torch.enable_grad():
+        x = v.detach().requires_grad_()
+        (g,) = torch.autograd.grad(value(x).sum(), x, create_graph=True)
+        rows = [
+            torch.autograd.grad(g[:, z].sum(), x, retain_graph=True)[0] if g.requires_grad else torch.zeros_like(x)
+            for z in range(v.shape[-1])
+        ]
+    return g.detach(), torch.stack(rows, -2)
