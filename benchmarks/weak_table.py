@@ -116,6 +116,9 @@ def run(kind: str, data: Data, seed: int) -> list[dict[str, Any]]:
             result = measure(model.predict_proba(X_test), y_test)
             out.append({"method": name, "chosen by": by, "params": grid[i], **result})
         print(f"    {name}: {time.perf_counter() - start:.1f} s, {out[-2]['accuracy']:.4f}", flush=True)
+    plain = WeakLabelClassifier(T, classes=classes).fit(X, weak)
+    row = {"method": "forward", "chosen by": "nothing: default l2", "params": {"l2": plain.l2}}
+    out.append(row | measure(plain.predict_proba(X_test), y_test))
     rng = np.random.default_rng(seed)
     naive = WeakLabelClassifier(classes=classes, l2=1e-3).fit(X, trusting(kind, weak, rng))
     out.append(
@@ -162,13 +165,13 @@ def render(record: dict[str, Any]) -> str:
     ]
     for block in record["blocks"]:
         rows = block["rows"]
-        best = max(r["accuracy"] for r in rows if r["chosen by"] == "weak risk")
+        best = max(r["accuracy"] for r in rows)
         default = next(r["accuracy"] for r in rows if (r["method"], r["chosen by"]) == ("forward", "weak risk"))
         lines += [
             "",
             f"## {block['data']}, {block['kind']}",
             "",
-            f"Default (forward) {100 * default:.2f}%, best chosen by weak risk {100 * best:.2f}%.",
+            f"Default loss, chosen by weak risk: {100 * default:.2f}%; best row of all: {100 * best:.2f}%.",
             "",
             "| method | chosen by | accuracy % | log loss | ECE |",
             "| --- | --- | ---: | ---: | ---: |",
