@@ -6,6 +6,7 @@ weak label y  ->  target r = R e_y  ->  loss = F(v) - <r, v>  ->  probabilities 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import fused as _fused  # noqa: F401  gives losses their CUDA kernel
 from ._checks import ConditioningWarning, NotReconstructibleError
 from .certificates import Certificate, Decomposition, Witness, certify, comparison, critical_k, decompose
 from .custom import BayesRisk, ConvexPotential

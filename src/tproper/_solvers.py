@@ -14,6 +14,7 @@ says whether it succeeded.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -94,6 +95,9 @@ def squeezed_inverse_link(F: SqueezedLike, p: Tensor) -> Tensor:
 
 def _maximiser(F: SqueezedLike, q: Tensor) -> Tensor:
     """The centred v that minimises ``F'(v) - <q, v>``, q (B, K)."""
+    kinked: Any = F.base
+    if getattr(kinked, "alpha", 0.0) == 1:  # a kink inside: put it outside, where it is understood
+        return _split_minimiser(kinked.base.squeezed(F.k, F.alpha).squeezed(kinked.k, 1.0), q)
     if not is_separable(F.base):
         return newton_minimiser(F, q)
     v, gap = newton(F, q)

@@ -297,3 +297,7 @@ def fuse(loss: WeakLabelLoss, backend: Backend = "auto") -> FusedLoss:
     ``"triton"``: the kernel, or a ``ValueError`` that says what stands in its way.
     """
     return FusedLoss(loss, backend)
+
+
+WeakLabelLoss._fast_path = staticmethod(fast_path)
+WeakLabelLoss._obstacle = staticmethod(obstacle)

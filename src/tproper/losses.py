@@ -19,8 +19,15 @@ from . import _checks
 from ._checks import FloatArray, Labels
 from ._numerics import centre
 from ._passes import squared_deviation, uniform_cross_entropy
+from ._sets import set_cross_entropy
 from .potentials import LogSumExp, Potential, Squeezed
-from .reconstructions import Reconstruction, UniformReconstruction, per_example_targets, reconstruct
+from .reconstructions import (
+    Reconstruction,
+    SetReconstruction,
+    UniformReconstruction,
+    per_example_targets,
+    reconstruct,
+)
 from .transitions import Tables, Transition, log_mixture
 
 Reduction = Literal["none", "mean", "sum"]
@@ -49,7 +56,20 @@ class WeakLabelLoss(nn.Module):
 
     Tables follow ``.to(device)`` and are part of ``state_dict()``. Labels are checked on every call; pass
     ``validate=False`` to skip that (it costs a device synchronisation on a GPU).
+
+    On CUDA, structured losses run in one Triton kernel (`tproper.fused`); ``backend_for(scores)`` says what a call gets,
+    and ``loss.backend = "torch"`` asks for plain PyTorch.
     """
+
+    backend: Literal["auto", "torch"] = "auto"
+    # Filled in by fused.py, which stands below this file: imports point one way only.
+    _fast_path: ClassVar[Callable[..., Tensor | None]] = staticmethod(lambda *call: None)
+    _obstacle: ClassVar[Callable[..., str | None]] = staticmethod(lambda *call: "tproper.fused is not loaded")
+
+    def backend_for(self, scores: Tensor, weights: Any = None) -> str:
+        """``"triton"``, or ``"torch: ..."`` with the reason, for a call with these scores."""
+        found = "asked for" if self.backend == "torch" else type(self)._obstacle(self, scores, weights)
+        return "triton" if found is None else f"torch: {found}"
 
     def __init__(self, transition: Transition, reduction: Reduction, validate: bool) -> None:
         super().__init__()
@@ -76,6 +96,9 @@ class WeakLabelLoss(nn.Module):
     ) -> Tensor:
         """The reduced loss of a batch."""
         scores = _checks.scores(scores, self.transition.num_classes)
+        fast = type(self)._fast_path(self, scores, labels, weights) if transitions is None else None
+        if fast is not None:
+            return fast
         dtype = scores.dtype
         if dtype in (torch.float16, torch.bfloat16):  # sums over classes need float32
             scores = scores.float()
@@ -187,6 +210,12 @@ class BackwardLoss(WeakLabelLoss):
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The line: ``F(v) - <r, v>``, written as ``<r, F(v) - v>`` since targets sum to one."""
+        if self.class_weights is None and isinstance(self.reconstruction, SetReconstruction):
+            k, alpha = (self.potential.k, self.potential.alpha) if isinstance(self.potential, Squeezed) else (0.0, 2.0)
+            base = self.potential.base if isinstance(self.potential, Squeezed) else self.potential
+            if isinstance(base, LogSumExp) and alpha == 2:
+                shape = self.reconstruction._shape(labels, self.tables, scores.dtype)
+                return set_cross_entropy(scores, labels, *shape, k)  # in fewer passes
         F, penalty = _split(self.potential, scores)
         if self.class_weights is not None:
             weights = self.class_weights.to(scores.dtype)

@@ -86,7 +86,12 @@ class UniformTransition(Transition):
     def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """With u = log-odds of class y: ``log (d e^u + o) - log(1 + e^u)``."""
         u = log_odds(scores, labels)
-        numerator = torch.logaddexp(u + _log(self.diagonal), u.new_tensor(_log(self.off_diagonal)))
+        # a term of probability zero is left out: logaddexp of -inf has no second derivative
+        if self.diagonal == 0:
+            return math.log(self.off_diagonal) - torch.nn.functional.softplus(u)
+        if self.off_diagonal == 0:
+            return torch.nn.functional.logsigmoid(u)
+        numerator = torch.logaddexp(u + math.log(self.diagonal), u.new_tensor(math.log(self.off_diagonal)))
         return numerator - torch.nn.functional.softplus(u)
 
 
@@ -132,10 +137,6 @@ def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
         return scores.gather(-1, index)[..., 0] - others
     out: Tensor = _LogOdds.apply(scores, index)[0]
     return out
-
-
-def _log(x: float) -> float:
-    return math.log(x) if x > 0 else -math.inf
 
 
 def _centred_basis(K: int) -> FloatArray:

@@ -23,6 +23,13 @@ from tproper.lab.runner import Runner, Status, Stop
 from tproper.lab.store import Record, Store, export_records, import_records
 
 
+class Engine(StrEnum):
+    """Where trials run."""
+
+    local = "local"
+    ray = "ray"
+
+
 class Target(StrEnum):
     """What of the paper to reproduce."""
 
@@ -132,6 +139,9 @@ def reproduce(
     checkpoint_seconds: Annotated[float, typer.Option(help="time between checkpoints", min=0)] = 60.0,
     threads: Annotated[int | None, typer.Option(help="CPU threads", min=1)] = None,
     export: Annotated[Path | None, typer.Option(help="also write all records (.jsonl or .parquet)")] = None,
+    engine: Annotated[Engine, typer.Option(help="local, or a Ray cluster")] = Engine.local,
+    address: Annotated[str | None, typer.Option(help="of the Ray cluster; a new one here if not given")] = None,
+    gpus_per_task: Annotated[float | None, typer.Option(help="Ray: share of a GPU for a stack of trials")] = None,
 ) -> None:  # fmt: skip
     """Reproduce a table or figure of the paper; run it again to go on where it stopped."""
     with _resource_errors():
@@ -152,12 +162,20 @@ def reproduce(
                 f"the models {', '.join(chosen_models)} are not all for the data set {dataset}: "
                 "linear and mlp take mnist or digits, resnet20 and wrn28_2 take cifar10"
             )
+        if engine is Engine.local and (address is not None or gpus_per_task is not None):
+            raise ValueError("--address and --gpus-per-task belong to --engine ray")
+        if engine is Engine.ray:
+            from tproper.lab.ray_engine import import_ray
+
+            import_ray()  # before anything is made
         if threads:
             torch.set_num_threads(threads)
         work = _Work(
             Store(out), _device(device), data, mirror, slots, kernels,
             Stop(None if minutes is None else 60 * minutes), _Display(), checkpoint_seconds,
         )  # fmt: skip
+        if engine is Engine.ray:
+            work.cluster = {"address": address, "gpus": gpus_per_task, "cpus": float(threads or 1)}
         # digits has 1293 training examples: batches of 256 would leave five steps an epoch
         batch = 32 if dataset == "digits" else Protocol.batch_size
         protocol = Protocol(batch_size=batch, max_epochs=max_epochs)
@@ -191,9 +209,19 @@ class _Work:
         self.folder, self.mirror, self.slots, self.kernels = folder, mirror, slots, kernels
         self.checkpoint_seconds = checkpoint_seconds
         self.loaded: dict[str, tuple[Any, Pixels]] = {}
+        self.cluster: dict[str, Any] | None = None  # where to run, if not here
 
     def run(self, trials: list[Trial]) -> list[Record] | None:
         """Train what is not yet in the store; all records, or None if stopped before the end."""
+        if self.cluster is not None:
+            from tproper.lab.ray_engine import LabWork, run_trials_on_ray
+
+            folder = None if self.folder is None else str(self.folder.resolve())
+            lab = LabWork(folder, self.mirror, "auto", self.kernels, int(self.cluster["cpus"]))
+            complete = run_trials_on_ray(
+                trials, lab, self.store, stack=self.slots, stop=self.stop, show=self.display.show, **self.cluster
+            )
+            return self.store.records() if complete else None
         name = trials[0].config.dataset
         if name not in self.loaded:
             data = load(name, self.folder, self.mirror)
