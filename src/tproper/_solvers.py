@@ -308,10 +308,10 @@ def _squeezed_derivatives(F: SqueezedLike, v: Tensor) -> tuple[Tensor, Tensor]:
 
 def newton_step(F: SqueezedLike, v: Tensor, q: Tensor) -> Tensor:
     """The centred solution d of ``H(v) d = q - grad F'(v)``, with q carrying the gradient."""
-    K = v.shape[-1]
-    ones = torch.full((K, K), 1.0 / K, dtype=v.dtype)
-    H = _squeezed_derivatives(F, v)[1]
-    return centre(torch.linalg.solve(H + ones, centre(q - q.detach())))
+    H = _squeezed_derivatives(F, v)[1] + 1 / v.shape[-1]  # flat along (1, ..., 1) otherwise; sum d = 0 does not see it
+    solved = torch.linalg.solve(H, torch.stack([q - q.detach(), torch.ones_like(v)], -1))
+    along, flat = solved[..., 0], solved[..., 1]
+    return along - flat * (along.sum(-1, keepdim=True) / flat.sum(-1, keepdim=True))
 
 
 __all__ = [
