@@ -178,10 +178,10 @@ def index_labels(
 ) -> Tensor:
     """Integer labels in [0, size) as an int64 tensor."""
     out = _tensor(labels, device)
-    if out.is_floating_point() or out.is_complex() or out.dtype == torch.bool:
-        raise ValueError(f"{name}: expected integers in [0, {size}), got dtype {str(out.dtype).replace('torch.', '')}")
     if out.numel() == 0:
         raise ValueError(f"{name}: expected at least one label, got an empty batch")
+    if out.is_floating_point() or out.is_complex() or out.dtype == torch.bool:
+        raise ValueError(f"{name}: expected integers in [0, {size}), got dtype {str(out.dtype).replace('torch.', '')}")
     if validate and readable(out):
         low, high = (int(x) for x in torch.aminmax(out))
         if low < 0 or high >= size:

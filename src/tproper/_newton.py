@@ -19,6 +19,8 @@ class Base(Protocol):
     def domain(self) -> str: ...
     @property
     def symmetric(self) -> bool: ...
+    @property
+    def differentiable(self) -> bool: ...
 
     def _value(self, v: Tensor) -> Tensor: ...
     def _link(self, v: Tensor) -> Tensor: ...
@@ -58,12 +60,16 @@ class Penalty:
         self.slope = k * alpha / 2
 
     def value(self, x: Tensor) -> Tensor:
-        return self.k / 2 * x.abs().pow(self.alpha)
+        return self.k / 2 * (x.square() if self.alpha == 2 else x.abs().pow(self.alpha))
 
     def derivative(self, x: Tensor) -> Tensor:
+        if self.alpha == 2:
+            return self.slope * x
         return self.slope * x.sign() * x.abs().pow(self.alpha - 1)
 
     def inverse(self, u: Tensor) -> Tensor:
+        if self.alpha == 2:
+            return u / self.slope
         return u.sign() * (u.abs() / self.slope).pow(1 / (self.alpha - 1))
 
     def inverse_slope(self, u: Tensor) -> Tensor:
@@ -145,7 +151,7 @@ def newton(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
             if not dual:  # nor may a step run far up the other side, to the edge of F's domain
                 slope = F.base._link(moved) + (penalty.derivative(moved) if squeezed else 0.0) - q
                 good &= (slope * step).sum(-1) <= 0.9 * fall + 1e-14 * size
-            if bool(good.all()):
+            if bool((good | done).all()):
                 break
             length = torch.where(good, length, length / 2)
         stuck = stuck | ~good  # no descent along a descent direction: beyond floating point

@@ -16,6 +16,13 @@ def centre(v: Tensor) -> Tensor:
     return v - v.mean(-1, keepdim=True)
 
 
+def look_up(table: Tensor, index: Tensor) -> Tensor:
+    """Rows (or entries) of a table by an index of any shape; unlike ``table[index]``, also under vmap."""
+    if table.ndim == 1:
+        return torch.nn.functional.embedding(index, table[:, None])[..., 0]
+    return torch.nn.functional.embedding(index, table)
+
+
 def project_simplex(q: Tensor) -> Tensor:
     """The nearest point of the probability simplex, ``max(q - tau, 0)`` with tau such that it sums to one."""
     # Neither p nor its gradient sees a shift of q: without one, q - tau has no digits left at scores of 1e21.

@@ -26,8 +26,8 @@ GAIN_TOL = 1e-7  # a smaller advantage over the truth counts as rounding
 def violates_convexity(F: Potential, K: int, seed: int) -> dict[str, Any] | None:
     """Two scores whose midpoint lies above their chord, or a ray on which F(v) - max v keeps falling; else None."""
     rng = np.random.default_rng(seed)
-    size = 10 ** rng.uniform(-2, 1.5, (4000, 1))
-    a, b = (centre(torch.as_tensor(size * rng.standard_normal((4000, K)))) for _ in range(2))
+    size = 10 ** rng.uniform(-2, 1.5, (1000, 1))
+    a, b = (centre(torch.as_tensor(size * rng.standard_normal((1000, K)))) for _ in range(2))
     fa, fb, middle = F._value(a), F._value(b), F._value((a + b) / 2)
     gap = middle - (fa + fb) / 2
     bad = gap > 1e-8 * (1 + fa.abs() + fb.abs())

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._newton import Base, Separable, SqueezedLike, derivatives, is_separable, newton
-from ._numerics import centre, critical_k_of, increasing_root, simplex_threshold
+from ._newton import Base, Penalty, Separable, SqueezedLike, derivatives, is_separable, newton
+from ._numerics import centre, critical_k_of, increasing_root, project_simplex, simplex_threshold
 
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
 
@@ -100,6 +100,9 @@ def _maximiser(F: SqueezedLike, q: Tensor) -> Tensor:
         return _split_minimiser(kinked.base.squeezed(F.k, F.alpha).squeezed(kinked.k, 1.0), q)
     if not is_separable(F.base):
         return newton_minimiser(F, q)
+    if not F.base.differentiable:  # F = max v: F* = 0 on the simplex, so p is the projection of q whatever psi is
+        penalty = Penalty(F.k, F.alpha)
+        return centre(penalty.inverse(penalty.balanced(q - project_simplex(q))))
     v, gap = newton(F, q)
     unsolved = ~(gap <= GAP_TOL)
     if bool(unsolved.any()):
@@ -196,7 +199,8 @@ def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
         floor = -math.inf
         low, high = torch.full_like(q[:, :1], -k), torch.zeros_like(q[:, :1])
     feasible = (low <= high + 1e-12 * (1 + high.abs()))[:, 0]
-    low = torch.minimum(low, high)
+    everything, q, high = q, q[feasible], high[feasible]  # elsewhere there is no root to look for
+    low = torch.minimum(low[feasible], high)
 
     def best(a: Tensor) -> Tensor:
         bottom, top = (q - a - k).clamp_min(floor), q - a
@@ -217,7 +221,9 @@ def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
         left, right = b - ratio * (b - a), a + ratio * (b - a)
         better = (base._conjugate(best(left)) <= base._conjugate(best(right)))[:, None]
         a, b = torch.where(better, a, left), torch.where(better, right, b)
-    return best(a + (b - a) / 2), feasible
+    found = torch.full_like(everything, 1 / everything.shape[-1])
+    found[feasible] = best(a + (b - a) / 2)
+    return found, feasible
 
 
 def _is_plain(base: Base) -> bool:

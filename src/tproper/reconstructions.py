@@ -17,7 +17,7 @@ from torch import Tensor
 
 from . import _checks
 from ._checks import ConditioningWarning, FloatArray, Labels, NotReconstructibleError
-from ._numerics import critical_k_of
+from ._numerics import critical_k_of, look_up
 from .structured import CandidateSetTransition, UniformTransition
 from .transitions import ENUMERATION_LIMIT, Tables, Transition
 
@@ -72,7 +72,7 @@ class Reconstruction:
         return {"R_T": self._R.T}
 
     def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
-        return tables["R_T"].to(dtype)[self.transition.row_index(labels)]
+        return look_up(tables["R_T"].to(dtype), self.transition.row_index(labels))
 
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``<R e_y, values>`` over the last axis, for encoded labels."""
@@ -169,7 +169,7 @@ class SetReconstruction(Reconstruction):
     def _shape(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """c and (1 - c |S|)/K of each label: r = c 1_S + (1 - c |S|)/K."""
         size = labels.sum(-1)
-        c = tables["coefficient"].to(dtype)[size]
+        c = look_up(tables["coefficient"].to(dtype), size)
         return c, (1 - c * size) / self.transition.num_classes
 
     def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:

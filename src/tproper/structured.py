@@ -18,6 +18,7 @@ from torch import Tensor
 
 from . import _checks
 from ._checks import FloatArray, Labels
+from ._numerics import look_up
 from ._passes import add_at
 from ._sets import log_set_mass
 from .transitions import DENSE_LIMIT, ENUMERATION_LIMIT, Diagnosis, Tables, Transition
@@ -271,7 +272,7 @@ class CandidateSetTransition(Transition):
 
     def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``log g(|S|) + log sum_{z in S} p_z``."""
-        return log_set_mass(scores, labels) + tables["log_weight"].to(scores.dtype)[labels.sum(-1)]
+        return log_set_mass(scores, labels) + look_up(tables["log_weight"].to(scores.dtype), labels.sum(-1))
 
 
 def _log_binomial(n: int, k: NDArray[np.int64]) -> FloatArray:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from . import _checks
 from ._checks import FloatArray, Labels
+from ._numerics import look_up
 
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
 DENSE_LIMIT = 1 << 28  # entries of a dense table (2 GiB); beyond it a family must be structured
@@ -226,7 +227,7 @@ class Transition:
 
     def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``log (T p)_y`` for p = softmax(scores): log-sum-exp over ``log T + log p``, never a log of a sum."""
-        rows = tables["log_T"].to(scores.dtype)[labels]  # (..., K)
+        rows = look_up(tables["log_T"].to(scores.dtype), labels)  # (..., K)
         return log_mixture(scores, rows)
 
 

@@ -1,0 +1,111 @@
+"""The laws as functions that raise AssertionError, so that the planted faults can show that they would be caught."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+import tproper as tp
+
+from .registry import centred, every_label, inside, table
+
+
+def left_inverse(T: tp.Transition, method: str) -> None:
+    """R T = I, and columns of R sum to one."""
+    R = T.reconstruction(method)
+    assert np.abs(R.matrix() @ T.matrix() - np.eye(T.num_classes)).max() < 1e-9
+    assert np.abs(R.matrix().sum(axis=0) - 1).max() < 1e-9
+    assert R.residual < 1e-9
+
+
+def targets_are_unbiased(T: tp.Transition, method: str) -> None:
+    """The mean target given class z is the one-hot vector of z."""
+    targets = T.reconstruction(method).targets(every_label(T)).numpy()
+    assert np.abs(targets.T @ T.matrix() - np.eye(T.num_classes)).max() < 1e-9
+
+
+def adjointness(T: tp.Transition, method: str) -> None:
+    """<R e_y, x> by `weigh` is the inner product with the target."""
+    R, y = T.reconstruction(method), every_label(T)
+    x = torch.randn(len(y), T.num_classes, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    tables = {k: torch.as_tensor(np.array(a)) for k, a in R.tables().items()}
+    assert torch.allclose(R.weigh(x, y, tables), (R.targets(y) * x).sum(-1), atol=1e-10)
+
+
+def fenchel_young(F: tp.Potential, K: int) -> None:
+    """F(v) + F*(q) >= <q, v>, with equality at q = link(v)."""
+    v, q = centred(6, K), inside(6, K)
+    at_link = F.value(v) + F.conjugate(F.link(v)) - (F.link(v) * v).sum(-1)
+    assert at_link.abs().max() < 1e-6
+    assert (F.value(v) + F.conjugate(q) - (q * v).sum(-1)).min() > -1e-6
+
+
+def link_is_the_gradient(F: tp.Potential, K: int) -> None:
+    """link(v) is the gradient of F, shifted to sum to one."""
+    v = centred(6, K).requires_grad_()
+    (gradient,) = torch.autograd.grad(F.value(v).sum(), v)
+    want = gradient + (1 - gradient.sum(-1, keepdim=True)) / K
+    assert torch.allclose(F.link(v.detach()), want, atol=1e-6)
+
+
+def inverse_link_inverts(F: tp.Potential, K: int) -> None:
+    """link(inverse_link(p)) = p inside the simplex, and the scores are centred."""
+    p = inside(6, K)
+    v = F.inverse_link(p)
+    assert v.sum(-1).abs().max() < 1e-8
+    assert torch.allclose(F.link(v), p, atol=1e-6)
+    assert torch.allclose(F.probabilities(v), p, atol=1e-6)
+
+
+def minimiser_recovers_the_truth(loss: torch.nn.Module) -> None:
+    """Minimise the exact mean loss over scores: the loss's own probabilities are the truth (Definition 3)."""
+    T = loss.transition
+    p = inside(1, T.num_classes, seed=3)
+    weak = torch.as_tensor(T.matrix()) @ p[0]
+    v = torch.zeros(1, T.num_classes, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS(
+        [v], max_iter=500, tolerance_grad=1e-12, tolerance_change=1e-16, line_search_fn="strong_wolfe"
+    )
+
+    def risk() -> torch.Tensor:
+        optimiser.zero_grad()
+        values = table(loss, v)[0]
+        out = (weak * torch.where(weak > 0, values, 0.0)).sum()  # a label that never occurs may have an infinite loss
+        out.backward()
+        return out
+
+    optimiser.step(risk)
+    assert torch.allclose(loss.probabilities(v.detach()), p, atol=2e-4)
+
+
+def descent_respects_bounds(loss: torch.nn.Module) -> None:
+    """Gradient descent on every label's loss never passes its certified bound, and comes close to it."""
+    bounds = torch.as_tensor(loss.lower_bounds())
+    labels = every_label(loss.transition)
+    v = torch.zeros(len(labels), loss.transition.num_classes, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS(
+        [v], max_iter=400, tolerance_grad=1e-12, tolerance_change=1e-16, line_search_fn="strong_wolfe"
+    )
+    usable = torch.isfinite(bounds)
+
+    def total() -> torch.Tensor:
+        optimiser.zero_grad()
+        out = loss(v, labels)[usable].sum()
+        out.backward()
+        return out
+
+    optimiser.step(total)
+    reached = loss(v, labels).detach()[usable]
+    assert (reached >= bounds[usable] - 1e-9).all()
+    assert (reached - bounds[usable]).max() < 0.02
+
+
+def identity_is_cross_entropy(make: type[torch.nn.Module]) -> None:
+    """T = I: torch's cross entropy, value and gradient."""
+    K = 6
+    v = (3 * torch.randn(9, K, generator=torch.Generator().manual_seed(0))).requires_grad_()
+    y = torch.arange(9) % K
+    ours, theirs = make(tp.identity(K))(v, y), torch.nn.functional.cross_entropy(v, y)
+    assert torch.allclose(ours, theirs, atol=1e-6)
+    ours, theirs = (torch.autograd.grad(x, v)[0] for x in (ours, theirs))
+    assert torch.allclose(ours, theirs, atol=1e-6)

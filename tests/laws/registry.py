@@ -1,0 +1,113 @@
+"""What the laws are held against: register a potential, a family or a loss here, and every law of its kind tests it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+import tproper as tp
+
+# Name -> how to make it. Every kind of weak label, square and not, noisy and not.
+TRANSITIONS: dict[str, Callable[[], tp.Transition]] = {
+    "identity": lambda: tp.identity(4),
+    "symmetric": lambda: tp.symmetric_noise(4, 0.3),
+    "symmetric, beyond the threshold": lambda: tp.symmetric_noise(3, 0.9),
+    "pair": lambda: tp.pair_noise(5, 0.2),
+    "binary": lambda: tp.binary_noise(0.1, 0.3),
+    "complementary": lambda: tp.complementary(5),
+    "complementary of two": lambda: tp.complementary(2),
+    "noisy complementary": lambda: tp.complementary(4, noise=0.1),
+    "biased complementary": lambda: tp.complementary(3, weights=[[0, 1, 2], [1, 0, 1], [3, 1, 0]]),
+    "partial": lambda: tp.partial_labels(4, 0.3),
+    "partial, never spurious": lambda: tp.partial_labels(3, 0.0),
+    "multi-complementary": lambda: tp.multi_complementary(5, 2),
+    "positive-unlabeled": lambda: tp.positive_unlabeled(0.4),
+    "bags": lambda: tp.unlabeled_sets([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]], [10, 20, 30]),
+    "two sources": lambda: tp.multi_source([tp.complementary(3), tp.symmetric_noise(3, 0.2)], weights=[0.3, 0.7]),
+    "two poor sources": lambda: tp.multi_source([tp.coarse_labels([[0], [1, 2]]), tp.coarse_labels([[1], [0, 2]])]),
+    "a label that never occurs": lambda: tp.Transition([[0.9, 0.2], [0.0, 0.0], [0.1, 0.8]]),
+    "more labels than classes": lambda: tp.Transition(random_columns(7, 3, seed=1)),
+}
+
+STRUCTURED = [
+    "identity", "symmetric", "symmetric, beyond the threshold", "complementary", "complementary of two",
+    "noisy complementary", "partial", "partial, never spurious", "multi-complementary",
+]  # fmt: skip
+
+POTENTIALS: dict[str, Callable[[], tp.Potential]] = {
+    "log-sum-exp": tp.LogSumExp,
+    "Tsallis 1.5": lambda: tp.Tsallis(1.5),
+    "Tsallis 1.1": lambda: tp.Tsallis(1.1),
+    "Tsallis 3": lambda: tp.Tsallis(3.0),
+    "Tsallis 0.5": lambda: tp.Tsallis(0.5),
+    "sparsemax": tp.Sparsemax,
+    "Brier, affine": tp.Brier,
+    "Brier, simplex": lambda: tp.Brier(domain="simplex"),
+    "spherical, affine": tp.Spherical,
+    "spherical, simplex": lambda: tp.Spherical(domain="simplex"),
+    "log-sum-exp squeezed 1, 2": lambda: tp.LogSumExp().squeezed(1.0, 2.0),
+    "log-sum-exp squeezed 0.3, 1.5": lambda: tp.LogSumExp().squeezed(0.3, 1.5),
+    "log-sum-exp squeezed 0.1, 4": lambda: tp.LogSumExp().squeezed(0.1, 4.0),
+    "Tsallis 1.5 squeezed": lambda: tp.Tsallis(1.5).squeezed(0.5, 2.0),
+    "sparsemax squeezed": lambda: tp.Sparsemax().squeezed(0.5, 3.0),
+    "Brier squeezed": lambda: tp.Brier().squeezed(0.5, 1.5),
+    "spherical squeezed": lambda: tp.Spherical(domain="simplex").squeezed(0.5, 2.0),
+    "squeezed twice": lambda: tp.LogSumExp().squeezed(0.5, 2.0).squeezed(0.2, 4.0),
+    "squeezed by nothing": lambda: tp.LogSumExp().squeezed(0.0, 2.0),
+    "a function": lambda: tp.ConvexPotential(
+        lambda v: torch.logsumexp(v, -1) + v.square().sum(-1) / 4, domain="affine"
+    ),
+    "a Bayes risk": lambda: tp.BayesRisk(lambda p: torch.xlogy(p, p).sum(-1)),
+}
+
+SMOOTH = [name for name in POTENTIALS if name not in ("Tsallis 3", "a Bayes risk")]  # once differentiable with autograd
+
+LOSSES: dict[str, Callable[[tp.Transition], torch.nn.Module]] = {
+    "backward": lambda T: tp.BackwardLoss(T, reduction="none"),
+    "backward Brier": lambda T: tp.BackwardLoss(T, potential=tp.Brier(), reduction="none"),
+    "backward sparsemax": lambda T: tp.BackwardLoss(T, potential=tp.Sparsemax(), reduction="none"),
+    "backward spherical": lambda T: tp.BackwardLoss(T, potential=tp.Spherical(domain="simplex"), reduction="none"),
+    "gLS 1, 2": lambda T: tp.BackwardLoss(T, squeeze=(1.0, 2.0), reduction="none"),
+    "gLS 0.3, 1.5": lambda T: tp.BackwardLoss(T, squeeze=(0.3, 1.5), reduction="none"),
+    "forward": lambda T: tp.ForwardLoss(T, reduction="none"),
+}
+
+METHODS = ["auto", "pinv", "min_variance", "tightest"]
+
+
+def random_columns(M: int, K: int, seed: int) -> np.ndarray:
+    """A column-stochastic matrix."""
+    return np.random.default_rng(seed).dirichlet(np.ones(M), K).T
+
+
+def centred(n: int, K: int, seed: int = 0, scale: float = 0.3) -> torch.Tensor:
+    """Scores that sum to zero and stay inside the unit ball, where every potential is finite."""
+    v = scale * torch.randn(n, K, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    v = v - v.mean(-1, keepdim=True)
+    return v / v.norm(dim=-1, keepdim=True).clamp_min(1.0) * 0.9
+
+
+def inside(n: int, K: int, seed: int = 0) -> torch.Tensor:
+    """Probabilities inside the simplex."""
+    return 0.9 * torch.as_tensor(np.random.default_rng(seed).dirichlet(np.ones(K), n)) + 0.1 / K
+
+
+def every_label(T: tp.Transition) -> torch.Tensor:
+    """All weak labels that can occur, encoded, in the order of the matrix's rows."""
+    labels = T.weak_labels if T.per_class_labels else list(range(T.num_weak_labels))
+    return T.encode(labels)
+
+
+def table(loss: torch.nn.Module, scores: torch.Tensor) -> torch.Tensor:
+    """The losses of all weak labels (n, M) at scores (n, K)."""
+    labels = every_label(loss.transition)
+    n, M = len(scores), len(labels)
+    rows = scores[:, None].expand(n, M, -1).reshape(n * M, -1)
+    return loss(rows, labels.repeat(n, *[1] * (labels.ndim - 1))).reshape(n, M)
+
+
+def dense(T: tp.Transition) -> tp.Transition:
+    """The same T as a plain matrix."""
+    return tp.Transition(T.matrix())

@@ -1,0 +1,177 @@
+"""Laws of the certificates: Table 1, witnesses that fall, bounds that hold, verdicts on functions, `decompose`."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import tproper as tp
+
+from .registry import LOSSES, TRANSITIONS, every_label, inside, table
+
+EVERY = pytest.mark.parametrize("name", TRANSITIONS)
+
+
+def test_table_1_of_the_paper():
+    T = tp.complementary(10)
+    rows = {
+        "BC": tp.BackwardLoss(T),
+        "BC + GA": tp.GradientAscentLoss(T),
+        "BC + gLS": tp.BackwardLoss(T, squeeze=(1.0, 2.0)),
+    }
+    verdicts = {name: (loss.certify().proper, loss.certify().lower_bounded) for name, loss in rows.items()}
+    assert verdicts == {"BC": (True, False), "BC + GA": (False, True), "BC + gLS": (True, True)}
+
+
+@EVERY
+@pytest.mark.parametrize("loss", LOSSES)
+def test_certificates_agree_with_the_theory(name, loss):
+    module = LOSSES[loss](TRANSITIONS[name]())
+    c = tp.certify(module)
+    assert c.reconstructible
+    assert c.proper
+    assert c.strictly_proper
+    assert np.array_equal(c.bounds, module.lower_bounds())
+    if loss in ("backward Brier", "gLS 1, 2", "gLS 0.3, 1.5", "forward"):
+        assert c.lower_bounded
+    else:  # simplex potentials: bounded iff every target is a probability vector
+        targets = module.reconstruction.targets(every_label(module.transition)).numpy()
+        assert c.lower_bounded == bool(targets.min() >= -1e-12)
+    assert (c.witness is None) == c.lower_bounded
+    assert json.loads(json.dumps(c.to_dict()))["proper"] is True
+    assert "T-proper" in str(c)
+
+
+@EVERY
+@pytest.mark.parametrize("potential", [tp.LogSumExp(), tp.Tsallis(1.5), tp.LogSumExp().squeezed(0.05, 1.0)])
+def test_a_witness_falls_with_its_slope(name, potential):
+    T = TRANSITIONS[name]()
+    loss = tp.BackwardLoss(T, potential=potential, reduction="none")
+    witness = loss.certify().witness
+    if witness is None:
+        return
+    v = torch.as_tensor(np.array([1e3, 2e3])[:, None] * witness.direction)
+    columns, names = loss.reconstruction.orbit_columns()
+    r = torch.as_tensor(columns[names.index(witness.label)])
+    fall = potential.value(v) - v @ r
+    assert witness.slope < 0
+    assert float(fall[1] - fall[0]) == pytest.approx(1e3 * witness.slope, rel=1e-6)
+
+
+def test_the_max_potential_is_proper_and_not_strictly():
+    c = tp.certify(tp.BackwardLoss(tp.complementary(3), potential=tp.Max()))
+    assert (c.proper, c.strictly_proper) == (True, False)
+    by_function = tp.ConvexPotential(lambda v: v.amax(-1), domain="simplex", strictly_proper=False)
+    assert not tp.certify(tp.BackwardLoss(tp.identity(3), potential=by_function)).strictly_proper
+
+
+def test_a_bayes_risk_that_is_flat_on_a_face_is_not_strictly_proper():
+    """Strict inside, flat on the edge between classes 0 and 1: only the subsets of Appendix D tell."""
+    S = tp.BayesRisk(lambda p: p[..., 2].square())
+    c = tp.certify(tp.BackwardLoss(tp.identity(3), potential=S))
+    assert c.proper
+    assert not c.strictly_proper
+    assert c.counterexample is not None
+
+
+def test_a_function_that_is_not_convex_is_found_out():
+    F = tp.ConvexPotential(lambda v: torch.logsumexp(v, -1) + v.sin().sum(-1), domain="simplex")
+    c = tp.certify(tp.BackwardLoss(tp.identity(3), potential=F))
+    assert not c.proper
+    assert c.counterexample["midpoint_above_chord_by"] > 0
+    assert c.evidence == "numerical"
+
+
+def test_squeezing_below_one_is_improper_and_at_one_not_strict():
+    T = tp.complementary(4)
+    below = tp.certify(tp.BackwardLoss(T, potential=tp.LogSumExp().squeezed(0.5, 0.5, allow_improper=True)))
+    assert not below.proper
+    assert not below.lower_bounded
+    at = tp.certify(tp.BackwardLoss(T, squeeze=(3.0, 1.0)))
+    assert at.proper
+    assert not at.strictly_proper
+    assert at.lower_bounded
+    assert any("v = 0 is optimal for every p" in note for note in at.notes)
+
+
+def test_forward_correction_without_reconstruction_is_proper_but_not_strict():
+    c = tp.certify(tp.ForwardLoss(tp.coarse_labels([[0, 1], [2]])))
+    assert (c.reconstructible, c.proper, c.strictly_proper, c.lower_bounded) == (False, True, False, True)
+    assert any("{0, 1}" in note for note in c.notes)
+
+
+def test_batch_losses_with_disjoint_supports_are_proper():
+    assert tp.certify(tp.GradientAscentLoss(tp.identity(3))).proper
+    assert not tp.certify(tp.NonNegativeLoss(tp.symmetric_noise(3, 0.1))).proper
+
+
+def as_function(loss):
+    """A loss on probabilities, as a stranger might hand it in."""
+    return lambda q: table(loss, loss.potential.inverse_link(q) if hasattr(loss, "potential") else q.log()).detach()
+
+
+@pytest.mark.parametrize("name", ["complementary", "positive-unlabeled", "two sources"])
+@pytest.mark.parametrize("loss", ["backward", "backward Brier", "forward"])
+def test_functions_get_the_verdict_of_the_losses_they_are(name, loss):
+    module = LOSSES[loss](TRANSITIONS[name]())
+    c = tp.certify(as_function(module), module.transition)
+    assert c.evidence == "numerical"
+    assert c.proper
+    assert c.strictly_proper
+    assert c.lower_bounded == tp.certify(module).lower_bounded or loss == "backward Brier"
+
+
+def test_improper_functions_get_a_counterexample_that_is_one():
+    T = tp.complementary(3)
+    squeezed = tp.BackwardLoss(T, squeeze=(1.0, 2.0), reduction="none")
+    improper = {
+        "squeezed, read through softmax": lambda q: table(squeezed, q.log()).detach(),
+        "mean exp p_y": lambda q: q.exp(),
+        "backward absolute error": lambda q: (2 * (1 - q)) @ torch.as_tensor(T.reconstruction().matrix()),
+    }
+    for loss in improper.values():
+        c = tp.certify(loss, T)
+        assert not c.proper
+        p, q = c.counterexample["p"], c.counterexample["q"]
+        risks = (loss(torch.as_tensor(np.stack([p, q]))).numpy() @ (T.matrix() @ p)).tolist()
+        assert risks[1] < risks[0]
+        assert c.counterexample["gain"] == pytest.approx(risks[0] - risks[1], rel=1e-6)
+
+
+def test_an_unbounded_function_gets_a_witness():
+    T = tp.complementary(3)
+    c = tp.certify(as_function(tp.BackwardLoss(T, reduction="none")), T)
+    assert not c.lower_bounded
+    assert c.witness.slope == pytest.approx(-1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["complementary", "partial", "two sources", "positive-unlabeled"])
+@pytest.mark.parametrize("loss", ["forward", "backward", "backward Brier"])
+def test_decomposition(name, loss):
+    module = LOSSES[loss](TRANSITIONS[name]())
+    T = module.transition
+    q = inside(7, T.num_classes)
+    values = as_function(module)(q)
+    d = tp.decompose(values, T, points=q)
+    rebuilt = d.potential[:, None] - d.scores @ d.reconstruction.matrix() + d.delta
+    assert np.abs(rebuilt - values.numpy()).max() < 1e-9
+    assert d.residual < 1e-9
+    assert d.violation < 1e-9
+    assert np.abs(d.scores.sum(axis=1)).max() < 1e-9
+    if loss != "forward" or T.num_weak_labels == T.num_classes:
+        assert np.abs(d.delta).max() < 1e-8
+    else:
+        assert np.abs(d.delta).max() > 1e-3
+
+
+def test_decomposition_sees_an_improper_loss():
+    T, q = tp.complementary(3), inside(9, 3)
+    assert tp.decompose(lambda q: q.exp(), T, points=q).violation > 1e-4
+
+
+def test_certificates_of_large_structured_losses():
+    c = tp.certify(tp.BackwardLoss(tp.partial_labels(1000, 0.01), squeeze=(1.0, 2.0)))
+    assert c.lower_bounded
+    assert len(c.bounds) == 1000  # one per size of the candidate set
+    assert tp.certify(tp.BackwardLoss(tp.complementary(50_000))).witness.slope < -49_000

@@ -1,0 +1,245 @@
+"""Laws of the losses: properness by optimisation, bounds by descent, structure, gradients, torch citizenship."""
+
+import numpy as np
+import pytest
+import torch
+
+import tproper as tp
+
+from . import laws
+from .registry import LOSSES, STRUCTURED, TRANSITIONS, centred, dense, every_label, random_columns, table
+
+BATCH = {"GA": tp.GradientAscentLoss, "non-negative": tp.NonNegativeLoss}
+
+
+def some(T, n=9, seed=0):
+    """Scores and weak labels of a batch, float64."""
+    labels = T.encode(T.sample(np.arange(n) % T.num_classes, seed))
+    return centred(n, T.num_classes, seed=seed, scale=2.0), labels
+
+
+@pytest.mark.parametrize("make", [tp.BackwardLoss, tp.ForwardLoss, tp.GradientAscentLoss, tp.NonNegativeLoss])
+def test_identity_is_cross_entropy(make):
+    laws.identity_is_cross_entropy(make)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", TRANSITIONS)
+def test_the_minimiser_of_the_mean_is_the_truth(name, loss):
+    laws.minimiser_recovers_the_truth(LOSSES[loss](TRANSITIONS[name]()))
+
+
+@pytest.mark.parametrize("loss", ["backward Brier", "gLS 1, 2", "gLS 0.3, 1.5", "forward"])
+@pytest.mark.parametrize("name", TRANSITIONS)
+def test_descent_never_crosses_a_bound_and_comes_close(name, loss):
+    laws.descent_respects_bounds(LOSSES[loss](TRANSITIONS[name]()))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_structured_is_dense(name, loss):
+    T = TRANSITIONS[name]()
+    v = centred(5, T.num_classes, scale=2.0).requires_grad_()
+    used = torch.as_tensor(T.matrix().sum(axis=1) > 0)
+    ours, theirs = (table(LOSSES[loss](t), v)[:, used] for t in (T, dense(T)))
+    assert torch.allclose(ours, theirs, atol=1e-8)
+    ours, theirs = (torch.autograd.grad(x.sum(), v)[0] for x in (ours, theirs))
+    assert torch.allclose(ours, theirs, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", ["complementary", "partial", "pair", "two sources"])
+def test_gradcheck(name, loss):
+    module = LOSSES[loss](TRANSITIONS[name]())
+    v, y = some(module.transition, n=4)
+    assert torch.autograd.gradcheck(lambda v: module(v, y), v.requires_grad_(), atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["backward", "gLS 1, 2", "forward"])
+@pytest.mark.parametrize("name", ["complementary", "partial", "pair"])
+def test_second_derivatives(name, loss):
+    module = LOSSES[loss](TRANSITIONS[name]())
+    v, y = some(module.transition, n=3)
+    assert torch.autograd.gradgradcheck(lambda v: module(v, y), v.requires_grad_(), atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", ["complementary", "partial", "pair"])
+def test_float32_follows_float64_and_half_precision_is_finite(name, loss):
+    module = LOSSES[loss](TRANSITIONS[name]())
+    v, y = some(module.transition)
+    single = module(v.float(), y)
+    assert single.dtype == torch.float32
+    assert torch.allclose(single.double(), module(v, y), atol=1e-4)
+    half = module(v.bfloat16(), y)
+    assert half.dtype == torch.bfloat16
+    assert torch.isfinite(half).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_shift_of_the_scores_changes_nothing(loss):
+    module = LOSSES[loss](TRANSITIONS["complementary"]())
+    v, y = some(module.transition)
+    assert torch.allclose(module(v + 1000.0, y), module(v, y), atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["backward", "forward", "gLS 0.3, 1.5"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scores_of_a_million(loss, dtype):
+    module = LOSSES[loss](tp.complementary(3))
+    v = torch.tensor([[1e6, 0.0, -1e6]] * 3, dtype=dtype, requires_grad=True)
+    out = module(v, torch.arange(3))
+    (gradient,) = torch.autograd.grad(out.sum(), v)
+    assert torch.isfinite(out).all()
+    assert torch.isfinite(gradient).all()
+
+
+def test_forward_loss_is_exact_where_probabilities_round_to_zero_and_one():
+    """-log(1 - p_y) with p_y = 1 to rounding: log of a sum of probabilities would be infinite."""
+    loss = tp.ForwardLoss(tp.complementary(3), reduction="none")
+    v = torch.tensor([[1e4, 0.0, -1e4]], dtype=torch.float64)
+    assert float(loss(v, [0])) == pytest.approx(1e4 + np.log(2), rel=1e-12)
+
+
+def test_a_label_that_cannot_occur_costs_infinity_without_poisoning_gradients():
+    T = tp.Transition([[0.9, 0.2], [0.0, 0.0], [0.1, 0.8]])
+    v = torch.zeros(2, 2, requires_grad=True)
+    out = tp.ForwardLoss(T, reduction="none")(v, [0, 1])
+    assert torch.isposinf(out[1])
+    (gradient,) = torch.autograd.grad(out[0], v)
+    assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("loss", [*LOSSES])
+@pytest.mark.parametrize("name", ["complementary", "partial"])
+def test_reductions_and_weights(name, loss):
+    T = TRANSITIONS[name]()
+    pointwise = LOSSES[loss](T)
+    v, y = some(T)
+    each = pointwise(v, y)
+    w = torch.rand(len(each), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for reduction, plain, weighted in (
+        ("mean", each.mean(), (w * each).sum() / w.sum()),
+        ("sum", each.sum(), (w * each).sum()),
+        ("none", each, w * each),
+    ):
+        pointwise.reduction = reduction
+        assert torch.allclose(pointwise(v, y), plain)
+        assert torch.allclose(pointwise(v, y, w), weighted)
+
+
+@pytest.mark.parametrize("make", BATCH.values(), ids=BATCH)
+def test_batch_losses_by_their_definition(make):
+    T = tp.complementary(4)
+    v, y = some(T)
+    shares = T.reconstruction().targets(y) * -torch.log_softmax(v, -1)
+    risks = shares.mean(0)
+    want = risks.abs().sum() if make is tp.GradientAscentLoss else risks.clamp_min(0).sum()
+    assert torch.allclose(make(T)(v, y), want)
+    w = torch.rand(len(v), dtype=torch.float64)
+    weighted = (shares * w[:, None]).sum(0) / w.sum()
+    want = weighted.abs().sum() if make is tp.GradientAscentLoss else weighted.clamp_min(0).sum()
+    assert torch.allclose(make(T)(v, y, w), want)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", ["complementary", "pair", "more labels than classes"])
+def test_one_transition_per_example(name, loss):
+    """The same T for every example gives what the shared T gives."""
+    T = TRANSITIONS[name]()
+    module = LOSSES[loss](T)
+    v, y = some(T)
+    stack = torch.as_tensor(T.matrix()).expand(len(v), -1, -1)
+    assert torch.allclose(module(v, y, transitions=stack), module(v, y), atol=1e-8)
+
+
+def test_different_transitions_per_example():
+    Ts = [tp.Transition(random_columns(4, 3, seed)) for seed in range(5)]
+    v, y = centred(5, 3), torch.tensor([0, 1, 2, 3, 0])
+    stack = torch.as_tensor(np.stack([T.matrix() for T in Ts]))
+    for make in (tp.BackwardLoss, tp.ForwardLoss):
+        got = make(Ts[0], reduction="none")(v, y, transitions=stack)
+        each = [make(T, reduction="none")(v[i : i + 1], y[i : i + 1])[0] for i, T in enumerate(Ts)]
+        assert torch.allclose(got, torch.stack(each), atol=1e-8)
+
+
+def test_class_weights_weigh_the_true_classes():
+    T, w = tp.complementary(3), torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    loss = tp.BackwardLoss(T, class_weights=w.tolist(), reduction="none")
+    v = centred(4, 3)
+    mean_given_class = table(loss, v) @ torch.as_tensor(T.matrix())
+    assert torch.allclose(mean_given_class, w * tp.LogSumExp().class_losses(v), atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES])
+@pytest.mark.parametrize("name", ["complementary", "partial", "pair"])
+def test_compiled_without_a_graph_break(name, loss):
+    if "spherical" in loss or "sparsemax" in loss:
+        return  # sorting potentials are compiled too, but slowly; the cheap ones stand for the loss's own code
+    module = LOSSES[loss](TRANSITIONS[name]())
+    v, y = some(module.transition)
+    torch._dynamo.reset()  # many modules of one class in one process would meet the limit on recompilations
+    compiled = torch.compile(module, backend="eager", fullgraph=True)
+    assert torch.allclose(compiled(v, y), module(v, y))
+
+
+@pytest.mark.parametrize("loss", ["backward", "gLS 1, 2", "gLS 0.3, 1.5", "forward"])
+@pytest.mark.parametrize("name", ["complementary", "partial", "pair"])
+def test_vmap_and_functional_gradients(name, loss):
+    module = LOSSES[loss](TRANSITIONS[name]())
+    v, y = some(module.transition)
+    assert torch.allclose(torch.func.vmap(module)(v, y), module(v, y))
+    per_example = torch.func.vmap(torch.func.grad(lambda v, y: module(v, y)))(v, y)
+    v.requires_grad_()
+    assert torch.allclose(per_example, torch.autograd.grad(module(v, y).sum(), v)[0], atol=1e-9)
+
+
+def test_buffers_follow_the_module():
+    T = TRANSITIONS["pair"]()
+    loss = tp.BackwardLoss(T)
+    state = loss.state_dict()
+    assert state
+    other = tp.BackwardLoss(T)
+    for buffer in other.buffers():
+        buffer.zero_()
+    other.load_state_dict(state)
+    v, y = some(T)
+    assert torch.equal(other(v, y), loss(v, y))
+    assert all(b.device.type == "meta" for b in tp.BackwardLoss(T).to("meta").buffers())
+
+
+@pytest.mark.parametrize(
+    ("function", "make"),
+    [
+        (tp.backward_loss, tp.BackwardLoss),
+        (tp.forward_loss, tp.ForwardLoss),
+        (tp.gradient_ascent_loss, tp.GradientAscentLoss),
+        (tp.non_negative_loss, tp.NonNegativeLoss),
+    ],
+)
+def test_plain_functions(function, make):
+    T = tp.complementary(4)
+    v, y = some(T)
+    assert torch.equal(function(v, y, T), make(T)(v, y))
+
+
+def test_leading_dimensions():
+    T = tp.complementary(4)
+    v, y = centred(6, 4).reshape(2, 3, 4), torch.arange(6).reshape(2, 3) % 4
+    for loss in (tp.BackwardLoss(T, reduction="none"), tp.ForwardLoss(T, reduction="none")):
+        assert torch.allclose(loss(v, y).reshape(-1), loss(v.reshape(6, 4), y.reshape(-1)))
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
+def test_labels_of_any_kind(kind, dtype):
+    loss, v = tp.BackwardLoss(tp.complementary(3)), centred(3, 3)
+    y = np.array([0, 2, 1], dtype=dtype)
+    given = y.tolist() if kind is list else kind(y)
+    assert torch.equal(loss(v, given), loss(v, torch.tensor([0, 2, 1])))
+
+
+def test_every_label_of_the_registry_can_be_encoded():
+    for make in TRANSITIONS.values():
+        T = make()
+        assert len(every_label(T)) == T.num_weak_labels

@@ -1,0 +1,114 @@
+"""Faults planted on purpose: each must be caught by a law, or the law is worth nothing."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import tproper as tp
+from tproper import potentials, reconstructions, structured
+
+from . import laws
+
+
+def caught(law, *arguments):
+    with pytest.raises((AssertionError, RuntimeError)):
+        law(*arguments)
+
+
+def test_the_laws_hold_without_a_fault():
+    T = tp.complementary(4)
+    laws.left_inverse(T, "auto")
+    laws.adjointness(T, "auto")
+    laws.identity_is_cross_entropy(tp.ForwardLoss)
+    laws.minimiser_recovers_the_truth(tp.BackwardLoss(T, squeeze=(1.0, 2.0), reduction="none"))
+    laws.link_is_the_gradient(tp.LogSumExp().squeezed(1.0, 1.5), 4)
+
+
+def test_a_flipped_sign_in_the_target(monkeypatch):
+    def faulty(self, transition):
+        original(self, transition)
+        self.coefficient = -self.coefficient
+
+    original = reconstructions.UniformReconstruction.__init__
+    monkeypatch.setattr(reconstructions.UniformReconstruction, "__init__", faulty)
+    T = tp.symmetric_noise(4, 0.2)
+    caught(laws.left_inverse, T, "auto")
+    caught(laws.targets_are_unbiased, T, "auto")
+    caught(laws.minimiser_recovers_the_truth, tp.BackwardLoss(T, squeeze=(1.0, 2.0), reduction="none"))
+
+
+def test_a_transposed_t(monkeypatch):
+    T = tp.complementary(3, weights=[[0, 1, 2], [1, 0, 1], [3, 1, 0]])
+    inverse = np.linalg.inv(T.matrix().T)
+    monkeypatch.setattr(reconstructions, "_dense", lambda T, method, prior: inverse)
+    with pytest.raises(ValueError, match="expected a left inverse"):
+        T.reconstruction()
+
+
+def test_forward_correction_with_a_transposed_t(monkeypatch):
+    T = tp.complementary(3, weights=[[0, 1, 2], [1, 0, 1], [3, 1, 0]], noise=0.1)
+    loss = tp.ForwardLoss(T, reduction="none")
+    loss.log_T.copy_(loss.log_T.T.clone())
+    caught(laws.minimiser_recovers_the_truth, loss)
+
+
+def test_an_unnormalised_reconstruction(monkeypatch):
+    def faulty(self, labels, tables, dtype):
+        return original(self, labels, tables, dtype) + 0.1
+
+    original = reconstructions.SetReconstruction._targets
+    monkeypatch.setattr(reconstructions.SetReconstruction, "_targets", faulty)
+    caught(laws.left_inverse, tp.partial_labels(4, 0.3), "auto")
+    caught(laws.adjointness, tp.partial_labels(4, 0.3), "auto")
+
+
+def test_a_forgotten_mean_in_weigh(monkeypatch):
+    def faulty(self, values, labels, tables):
+        return self.coefficient * values.gather(-1, labels[..., None])[..., 0]
+
+    monkeypatch.setattr(reconstructions.UniformReconstruction, "weigh", faulty)
+    caught(laws.adjointness, tp.complementary(4), "auto")
+
+
+def test_softmax_for_the_link_of_squeezing(monkeypatch):
+    monkeypatch.setattr(potentials.Squeezed, "_link", lambda self, v: self.base._link(v))
+    F = tp.LogSumExp().squeezed(1.0, 2.0)
+    caught(laws.link_is_the_gradient, F, 4)
+    caught(laws.inverse_link_inverts, F, 4)
+    caught(
+        laws.minimiser_recovers_the_truth, tp.BackwardLoss(tp.complementary(4), squeeze=(1.0, 2.0), reduction="none")
+    )
+
+
+def test_squeezing_without_its_half(monkeypatch):
+    original = potentials.Squeezed.penalty
+    monkeypatch.setattr(potentials.Squeezed, "penalty", lambda self, v: 2 * original(self, v))
+    caught(laws.link_is_the_gradient, tp.LogSumExp().squeezed(1.0, 1.5), 4)
+
+
+def test_a_dropped_term_of_the_potential(monkeypatch):
+    monkeypatch.setattr(potentials.Brier, "_value", lambda self, v: v.square().sum(-1) / 2)
+    caught(laws.link_is_the_gradient, tp.Brier(), 4)
+    caught(laws.fenchel_young, tp.Brier(), 4)
+
+
+def test_a_wrong_bound(monkeypatch):
+    monkeypatch.setattr(tp.BackwardLoss, "lower_bounds", lambda self: np.full(4, -1.0))
+    caught(laws.descent_respects_bounds, tp.BackwardLoss(tp.complementary(4), squeeze=(1.0, 2.0), reduction="none"))
+
+
+def test_a_bound_that_is_not_the_greatest(monkeypatch):
+    original = tp.BackwardLoss.lower_bounds
+    monkeypatch.setattr(tp.BackwardLoss, "lower_bounds", lambda self: original(self) - 0.5)
+    caught(laws.descent_respects_bounds, tp.BackwardLoss(tp.complementary(4), squeeze=(1.0, 2.0), reduction="none"))
+
+
+def test_the_wrong_class_left_out_of_the_log_odds(monkeypatch):
+    def faulty(scores, labels):
+        others = scores.scatter(-1, (labels[..., None] + 1) % scores.shape[-1], -math.inf)
+        return scores.gather(-1, labels[..., None])[..., 0] - torch.logsumexp(others, -1)
+
+    monkeypatch.setattr(structured, "log_odds", faulty)
+    caught(laws.minimiser_recovers_the_truth, tp.ForwardLoss(tp.complementary(4), reduction="none"))

@@ -1,0 +1,186 @@
+"""Laws of T and R: sampling, structure, reconstructions."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+import tproper as tp
+
+from . import laws
+from .registry import METHODS, STRUCTURED, TRANSITIONS, dense, every_label, random_columns
+
+EVERY = pytest.mark.parametrize("name", TRANSITIONS)
+EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
+
+
+@EVERY
+def test_columns_are_distributions(name):
+    T = TRANSITIONS[name]().matrix()
+    assert (T >= 0).all()
+    assert np.abs(T.sum(axis=0) - 1).max() < 1e-12
+
+
+@EVERY
+def test_samples_follow_the_matrix(name):
+    T = TRANSITIONS[name]()
+    n = 4000
+    for z in range(T.num_classes):
+        drawn = T.row_index(T.encode(T.sample(np.full(n, z), seed=z))).numpy()
+        counts = np.bincount(drawn, minlength=T.num_weak_labels)
+        expected = n * T.matrix()[:, z]
+        assert (counts[expected == 0] == 0).all()
+        if (expected > 0).sum() > 1:
+            kept = expected > 0
+            scaled = expected[kept] * counts.sum() / expected[kept].sum()
+            assert chisquare(counts[kept], scaled).pvalue > 1e-5
+
+
+@EVERY
+def test_samples_are_reproducible_and_keep_their_shape(name):
+    T = TRANSITIONS[name]()
+    y = np.arange(12).reshape(3, 4) % T.num_classes
+    first = T.sample(y, seed=5)
+    assert np.array_equal(first, T.sample(y, seed=5))
+    assert (
+        not np.array_equal(T.sample(np.zeros(500, int), 1), T.sample(np.zeros(500, int), 2))
+        or len(np.unique(T.sample(np.zeros(500, int), 1), axis=0)) == 1
+    )
+    assert first.shape[:2] == (3, 4)
+
+
+@EVERY
+def test_diagnosis_is_that_of_the_matrix(name):
+    T = TRANSITIONS[name]()
+    ours, theirs = T.diagnose(), dense(T).diagnose()
+    assert ours.rank == theirs.rank
+    assert ours.reconstructible == theirs.reconstructible
+    assert ours.disjoint_supports == theirs.disjoint_supports
+    assert ours.smallest_singular_value == pytest.approx(theirs.smallest_singular_value, abs=1e-12)
+    assert ours.condition_number == pytest.approx(theirs.condition_number, rel=1e-9)
+    assert ours.kernel_basis.shape == theirs.kernel_basis.shape
+    assert "rank" in str(ours)
+    assert ours.to_dict()["rank"] == ours.rank
+
+
+@pytest.mark.parametrize(
+    "T", [tp.partial_labels(4, 0.3), tp.multi_complementary(5, 2), tp.coarse_labels([[0, 2], [1]])]
+)
+def test_ambiguity_degree_by_counting(T):
+    masks = np.array([[z in s for z in range(T.num_classes)] for s in T.weak_labels])
+    together = masks.T.astype(float) @ T.matrix()
+    np.fill_diagonal(together, 0)
+    assert T.diagnose().ambiguity_degree == pytest.approx(together.max())
+
+
+@EVERY
+@EVERY_METHOD
+def test_left_inverse(name, method):
+    laws.left_inverse(TRANSITIONS[name](), method)
+
+
+@EVERY
+@EVERY_METHOD
+def test_targets_are_unbiased(name, method):
+    laws.targets_are_unbiased(TRANSITIONS[name](), method)
+
+
+@EVERY
+@EVERY_METHOD
+def test_adjointness(name, method):
+    laws.adjointness(TRANSITIONS[name](), method)
+
+
+@pytest.mark.parametrize("name", STRUCTURED)
+@pytest.mark.parametrize("method", ["auto", "pinv", "min_variance"])
+def test_structured_reconstructions_are_the_dense_ones(name, method):
+    T = TRANSITIONS[name]()
+    used = T.matrix().sum(axis=1) > 0  # of a label that never occurs, R may say anything
+    ours, theirs = (t.reconstruction(method).matrix()[:, used] for t in (T, dense(T)))
+    assert np.abs(ours - theirs).max() < 1e-9
+
+
+@EVERY
+def test_tightest_is_tightest(name):
+    T = TRANSITIONS[name]()
+    best = tp.critical_k(T, reconstruction="tightest").max()
+    for method in ("pinv", "min_variance"):
+        used = T.matrix().sum(axis=1) > 0
+        assert best <= tp.critical_k(T, reconstruction=method)[used].max() + 1e-7
+    if name in ("partial", "multi-complementary"):  # the closed form attains what the linear program finds
+        assert best == pytest.approx(tp.critical_k(dense(T), reconstruction="tightest").max(), abs=1e-7)
+
+
+def test_minimum_variance_is_minimal_among_random_left_inverses():
+    rng = np.random.default_rng(0)
+    T = tp.Transition(random_columns(7, 3, seed=1))
+    prior = np.array([0.5, 0.3, 0.2])
+    weak = T.matrix() @ prior
+    R = T.reconstruction("min_variance", prior=prior).matrix()
+    kernel = np.linalg.svd(T.matrix())[0][:, 3:]
+    for _ in range(200):
+        other = R + 0.1 * rng.standard_normal((3, 4)) @ kernel.T
+        assert ((other**2) @ weak).sum() >= ((R**2) @ weak).sum() - 1e-12
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 6), st.integers(0, 4), st.integers(0, 10_000))
+def test_random_transitions(K, more, seed):
+    T = tp.Transition(random_columns(K + more, K, seed))
+    if T.diagnose().condition_number > 1e6:
+        return
+    for method in ("auto", "pinv", "min_variance"):
+        R = T.reconstruction(method)
+        assert R.residual < 1e-8
+        assert np.abs(R.matrix().sum(axis=0) - 1).max() < 1e-8
+
+
+def test_any_left_inverse_is_normalised():
+    T = tp.Transition(random_columns(5, 3, seed=2))
+    R = np.linalg.pinv(T.matrix())
+    assert np.abs(R.sum(axis=0) - 1).max() > 1e-3
+    ours = tp.Reconstruction(R, T).matrix()
+    assert np.abs(ours.sum(axis=0) - 1).max() < 1e-12
+    assert np.abs(ours @ T.matrix() - np.eye(3)).max() < 1e-9
+
+
+def test_large_families_build_no_table():
+    uniform = tp.complementary(50_000), tp.symmetric_noise(50_000, 0.2)
+    for T in (*uniform, tp.partial_labels(1000, 0.01), tp.multi_complementary(1000, 5)):
+        y = np.arange(40) * 7 % T.num_classes
+        labels = T.sample(y, seed=0)
+        targets = T.reconstruction().targets(labels)
+        assert targets.shape == (40, T.num_classes)
+        assert (targets.sum(-1) - 1).abs().max() < 1e-9
+        assert T.diagnose().reconstructible
+        with pytest.raises(ValueError, match=r"would not fit|at most 12 classes"):
+            T.matrix()
+
+
+def test_a_label_that_never_occurs_has_the_uniform_target():
+    T = tp.Transition([[0.9, 0.2], [0.0, 0.0], [0.1, 0.8]])
+    for method in METHODS:
+        assert T.reconstruction(method).targets([1])[0].tolist() == pytest.approx([0.5, 0.5])
+
+
+def test_sources_by_pairs_and_by_rows():
+    T = TRANSITIONS["two sources"]()
+    rows = torch.arange(T.num_weak_labels)
+    pairs = T.pairs(rows.numpy())
+    assert torch.equal(T.encode(pairs), rows)
+    assert torch.equal(T.encode([tuple(p) for p in pairs]), rows)
+    assert [tuple(p) for p in pairs] == T.weak_labels
+
+
+def test_candidate_sets_as_masks_and_as_sets():
+    T = tp.partial_labels(4, 0.3)
+    assert torch.equal(T.encode([{0, 2}, {3}]), torch.tensor([[True, False, True, False], [False, False, False, True]]))
+    assert torch.equal(T.row_index(every_label(T)), torch.arange(15))
+
+
+def test_near_the_singular_point_conditioning_is_reported():
+    with pytest.warns(tp.ConditioningWarning, match="close to singular"):
+        tp.symmetric_noise(10, 0.9 - 1e-9).reconstruction()
+    assert "near singular" in str(tp.symmetric_noise(10, 0.9 - 1e-8).diagnose())
