@@ -57,7 +57,7 @@ class WeakLabelLoss(nn.Module):
     Tables follow ``.to(device)`` and are part of ``state_dict()``. Labels are checked on every call; pass
     ``validate=False`` to skip that (it costs a device synchronisation on a GPU).
 
-    On CUDA, structured losses run in one Triton kernel (`tproper.fused`); ``backend_for(scores)`` says what a call gets,
+    On CUDA, structured losses run in one Triton kernel (`tproper.fused`); ``backend_for(scores)`` says what runs,
     and ``loss.backend = "torch"`` asks for plain PyTorch.
     """
 
