@@ -285,23 +285,43 @@ def _split_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
 
 def _nonconvex_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
     """alpha < 1: inf where the base's conjugate is (the penalty grows too slowly), else the best maximum found."""
-    from scipy.optimize import minimize
-
     value = F.base.conjugate(q.detach())
     out = torch.full_like(value, math.inf)
     for i in torch.isfinite(value).nonzero()[:, 0].tolist():
-        target = q[i].detach()
-
-        def objective(x: np.ndarray, target: Tensor = target) -> float:
-            v = centre(torch.as_tensor(x))
-            return float(F._value(v) - (target * v).sum())
-
-        guess = F.base._inverse_link(target.clamp_min(1e-12)).numpy()
-        starts = [s * guess for s in (0.3, 1.0, 2.0)]
-        found = [minimize(objective, x0, method="L-BFGS-B").fun for x0 in starts]
-        found.append(objective(np.zeros(len(target))))
-        out[i] = -min(found)
+        out[i] = _nonconvex_maximum(F, q[i].detach())
     return out
+
+
+def _nonconvex_maximum(F: SqueezedLike, q: Tensor) -> float:
+    """max of ``<q, v> - F'(v)`` by descent from many starts; v = 0 is always one of them.
+
+    The penalty is concave on either side of zero, so maximisers have exact zeros, and each choice of zeros is its own
+    smooth problem. A potential that treats classes alike wants v in the order of q: the zeros are neighbours in that
+    order, with negative scores ``-m softmax(b)`` below them and positive ones ``m softmax(a)`` above.
+    """
+    from scipy.optimize import minimize
+
+    K = len(q)
+    order = torch.argsort(q)
+    cuts = sorted({round(x) for x in np.linspace(0, K, min(K, 12) + 1)})  # all of them up to 12 classes
+    best = -float(F._value(torch.zeros_like(q)))
+    for low in cuts:
+        for high in (c for c in cuts if low <= c and low > 0 and c < K):
+
+            def objective(x: np.ndarray, low: int = low, high: int = high) -> tuple[float, np.ndarray]:
+                with torch.enable_grad():
+                    t = torch.as_tensor(x).requires_grad_()
+                    below, above = torch.softmax(t[1 : 1 + low], 0), torch.softmax(t[1 + low :], 0)
+                    parts = [-below, torch.zeros(high - low, dtype=t.dtype), above]
+                    v = torch.zeros_like(q).index_put((order,), t[0].exp() * torch.cat(parts))
+                    out = F._value(v) - (q * v).sum()
+                    (g,) = torch.autograd.grad(out, t)
+                return float(out.detach()), g.numpy()
+
+            for size in (-2.0, 0.5, 3.0):
+                x0 = np.concatenate([[size], np.zeros(low + K - high)])
+                best = max(best, -float(minimize(objective, x0, jac=True, method="L-BFGS-B").fun))
+    return best
 
 
 def _squeezed_derivatives(F: SqueezedLike, v: Tensor) -> tuple[Tensor, Tensor]:

