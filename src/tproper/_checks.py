@@ -164,7 +164,9 @@ def _tensor(labels: Labels, device: torch.device | None) -> Tensor:
         raise ValueError(f"labels: expected numbers of one shape, got {short(labels)}; encode names as indices first")
     if array.dtype.kind == "u":
         array = array.astype(np.int64)
-    return torch.as_tensor(np.ascontiguousarray(array), device=device)
+    # torch cannot share memory that it must not write to: tables read from disk are such
+    array = np.ascontiguousarray(array) if array.flags.writeable else array.copy()
+    return torch.as_tensor(array, device=device)
 
 
 def short(value: Any) -> str:

@@ -136,16 +136,16 @@ def split(n: int, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[n
     return np.sort(order[held:]), np.sort(order[:held])
 
 
-def make_schema(rows: Rows, X: FloatArray, table: dict[str, Any], standardize: bool) -> Schema:
+def make_schema(codec: LabelCodec, scaling: tuple[FloatArray, FloatArray] | None, table: dict[str, Any]) -> Schema:
     """Everything about the table that prediction needs."""
-    d = X.shape[1]
-    centre, scale = standardisation(X) if standardize else (np.zeros(d), np.ones(d))
+    d = len(table["features"])
+    centre, scale = (np.zeros(d), np.ones(d)) if scaling is None else scaling
     return Schema(
-        classes=rows.codec.classes,
+        classes=codec.classes,
         centre=centre.tolist(),
         scale=scale.tolist(),
-        transition=transition_to_dict(rows.codec.transition),
-        sources=rows.codec.sources,
+        transition=transition_to_dict(codec.transition),
+        sources=codec.sources,
         **table,
     )
 
@@ -349,39 +349,46 @@ def held_out_scores(estimator: Any, schema: Schema, rows: Rows, held: NDArray[np
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:
     """Fit on all rows but those held out, score on the latter, and write the model folder."""
-    from .. import __version__
-    from ..saving import save
-    from . import _scores as scoring
-
     chosen, held = split(len(rows.X), settings.holdout, settings.seed)
     held = held[~rows.blank[held]]
-    schema = make_schema(rows, rows.X[chosen], columns, settings.standardize)
+    schema = make_schema(rows.codec, standardisation(rows.X[chosen]) if settings.standardize else None, columns)
     estimator = settings.estimator(rows.transition, schema.classes)
     said = fit(estimator, schema.inputs(rows.X[chosen]), rows.labels[chosen])
-    certificate = estimator.certificate_
     scores, why = held_out_scores(estimator, schema, rows, held)
-    used = {"l2": estimator.l2, "iterations": estimator.n_iter_}
-    facts: dict[str, Any] = {
-        "name": out.name,
+    facts = {
         "data": str(data),
         "rows": len(chosen),
         "held_out": len(held),
         "dropped": rows.dropped,
         "blank": int(rows.blank.sum()),
+        "labels": rows.counts,
+        "transition": rows.codec.transition.name,
+        "warnings": said,
+        "no_scores": why,
+    }
+    return finish(estimator, schema, settings, facts, scores, out)
+
+
+def finish(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, Any], scores: Any, out: Path) -> Report:
+    """Write the model folder with its card, and say what became of it."""
+    from .. import __version__
+    from ..saving import save
+    from . import _scores as scoring
+
+    certificate = estimator.certificate_
+    used = {"l2": estimator.l2, "iterations": estimator.n_iter_}
+    facts = facts | {
+        "name": out.name,
         "features": schema.features,
         "standardized": settings.standardize,
         "classes": schema.classes,
         "label": schema.label,
-        "labels": rows.counts,
-        "transition": rows.codec.transition.name,
         "specs": [f"{name}={spec}" if name else spec for name, spec in schema.specs.items()],
         "model": settings.model,
         "loss": certificate.loss,
         "settings": used | {"seed": settings.seed} | getattr(estimator, "best_params_", {}),
         "tuned": settings.tune,
         "in_words": in_words(certificate),
-        "warnings": said,
-        "no_scores": why,
         "picture": None,
         "version": __version__,
     }

@@ -120,6 +120,9 @@ def train(
     missing: Annotated[str, typer.Option(help="rows without a label: drop, or keep as uninformative")] = "drop",
     standardize: Annotated[bool, typer.Option(help="bring every feature to mean 0 and deviation 1")] = True,
     holdout: Annotated[float, typer.Option(help="share of the rows kept for the scores in the model card")] = 0.1,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Parquet larger than memory: minibatches from disk, resumed if interrupted")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="replace the model that is there")] = False,
     as_json: Json = False,
 ) -> None:
@@ -151,16 +154,38 @@ def train(
         table, (label, source_column), split_names(features, "--features"), split_names(ignore, "--ignore")
     )
     wanted = split_names(classes, "--classes")
-    rows = training.read_rows(table, label, source_column, columns, specs, wanted, missing, loss or "forward")
     settings = training.Settings(loss, model, pair, l2, epochs, seed, tune, standardize, holdout)
     names = {"features": columns, "label": label, "source": source_column, "specs": specs}
-    report = training.train(rows, settings, names, data, out)
+    if stream:
+        report = _train_streamed(table, data, names, wanted, settings, out, missing)
+    else:
+        rows = training.read_rows(table, label, source_column, columns, specs, wanted, missing, loss or "forward")
+        report = training.train(rows, settings, names, data, out)
     for sentence in report.facts["warnings"]:
         typer.echo(f"warning: {sentence}", err=True)
     if as_json:
         _echo_json(report.facts)
     else:
         typer.echo(report.text)
+
+
+def _train_streamed(
+    table: Any, data: Path, names: dict[str, Any], classes: list[str] | None, settings: Any, out: Path, missing: str
+) -> Any:
+    from ..tabular import format_of
+    from . import _streamed_training as streamed
+
+    unfit = {
+        "--tune": settings.tune,
+        "--source-column": names["source"] is not None,
+        "--missing uninformative": missing != "drop",
+    }
+    for option, given in unfit.items():
+        if given:
+            raise ValueError(f"--stream: expected it without {option}, which needs the whole table in memory")
+    if format_of(data) != "parquet":
+        raise ValueError(f"--stream: expected a Parquet file or a folder of them, got {data}")
+    return streamed.train(table, data, names, classes, settings, out)
 
 
 def predict(
