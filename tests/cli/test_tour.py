@@ -23,12 +23,19 @@ PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
+def console(page: Path) -> list[str]:
+    blocks = re.findall(r"```console\n(.*?)```", page.read_text(), re.S)
+    return [line[2:] for block in blocks for line in block.splitlines()]
+
+
 def tour() -> tuple[str, list[list[str]]]:
-    text = PAGE.read_text()
-    program = re.search(r"```python\n(.*?)```", text, re.S)
+    program = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     assert program is not None
-    commands = [line[2:] for block in re.findall(r"```console\n(.*?)```", text, re.S) for line in block.splitlines()]
-    return program.group(1), [shlex.split(c) for c in commands]
+    return program.group(1), [shlex.split(c) for c in console(PAGE)]
+
+
+def test_the_readme_prints_the_tour_that_is_run_here() -> None:
+    assert console(PAGE.parents[1] / "README.md") == console(PAGE)
 
 
 @pytest.fixture(scope="module")
