@@ -16,6 +16,9 @@ import mpmath as mp
 mp.mp.dps = 60
 
 
+SQUEEZES = ((1e-3, 1.05), (1.0, 1.05), (1e3, 1.05), (1e-3, 1.5), (1.0, 1.5), (1e-3, 2.0), (1e3, 2.0), (1.0, 7.0))
+
+
 def increasing_root(f: Callable[[mp.mpf], mp.mpf], low: mp.mpf, high: mp.mpf) -> mp.mpf:
     """Bisection on the asinh scale: brackets span hundreds of orders of magnitude."""
     a, b = mp.asinh(low), mp.asinh(high)
@@ -104,10 +107,15 @@ def numbers(values: list[float]) -> list[mp.mpf]:
 
 
 def main() -> None:
-    cases: dict[str, list[dict[str, object]]] = {"one_against_the_rest": [], "three_classes": [], "tsallis": [], "forward": []}
+    cases: dict[str, list[dict[str, object]]] = {
+        "one_against_the_rest": [],
+        "three_classes": [],
+        "tsallis": [],
+        "forward": [],
+    }
     for K in (2, 3, 10):
         for r in (-(K - 2.0) - 0.5, 1.0, 1.75):
-            for k, alpha in ((1e-3, 1.05), (1.0, 1.05), (1e3, 1.05), (1e-3, 1.5), (1.0, 1.5), (1e-3, 2.0), (1e3, 2.0), (1.0, 7.0)):
+            for k, alpha in SQUEEZES:
                 value = one_against_the_rest(K, mp.mpf(r), mp.mpf(k), mp.mpf(alpha))
                 cases["one_against_the_rest"].append({"K": K, "r": r, "k": k, "alpha": alpha, "value": float(value)})
     for q in ([2.5, -0.25, -1.25], [0.75, 0.1875, 0.0625]):
