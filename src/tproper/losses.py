@@ -7,6 +7,7 @@ The line is `BackwardLoss.pointwise`. Losses are pointwise; `reduce` puts weight
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
@@ -44,7 +45,7 @@ def reduce(losses: Tensor, reduction: Reduction, weights: Tensor | None = None) 
     return losses.mean() if weights is None else losses.sum() / weights.sum()
 
 
-class WeakLabelLoss(nn.Module):
+class WeakLabelLoss(nn.Module, ABC):
     """What all losses share: labels in, a pointwise loss, weights and a reduction out.
 
     Called as ``loss(scores, labels, weights=None, transitions=None)``:
@@ -116,24 +117,24 @@ class WeakLabelLoss(nn.Module):
     def _reduce(self, losses: Tensor, weights: Tensor | None) -> Tensor:
         return reduce(losses, self.reduction, weights)
 
+    @abstractmethod
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """One loss per example, for encoded labels."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The same with one T per example."""
-        raise NotImplementedError
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Class probabilities by this loss's own link."""
         return torch.softmax(scores, -1)
 
+    @abstractmethod
     def lower_bounds(self) -> FloatArray:
         """The greatest lower bound of the loss for each weak label, ``-inf`` where there is none.
 
         In the order of the transition's rows; one per set size for candidate sets of more than 12 classes.
         """
-        raise NotImplementedError
 
     # Filled in by certificates.py, which stands below this file: imports point one way only.
     _certify: ClassVar[Callable[..., Any]]
