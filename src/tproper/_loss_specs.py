@@ -109,7 +109,7 @@ def loss_to_dict(loss: nn.Module) -> dict[str, Any]:
     """JSON-ready; losses that are not tproper's own, and potentials given as functions, are code and are refused."""
     if type(loss) is ForwardLoss:
         return {"kind": "forward"}
-    kinds = {BackwardLoss: "backward", GradientAscentLoss: "ga", NonNegativeLoss: "nonnegative"}
+    kinds: dict[type, str] = {BackwardLoss: "backward", GradientAscentLoss: "ga", NonNegativeLoss: "nonnegative"}
     kind = kinds.get(type(loss))
     if kind is None:
         raise ValueError(
