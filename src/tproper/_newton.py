@@ -9,7 +9,7 @@ from typing import Protocol, TypeGuard
 import torch
 from torch import Tensor
 
-from ._numerics import centre, increasing_root
+from ._numerics import increasing_root
 
 
 class Base(Protocol):
@@ -35,6 +35,7 @@ class Separable(Base, Protocol):
     def density(self, s: Tensor) -> tuple[Tensor, Tensor]: ...
     def density_range(self, K: int) -> tuple[float, float]: ...
     def curvature(self, p: Tensor) -> Tensor: ...
+    def phi(self, p: Tensor) -> Tensor: ...
 
 
 class SqueezedLike(Protocol):
@@ -78,23 +79,67 @@ class Penalty:
     def curvature(self, x: Tensor) -> Tensor:
         return self.slope * (self.alpha - 1) * x.abs().clamp_min(1e-300).pow(self.alpha - 2)
 
-    def balanced(self, u: Tensor) -> Tensor:
+    def balanced(self, u: Tensor, count: Tensor) -> Tensor:
         """u shifted by the constant that makes the scores g(u) sum to zero."""
-
         # the root is sought relative to the largest u, whose rounding is all that u knows of its own shift
         offset = 2 * u.abs().amax(-1, keepdim=True)
 
         def total(x: Tensor) -> tuple[Tensor, Tensor]:
             shifted = u + (x - offset)
-            return self.inverse(shifted).sum(-1, keepdim=True), self.inverse_slope(shifted).sum(-1, keepdim=True)
+            return _sum(count * self.inverse(shifted)), _sum(count * self.inverse_slope(shifted))
 
         low, high = offset - u.amax(-1, keepdim=True), offset - u.amin(-1, keepdim=True)
         return u + (increasing_root(total, low, high) - offset)
 
     def gap(self, v: Tensor, w: Tensor) -> Tensor:
-        """psi(v) + psi*(w) - <v, w> >= 0: zero iff w = psi'(v)."""
+        """psi(v) + psi*(w) - v w >= 0, elementwise: zero iff w = psi'(v)."""
         x = self.inverse(w)
-        return (self.value(v) - self.value(x) + (x - v) * w).sum(-1)
+        return self.value(v) - self.value(x) + (x - v) * w
+
+
+def _sum(x: Tensor) -> Tensor:
+    return x.sum(-1, keepdim=True)
+
+
+def distinct(q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Distinct entries of each row with their counts, and where each entry went; equal entries get equal scores."""
+    order = torch.sort(q, dim=-1)
+    fresh = torch.ones_like(q, dtype=torch.bool)
+    fresh[:, 1:] = order.values[:, 1:] != order.values[:, :-1]
+    group = fresh.cumsum(-1) - 1  # position of each sorted entry among the distinct ones
+    width = int(group.max()) + 1
+    values = torch.zeros(len(q), width, dtype=q.dtype).scatter(1, group, order.values)
+    count = torch.zeros(len(q), width, dtype=q.dtype).scatter_add(1, group, torch.ones_like(q))
+    # unused slots repeat the row's largest value with count zero, which leaves all sums alone
+    values = torch.where(count > 0, values, q.amax(-1, keepdim=True))
+    index = torch.empty_like(order.indices).scatter(1, order.indices, group)
+    return values, count, index
+
+
+class Counted:
+    """A separable potential seen through distinct scores and their counts: two values cost two numbers, not K."""
+
+    def __init__(self, base: Separable, count: Tensor) -> None:
+        self.base, self.count = base, count
+        self.curvature = base.curvature
+        self.ends = base.density_range(int(count[0].sum()))
+
+    def _link(self, v: Tensor) -> Tensor:
+        """``p = density(v - lambda)`` with lambda such that the counted p sum to one."""
+        top = v.amax(-1, keepdim=True)
+        x = v - top
+
+        def missing(lam: Tensor) -> tuple[Tensor, Tensor]:
+            p, slope = self.base.density(x - lam)
+            return 1 - _sum(self.count * p), _sum(self.count * slope)
+
+        low, high = sorted(-e for e in self.ends)
+        p = self.base.density(x - increasing_root(missing, torch.full_like(top, low), torch.full_like(top, high)))[0]
+        return p / _sum(self.count * p)
+
+    def _value(self, v: Tensor) -> Tensor:
+        p, top = self._link(v), v.amax(-1)
+        return (self.count * (p * (v - top[:, None]) - self.base.phi(p))).sum(-1) + top
 
 
 def newton(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
@@ -104,32 +149,48 @@ def newton(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
     smooth: the direction is the same, ``E dv = du``. The gap, ``psi(v) + psi*(q + t - p) - <v, q + t - p>`` with
     p = grad F(v), bounds the error of the objective rigorously, however the iteration went.
     """
-    penalty = Penalty(F.k, F.alpha)
-    squeezed, dual = F.k > 0, F.k > 0 and F.alpha < 2
+    if is_separable(F.base):
+        values, count, index = distinct(q)
+        if values.shape[-1] <= q.shape[-1] // 4:
+            v, gap = _newton(Counted(F.base, count), F.k, F.alpha, values, count)
+            return v.gather(-1, index), gap
+    return _newton(F.base, F.k, F.alpha, q, torch.ones_like(q))
+
+
+def _newton(base: Base | Counted, k: float, alpha: float, q: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    penalty = Penalty(k, alpha)
+    squeezed, dual = k > 0, k > 0 and alpha < 2
     scale = 1 + q.abs().amax(-1, keepdim=True)
-    v = 1e-2 * centre(q) / scale
-    u = penalty.derivative(v) if squeezed else torch.zeros_like(v)
-    if dual:
-        u = penalty.balanced(u)
-        v = penalty.inverse(u)
+    K = _sum(count)
+
+    def centred(x: Tensor) -> Tensor:
+        return x - _sum(count * x) / K
 
     def objective(x: Tensor) -> Tensor:
-        return F.base._value(x) + (penalty.value(x).sum(-1) if squeezed else 0.0) - (q * x).sum(-1)
+        return base._value(x) + (count * ((penalty.value(x) if squeezed else 0.0) - q * x)).sum(-1)
 
-    if squeezed and not dual:  # psi is flat at zero: start where it alone would put v, inside the domain of F
-        v = centre(penalty.inverse(centre(q)))
+    v = 1e-2 * centred(q) / scale
+    u = penalty.derivative(v) if squeezed else torch.zeros_like(v)
+    if dual:
+        u = penalty.balanced(u, count)
+        v = penalty.inverse(u)
+    elif squeezed:  # psi is flat at zero: start where it alone would put v, inside the domain of F
+        v = centred(penalty.inverse(centred(q)))
         for _ in range(60):
-            v = torch.where(torch.isfinite(objective(v))[:, None], v, v / 2)
+            outside = ~torch.isfinite(objective(v))
+            if not bool(outside.any()):
+                break
+            v = torch.where(outside[:, None], v / 2, v)
         u = penalty.derivative(v)
     start = objective(v)
     before, stuck = torch.full_like(start, math.inf), torch.zeros_like(start, dtype=torch.bool)
     for _ in range(100):
-        p, hessian, solve = _linearised(F.base, penalty if squeezed else None, v, u)
-        residual = centre(p + u - q)
+        p, hessian, solve = _linearised(base, penalty if squeezed else None, v, u, count)
+        residual = centred(p + u - q)
         along, flat = solve(-residual), solve(torch.ones_like(v))
-        mu = -along.sum(-1, keepdim=True) / flat.sum(-1, keepdim=True)
+        mu = -_sum(count * along) / _sum(count * flat)
         step = along + mu * flat
-        fall = -(residual * step).sum(-1)
+        fall = -(count * residual * step).sum(-1)
         size = 1 + start.abs()
         stalled = (fall <= 1e-18 * size) & (fall > 0.1 * before)  # rounding is all that is left
         done = (residual.abs() <= 1e-15 * scale).all(-1) | (fall <= 1e-30 * size) | stalled | stuck | fall.isnan()
@@ -141,16 +202,16 @@ def newton(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
         length = torch.where(done, 0.0, 1.0).to(v.dtype)
         for _ in range(20 if dual else 40):
             if du is not None:
-                u_new = penalty.balanced(u + length[:, None] * du)
+                u_new = penalty.balanced(u + length[:, None] * du, count)
                 moved = penalty.inverse(u_new)
             else:
-                moved = centre(v + length[:, None] * step)
+                moved = centred(v + length[:, None] * step)
             value = objective(moved)
             # rounding must not stop the last steps, which change the objective by less than its last digit
             good = value <= start - 1e-4 * length * fall + 1e-14 * size
             if not dual:  # nor may a step run far up the other side, to the edge of F's domain
-                slope = F.base._link(moved) + (penalty.derivative(moved) if squeezed else 0.0) - q
-                good &= (slope * step).sum(-1) <= 0.9 * fall + 1e-14 * size
+                slope = base._link(moved) + (penalty.derivative(moved) if squeezed else 0.0) - q
+                good &= (count * slope * step).sum(-1) <= 0.9 * fall + 1e-14 * size
             if bool((good | done).all()):
                 break
             length = torch.where(good, length, length / 2)
@@ -158,13 +219,15 @@ def newton(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
         take = (good & ~done)[:, None]
         v, start = torch.where(take, moved, v), torch.where(take[:, 0], value, start)
         u = torch.where(take, u_new if dual else penalty.derivative(moved) if squeezed else u, u)
-    p = _linearised(F.base, penalty if squeezed else None, v, u)[0]
-    gap = penalty.gap(v, penalty.balanced(q - p)) if squeezed else (q - p).abs().amax(-1)
-    return v, gap / (1 + start.abs() + (q * v).sum(-1).abs())
+    p = base._link(v)
+    gap = (q - p).abs().amax(-1)
+    if squeezed:
+        gap = (count * penalty.gap(v, penalty.balanced(q - p, count))).sum(-1)
+    return v, gap / (1 + start.abs() + (count * q * v).sum(-1).abs())
 
 
 def _linearised(
-    base: Base, penalty: Penalty | None, v: Tensor, u: Tensor
+    base: Base | Counted, penalty: Penalty | None, v: Tensor, u: Tensor, count: Tensor
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """grad F, the product with H = Hessian of F, and the solution of ``(H + E) x = y``, E the penalty's curvature.
 
@@ -174,19 +237,19 @@ def _linearised(
     dual = penalty is not None and penalty.alpha < 2
     E = torch.zeros_like(v) if penalty is None else penalty.curvature(v)
     G = penalty.inverse_slope(u) if penalty is not None and dual else torch.ones_like(v)
-    if is_separable(base):
+    if isinstance(base, Counted) or is_separable(base):
         p = base._link(v)
         s = base.curvature(p)
-        total = s.sum(-1, keepdim=True).clamp_min(1e-300)
+        total = _sum(count * s).clamp_min(1e-300)
         inverse = G / (1 + s * G) if dual else 1 / (s + E).clamp_min(1e-14)
-        through = (s / (1 + s * G) if dual else s * E * inverse).sum(-1, keepdim=True).clamp_min(1e-300)
+        through = _sum(count * (s / (1 + s * G) if dual else s * E * inverse)).clamp_min(1e-300)
 
         def product(x: Tensor) -> Tensor:
-            return s * (x - (s * x).sum(-1, keepdim=True) / total)
+            return s * (x - _sum(count * s * x) / total)
 
         def solve(y: Tensor) -> Tensor:
             x = inverse * y
-            return x + inverse * s * ((s * x).sum(-1, keepdim=True) / through)
+            return x + inverse * s * (_sum(count * s * x) / through)
 
         return p, product, solve
     p, H = derivatives(base._value, v)

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._newton import Base, Penalty, Separable, SqueezedLike, derivatives, is_separable, newton
+from ._newton import Base, Penalty, Separable, SqueezedLike, derivatives, distinct, is_separable, newton
 from ._numerics import centre, critical_k_of, increasing_root, project_simplex, simplex_threshold
 
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
@@ -102,7 +102,7 @@ def _maximiser(F: SqueezedLike, q: Tensor) -> Tensor:
         return newton_minimiser(F, q)
     if not F.base.differentiable:  # F = max v: F* = 0 on the simplex, so p is the projection of q whatever psi is
         penalty = Penalty(F.k, F.alpha)
-        return centre(penalty.inverse(penalty.balanced(q - project_simplex(q))))
+        return centre(penalty.inverse(penalty.balanced(q - project_simplex(q), torch.ones_like(q))))
     v, gap = newton(F, q)
     unsolved = ~(gap <= GAP_TOL)
     if bool(unsolved.any()):
@@ -121,7 +121,7 @@ def newton_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
 
 def _nested_roots(base: Separable, k: float, alpha: float, q: Tensor) -> Tensor:
     K = q.shape[-1]
-    values, multiplicity, index = _distinct(q)
+    values, multiplicity, index = distinct(q)
     slope = k * alpha / 2
 
     def psi_slope(v: Tensor) -> tuple[Tensor, Tensor]:
@@ -169,26 +169,12 @@ def _nested_roots(base: Separable, k: float, alpha: float, q: Tensor) -> Tensor:
     return centre(memory["v"].gather(-1, index))
 
 
-def _distinct(q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Distinct entries of each row with their counts, and where each entry went; equal entries get equal scores."""
-    order = torch.sort(q, dim=-1)
-    fresh = torch.ones_like(q, dtype=torch.bool)
-    fresh[:, 1:] = order.values[:, 1:] != order.values[:, :-1]
-    group = fresh.cumsum(-1) - 1  # position of each sorted entry among the distinct ones
-    width = int(group.max()) + 1
-    values = torch.zeros(len(q), width, dtype=q.dtype).scatter(1, group, order.values)
-    count = torch.zeros(len(q), width, dtype=q.dtype).scatter_add(1, group, torch.ones_like(q))
-    # unused slots repeat the row's largest value with count zero, which leaves all sums alone
-    values = torch.where(count > 0, values, q.amax(-1, keepdim=True))
-    index = torch.empty_like(order.indices).scatter(1, order.indices, group)
-    return values, count, index
-
-
 def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
     """alpha = 1: the p nearest to uniform with ``range(q - p) <= k``, and which rows have one at all.
 
     F'*(q) is then F*(p). A potential that treats classes alike prefers, for a given offset a, the box-constrained p
-    that is ``clip(mu, q - a - k, q - a)``; what remains is convex in the one number a.
+    that is ``clip(mu, q - a - k, q - a)``. What remains is convex in the one number a, with the derivative
+    ``sum phi'(mu) - phi'(p_z)`` over the entries that the box holds (by its multipliers): a root again.
     """
     base, k = F.base, F.k
     if base.domain == "simplex":
@@ -199,30 +185,39 @@ def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
         floor = -math.inf
         low, high = torch.full_like(q[:, :1], -k), torch.zeros_like(q[:, :1])
     feasible = (low <= high + 1e-12 * (1 + high.abs()))[:, 0]
-    everything, q, high = q, q[feasible], high[feasible]  # elsewhere there is no root to look for
+    found = torch.full_like(q, 1 / q.shape[-1])
+    if not bool(feasible.any()):
+        return found, feasible
+    values, count, index = distinct(q[feasible])
+    high = high[feasible]
     low = torch.minimum(low[feasible], high)
 
-    def best(a: Tensor) -> Tensor:
-        bottom, top = (q - a - k).clamp_min(floor), q - a
+    def phi_slope(p: Tensor) -> Tensor:
+        if not is_separable(base):
+            return p  # the Brier and spherical potentials: F* grows with ||p||
+        with torch.enable_grad():
+            x = p.detach().requires_grad_()
+            return torch.autograd.grad(base.phi(x).sum(), x)[0] if base.differentiable else p
+
+    def best(a: Tensor) -> tuple[Tensor, Tensor]:
+        bottom, top = (values - a - k).clamp_min(floor), values - a
         top = torch.maximum(top, bottom)
 
         def filled(mu: Tensor) -> tuple[Tensor, Tensor]:
-            p = torch.clamp(mu.expand_as(q), bottom, top)
-            inside = ((p > bottom) & (p < top)).to(q.dtype)
-            return p.sum(-1, keepdim=True) - 1, inside.sum(-1, keepdim=True)
+            p = torch.clamp(mu.expand_as(values), bottom, top)
+            inside = ((p > bottom) & (p < top)).to(p.dtype)
+            return (count * p).sum(-1, keepdim=True) - 1, (count * inside).sum(-1, keepdim=True)
 
         mu = increasing_root(filled, bottom.amin(-1, keepdim=True), top.amax(-1, keepdim=True))
-        return torch.clamp(mu.expand_as(q), bottom, top)
+        p = torch.clamp(mu.expand_as(values), bottom, top)
+        held = (count > 0) & (((p <= bottom) & (bottom > floor)) | (p >= top)) & (p != mu)
+        pull = torch.where(held, phi_slope(mu) - phi_slope(p), 0.0)
+        return p, (count * pull).sum(-1, keepdim=True)
 
-    # golden-section search: the value is what matters, and it is flat at the optimum
-    ratio = (math.sqrt(5) - 1) / 2
-    a, b = low.clone(), high.clone()
-    for _ in range(90):
-        left, right = b - ratio * (b - a), a + ratio * (b - a)
-        better = (base._conjugate(best(left)) <= base._conjugate(best(right)))[:, None]
-        a, b = torch.where(better, a, left), torch.where(better, right, b)
-    found = torch.full_like(everything, 1 / everything.shape[-1])
-    found[feasible] = best(a + (b - a) / 2)
+    def slope(a: Tensor) -> tuple[Tensor, Tensor]:
+        return best(a)[1], torch.full_like(a, math.nan)  # no second derivative: bisection
+
+    found[feasible] = best(increasing_root(slope, low, high))[0].gather(-1, index)
     return found, feasible
 
 

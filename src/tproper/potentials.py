@@ -145,7 +145,11 @@ class LogSumExp(Potential):
         return -functional.log_softmax(v, -1)
 
     def _conjugate(self, q: Tensor) -> Tensor:
-        return torch.xlogy(q.clamp_min(0), q.clamp_min(0)).sum(-1)
+        return self.phi(q).sum(-1)
+
+    def phi(self, p: Tensor) -> Tensor:
+        """F* is a sum of this."""
+        return torch.xlogy(p.clamp_min(0), p.clamp_min(0))
 
     def _inverse_link(self, p: Tensor) -> Tensor:
         return centre(_inside(p, self.name, open_set=True).log())
@@ -236,6 +240,10 @@ class Tsallis(Potential):
     def _conjugate(self, q: Tensor) -> Tensor:
         return (q.clamp_min(0).pow(self.a).sum(-1) - 1) / (self.a * (self.a - 1))
 
+    def phi(self, p: Tensor) -> Tensor:
+        """F* is a sum of this."""
+        return (p.clamp_min(0).pow(self.a) - p) / (self.a * (self.a - 1))
+
     def _inverse_link(self, p: Tensor) -> Tensor:
         p = _inside(p, self.name, open_set=self.a < 1).clamp_min(0)
         return centre(p.pow(self.a - 1) / (self.a - 1))
@@ -280,6 +288,10 @@ class Brier(Potential):
     def _conjugate(self, q: Tensor) -> Tensor:
         return q.square().sum(-1) - 1
 
+    def phi(self, p: Tensor) -> Tensor:
+        """F* is a sum of this."""
+        return p.square() - p
+
     def _inverse_link(self, p: Tensor) -> Tensor:
         if self.domain == "simplex":
             _inside(p, self.name, open_set=False)
@@ -314,6 +326,10 @@ class Sparsemax(Potential):
 
     def _conjugate(self, q: Tensor) -> Tensor:
         return (q.square().sum(-1) - 1) / 2
+
+    def phi(self, p: Tensor) -> Tensor:
+        """F* is a sum of this."""
+        return (p.square() - p) / 2
 
     def _inverse_link(self, p: Tensor) -> Tensor:
         return centre(_inside(p, self.name, open_set=False))
@@ -412,6 +428,10 @@ class Max(Potential):
 
     def curvature(self, p: Tensor) -> Tensor:
         """None: F is linear where it has a gradient."""
+        return torch.zeros_like(p)
+
+    def phi(self, p: Tensor) -> Tensor:
+        """F* is a sum of this."""
         return torch.zeros_like(p)
 
 
