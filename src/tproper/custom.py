@@ -161,7 +161,7 @@ class BayesRisk(Potential):
                 H = curvature(p) + torch.diag_embed(barrier / p.square())
                 solved = torch.linalg.solve(H, torch.cat([-gradient[..., None], ones], -1))
                 step = solved[..., 0] - solved[..., 1] * (solved[..., 0].sum(-1) / solved[..., 1].sum(-1))[:, None]
-                decrement = -(gradient * step).sum(-1)
+                decrement = -(centre(gradient) * step).sum(-1)  # the multiplier of sum p = 1 would only add rounding
                 if bool((decrement <= close * barrier).all()):
                     break
                 room = torch.where(step < 0, -p / step, math.inf).amin(-1)
@@ -169,6 +169,7 @@ class BayesRisk(Potential):
                 start = objective(p)
                 for _ in range(40):
                     good = objective(p + size[:, None] * step) <= start + 1e-14 * start.abs()
+                    good |= decrement <= 1e-13 * (1 + start.abs())  # below its rounding the objective cannot judge
                     if bool(good.all()):
                         break
                     size = torch.where(good, size, size / 2)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from scipy.stats import chisquare
 
 import tproper as tp
 
-from .registry import centred, every_label, inside, table
+from .registry import centred, every_label, inside, random_columns, table
 
 
 def left_inverse(T: tp.Transition, method: str) -> None:
@@ -109,3 +110,58 @@ def identity_is_cross_entropy(make: type[torch.nn.Module]) -> None:
     assert torch.allclose(ours, theirs, atol=1e-6)
     ours, theirs = (torch.autograd.grad(x, v)[0] for x in (ours, theirs))
     assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def shifts_change_nothing(F: tp.Potential, K: int) -> None:
+    """Potentials live on centred scores and centre for themselves."""
+    v = centred(6, K)
+    assert torch.allclose(F.value(v + 3.7), F.value(v), atol=1e-9)
+    assert torch.allclose(F.link(v + 3.7), F.link(v), atol=1e-7)
+
+
+def derivatives_by_finite_differences(F: tp.Potential, K: int) -> None:
+    """Value and link have the derivatives that autograd says (raises RuntimeError otherwise)."""
+    v = centred(3, K, seed=5).requires_grad_()
+    assert torch.autograd.gradcheck(F.value, v, atol=1e-6)
+    assert torch.autograd.gradcheck(F.link, v, atol=1e-5)
+
+
+def probabilities_lie_in_the_simplex(F: tp.Potential, K: int) -> None:
+    """At scores large enough for sparse links to have zeros."""
+    v = 5 * torch.randn(20, K, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    p = F.probabilities(v)
+    assert p.min() >= 0
+    assert (p.sum(-1) - 1).abs().max() < 1e-9
+
+
+def samples_follow_the_matrix(T: tp.Transition) -> None:
+    """Chi-square test of every column; labels of probability zero never occur."""
+    n = 4000
+    for z in range(T.num_classes):
+        drawn = T.row_index(T.encode(T.sample(np.full(n, z), seed=z))).numpy()
+        counts = np.bincount(drawn, minlength=T.num_weak_labels)
+        expected = n * T.matrix()[:, z]
+        kept = expected > 0
+        assert (counts[~kept] == 0).all()
+        if kept.sum() > 1:
+            assert chisquare(counts[kept], expected[kept] * counts.sum() / expected[kept].sum()).pvalue > 1e-5
+
+
+def minimum_variance_is_minimal() -> None:
+    """No left inverse has targets of smaller mean square under the prior."""
+    rng = np.random.default_rng(0)
+    T = tp.Transition(random_columns(7, 3, seed=1))
+    prior = np.array([0.5, 0.3, 0.2])
+    weak = T.matrix() @ prior
+    R = T.reconstruction("min_variance", prior=prior).matrix()
+    kernel = np.linalg.svd(T.matrix())[0][:, 3:]
+    for _ in range(200):
+        other = R + 0.1 * rng.standard_normal((3, 4)) @ kernel.T
+        assert ((other**2) @ weak).sum() >= ((R**2) @ weak).sum() - 1e-12
+
+
+def critical_k_is_where_boundedness_begins(T: tp.Transition) -> None:
+    """Squeezing with alpha = 1 is bounded from the critical k on, and not before."""
+    k = float(tp.critical_k(T).max())
+    assert np.isfinite(tp.BackwardLoss(T, squeeze=(k * 1.0001, 1.0)).lower_bounds()).all()
+    assert np.isneginf(tp.BackwardLoss(T, squeeze=(k * 0.9999, 1.0)).lower_bounds()).any()

@@ -28,12 +28,19 @@ TRANSITIONS: dict[str, Callable[[], tp.Transition]] = {
     "two sources": lambda: tp.multi_source([tp.complementary(3), tp.symmetric_noise(3, 0.2)], weights=[0.3, 0.7]),
     "two poor sources": lambda: tp.multi_source([tp.coarse_labels([[0], [1, 2]]), tp.coarse_labels([[1], [0, 2]])]),
     "a label that never occurs": lambda: tp.Transition([[0.9, 0.2], [0.0, 0.0], [0.1, 0.8]]),
+    "biased and noisy complementary": lambda: tp.complementary(3, weights=[[0, 1, 2], [1, 0, 1], [3, 1, 0]], noise=0.2),
+    "partial of two": lambda: tp.partial_labels(2, 0.5),
+    "all but one excluded": lambda: tp.multi_complementary(4, 3),
+    "three sources": lambda: tp.multi_source(
+        [tp.coarse_labels([[0, 1], [2]]), tp.coarse_labels([[0], [1, 2]]), tp.partial_labels(3, 0.2)]
+    ),
     "more labels than classes": lambda: tp.Transition(random_columns(7, 3, seed=1)),
 }
 
 STRUCTURED = [
     "identity", "symmetric", "symmetric, beyond the threshold", "complementary", "complementary of two",
     "noisy complementary", "partial", "partial, never spurious", "multi-complementary",
+    "partial of two", "all but one excluded",
 ]  # fmt: skip
 
 POTENTIALS: dict[str, Callable[[], tp.Potential]] = {
@@ -42,6 +49,7 @@ POTENTIALS: dict[str, Callable[[], tp.Potential]] = {
     "Tsallis 1.1": lambda: tp.Tsallis(1.1),
     "Tsallis 3": lambda: tp.Tsallis(3.0),
     "Tsallis 0.5": lambda: tp.Tsallis(0.5),
+    "Tsallis 0.2": lambda: tp.Tsallis(0.2),
     "sparsemax": tp.Sparsemax,
     "Brier, affine": tp.Brier,
     "Brier, simplex": lambda: tp.Brier(domain="simplex"),
@@ -50,6 +58,10 @@ POTENTIALS: dict[str, Callable[[], tp.Potential]] = {
     "log-sum-exp squeezed 1, 2": lambda: tp.LogSumExp().squeezed(1.0, 2.0),
     "log-sum-exp squeezed 0.3, 1.5": lambda: tp.LogSumExp().squeezed(0.3, 1.5),
     "log-sum-exp squeezed 0.1, 4": lambda: tp.LogSumExp().squeezed(0.1, 4.0),
+    "log-sum-exp squeezed 0.05, 1.1": lambda: tp.LogSumExp().squeezed(0.05, 1.1),
+    "log-sum-exp squeezed 1, 7": lambda: tp.LogSumExp().squeezed(1.0, 7.0),
+    "Tsallis 0.5 squeezed": lambda: tp.Tsallis(0.5).squeezed(0.3, 1.3),
+    "Brier, simplex, squeezed": lambda: tp.Brier(domain="simplex").squeezed(1.0, 3.0),
     "Tsallis 1.5 squeezed": lambda: tp.Tsallis(1.5).squeezed(0.5, 2.0),
     "sparsemax squeezed": lambda: tp.Sparsemax().squeezed(0.5, 3.0),
     "Brier squeezed": lambda: tp.Brier().squeezed(0.5, 1.5),
@@ -59,10 +71,15 @@ POTENTIALS: dict[str, Callable[[], tp.Potential]] = {
     "a function": lambda: tp.ConvexPotential(
         lambda v: torch.logsumexp(v, -1) + v.square().sum(-1) / 4, domain="affine"
     ),
+    "a function that prefers a class": lambda: tp.ConvexPotential(
+        lambda v: torch.logsumexp(v + torch.arange(v.shape[-1], dtype=v.dtype) / 4, -1) + v.square().sum(-1) / 4,
+        domain="affine",
+    ),
     "a Bayes risk": lambda: tp.BayesRisk(lambda p: torch.xlogy(p, p).sum(-1)),
 }
 
-SMOOTH = [name for name in POTENTIALS if name not in ("Tsallis 3", "a Bayes risk")]  # once differentiable with autograd
+SMOOTH = list(POTENTIALS)  # differentiable at the scores of the laws, once and twice
+SYMMETRIC = [name for name in POTENTIALS if "prefers a class" not in name]
 
 LOSSES: dict[str, Callable[[tp.Transition], torch.nn.Module]] = {
     "backward": lambda T: tp.BackwardLoss(T, reduction="none"),

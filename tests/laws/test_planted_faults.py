@@ -112,3 +112,82 @@ def test_the_wrong_class_left_out_of_the_log_odds(monkeypatch):
 
     monkeypatch.setattr(structured, "log_odds", faulty)
     caught(laws.minimiser_recovers_the_truth, tp.ForwardLoss(tp.complementary(4), reduction="none"))
+
+
+def test_a_tsallis_entropy_without_its_a(monkeypatch):
+    monkeypatch.setattr(
+        potentials.Tsallis, "_conjugate", lambda self, q: (q.clamp_min(0).pow(self.a).sum(-1) - 1) / (self.a - 1)
+    )
+    caught(laws.derivatives_by_finite_differences, tp.Tsallis(1.5), 4)
+
+
+def test_scores_that_are_not_centred(monkeypatch):
+    monkeypatch.setattr(potentials, "centre", lambda v: v)
+    F = tp.LogSumExp().squeezed(1.0, 4.0)
+    caught(laws.shifts_change_nothing, F, 4)
+
+
+def test_a_link_that_forgets_to_sum_to_one(monkeypatch):
+    monkeypatch.setattr(potentials, "normalised", lambda q: q)
+    caught(laws.link_is_the_gradient, tp.LogSumExp().squeezed(1.0, 1.5), 4)
+
+
+def test_squeezing_whose_link_forgets_alpha(monkeypatch):
+    def faulty(self, v):
+        return potentials.normalised(self.base._link(v) + self.k / 2 * v.sign() * v.abs().pow(self.alpha - 1))
+
+    monkeypatch.setattr(potentials.Squeezed, "_link", faulty)
+    caught(laws.link_is_the_gradient, tp.LogSumExp().squeezed(1.0, 1.5), 4)
+    caught(laws.inverse_link_inverts, tp.LogSumExp().squeezed(1.0, 1.5), 4)
+
+
+def test_a_simplex_threshold_that_takes_everybody_in(monkeypatch):
+    from tproper import _numerics
+
+    def faulty(q):
+        return (q.sum(-1, keepdim=True) - 1) / q.shape[-1]
+
+    monkeypatch.setattr(_numerics, "simplex_threshold", faulty)
+    caught(laws.probabilities_lie_in_the_simplex, tp.Brier(domain="simplex"), 4)
+
+
+def test_a_jacobian_with_the_wrong_sign(monkeypatch):
+    original = potentials.Tsallis.jacobian_product
+    monkeypatch.setattr(potentials.Tsallis, "jacobian_product", lambda self, p, x: -original(self, p, x))
+    caught(laws.derivatives_by_finite_differences, tp.Tsallis(1.5), 4)
+
+
+def test_a_newton_step_without_its_constraint(monkeypatch):
+    from tproper import _newton
+
+    original = _newton._linearised
+
+    def faulty(*arguments):
+        p, product, solve = original(*arguments)
+        return p + 0.01 * arguments[2], product, solve  # a gradient that is a little off
+
+    monkeypatch.setattr(_newton, "_linearised", faulty)
+    monkeypatch.setattr("tproper._solvers._nested_roots", lambda base, k, alpha, q: torch.zeros_like(q))
+    caught(laws.inverse_link_inverts, tp.LogSumExp().squeezed(1.0, 2.0), 4)
+
+
+def test_samples_of_the_wrong_column(monkeypatch):
+    original = tp.Transition._sample
+    monkeypatch.setattr(tp.Transition, "_sample", lambda self, z, rng: original(self, (z + 1) % self.num_classes, rng))
+    caught(laws.samples_follow_the_matrix, tp.pair_noise(4, 0.2))
+
+
+def test_a_minimum_variance_that_forgets_the_prior(monkeypatch):
+    original = reconstructions._min_variance
+    monkeypatch.setattr(reconstructions, "_min_variance", lambda T, prior: original(T, None))
+    caught(laws.minimum_variance_is_minimal)
+
+
+def test_a_critical_k_that_forgets_the_negative_part(monkeypatch):
+    from tproper import _numerics, certificates
+
+    def faulty(columns):
+        return _numerics.simplex_threshold(torch.as_tensor(columns))[..., 0].clamp_min(0.0).numpy()
+
+    monkeypatch.setattr(certificates, "critical_k_of", faulty)
+    caught(laws.critical_k_is_where_boundedness_begins, tp.complementary(4))

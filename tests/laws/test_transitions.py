@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 
 import tproper as tp
 
@@ -25,17 +24,7 @@ def test_columns_are_distributions(name):
 
 @EVERY
 def test_samples_follow_the_matrix(name):
-    T = TRANSITIONS[name]()
-    n = 4000
-    for z in range(T.num_classes):
-        drawn = T.row_index(T.encode(T.sample(np.full(n, z), seed=z))).numpy()
-        counts = np.bincount(drawn, minlength=T.num_weak_labels)
-        expected = n * T.matrix()[:, z]
-        assert (counts[expected == 0] == 0).all()
-        if (expected > 0).sum() > 1:
-            kept = expected > 0
-            scaled = expected[kept] * counts.sum() / expected[kept].sum()
-            assert chisquare(counts[kept], scaled).pvalue > 1e-5
+    laws.samples_follow_the_matrix(TRANSITIONS[name]())
 
 
 @EVERY
@@ -114,15 +103,7 @@ def test_tightest_is_tightest(name):
 
 
 def test_minimum_variance_is_minimal_among_random_left_inverses():
-    rng = np.random.default_rng(0)
-    T = tp.Transition(random_columns(7, 3, seed=1))
-    prior = np.array([0.5, 0.3, 0.2])
-    weak = T.matrix() @ prior
-    R = T.reconstruction("min_variance", prior=prior).matrix()
-    kernel = np.linalg.svd(T.matrix())[0][:, 3:]
-    for _ in range(200):
-        other = R + 0.1 * rng.standard_normal((3, 4)) @ kernel.T
-        assert ((other**2) @ weak).sum() >= ((R**2) @ weak).sum() - 1e-12
+    laws.minimum_variance_is_minimal()
 
 
 @settings(max_examples=60, deadline=None)
