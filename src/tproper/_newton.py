@@ -89,7 +89,19 @@ class Penalty:
             return _sum(count * self.inverse(shifted)), _sum(count * self.inverse_slope(shifted))
 
         low, high = offset - u.amax(-1, keepdim=True), offset - u.amin(-1, keepdim=True)
-        return u + (increasing_root(total, low, high) - offset)
+        shifted = u + (increasing_root(total, low, high) - offset)
+        if self.alpha <= 2:
+            return shifted
+        # Beyond alpha = 2 a score near zero is a high root of its u, whose rounding is then visible: that score itself
+        # becomes the unknown.
+        near = shifted.abs().argmin(-1, keepdim=True)
+        apart = u - u.gather(-1, near)
+
+        def again(x: Tensor) -> tuple[Tensor, Tensor]:
+            return _sum(count * self.inverse(apart + self.derivative(x))), torch.full_like(x, math.nan)
+
+        reach = self.inverse(2 * self.slope * 1e-300 + 1e-14 * offset + 2 * shifted.abs().gather(-1, near))
+        return apart + self.derivative(increasing_root(again, -reach, reach))
 
     def gap(self, v: Tensor, w: Tensor) -> Tensor:
         """psi(v) + psi*(w) - v w >= 0, elementwise: zero iff w = psi'(v)."""
@@ -157,7 +169,43 @@ def newton(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
     return _newton(F.base, F.k, F.alpha, q, torch.ones_like(q))
 
 
-def _newton(base: Base | Counted, k: float, alpha: float, q: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+class Quadratic:
+    """``F(v) = c/2 ||v||^2``, one c (B, 1) per row."""
+
+    domain = "affine"
+
+    def __init__(self, c: Tensor) -> None:
+        self.c = c
+
+    def _value(self, v: Tensor) -> Tensor:
+        return self.c[:, 0] / 2 * v.square().sum(-1)
+
+    def _link(self, v: Tensor) -> Tensor:
+        return self.c * v
+
+
+def in_ball(k: float, alpha: float, q: Tensor) -> Tensor:
+    """The minimiser for the affine spherical potential, ``F(v) = 1 - sqrt((1 - ||v||^2)/K)``, when plain steps fail.
+
+    They crawl along the surface of the ball. But grad F = c v with ``c = 1/sqrt(K (1 - ||v||^2))``: for a given c the
+    problem is quadratic, its solution v(c) shrinks as c grows, and the right c is the root of an increasing function.
+    """
+    K = q.shape[-1]
+    size = q.square().sum(-1, keepdim=True)
+
+    def solve(c: Tensor) -> Tensor:
+        return _newton(Quadratic(c), k, alpha, q, torch.ones_like(q))[0]
+
+    def excess(c: Tensor) -> tuple[Tensor, Tensor]:
+        room = 1 - 1 / (K * c.square()) - solve(c).square().sum(-1, keepdim=True)
+        return room, torch.full_like(c, math.nan)  # no derivative: bisection
+
+    return solve(increasing_root(excess, torch.full_like(size, K**-0.5), 1 + (1 + size).sqrt()))
+
+
+def _newton(
+    base: Base | Counted | Quadratic, k: float, alpha: float, q: Tensor, count: Tensor
+) -> tuple[Tensor, Tensor]:
     penalty = Penalty(k, alpha)
     squeezed, dual = k > 0, k > 0 and alpha < 2
     scale = 1 + q.abs().amax(-1, keepdim=True)
@@ -227,7 +275,7 @@ def _newton(base: Base | Counted, k: float, alpha: float, q: Tensor, count: Tens
 
 
 def _linearised(
-    base: Base | Counted, penalty: Penalty | None, v: Tensor, u: Tensor, count: Tensor
+    base: Base | Counted | Quadratic, penalty: Penalty | None, v: Tensor, u: Tensor, count: Tensor
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """grad F, the product with H = Hessian of F, and the solution of ``(H + E) x = y``, E the penalty's curvature.
 

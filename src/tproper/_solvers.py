@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._newton import Base, Penalty, Separable, SqueezedLike, derivatives, distinct, is_separable, newton
+from ._newton import Base, Penalty, Separable, SqueezedLike, derivatives, distinct, in_ball, is_separable, newton
 from ._numerics import centre, critical_k_of, increasing_root, project_simplex, simplex_threshold
 
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
@@ -98,22 +98,49 @@ def _maximiser(F: SqueezedLike, q: Tensor) -> Tensor:
     kinked: Any = F.base
     if getattr(kinked, "alpha", 0.0) == 1:  # a kink inside: put it outside, where it is understood
         return _split_minimiser(kinked.base.squeezed(F.k, F.alpha).squeezed(kinked.k, 1.0), q)
+    if is_separable(F.base) and not F.base.differentiable:
+        return _as_if_max(F, q)[0]
+    v, gap = q.clone(), torch.full_like(q[:, 0], math.inf)
+    limit_first = F.alpha < 1.5  # where scores are often that large; elsewhere Newton's method is the safer bet
+    for attempt in (_as_if_max, newton) if limit_first else (newton, _as_if_max):
+        rest = ~(gap <= GAP_TOL)
+        if bool(rest.any()) and (attempt is newton or F.base.domain == "simplex"):
+            v[rest], gap[rest] = attempt(F, q[rest])
     if not is_separable(F.base):
-        return newton_minimiser(F, q)
-    if not F.base.differentiable:  # F = max v: F* = 0 on the simplex, so p is the projection of q whatever psi is
-        penalty = Penalty(F.k, F.alpha)
-        return centre(penalty.inverse(penalty.balanced(q - project_simplex(q), torch.ones_like(q))))
-    v, gap = newton(F, q)
-    unsolved = ~(gap <= GAP_TOL)
-    if bool(unsolved.any()):
-        v[unsolved] = _nested_roots(F.base, F.k, F.alpha, q[unsolved])
+        return _settled(F, q, v, gap)
+    if bool((rest := ~(gap <= GAP_TOL)).any()):
+        v[rest] = _nested_roots(F.base, F.k, F.alpha, q[rest])
     return v
 
 
+def _as_if_max(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
+    """The maximiser for F = max v, and how far it is from optimal for F: its relative duality gap.
+
+    F* of the max is 0 on the simplex, so p is the projection of q whatever psi is. Every F whose conjugate lives on
+    the simplex is max v up to a constant: where scores reach 1e15 (alpha near 1, small k), nothing else is left of it.
+    """
+    penalty, ones = Penalty(F.k, F.alpha), torch.ones_like(q)
+    inside = (q >= 0).all(-1, keepdim=True)
+    # q - p = min(q, tau): written so, equal entries stay equal to the last bit
+    w = penalty.balanced(torch.where(inside, 0.0, torch.minimum(q, simplex_threshold(q))), ones)
+    v = torch.where(inside, 0.0, penalty.inverse(w))
+    p = torch.where(inside, q, project_simplex(q))
+    value = F.base._value(v)
+    gap = value + F.base._conjugate(p) - (p * v).sum(-1)
+    return v, gap / (1 + value.abs() + penalty.value(v).sum(-1) + (q * v).sum(-1).abs())
+
+
 def newton_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
-    """The same for potentials without more structure, where Newton's method is all there is."""
-    v, gap = newton(F, q)
-    if not bool((gap <= 1e-9).all()):
+    """The centred v that minimises ``F(v) - <q, v>`` for a potential about which nothing is known."""
+    return _settled(F, q, *newton(F, q))
+
+
+def _settled(F: SqueezedLike, q: Tensor, v: Tensor, gap: Tensor) -> Tensor:
+    """v where Newton's method has found it; otherwise the one case that is known how to do, or an error."""
+    rest = ~(gap <= 1e-9)
+    if bool(rest.any()) and getattr(F.base, "in_ball", False) and F.k > 0:
+        v[rest] = in_ball(F.k, F.alpha, q[rest])
+    elif bool(rest.any()):
         worst = float(torch.where(gap.isnan(), math.inf, gap).max())
         raise RuntimeError(f"conjugate: Newton's method did not converge (duality gap {worst:.2g}); is F convex?")
     return v

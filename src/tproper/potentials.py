@@ -359,6 +359,7 @@ class Spherical(Potential):
     def __init__(self, domain: Domain = "affine") -> None:
         self.domain = _domain(domain)
         self.name = f"spherical ({domain})"
+        self.in_ball = domain == "affine"  # F is finite for ||v|| <= 1 only
 
     def _value(self, v: Tensor) -> Tensor:
         if self.domain == "simplex":
@@ -471,7 +472,7 @@ class Squeezed(Potential):
         # F' differentiable with gradients everywhere makes F'* strictly convex; a kink of |v| at 0 maps many p to v = 0
         self.strictly_proper = base.strictly_proper if not active else (self.alpha > 1 and base.differentiable)
         self.differentiable = base.differentiable and (self.alpha > 1 or not active)
-        self.evidence = base.evidence if not active or _solvers.is_separable(base) else "numerical"
+        self.evidence = base.evidence  # the conjugate is solved for, with a duality gap that bounds its error
 
     def penalty(self, v: Tensor) -> Tensor:
         """``k/2 sum_z |v_z|^alpha`` at centred scores."""
