@@ -105,7 +105,10 @@ def _maximiser(F: SqueezedLike, q: Tensor) -> Tensor:
     for attempt in (_as_if_max, newton) if limit_first else (newton, _as_if_max):
         rest = ~(gap <= GAP_TOL)
         if bool(rest.any()) and (attempt is newton or F.base.domain == "simplex"):
-            v[rest], gap[rest] = attempt(F, q[rest])
+            found, size = attempt(F, q[rest])
+            better = ~(size >= gap[rest])
+            v[rest] = torch.where(better[:, None], found, v[rest])
+            gap[rest] = torch.where(better, size, gap[rest])
     if not is_separable(F.base):
         return _settled(F, q, v, gap)
     if bool((rest := ~(gap <= GAP_TOL)).any()):

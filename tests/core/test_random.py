@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
@@ -143,3 +143,24 @@ def test_below_alpha_one_no_score_beats_the_bound(seed, alpha, k):
     a, b = (g.ravel() for g in np.meshgrid(line, line))
     v = torch.as_tensor(np.stack([a, b, -a - b], axis=-1))
     assert (v @ p - F.value(v)).max() <= F.conjugate(p) + 1e-9
+
+
+BASES = [tp.LogSumExp(), tp.Sparsemax(), tp.Tsallis(0.5), tp.Tsallis(1.5), tp.Tsallis(4), tp.Brier(), tp.Spherical()]
+BASES += [tp.Brier(domain="simplex"), tp.Spherical(domain="simplex"), tp.Max()]
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda F: F.name)
+@settings(max_examples=8)
+@given(seeds, st.integers(2, 6), st.sampled_from([1.2, 1.5, 2.0, 3.0, 7.0]), st.floats(-1.0, 1.5), st.floats(0.1, 4))
+def test_squeezed_conjugates_are_attained_and_never_exceeded(base, seed, K, alpha, log_k, spread):
+    """F'*(q) is reached at the claimed scores, and no scores near them, or far from them, do better."""
+    rng = np.random.default_rng(seed)
+    q = spread * rng.standard_normal((3, K))
+    q = torch.as_tensor(q + (1 - q.sum(axis=1, keepdims=True)) / K)
+    F = base.squeezed(10**log_k, alpha)
+    v, claimed = F.inverse_link(q), F.conjugate(q)
+    assert torch.allclose((q * v).sum(-1) - F.value(v), claimed, rtol=1e-8, atol=1e-9)
+    for scale in (1e-4, 1e-2, 1.0):
+        trial = v + scale * (0.01 + v.abs().amax(-1, keepdim=True)) * torch.as_tensor(rng.standard_normal(v.shape))
+        trial = trial - trial.mean(-1, keepdim=True)
+        assert ((q * trial).sum(-1) - F.value(trial) <= claimed + 1e-9 * (1 + claimed.abs())).all()
