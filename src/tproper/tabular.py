@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -71,7 +72,7 @@ def format_of(path: Path) -> str:
     )
 
 
-class Table:
+class Table(ABC):
     """A file on disk: the names of its columns, and its rows in blocks. Made by `open_table`."""
 
     def __init__(self, path: Path) -> None:
@@ -98,13 +99,13 @@ class Table:
             f"{option}: expected a column of {self.path}, got {name!r}{hint} (columns: {short(self.names)})"
         )
 
+    @abstractmethod
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Blocks of rows in order, with `columns` only (all by default)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
         """A type for each column that holds every one of its values; a CSV file is read through for it."""
-        raise NotImplementedError
 
 
 class _CSV(Table):

@@ -369,7 +369,7 @@ def delta(i, e, tol):
 
 
 def optimal_bound(i, e, tol):
-    """The best worst bound over all R: no R of ours beats it, and the simplest closed form attains it."""
+    """The best worst bound over all R: no R of ours beats it."""
     T = tp.Transition(i["T"])
     for method in ("min_variance", "pinv", "tightest"):
         worst = tp.BackwardLoss(T, potential=potential(i["potential"]), reconstruction=method).lower_bounds().min()
