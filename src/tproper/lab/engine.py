@@ -21,12 +21,17 @@ from tproper.lab.models import StackedModel, Tensors
 from tproper.lab.objectives import Objective
 from tproper.lab.protocol import LOSSES, Progress, Protocol, Trial
 
-try:  # one pass over memory instead of five; exists where Triton does
-    from tproper.lab.kernels import nesterov
+try:  # one launch instead of a chain of small ones; exists where Triton does
+    from tproper.lab import step_kernels
 except ImportError:
-    nesterov = None  # type: ignore[assignment]
+    step_kernels = None  # type: ignore[assignment]
 
 PAD = 4  # pixels of zeros around an image before the random crop
+
+
+def launches(t: torch.Tensor) -> bool:
+    """Whether the Triton kernels of a step run where t lies."""
+    return t.is_cuda and step_kernels is not None
 
 
 class Pixels:
@@ -36,8 +41,8 @@ class Pixels:
         self.augment = data.augment
         self.side = data.train_images.shape[1]
         mean, std = torch.tensor(data.mean), torch.tensor(data.std)
-        self.scale = (1 / (std * data.white)).to(device)
-        self.shift = (-mean / std).to(device) if mean.any() else None
+        self.scale, self.shift = (1 / (std * data.white)).to(device), (-mean / std).to(device)
+        self.centred = bool(mean.any())
         images = torch.tensor(data.train_images)
         if self.augment:
             images = torch.nn.functional.pad(images, (0, 0, PAD, PAD, PAD, PAD))
@@ -47,10 +52,27 @@ class Pixels:
     def scaled(self, images: torch.Tensor) -> torch.Tensor:
         """Pixels as inputs, (pixel / white - mean) / std, in as few passes over memory as it takes."""
         x = images * self.scale
-        return x if self.shift is None else x.add_(self.shift)
+        return x.add_(self.shift) if self.centred else x
+
+    def batch(
+        self, index: torch.Tensor, seeds: torch.Tensor, epochs: torch.Tensor, like: tuple[int, torch.dtype] | None
+    ) -> torch.Tensor:
+        """Inputs of a training step, cropped and flipped where that is due.  # (S, n) -> (S, n, H, W, C)
+
+        ``like``: the channels (more of them are zeros) and dtype that the model computes with.
+        """
+        if launches(index):
+            channels, dtype = like or (self.train.shape[-1], torch.float32)
+            pad = PAD if self.augment else 0
+            return step_kernels.crop(
+                self.train, index, seeds, epochs, self.scale, self.shift, pad, channels, dtype
+            )  # fmt: skip
+        if not self.augment:
+            return self.plain(index)
+        return self.cropped(index, *randomness.crops(seeds, epochs, index, PAD))
 
     def cropped(self, index: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-        """Training images, randomly cropped and flipped.  # (S, n) each -> (S, n, H, W, C)"""
+        """Training images, so cropped and flipped.  # (S, n) each -> (S, n, H, W, C)"""
         line = torch.arange(self.side, device=index.device)
         across = torch.where(flips[..., None] == 1, self.side - 1 - line, line)
         y, x = rows[..., None] + line, cols[..., None] + across  # (S, n, side)
@@ -215,18 +237,14 @@ class Stack:
     def _step(self) -> None:
         """One batch of every trial: gather, augment, forward, backward, update. No host involved."""
         index = self.order.index_select(1, self.cursor)  # (S, batch)
-        if self.pixels.augment:
-            draws = randomness.crops(self.seeds, self.epochs, index, PAD)
-            x = self.pixels.cropped(index, *draws)
-        else:
-            x = self.pixels.plain(index)
+        x = self.pixels.batch(index, self.seeds, self.epochs, self.model.inputs)
         labels = self.weak.gather(1, index)
         weights = dict(zip(self.shapes, self.leaves, strict=True))
         scores = self.model.scores(weights, self.buffers, x, train=True)
-        risk = self.objective(scores, labels, self.kind, self.k, self.alpha)
-        gradients = torch.autograd.grad(risk.sum(), self.leaves)
+        risk, slope = self.objective.with_gradient(scores.detach(), labels, self.kind, self.k, self.alpha)
+        gradients = torch.autograd.grad(scores, self.leaves, slope)
         self._descend(torch.cat([g.flatten(1) for g in gradients], dim=1))
-        self.risk += risk.detach()
+        self.risk += risk
         self.steps += 1
         self.cursor += self.protocol.batch_size
 
@@ -235,8 +253,8 @@ class Stack:
         p = self.protocol
         ramp = self.steps / max(1, p.warmup_epochs * self.steps_per_epoch)
         warm = (p.warmup_start + (1 - p.warmup_start) * ramp).clamp(max=1.0)
-        if self.device.type == "cuda" and nesterov is not None:
-            nesterov(
+        if launches(gradient):
+            step_kernels.nesterov(
                 self.flat, self.velocity, gradient, self.decays, self.lr * warm,
                 self.weight_decay, p.momentum,
             )  # fmt: skip

@@ -132,6 +132,7 @@ class FusedResidualNet:
 
     def __init__(self, build: Callable[[], nn.Module], dtype: torch.dtype = torch.bfloat16):
         self.build, self.dtype = build, dtype
+        self.inputs: tuple[int, torch.dtype] | None = (CHANNELS, dtype)
         module = build()
         if not isinstance(module, ResidualNet):
             raise ValueError(f"expected a ResidualNet, got {type(module).__name__}")
@@ -160,8 +161,10 @@ class FusedResidualNet:
     def scores(self, weights: Tensors, buffers: Tensors, x: torch.Tensor, train: bool) -> torch.Tensor:
         """Scores of every trial; x is (S, n, H, W, C)."""
         trials = x.shape[0]
-        images = x.new_zeros((*x.shape[:-1], CHANNELS), dtype=self.dtype)
-        images[..., : x.shape[-1]] = x
+        images = x
+        if (x.shape[-1], x.dtype) != self.inputs:
+            images = x.new_zeros((*x.shape[:-1], CHANNELS), dtype=self.dtype)
+            images[..., : x.shape[-1]] = x
         counts: dict[str, float] = {}
         mean, var = buffers["running_mean"], buffers["running_var"]
         if train:

@@ -1,6 +1,6 @@
 # mypy: allow-untyped-defs
 # (a Triton kernel's parameters are pointers and device values, for which there are no Python types)
-"""Triton kernels for the fused residual nets and for the optimiser. Activations are (S, n, H, W, C).
+"""Triton kernels for the fused residual nets. Activations are (S, n, H, W, C).
 
 Every kernel has a trial axis: trial s has its own weights, batch-norm parameters and statistics. A
 convolution is an implicit matrix product over (tap, channel), its epilogue adds the residual and sums
@@ -277,20 +277,6 @@ def _bn_input(
     tl.store(dx + at, value.to(dx.dtype.element_ty), mask=inside)
 
 
-@triton.jit
-def _nesterov(p, v, g, decays, lr, weight_decay, momentum, size, BLOCK: tl.constexpr):
-    s = tl.program_id(1)
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = i < size
-    at = s.to(tl.int64) * size + i
-    weight = tl.load(p + at, mask=inside)
-    grad = tl.load(g + at, mask=inside)
-    grad += tl.load(weight_decay + s) * tl.load(decays + i, mask=inside) * weight
-    velocity = momentum * tl.load(v + at, mask=inside) + grad
-    tl.store(v + at, velocity, mask=inside)
-    tl.store(p + at, weight - tl.load(lr + s) * (grad + momentum * velocity), mask=inside)
-
-
 # --- launches -----------------------------------------------------------------------------------
 
 
@@ -463,18 +449,3 @@ def bn_input(
         norm.count, *norm.strides, norm.gamma.stride(0), channels, rows, add is not None,
     )  # fmt: skip
     return dx
-
-
-def nesterov(
-    weights: torch.Tensor,  # (S, P), updated
-    velocity: torch.Tensor,  # (S, P), updated
-    gradient: torch.Tensor,  # (S, P)
-    decays: torch.Tensor,  # (P,) 1 where weight decay acts
-    lr: torch.Tensor,  # (S,)
-    weight_decay: torch.Tensor,  # (S,)
-    momentum: float,
-) -> None:
-    """One step of SGD with Nesterov momentum for every trial, in one pass over memory."""
-    trials, size = weights.shape
-    grid = (triton.cdiv(size, 1024), trials)
-    _nesterov[grid](weights, velocity, gradient, decays, lr, weight_decay, momentum, size, BLOCK=1024)

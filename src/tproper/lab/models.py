@@ -97,6 +97,8 @@ class StackedModel(Protocol):
 
     #: How many images one evaluation pass may hold, over all trials.
     eval_images: int
+    #: Channels and dtype inputs are brought to, if they do not come so; None: taken as they are.
+    inputs: tuple[int, torch.dtype] | None
 
     def initial(self, seed: int) -> tuple[Tensors, Tensors]:
         """Fresh parameters and buffers of one trial, on the CPU."""
@@ -125,6 +127,7 @@ class StackedDense:
     """Linear and MLP stacks: one ``baddbmm`` a layer over the trial axis."""
 
     eval_images = 1 << 17
+    inputs = None
 
     def __init__(self, build: Callable[[], nn.Module]):
         self.build = build
@@ -153,6 +156,7 @@ class StackedNetwork:
     """
 
     eval_images = 1 << 13
+    inputs = None
 
     def __init__(self, build: Callable[[], nn.Module], compiled: bool = False):
         self.build = build

@@ -12,6 +12,11 @@ import torch
 
 from tproper.lab.protocol import LOSSES
 
+try:  # one launch instead of some sixty; exists where Triton does
+    from tproper.lab import step_kernels
+except ImportError:
+    step_kernels = None  # type: ignore[assignment]
+
 BC, GA, GLS, FORWARD = range(len(LOSSES))
 
 
@@ -48,3 +53,16 @@ class Objective:
         ascent = by_class.mean(dim=1).abs().sum(dim=-1)
         forward = -torch.logsumexp(log_p + self.log_transition[labels], dim=-1).mean(dim=1)
         return torch.where(kind == GA, ascent, torch.where(kind == FORWARD, forward, backward))
+
+    def with_gradient(
+        self, scores: torch.Tensor, labels: torch.Tensor, kind: torch.Tensor, k: torch.Tensor, alpha: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The batch risk of every trial, and its gradient with respect to the scores.  # (S,), (S, n, K)"""
+        if scores.is_cuda and step_kernels is not None and scores.shape[1] <= step_kernels.LARGEST_BATCH:
+            tables = (self.targets, self.log_transition)
+            return step_kernels.objective(scores.contiguous(), labels, *tables, kind, k, alpha)
+        with torch.enable_grad():
+            scores = scores.detach().requires_grad_()
+            risk = self(scores, labels, kind, k, alpha)
+            (gradient,) = torch.autograd.grad(risk.sum(), scores)
+        return risk.detach(), gradient

@@ -12,9 +12,9 @@ import torch
 #: What a draw is for; different purposes give independent numbers.
 ORDER, CROP = 1, 2
 
-_GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
-_MIX_A = -4658895280553007687  # 0xBF58476D1CE4E5B9
-_MIX_B = -7723592293110705685  # 0x94D049BB133111EB
+GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
+MIX_A = -4658895280553007687  # 0xBF58476D1CE4E5B9
+MIX_B = -7723592293110705685  # 0x94D049BB133111EB
 
 
 def _shift(x: torch.Tensor, bits: int) -> torch.Tensor:
@@ -24,9 +24,9 @@ def _shift(x: torch.Tensor, bits: int) -> torch.Tensor:
 
 def mix(x: torch.Tensor) -> torch.Tensor:
     """The SplitMix64 finaliser on int64 tensors (products wrap modulo 2^64 on every device)."""
-    x = x + _GOLDEN
-    x = (x ^ _shift(x, 30)) * _MIX_A
-    x = (x ^ _shift(x, 27)) * _MIX_B
+    x = x + GOLDEN
+    x = (x ^ _shift(x, 30)) * MIX_A
+    x = (x ^ _shift(x, 27)) * MIX_B
     return x ^ _shift(x, 31)
 
 
