@@ -58,9 +58,9 @@ class Case:
     def loss(self, K: int, reduction: str = "mean") -> Any:
         T, how = self.transition(K), self.name.split()[1]
         if how == "forward":
-            return tp.ForwardLoss(T, reduction=reduction, validate=False)
+            return tp.ForwardLoss(T, reduction=reduction)
         squeeze = {"BC": None, "gLS2": (1.0, 2.0), "gLS1.5": (1.0, 1.5)}[how]
-        return tp.BackwardLoss(T, squeeze=squeeze, reduction=reduction, validate=False)
+        return tp.BackwardLoss(T, squeeze=squeeze, reduction=reduction)
 
     def labels(self, K: int, seed: int) -> Tensor:
         g = torch.Generator(device="cuda").manual_seed(seed)

@@ -45,7 +45,8 @@ class _UniformCrossEntropy(torch.autograd.Function):
         if grad is not None:
             g = grad[..., None]
             rest = (1 - ctx.c) / p.shape[-1]
-            out = p * g if rest == 0 else torch.addcmul(-rest * g, p, g)  # (p - rest) g in one pass
+            # (p - rest) g: two plain passes take half the time of one addcmul with two operands broadcast
+            out = p * g if rest == 0 else (p * g).sub_(rest * g)
             out = add_at(out, index, -ctx.c * g)
         if grad_p is not None:
             through = p * (grad_p - (p * grad_p).sum(-1, keepdim=True))

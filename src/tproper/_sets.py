@@ -1,8 +1,8 @@
 """Losses of candidate sets in few passes over the scores.
 
-Passes over boolean masks (n, K) cost about as much as a softmax; autograd makes many of them. The functions here look at
-the mask once, as bytes, and make the gradient along with the value, in place: what a step keeps is one (n, K) tensor,
-the gradient itself.
+A pass over boolean masks (n, K) costs about as much as a softmax; autograd makes many of them. The functions here look
+at masks as bytes, and make the gradient along with the value, in place: what a step keeps is one (n, K) tensor, the
+gradient itself.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def _indicator(masks: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def set_sizes(masks: Tensor) -> Tensor:
-    """|S| of boolean masks (..., K); also a sum over bytes, where values can be seen."""
-    return masks.sum(-1) if _traced() else masks.view(torch.uint8).sum(-1, dtype=torch.int32)
+    """|S| of boolean masks (..., K): a sum of bytes, in half the time of a sum of booleans."""
+    return masks.view(torch.uint8).sum(-1, dtype=torch.int32)
 
 
 class _WithSlope(torch.autograd.Function):

@@ -89,19 +89,20 @@ def _set_forward(u):
 
 @triton.jit
 def _rows(
-    scores, labels, by_size, upstream, weights, losses, gradient,
+    scores, labels, by_size, upstream, weights, losses, gradient, fault,
     n, scale, c, b, k, alpha,
     K: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     FORWARD: tl.constexpr, MASKED: tl.constexpr, SQUEEZE: tl.constexpr, MEAN: tl.constexpr,
     LOSS: tl.constexpr, GRADIENT: tl.constexpr, WEIGHTED: tl.constexpr, UPSTREAM: tl.constexpr,
-    UNLESS_ONE: tl.constexpr,
+    UNLESS_ONE: tl.constexpr, CHECK: tl.constexpr,
 ):  # fmt: skip
     """Losses and gradient of ROWS rows.
 
     FORWARD: (c, b) are (d, o) of T = o + (d - o) I; else the target's two numbers. MASKED: labels are masks, and
     `by_size` holds what depends on the set's size: c, or log g. SQUEEZE: 0 none, 1 alpha = 2, 2 any alpha. MEAN: the
     target has a constant part, b != 0. UPSTREAM: 0 none, 1 one number, 2 one a row. UNLESS_ONE: the gradient in
-    memory was made for an upstream of one; do nothing if that is what came.
+    memory was made for an upstream of one; do nothing if that is what came. CHECK: a row whose label is no label gets
+    a loss of NaN and no gradient, and is written to `fault`: one more than its number, then its label.
     """
     if UNLESS_ONE and tl.load(upstream) == 1.0:
         return
@@ -113,8 +114,12 @@ def _rows(
     offset = tl.arange(0, BLOCK)
 
     y = row
+    valid = live
     if not MASKED:
         y = tl.load(labels + row)
+        if CHECK:
+            valid = (y >= 0) & (y < K)
+            y = tl.where(valid, y, 0)
     # every sum is taken relative to an anchor, so that scores of 1e4 keep their small differences
     if FORWARD or (MASKED and SQUEEZE == 0):
         anchor = tl.load(scores + base).to(tl.float32)
@@ -210,6 +215,15 @@ def _rows(
                 tilt += tl.sum(bent, 1)
             tilt = tilt / K
             loss += 0.5 * k * power
+    if CHECK:
+        if MASKED:
+            valid = size > 0
+        loss = tl.where(valid, loss, float("nan"))
+        bad = live & ~valid
+        if tl.sum(bad.to(tl.int32), 0) > 0:
+            if not MASKED:
+                tl.store(fault + 1 + tl.zeros_like(row), tl.load(labels + row), mask=bad)
+            tl.store(fault + tl.zeros_like(row), row + 1, mask=bad)
     if LOSS:
         tl.store(losses + row, loss, mask=live)
 
@@ -240,7 +254,10 @@ def _rows(
                 if SQUEEZE == 2:
                     u = (x - anchor[:, None]) - mean[:, None]
                     g += 0.5 * k * alpha * (_signed_power(u, alpha - 1.0) - tilt[:, None])
-            g = (factor[:, None] * g).to(gradient.dtype.element_ty)
+            g = factor[:, None] * g
+            if CHECK:
+                g = tl.where(valid[:, None], g, 0.0)
+            g = g.to(gradient.dtype.element_ty)
             tl.store(gradient + base[:, None] + col[None, :], g, mask=ok & live[:, None], eviction_policy="evict_first")
 
 
@@ -265,9 +282,13 @@ def launch(
     weights: Tensor | None = None,
     upstream: Tensor | None = None,
     unless_one: bool = False,
+    fault: Tensor | None = None,
     config: tuple[int, int, int] | None = None,
 ) -> None:
-    """Fill `losses` (n,) and/or `gradient` (n, K), the latter times scale, weights (n,) and upstream (one, or n)."""
+    """Fill `losses` (n,) and/or `gradient` (n, K), the latter times scale, weights (n,) and upstream (one, or n).
+
+    With `fault` (2,), in memory that the device and the host both see, labels are checked on the way.
+    """
     n, K = scores.shape
     rows, block, warps = config or shape_of_launch(K, scores.element_size())
     masked = by_size is not None
@@ -281,12 +302,13 @@ def launch(
         nothing if weights is None else weights,
         nothing if losses is None else losses,
         nothing if gradient is None else gradient,
+        nothing if fault is None else fault,
         n, scale, *numbers, k, alpha,
         K=K, ROWS=rows, BLOCK=block,
         FORWARD=forward, MASKED=masked, SQUEEZE=0 if k == 0 else 1 if alpha == 2 else 2,
         MEAN=numbers[1] != 0.0,
         LOSS=losses is not None, GRADIENT=gradient is not None, WEIGHTED=weights is not None,
         UPSTREAM=0 if upstream is None else 1 if upstream.numel() == 1 and upstream.ndim == 0 else 2,
-        UNLESS_ONE=unless_one,
+        UNLESS_ONE=unless_one, CHECK=fault is not None,
         num_warps=warps,
     )  # fmt: skip

@@ -7,14 +7,18 @@ everything elsewhere, in plain PyTorch. Both compute the same function; `backend
 >>> loss = fuse(tp.BackwardLoss(tp.complementary(10), squeeze=(1, 2)))
 >>> loss.backend_for(scores)
 'torch: scores are on cpu'
+
+Labels that lie on the device are checked there, without a synchronisation: see `_Fault`.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +50,17 @@ class Plan:
 
 
 def plan(loss: nn.Module) -> Plan | str:
-    """How a loss runs in the kernel, or, as a string, why it cannot."""
+    """How a loss runs in the kernel, or, as a string, why it cannot; remembered until one of its parts is replaced."""
+    own, weights = loss.__dict__, loss._buffers.get("class_weights")
+    T, F, R = own.get("transition"), own.get("potential"), own.get("reconstruction")
+    known = own.get("_plan")
+    if known is None or known[0] is not T or known[1] is not F or known[2] is not R or known[3] is not weights:
+        known = own["_plan"] = (T, F, R, weights, _planned(loss))
+    made: Plan | str = known[4]
+    return made
+
+
+def _planned(loss: nn.Module) -> Plan | str:
     if type(loss) is ForwardLoss:
         T = loss.transition
         if isinstance(T, UniformTransition):
@@ -107,6 +121,33 @@ def _interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
+class _Fault:
+    """Where the kernel reports a label that is none, in memory that the host sees too.
+
+    Reading a device's labels would make the host wait for it in every step. So they are read before a loss's first
+    call alone; from then on the kernel looks at them as it goes. A bad label makes the loss NaN and leaves its row
+    without a gradient, so that no model is spoilt, and one of the next calls raises the error.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.memory = torch.zeros(2, dtype=torch.int64, pin_memory=device.type == "cuda")
+        self.seen = self.memory.numpy()
+
+    def check(self, loss: WeakLabelLoss) -> None:
+        """Raise what the kernel has reported since the last time."""
+        if not self.seen[0]:
+            return
+        row, label, T = int(self.seen[0]) - 1, int(self.seen[1]), loss.transition
+        self.seen[0] = 0
+        rule = f"integers in [0, {T.num_classes}), got {label}"
+        if T.per_class_labels:
+            rule = "non-empty candidate sets, got an empty one"
+        raise ValueError(f"labels: expected {rule} at row {row} of an earlier batch (its loss was NaN, its gradient 0)")
+
+
+_faults: WeakKeyDictionary[WeakLabelLoss, _Fault] = WeakKeyDictionary()
+
+
 class _Fused(torch.autograd.Function):
     """The reduced loss. Its gradient is made in the same pass, for the upstream gradient of one that a loss sees.
 
@@ -119,8 +160,9 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, scores: Tensor, labels: Tensor, weights: Tensor | None, by_size: Tensor | None,
-        loss: WeakLabelLoss, made: Plan, reduction: Reduction, config: Any,
+        call: tuple[WeakLabelLoss, Plan, Reduction, Tensor | None, Any],
     ) -> Tensor:  # fmt: skip
+        _, made, reduction, fault, config = call
         n = len(scores)
         if weights is not None:
             weights = weights.detach().float()
@@ -130,31 +172,30 @@ class _Fused(torch.autograd.Function):
         early = ctx.needs_input_grad[0] and reduction != "none" and scores.dtype != torch.float16
         gradient = torch.empty_like(scores) if early else None
         losses = torch.empty(n, dtype=torch.float32, device=scores.device)
-        _launch(made, scores, labels, by_size, losses, gradient, scale, weights, config=config)
-        ctx.loss, ctx.made, ctx.config, ctx.reduction = loss, made, config, reduction
-        ctx.scale, ctx.gradient = scale, gradient
+        _launch(made, scores, labels, by_size, losses, gradient, scale, weights, fault=fault, config=config)
+        ctx.call, ctx.scale, ctx.gradient = call, scale, gradient
         ctx.save_for_backward(scores, labels, weights, by_size)
         return _reduced(losses, weights, reduction).to(scores.dtype)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        scores, labels, weights, by_size = ctx.saved_tensors
         gradient, ctx.gradient = ctx.gradient, None  # handed over: a second call makes its own
-        if torch.is_grad_enabled():
-            losses = ctx.loss.pointwise(scores.float(), labels)
-            value = _reduced(losses, weights, ctx.reduction).to(scores.dtype)
+        differentiated = torch.is_grad_enabled()
+        if gradient is not None and gradient.numel() <= SMALL and not differentiated:
+            return gradient.mul_(upstream), None, None, None, None
+        scores, labels, weights, by_size = ctx.saved_tensors
+        loss, made, reduction, fault, config = ctx.call
+        if differentiated:
+            losses = loss.pointwise(scores.float(), labels)
+            value = _reduced(losses, weights, reduction).to(scores.dtype)
             (gradient,) = torch.autograd.grad(value, scores, upstream, create_graph=True)
-            return gradient, *(None,) * 7
+            return gradient, None, None, None, None
         ready = gradient is not None
         if gradient is None:
             gradient = torch.empty_like(scores)
-        elif gradient.numel() <= SMALL:
-            return gradient.mul_(upstream), *(None,) * 7
-        upstream = upstream.contiguous() if ctx.reduction == "none" else upstream
-        _launch(
-            ctx.made, scores, labels, by_size, None, gradient, ctx.scale, weights, upstream, ready, config=ctx.config
-        )
-        return gradient, *(None,) * 7
+        upstream = upstream.contiguous() if reduction == "none" else upstream
+        _launch(made, scores, labels, by_size, None, gradient, ctx.scale, weights, upstream, ready, fault, config)
+        return gradient, None, None, None, None
 
 
 def _reduced(losses: Tensor, weights: Tensor | None, reduction: Reduction) -> Tensor:
@@ -169,26 +210,17 @@ def _reduced(losses: Tensor, weights: Tensor | None, reduction: Reduction) -> Te
 def _launch(
     made: Plan, scores: Tensor, labels: Tensor, by_size: Tensor | None, losses: Tensor | None,
     gradient: Tensor | None, scale: float, weights: Tensor | None,
-    upstream: Tensor | None = None, unless_one: bool = False, config: Any = None,
+    upstream: Tensor | None = None, unless_one: bool = False, fault: Tensor | None = None, config: Any = None,
 ) -> None:  # fmt: skip
     from ._triton_kernels import launch
 
-    with torch.cuda.device_of(scores):
+    elsewhere = scores.is_cuda and scores.get_device() != torch.cuda.current_device()
+    with torch.cuda.device_of(scores) if elsewhere else nullcontext():
         launch(
-            scores,
-            labels,
-            forward=made.forward,
-            numbers=made.numbers,
-            by_size=by_size,
-            squeeze=made.squeeze,
-            losses=losses,
-            gradient=gradient,
-            scale=scale,
-            weights=weights,
-            upstream=upstream,
-            unless_one=unless_one,
-            config=config,
-        )
+            scores, labels, forward=made.forward, numbers=made.numbers, by_size=by_size, squeeze=made.squeeze,
+            losses=losses, gradient=gradient, scale=scale, weights=weights, upstream=upstream,
+            unless_one=unless_one, fault=fault, config=config,
+        )  # fmt: skip
 
 
 def fused_loss(
@@ -197,35 +229,53 @@ def fused_loss(
     labels: Tensor,  # (...) or (..., K), encoded
     weights: Tensor | None = None,  # (...)
     reduction: Reduction | None = None,
+    fault: Tensor | None = None,
     config: Any = None,
 ) -> Tensor:
     """The loss of encoded labels in the kernel, reduced as the loss says or as asked; raises where it cannot run.
 
-    Scores that are not contiguous are copied.
+    Scores that are not contiguous are copied. With `fault` the kernel checks the labels (see `_Fault`).
     """
     reduction = loss.reduction if reduction is None else reduction
     made = plan(loss)
     if isinstance(made, str):
         raise ValueError(f"loss: expected one that the Triton kernel knows, but {made}; use backend='torch'")
-    K = scores.shape[-1]
-    flat_labels = labels.reshape(-1, K) if made.by_size else labels.reshape(-1)
     by_size = None if made.by_size is None else loss.tables[made.by_size].to(scores.device)
-    flat_weights = None if weights is None else weights.reshape(-1)
-    flat = scores.reshape(-1, K).contiguous()
-    out: Tensor = _Fused.apply(flat, flat_labels.contiguous(), flat_weights, by_size, loss, made, reduction, config)
+    flat, weights = scores, None if weights is None else weights.reshape(-1)
+    if scores.ndim != 2:
+        K = scores.shape[-1]
+        flat, labels = scores.reshape(-1, K), labels.reshape(-1, K) if made.by_size else labels.reshape(-1)
+    call = (loss, made, reduction, fault, config)
+    out: Tensor = _Fused.apply(flat.contiguous(), labels.contiguous(), weights, by_size, call)
     return out.reshape(scores.shape[:-1]) if reduction == "none" else out
+
+
+def _checked(loss: WeakLabelLoss, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor | None]:
+    """Encoded labels, and where the kernel shall report bad ones, if it is the kernel that checks them."""
+    T, device = loss.transition, scores.device
+    if not isinstance(labels, Tensor) or labels.device != device:
+        return T.encode(labels, None, loss.validate).to(device), None  # checked where they are, which waits for nothing
+    fault = _faults.get(loss)
+    if not loss.validate or (fault is None and not _checks.readable(scores)):
+        return T.encode(labels, device, False), None
+    if fault is None:
+        encoded = T.encode(labels, device, True)
+        _faults[loss] = _Fault(device)
+        return encoded, None
+    fault.check(loss)
+    binary = not T.per_class_labels or labels.dtype == torch.bool
+    return T.encode(labels, device, not binary), fault.memory
 
 
 def fast_path(loss: WeakLabelLoss, scores: Tensor, labels: Labels, weights: Any = None) -> Tensor | None:
     """The loss of a call in the kernel where it can run, else None: what a loss asks before it takes the plain way."""
     if getattr(loss, "backend", "auto") == "torch" or obstacle(loss, scores, weights) is not None:
         return None
-    T = loss.transition
-    encoded = T.encode(labels, scores.device, loss.validate)
-    _checks.same_leading_shape(scores, encoded, T.per_class_labels)
+    encoded, fault = _checked(loss, scores, labels)
+    _checks.same_leading_shape(scores, encoded, loss.transition.per_class_labels)
     if weights is not None:
         weights = _checks.example_weights(weights, scores.detach()[..., 0].float(), loss.validate)
-    return fused_loss(loss, scores, encoded, weights)
+    return fused_loss(loss, scores, encoded, weights, fault=fault)
 
 
 class FusedLoss(nn.Module):

@@ -118,6 +118,23 @@ def test_layouts_shapes_and_label_types(T):
             assert torch.equal(loss(v, y), want)
 
 
+@pytest.mark.parametrize("squeeze", [None, (0.7, 2)])
+def test_candidate_masks_of_any_layout_and_size(squeeze):
+    K = 600
+    T = tp.partial_labels(K, 0.5)
+    g = torch.Generator().manual_seed(0)
+    v = torch.randn(4, K, dtype=torch.float64, generator=g)
+    masks = torch.rand(4, K, generator=g) < torch.tensor([0.01, 0.4, 0.6, 1.0])[:, None]  # up to sets of all classes
+    masks[:, 0] = True
+    loss = tp.BackwardLoss(T, squeeze=squeeze, reduction="none")
+    c = torch.as_tensor(loss.reconstruction.coefficient)[masks.sum(-1), None]
+    targets = 1 / K + c * (masks.double() - masks.double().mean(-1, keepdim=True))
+    plain = (targets * loss.potential.class_losses(v)).sum(-1)
+    for labels in (masks, masks.T.contiguous().T, torch.stack([masks, masks], -1)[..., 0]):
+        assert torch.allclose(loss(v, labels), plain, rtol=1e-10, atol=1e-10)
+    assert torch.allclose(loss(v, masks[1].expand(4, -1))[1], plain[1], rtol=1e-10, atol=1e-10)
+
+
 def test_weights_of_any_kind_and_their_gradient():
     T = tp.complementary(4)
     loss, (v, y) = tp.BackwardLoss(T), batch(T, n=3)

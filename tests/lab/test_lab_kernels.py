@@ -16,7 +16,7 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 if not INTERPRETED and not torch.cuda.is_available():
     pytest.skip("no GPU, and TRITON_INTERPRET is not 1", allow_module_level=True)
 
-from tproper.lab import kernels  # noqa: E402
+from tproper.lab import launches  # noqa: E402
 from tproper.lab.fused import FusedResidualNet  # noqa: E402
 from tproper.lab.models import ResidualNet  # noqa: E402
 
@@ -31,10 +31,10 @@ def test_convolution_and_its_gradients(side, stride, k, n):
     x = torch.randn(2, 3, 8, 8, k, generator=generator).to(DEVICE)
     w = torch.randn(2, side, side, k, n, generator=generator).to(DEVICE)
     sums = torch.zeros(2, 2, n, device=DEVICE)
-    y = kernels.conv(x, w, stride, sums=sums)
+    y = launches.conv(x, w, stride, sums=sums)
     dy = torch.randn(y.shape, generator=generator).to(DEVICE)
-    dw = kernels.conv_weight(x, dy, side, stride)
-    dx, _ = kernels.conv_input(dy, w, stride, x, None)
+    dw = launches.conv_weight(x, dy, side, stride)
+    dx, _ = launches.conv_input(dy, w, stride, x, None)
     for s in range(2):
         xs = x[s].permute(0, 3, 1, 2).double().requires_grad_()
         ws = w[s].permute(3, 2, 0, 1).double().requires_grad_()
@@ -45,6 +45,25 @@ def test_convolution_and_its_gradients(side, stride, k, n):
         close(sums[s, 1], (ys**2).sum(dim=(0, 2, 3)))
         close(dw[s], ws.grad.permute(2, 3, 1, 0))
         close(dx[s], xs.grad.permute(0, 2, 3, 1))
+
+
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter has no tensor cores to test")
+@pytest.mark.parametrize(("channels", "side"), [(16, 32), (32, 32), (64, 16), (128, 8)])
+def test_bfloat16_convolutions_at_the_sizes_of_the_paper(channels, side):
+    """Bulk copies and tensor cores; five images, so that the last tile of an 8 x 8 image is half empty."""
+    generator = torch.Generator(DEVICE).manual_seed(0)
+    x, dy = torch.randn(2, 2, 5, side, side, channels, generator=generator, device=DEVICE).bfloat16()
+    w = torch.randn(2, 3, 3, channels, channels, generator=generator, device=DEVICE).bfloat16()
+    sums = torch.zeros(2, 2, channels, device=DEVICE)
+    y, dw = launches.conv(x, w, sums=sums), launches.conv_weight(x, dy, 3, 1)
+    dx, _ = launches.conv_input(dy, w, 1, x, None)
+    for s in range(2):
+        xs, ws = (t[s].double().requires_grad_() for t in (x, w))
+        ys = functional.conv2d(xs.permute(0, 3, 1, 2), ws.permute(3, 2, 0, 1), padding=1).permute(0, 2, 3, 1)
+        ys.backward(dy[s].double())
+        for found, expected in ((y, ys), (dx, xs.grad), (dw, ws.grad), (sums[:, 1], (ys**2).sum((0, 1, 2)))):
+            error = (found[s].double() - expected).norm() / expected.norm()
+            assert error < 4e-3, float(error)  # bfloat16 rounds what is stored to 2^-9
 
 
 def close(found, expected):

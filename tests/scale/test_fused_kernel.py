@@ -149,3 +149,46 @@ def test_second_derivatives(reduction):
         (second,) = torch.autograd.grad(g.square().sum(), v)
         results.append((g.detach(), second))
     torch.testing.assert_close(results[0], results[1])
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_the_kernel_reports_a_bad_label_and_spoils_no_other_row(reduction):
+    for T in transitions(37):
+        for loss in losses(T, reduction):
+            loss = loss.to(DEVICE)
+            v, y = problem(T)
+            bad = y.clone()
+            bad[2] = False if T.per_class_labels else 37
+            what = "non-empty candidate sets" if T.per_class_labels else r"\[0, 37\), got 37"
+            with pytest.raises(ValueError, match=what):
+                loss(v, bad)  # the first call looks before it runs
+            loss(v, y)
+            a, b = (v.clone().requires_grad_() for _ in range(2))
+            value = loss(a, bad)
+            assert torch.isnan(value if reduction != "none" else value[2]).all()
+            value.sum().backward()
+            if reduction == "none":
+                assert torch.isfinite(value[[0, 1, 3, 4]]).all()
+            with pytest.raises(ValueError, match=f"{what}.* at row 2 of an earlier batch"):
+                loss(v, y)
+            loss(b, y).sum().backward()
+            assert not a.grad[2].any()
+            kept = [0, 1, 3, 4]
+            torch.testing.assert_close(a.grad[kept], b.grad[kept])
+
+
+def test_labels_on_the_host_are_checked_there():
+    loss = tp.BackwardLoss(tp.complementary(4)).to(DEVICE)
+    v = torch.zeros(2, 4, device=DEVICE)
+    for _ in range(2):
+        assert torch.isfinite(loss(v, [0, 3]))
+        with pytest.raises(ValueError, match=r"\[0, 4\), got 4"):
+            loss(v, [0, 4])
+
+
+def test_the_plan_follows_its_parts():
+    loss = tp.BackwardLoss(tp.complementary(4))
+    before = fused.plan(loss)
+    assert fused.plan(loss) is before
+    loss.potential = tp.LogSumExp().squeezed(0.5, 2.0)
+    assert fused.plan(loss).squeeze == (0.5, 2.0)

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from tproper.lab import kernels
-from tproper.lab.kernels import Norm
+from tproper.lab import launches
+from tproper.lab.launches import Norm
 from tproper.lab.models import Block, ResidualNet, Tensors, fresh
 
 CHANNELS = 16  # the image's channels are padded to this, with zeros
@@ -26,12 +26,12 @@ class _Stem(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor, sums: torch.Tensor | None) -> Any:
         ctx.save_for_backward(x)
-        return kernels.conv(x, w.to(x.dtype).contiguous(), sums=sums)
+        return launches.conv(x, w.to(x.dtype).contiguous(), sums=sums)
 
     @staticmethod
     def backward(ctx: Any, dy: torch.Tensor) -> Any:
         (x,) = ctx.saved_tensors
-        return None, kernels.conv_weight(x, dy.contiguous(), 3, 1), None
+        return None, launches.conv_weight(x, dy.contiguous(), 3, 1), None
 
 
 class _Block(torch.autograd.Function):
@@ -46,11 +46,11 @@ class _Block(torch.autograd.Function):
     ) -> Any:  # fmt: skip
         w1, w2 = w1.to(x.dtype).contiguous(), w2.to(x.dtype).contiguous()
         norm1 = Norm(*before, gamma1, beta1)
-        a1 = kernels.bn(x, norm1, relu=True)
-        h = kernels.conv(a1, w1, stride, sums=middle[0] if middle[2] else None)
+        a1 = launches.bn(x, norm1, relu=True)
+        h = launches.conv(a1, w1, stride, sums=middle[0] if middle[2] else None)
         norm2 = Norm(middle[0], middle[1], gamma2, beta2)
-        a2 = kernels.bn(h, norm2, relu=True)
-        y = kernels.conv(a2, w2, add=x if carried is None else carried, sums=after)
+        a2 = launches.bn(h, norm2, relu=True)
+        y = launches.conv(a2, w2, add=x if carried is None else carried, sums=after)
         ctx.save_for_backward(x, a1, h, a2, w1, w2)
         ctx.norms, ctx.stride, ctx.identity = (norm1, norm2), stride, carried is None
         return y
@@ -60,12 +60,12 @@ class _Block(torch.autograd.Function):
         x, a1, h, a2, w1, w2 = ctx.saved_tensors
         norm1, norm2 = ctx.norms
         dy = dy.contiguous()
-        dw2 = kernels.conv_weight(a2, dy, 3, 1)
-        dz2, sums2 = kernels.conv_input(dy, w2, 1, h, norm2)
-        dh = kernels.bn_input(dz2, h, sums2, norm2, None)
-        dw1 = kernels.conv_weight(a1, dh, 3, ctx.stride)
-        dz1, sums1 = kernels.conv_input(dh, w1, ctx.stride, x, norm1)
-        dx = kernels.bn_input(dz1, x, sums1, norm1, dy if ctx.identity else None)
+        dw2 = launches.conv_weight(a2, dy, 3, 1)
+        dz2, sums2 = launches.conv_input(dy, w2, 1, h, norm2)
+        dh = launches.bn_input(dz2, h, sums2, norm2, None)
+        dw1 = launches.conv_weight(a1, dh, 3, ctx.stride)
+        dz1, sums1 = launches.conv_input(dh, w1, ctx.stride, x, norm1)
+        dx = launches.bn_input(dz1, x, sums1, norm1, dy if ctx.identity else None)
         carried = None if ctx.identity else dy
         return (
             dx, carried, None, None, None, None,
@@ -82,20 +82,20 @@ class _Shortcut(torch.autograd.Function):
         w: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor,
     ) -> Any:  # fmt: skip
         w = w.to(x.dtype).contiguous()
-        h = kernels.conv(x, w, stride, sums=middle[0] if middle[2] else None)
+        h = launches.conv(x, w, stride, sums=middle[0] if middle[2] else None)
         norm = Norm(middle[0], middle[1], gamma, beta)
         ctx.save_for_backward(x, h, w)
         ctx.norm, ctx.stride = norm, stride
-        return kernels.bn(h, norm, relu=False)
+        return launches.bn(h, norm, relu=False)
 
     @staticmethod
     def backward(ctx: Any, dy: torch.Tensor) -> Any:
         x, h, w = ctx.saved_tensors
         dy = dy.contiguous()
-        dz, sums = kernels.bn_sums(dy, h, ctx.norm, relu=False)
-        dh = kernels.bn_input(dz, h, sums, ctx.norm, None)
-        dw = kernels.conv_weight(x, dh, 1, ctx.stride)
-        dx, _ = kernels.conv_input(dh, w, ctx.stride, x, None)
+        dz, sums = launches.bn_sums(dy, h, ctx.norm, relu=False)
+        dh = launches.bn_input(dz, h, sums, ctx.norm, None)
+        dw = launches.conv_weight(x, dh, 1, ctx.stride)
+        dx, _ = launches.conv_input(dh, w, ctx.stride, x, None)
         return dx, None, None, dw, sums[:, 1], sums[:, 0]
 
 
@@ -109,15 +109,15 @@ class _Pool(torch.autograd.Function):
     ) -> Any:  # fmt: skip
         ctx.norm = Norm(*before, gamma, beta)
         ctx.save_for_backward(x)
-        return kernels.bn(x, ctx.norm, relu=True).mean(dim=(2, 3), dtype=torch.float32)
+        return launches.bn(x, ctx.norm, relu=True).mean(dim=(2, 3), dtype=torch.float32)
 
     @staticmethod
     def backward(ctx: Any, dy: torch.Tensor) -> Any:
         (x,) = ctx.saved_tensors
         share = dy / (x.shape[2] * x.shape[3])
         spread = share[:, :, None, None, :].to(x.dtype).expand(x.shape).contiguous()
-        dz, sums = kernels.bn_sums(spread, x, ctx.norm, relu=True)
-        return kernels.bn_input(dz, x, sums, ctx.norm, None), None, sums[:, 1], sums[:, 0]
+        dz, sums = launches.bn_sums(spread, x, ctx.norm, relu=True)
+        return launches.bn_input(dz, x, sums, ctx.norm, None), None, sums[:, 1], sums[:, 0]
 
 
 class FusedResidualNet:

@@ -12,9 +12,6 @@ values; a kernel that needs mean and standard deviation derives them from those.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import torch
 import triton
 import triton.language as tl
 
@@ -36,58 +33,81 @@ def _conv(
     H: tl.constexpr, W: tl.constexpr, HX: tl.constexpr, WX: tl.constexpr,
     K: tl.constexpr, N: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr,
     TRANSPOSED: tl.constexpr, ADD: tl.constexpr, SUMS: tl.constexpr, MASK: tl.constexpr,
-    BK: tl.constexpr, BM: tl.constexpr,
+    BK: tl.constexpr, BM: tl.constexpr, BULK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """y[p, :N] = sum over taps of x[shifted p, :K] w[tap], for a block of BM output pixels.
 
     TRANSPOSED is the gradient with respect to the input: x is the output's gradient, and w is read
     transposed. MASK multiplies by the derivative of relu(bn(pre)); SUMS then collects (sum dz,
-    sum dz xhat), and (sum y, sum y^2) otherwise. ADD adds a residual of y's shape.
+    sum dz xhat), and (sum y, sum y^2) otherwise. ADD adds a residual of y's shape. BULK: x and w are
+    tensor descriptors, and a tile of pixels is a box of rows, moved by the tap: the copy engine makes
+    the addresses and the zeros around the image.
     """
     s = tl.program_id(1)
     n = tl.arange(0, N)
     pad: tl.constexpr = SIDE // 2
     chunks: tl.constexpr = K // BK
-    x += s * (pixels // (H * W)) * (HX * WX * K)
-    w += s * SIDE * SIDE * K * N
     p = tl.program_id(0) * BM + tl.arange(0, BM)
-    image = p // (H * W)
-    row = (p // W) % H
-    col = p % W
     inside = p < pixels
-    if MASK:  # loaded before the loop, which hides the wait for them
+    if MASK and EARLY:  # loaded before the loop, which hides the wait for them
         mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
         g = tl.load(gamma + s * gamma_s + n)
         b = tl.load(beta + s * beta_s + n)
     acc = tl.zeros((BM, N), tl.float32)
-    for i in range(SIDE * SIDE * chunks):
-        tap = i // chunks
-        k = (i % chunks) * BK + tl.arange(0, BK)
-        dr = tap // SIDE - pad
-        dc = tap % SIDE - pad
-        if TRANSPOSED:
-            r = row - dr
-            c = col - dc
-            ok = inside & (r >= 0) & (c >= 0)
-            if STRIDE > 1:
-                ok = ok & (r % STRIDE == 0) & (c % STRIDE == 0)
-                r = r // STRIDE
-                c = c // STRIDE
-            ok = ok & (r < HX) & (c < WX)
-            from_w = (tap * N + n[None, :]) * K + k[:, None]
-        else:
-            r = row * STRIDE + dr
-            c = col * STRIDE + dc
-            ok = inside & (r >= 0) & (r < HX) & (c >= 0) & (c < WX)
-            from_w = (tap * K + k[:, None]) * N + n[None, :]
-        at = ((image * HX + r) * WX + c) * K
-        wt = tl.load(w + from_w)
-        xt = tl.load(x + at[:, None] + k[None, :], mask=ok[:, None], other=0.0)
-        acc = tl.dot(xt, wt, acc, input_precision="ieee")
+    if BULK:
+        first = s * (pixels // (H * W)) + tl.program_id(0) * BM // (H * W)
+        top = (tl.program_id(0) * BM // W) % H
+        for i in range(SIDE * SIDE * chunks):
+            tap = i // chunks
+            k0 = (i % chunks) * BK
+            dr = tap // SIDE - pad
+            dc = tap % SIDE - pad
+            from_w = s * SIDE * SIDE + tap
+            if TRANSPOSED:
+                xt = x.load([first, top - dr, -dc, k0]).reshape(BM, BK)
+                wt = w.load([from_w * N, k0]).T
+            else:
+                xt = x.load([first, top + dr, dc, k0]).reshape(BM, BK)
+                wt = w.load([from_w * K + k0, 0])
+            acc = tl.dot(xt, wt, acc, input_precision="ieee")
+    else:
+        x += s * (pixels // (H * W)) * (HX * WX * K)
+        w += s * SIDE * SIDE * K * N
+        image = p // (H * W)
+        row = (p // W) % H
+        col = p % W
+        for i in range(SIDE * SIDE * chunks):
+            tap = i // chunks
+            k = (i % chunks) * BK + tl.arange(0, BK)
+            dr = tap // SIDE - pad
+            dc = tap % SIDE - pad
+            if TRANSPOSED:
+                r = row - dr
+                c = col - dc
+                ok = inside & (r >= 0) & (c >= 0)
+                if STRIDE > 1:
+                    ok = ok & (r % STRIDE == 0) & (c % STRIDE == 0)
+                    r = r // STRIDE
+                    c = c // STRIDE
+                ok = ok & (r < HX) & (c < WX)
+                at_w = (tap * N + n[None, :]) * K + k[:, None]
+            else:
+                r = row * STRIDE + dr
+                c = col * STRIDE + dc
+                ok = inside & (r >= 0) & (r < HX) & (c >= 0) & (c < WX)
+                at_w = (tap * K + k[:, None]) * N + n[None, :]
+            at = ((image * HX + r) * WX + c) * K
+            wt = tl.load(w + at_w)
+            xt = tl.load(x + at[:, None] + k[None, :], mask=ok[:, None], other=0.0)
+            acc = tl.dot(xt, wt, acc, input_precision="ieee")
     out = (s * pixels + p)[:, None] * N + n[None, :]
     if ADD:
         acc += tl.load(add + out, mask=inside[:, None], other=0.0).to(tl.float32)
     if MASK:
+        if not EARLY:
+            mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
+            g = tl.load(gamma + s * gamma_s + n)
+            b = tl.load(beta + s * beta_s + n)
         xhat = tl.load(pre + out, mask=inside[:, None], other=0.0).to(tl.float32)
         xhat = (xhat - mean[None, :]) * rstd[None, :]
         acc = tl.where(xhat * g[None, :] + b[None, :] > 0, acc, 0.0)
@@ -163,12 +183,13 @@ def _weight(
     x, dy, dw, pixels, per_split,
     H: tl.constexpr, W: tl.constexpr, HX: tl.constexpr, WX: tl.constexpr,
     K: tl.constexpr, N: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr,
-    BK: tl.constexpr, BN: tl.constexpr, BP: tl.constexpr,
+    BK: tl.constexpr, BN: tl.constexpr, BP: tl.constexpr, BULK: tl.constexpr,
 ):  # fmt: skip
     """dw[tap, k, n] += sum over a share of the pixels of x[shifted p, k] dy[p, n].
 
     A program has one row of taps and a BK x BN tile of channels; it keeps a sum per column of taps,
-    so that a tile of dy is read once for three products. A 1x1 kernel has one product.
+    so that a tile of dy is read once for three products. A 1x1 kernel has one product. BULK: x and dy
+    are tensor descriptors, as in ``_conv``.
     """
     s = tl.program_id(2)
     group = tl.program_id(1)
@@ -177,26 +198,36 @@ def _weight(
     n = (group % n_tiles) * BN + tl.arange(0, BN)
     k = ((group // n_tiles) % k_tiles) * BK + tl.arange(0, BK)
     tap_row = group // (n_tiles * k_tiles)
-    x += s * (pixels // (H * W)) * (HX * WX * K)
-    dy += s * pixels * N
+    k0 = (group // n_tiles) % k_tiles * BK
     acc0 = tl.zeros((BK, BN), tl.float32)
     acc1 = tl.zeros((BK, BN), tl.float32)
     acc2 = tl.zeros((BK, BN), tl.float32)
     start = tl.program_id(0) * per_split
-    for p0 in range(start, start + per_split, BP):
-        p = p0 + tl.arange(0, BP)
-        image = p // (H * W)
-        row = (p // W) % H
-        col = p % W
-        inside = p < pixels
-        dyt = tl.load(dy + p[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
-        xt = _shifted(x, image, row, col, inside, tap_row, 0, k, HX, WX, K, SIDE, STRIDE)
-        acc0 = tl.dot(xt, dyt, acc0, input_precision="ieee")
-        if SIDE == 3:
-            xt = _shifted(x, image, row, col, inside, tap_row, 1, k, HX, WX, K, SIDE, STRIDE)
-            acc1 = tl.dot(xt, dyt, acc1, input_precision="ieee")
-            xt = _shifted(x, image, row, col, inside, tap_row, 2, k, HX, WX, K, SIDE, STRIDE)
-            acc2 = tl.dot(xt, dyt, acc2, input_precision="ieee")
+    if BULK:
+        for p0 in range(start, tl.minimum(start + per_split, pixels), BP):
+            image = s * (pixels // (H * W)) + p0 // (H * W)
+            r = (p0 // W) % H + tap_row - 1
+            dyt = dy.load([s * pixels + p0, group % n_tiles * BN])
+            acc0 = tl.dot(x.load([image, r, -1, k0]).reshape(BP, BK).T, dyt, acc0, input_precision="ieee")
+            acc1 = tl.dot(x.load([image, r, 0, k0]).reshape(BP, BK).T, dyt, acc1, input_precision="ieee")
+            acc2 = tl.dot(x.load([image, r, 1, k0]).reshape(BP, BK).T, dyt, acc2, input_precision="ieee")
+    else:
+        x += s * (pixels // (H * W)) * (HX * WX * K)
+        dy += s * pixels * N
+        for p0 in range(start, start + per_split, BP):
+            p = p0 + tl.arange(0, BP)
+            image = p // (H * W)
+            row = (p // W) % H
+            col = p % W
+            inside = p < pixels
+            dyt = tl.load(dy + p[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
+            xt = _shifted(x, image, row, col, inside, tap_row, 0, k, HX, WX, K, SIDE, STRIDE)
+            acc0 = tl.dot(xt, dyt, acc0, input_precision="ieee")
+            if SIDE == 3:
+                xt = _shifted(x, image, row, col, inside, tap_row, 1, k, HX, WX, K, SIDE, STRIDE)
+                acc1 = tl.dot(xt, dyt, acc1, input_precision="ieee")
+                xt = _shifted(x, image, row, col, inside, tap_row, 2, k, HX, WX, K, SIDE, STRIDE)
+                acc2 = tl.dot(xt, dyt, acc2, input_precision="ieee")
     at = dw + s * (SIDE * SIDE * K * N) + ((tap_row * SIDE * K + k) * N)[:, None] + n[None, :]
     tl.atomic_add(at, acc0)
     if SIDE == 3:
@@ -275,177 +306,3 @@ def _bn_input(
     if ADD:
         value += tl.load(add + at, mask=inside, other=0.0).to(tl.float32)
     tl.store(dx + at, value.to(dx.dtype.element_ty), mask=inside)
-
-
-# --- launches -----------------------------------------------------------------------------------
-
-
-class ConvShape(NamedTuple):
-    """How a convolution is cut into tiles; see ``_conv``."""
-
-    depth: int  # BK
-    pixels: int  # BM
-    warps: int = 4
-    stages: int = 3
-
-
-class WeightShape(NamedTuple):
-    """How a weight gradient is cut into tiles; ``programs`` is how many to aim at in all."""
-
-    rows: bool
-    depth: int  # BK
-    width: int  # BN
-    pixels: int  # BP
-    warps: int
-    stages: int
-    programs: int
-
-
-def conv_shape(k: int, n: int, transposed: bool) -> ConvShape:
-    """The tiles measured best on an H200 for k input and n output channels."""
-    pixels = 256 if n <= 16 else 64 if transposed and n > 64 else 128
-    return ConvShape(min(k, 64), pixels)
-
-
-def weight_shape(k: int, n: int, side: int, stride: int) -> WeightShape:
-    """The tiles measured best on an H200 for k input and n output channels."""
-    if side == 3 and stride == 1 and k <= 32 and n <= 32:
-        return WeightShape(True, k, n, 128 if n == 16 else 32, 4, 3, 132 * 4)
-    return WeightShape(False, min(k, 64), min(n, 64), 32, 4, 3, 132 * 4)
-
-
-class Norm:
-    """One batch norm's inputs: statistics (S, 2, C) over count values, gamma and beta (S, C)."""
-
-    def __init__(self, stats: torch.Tensor, count: float, gamma: torch.Tensor, beta: torch.Tensor):
-        self.stats, self.count, self.gamma, self.beta = stats, count, gamma, beta
-
-    @property
-    def strides(self) -> tuple[int, int]:
-        """Strides of the statistics over trials and over their two rows."""
-        return self.stats.stride(0), self.stats.stride(1)
-
-
-def conv(
-    x: torch.Tensor,  # (S, n, H, W, K)
-    w: torch.Tensor,  # (S, side, side, K, N)
-    stride: int = 1,
-    add: torch.Tensor | None = None,
-    sums: torch.Tensor | None = None,  # (S, 2, N), added to
-    shape: ConvShape | None = None,
-) -> torch.Tensor:
-    """Convolution with zero padding side // 2, plus ``add``; collects the sums of what it writes."""
-    trials, n, hx, wx, k = x.shape
-    side, out = w.shape[1], w.shape[-1]
-    h, width = hx // stride, wx // stride
-    y = x.new_empty(trials, n, h, width, out)
-    pixels = n * h * width
-    cut = shape or conv_shape(k, out, False)
-    grid = (triton.cdiv(pixels, cut.pixels), trials)
-    s0, s1 = (sums.stride(0), sums.stride(1)) if sums is not None else (0, 0)
-    _conv[grid](
-        x, w, y, add if add is not None else y, sums if sums is not None else y, y, y, y, y,
-        pixels, 1.0, s0, s1, 0, 0, 0, 0, h, width, hx, wx, k, out, side, stride,
-        False, add is not None, sums is not None, False,
-        cut.depth, cut.pixels, num_warps=cut.warps, num_stages=cut.stages,
-    )  # fmt: skip
-    return y
-
-
-def conv_input(
-    dy: torch.Tensor,
-    w: torch.Tensor,
-    stride: int,
-    pre: torch.Tensor,
-    norm: Norm | None,
-    shape: ConvShape | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gradient of a convolution's input, which was relu(bn(pre)): dz (before bn) and its sums.
-
-    Without ``norm`` the input was ``pre`` itself, and the gradient is returned as it is.
-    """
-    trials, n, h, width, k = pre.shape
-    _, _, hx, wx, channels = dy.shape
-    side = w.shape[1]
-    dz = torch.empty_like(pre)
-    sums = torch.zeros(trials, 2, k, device=dy.device)
-    pixels = n * h * width
-    cut = shape or conv_shape(channels, k, True)
-    grid = (triton.cdiv(pixels, cut.pixels), trials)
-    masked = norm is not None
-    stats, gamma, beta = (norm.stats, norm.gamma, norm.beta) if norm else (sums, sums, sums)
-    _conv[grid](
-        dy, w, dz, dz, sums, pre, stats, gamma, beta,
-        pixels, norm.count if norm else 1.0, sums.stride(0), sums.stride(1),
-        *(norm.strides if norm else (0, 0)), gamma.stride(0), beta.stride(0),
-        h, width, hx, wx, channels, k, side, stride, True, False, masked, masked,
-        cut.depth, cut.pixels, num_warps=cut.warps, num_stages=cut.stages,
-    )  # fmt: skip
-    return dz, sums
-
-
-def conv_weight(
-    x: torch.Tensor, dy: torch.Tensor, side: int, stride: int, shape: WeightShape | None = None
-) -> torch.Tensor:
-    """Gradient of a convolution's weights.  # (S, side, side, K, N) float32"""
-    trials, n, hx, wx, k = x.shape
-    _, _, h, width, out = dy.shape
-    dw = torch.zeros(trials, side, side, k, out, device=x.device)
-    cut = shape or weight_shape(k, out, side, stride)
-    groups = 1 if cut.rows else side * (k // cut.depth) * (out // cut.width)
-    pixels = n * h * width
-    splits = max(1, min(cut.programs // (groups * trials), pixels // (4 * cut.pixels)))
-    per_split = triton.cdiv(triton.cdiv(pixels, splits), cut.pixels) * cut.pixels
-    launch = {"num_warps": cut.warps, "num_stages": cut.stages}
-    if cut.rows:
-        grid = (splits, trials)
-        _weight_rows[grid](x, dy, dw, pixels, per_split, h, width, k, out, cut.pixels, **launch)
-    else:
-        _weight[(splits, groups, trials)](
-            x, dy, dw, pixels, per_split, h, width, hx, wx, k, out, side, stride,
-            cut.depth, cut.width, cut.pixels, **launch,
-        )  # fmt: skip
-    return dw
-
-
-def bn(x: torch.Tensor, norm: Norm, relu: bool) -> torch.Tensor:
-    """Batch norm with given statistics, through a ReLU if asked."""
-    trials, channels = x.shape[0], x.shape[-1]
-    pixels = x[0].numel() // channels
-    y = torch.empty_like(x)
-    rows = max(16, 4096 // channels)
-    _bn[(triton.cdiv(pixels, rows), trials)](
-        x, y, norm.stats, norm.gamma, norm.beta, pixels, norm.count, *norm.strides,
-        norm.gamma.stride(0), norm.beta.stride(0), channels, rows, relu,
-    )  # fmt: skip
-    return y
-
-
-def bn_sums(dy: torch.Tensor, x: torch.Tensor, norm: Norm, relu: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gradient before the ReLU, and the two sums its batch norm needs."""
-    trials, channels = x.shape[0], x.shape[-1]
-    pixels = x[0].numel() // channels
-    dz = torch.empty_like(x) if relu else dy
-    sums = torch.zeros(trials, 2, channels, device=x.device)
-    rows = max(16, 4096 // channels)
-    tiles = 8
-    _bn_sums[(triton.cdiv(pixels, rows * tiles), trials)](
-        dy, x, dz, sums, norm.stats, norm.gamma, norm.beta, pixels, norm.count, *norm.strides,
-        norm.gamma.stride(0), norm.beta.stride(0), channels, rows, relu, tiles,
-    )  # fmt: skip
-    return dz, sums
-
-
-def bn_input(
-    dz: torch.Tensor, x: torch.Tensor, sums: torch.Tensor, norm: Norm, add: torch.Tensor | None
-) -> torch.Tensor:
-    """Gradient of a batch norm's input, plus ``add``."""
-    trials, channels = x.shape[0], x.shape[-1]
-    pixels = x[0].numel() // channels
-    dx = torch.empty_like(x)
-    rows = max(16, 4096 // channels)
-    _bn_input[(triton.cdiv(pixels, rows), trials)](
-        dz, x, dx, add if add is not None else dz, sums, norm.stats, norm.gamma, pixels,
-        norm.count, *norm.strides, norm.gamma.stride(0), channels, rows, add is not None,
-    )  # fmt: skip
-    return dx

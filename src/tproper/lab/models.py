@@ -127,7 +127,7 @@ class StackedDense:
     """Linear and MLP stacks: one ``baddbmm`` a layer over the trial axis."""
 
     eval_images = 1 << 17
-    inputs = None
+    inputs: tuple[int, torch.dtype] | None = None
 
     def __init__(self, build: Callable[[], nn.Module]):
         self.build = build
@@ -156,7 +156,7 @@ class StackedNetwork:
     """
 
     eval_images = 1 << 13
-    inputs = None
+    inputs: tuple[int, torch.dtype] | None = None
 
     def __init__(self, build: Callable[[], nn.Module], compiled: bool = False):
         self.build = build
