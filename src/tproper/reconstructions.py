@@ -18,7 +18,7 @@ from torch import Tensor
 from . import _checks
 from ._checks import ConditioningWarning, FloatArray, Labels, NotReconstructibleError
 from ._numerics import critical_k_of, look_up
-from ._sets import set_sizes
+from ._sets import mask_sizes
 from .structured import CandidateSetTransition, UniformTransition
 from .transitions import ENUMERATION_LIMIT, Tables, Transition
 
@@ -169,7 +169,7 @@ class SetReconstruction(Reconstruction):
 
     def _shape(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """c and (1 - c |S|)/K of each label: r = c 1_S + (1 - c |S|)/K."""
-        size = set_sizes(labels)
+        size = mask_sizes(labels)
         c = look_up(tables["coefficient"].to(dtype), size)
         return c, (1 - c * size) / self.transition.num_classes
 
