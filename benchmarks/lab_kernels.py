@@ -29,16 +29,11 @@ OPERATIONS = ("forward", "input", "weight")
 def candidates(operation: str, channels: int) -> list:
     side = min(channels, 64)
     if operation == "weight":
-        if channels <= 32:
-            return [WeightShape(True, side, side, bp, 4, 3, 528) for bp in (32, 64, 128)]
-        cuts = product((32, 64, 128), (2, 3), (True, False))
-        return [WeightShape(False, side, side, bp, 4, stages, 528, bulk) for bp, stages, bulk in cuts]
+        cuts = product((channels <= 32,), (32, 64, 128), (2, 3))
+        return [WeightShape(r, side, side, bp, 4, stages, 528) for r, bp, stages in cuts]
     blocks = ((64, 4), (128, 4), (256, 4), (256, 8))
-    early = (True, False) if operation == "input" else (True,)
-    cuts = product(blocks, (2, 3, 4), early)
-    bulk = [ConvShape(side, bm, warps, stages, True, e) for (bm, warps), stages, e in cuts]
-    chosen = launches.conv_shape(channels, channels, operation == "input")
-    return bulk + [chosen._replace(bulk=False, early=e) for e in early]
+    cuts = product(blocks, (2, 3, 4), (True, False))
+    return [ConvShape(side, bm, warps, stages, bulk) for (bm, warps), stages, bulk in cuts]
 
 
 def prepare(channels: int, side: int, trials: int, images: int):
@@ -101,11 +96,12 @@ def main() -> None:
                 if o == op and at == layer and error is None:
                     found.append((clocked(partial(calls[op], cut)), cut))
             found.sort()
+            plain = [(us, cut) for us, cut in found if not getattr(cut, "bulk", False)]
             row = {
                 "channels": channels, "op": op, "floor_us": round(passes * size / 4.3e6, 1),
                 "best_us": [(round(us, 1), tuple(cut)) for us, cut in found[:4]],
                 "worst_us": round(found[-1][0], 1),
-                "by_pointers_us": [(round(us, 1), tuple(cut)) for us, cut in found if not cut.bulk][:2],
+                "without_bulk_us": [(round(us, 1), tuple(cut)) for us, cut in plain[:2]],
             }  # fmt: skip
             print(json.dumps(row), flush=True)
 

@@ -74,7 +74,7 @@ class _Block(torch.autograd.Function):
 
 
 class _Shortcut(torch.autograd.Function):
-    """y = bn(conv1x1(x))."""
+    """y = bn(conv1x1(x)), and x itself: the block's gradient comes back through here, to be added on the way."""
 
     @staticmethod
     def forward(
@@ -86,16 +86,16 @@ class _Shortcut(torch.autograd.Function):
         norm = Norm(middle[0], middle[1], gamma, beta)
         ctx.save_for_backward(x, h, w)
         ctx.norm, ctx.stride = norm, stride
-        return launches.bn(h, norm, relu=False)
+        return launches.bn(h, norm, relu=False), x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, dy: torch.Tensor) -> Any:
+    def backward(ctx: Any, dy: torch.Tensor, through: torch.Tensor) -> Any:
         x, h, w = ctx.saved_tensors
         dy = dy.contiguous()
         dz, sums = launches.bn_sums(dy, h, ctx.norm, relu=False)
         dh = launches.bn_input(dz, h, sums, ctx.norm, None)
         dw = launches.conv_weight(x, dh, 1, ctx.stride)
-        dx, _ = launches.conv_input(dh, w, ctx.stride, x, None)
+        dx, _ = launches.conv_input(dh, w, ctx.stride, x, None, add=through.contiguous())
         return dx, None, None, dw, sums[:, 1], sums[:, 0]
 
 
@@ -192,7 +192,7 @@ class FusedResidualNet:
             inner = before // (stride * stride)
             carried = None
             if block.shortcut is not None:
-                carried = _Shortcut.apply(
+                carried, y = _Shortcut.apply(
                     y, stride, (*known(f"{name}.shortcut.1", inner), train),
                     weights[f"{name}.shortcut.0.weight"], *norm(f"{name}.shortcut.1"),
                 )  # fmt: skip

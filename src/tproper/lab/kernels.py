@@ -33,7 +33,7 @@ def _conv(
     H: tl.constexpr, W: tl.constexpr, HX: tl.constexpr, WX: tl.constexpr,
     K: tl.constexpr, N: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr,
     TRANSPOSED: tl.constexpr, ADD: tl.constexpr, SUMS: tl.constexpr, MASK: tl.constexpr,
-    BK: tl.constexpr, BM: tl.constexpr, BULK: tl.constexpr, EARLY: tl.constexpr,
+    BK: tl.constexpr, BM: tl.constexpr, BULK: tl.constexpr,
 ):  # fmt: skip
     """y[p, :N] = sum over taps of x[shifted p, :K] w[tap], for a block of BM output pixels.
 
@@ -49,7 +49,7 @@ def _conv(
     chunks: tl.constexpr = K // BK
     p = tl.program_id(0) * BM + tl.arange(0, BM)
     inside = p < pixels
-    if MASK and EARLY:  # loaded before the loop, which hides the wait for them
+    if MASK:  # loaded before the loop, which hides the wait for them
         mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
         g = tl.load(gamma + s * gamma_s + n)
         b = tl.load(beta + s * beta_s + n)
@@ -104,10 +104,6 @@ def _conv(
     if ADD:
         acc += tl.load(add + out, mask=inside[:, None], other=0.0).to(tl.float32)
     if MASK:
-        if not EARLY:
-            mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
-            g = tl.load(gamma + s * gamma_s + n)
-            b = tl.load(beta + s * beta_s + n)
         xhat = tl.load(pre + out, mask=inside[:, None], other=0.0).to(tl.float32)
         xhat = (xhat - mean[None, :]) * rstd[None, :]
         acc = tl.where(xhat * g[None, :] + b[None, :] > 0, acc, 0.0)
@@ -183,13 +179,12 @@ def _weight(
     x, dy, dw, pixels, per_split,
     H: tl.constexpr, W: tl.constexpr, HX: tl.constexpr, WX: tl.constexpr,
     K: tl.constexpr, N: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr,
-    BK: tl.constexpr, BN: tl.constexpr, BP: tl.constexpr, BULK: tl.constexpr,
+    BK: tl.constexpr, BN: tl.constexpr, BP: tl.constexpr,
 ):  # fmt: skip
     """dw[tap, k, n] += sum over a share of the pixels of x[shifted p, k] dy[p, n].
 
     A program has one row of taps and a BK x BN tile of channels; it keeps a sum per column of taps,
-    so that a tile of dy is read once for three products. A 1x1 kernel has one product. BULK: x and dy
-    are tensor descriptors, as in ``_conv``.
+    so that a tile of dy is read once for three products. A 1x1 kernel has one product.
     """
     s = tl.program_id(2)
     group = tl.program_id(1)
@@ -198,36 +193,26 @@ def _weight(
     n = (group % n_tiles) * BN + tl.arange(0, BN)
     k = ((group // n_tiles) % k_tiles) * BK + tl.arange(0, BK)
     tap_row = group // (n_tiles * k_tiles)
-    k0 = (group // n_tiles) % k_tiles * BK
     acc0 = tl.zeros((BK, BN), tl.float32)
     acc1 = tl.zeros((BK, BN), tl.float32)
     acc2 = tl.zeros((BK, BN), tl.float32)
     start = tl.program_id(0) * per_split
-    if BULK:
-        for p0 in range(start, tl.minimum(start + per_split, pixels), BP):
-            image = s * (pixels // (H * W)) + p0 // (H * W)
-            r = (p0 // W) % H + tap_row - 1
-            dyt = dy.load([s * pixels + p0, group % n_tiles * BN])
-            acc0 = tl.dot(x.load([image, r, -1, k0]).reshape(BP, BK).T, dyt, acc0, input_precision="ieee")
-            acc1 = tl.dot(x.load([image, r, 0, k0]).reshape(BP, BK).T, dyt, acc1, input_precision="ieee")
-            acc2 = tl.dot(x.load([image, r, 1, k0]).reshape(BP, BK).T, dyt, acc2, input_precision="ieee")
-    else:
-        x += s * (pixels // (H * W)) * (HX * WX * K)
-        dy += s * pixels * N
-        for p0 in range(start, start + per_split, BP):
-            p = p0 + tl.arange(0, BP)
-            image = p // (H * W)
-            row = (p // W) % H
-            col = p % W
-            inside = p < pixels
-            dyt = tl.load(dy + p[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
-            xt = _shifted(x, image, row, col, inside, tap_row, 0, k, HX, WX, K, SIDE, STRIDE)
-            acc0 = tl.dot(xt, dyt, acc0, input_precision="ieee")
-            if SIDE == 3:
-                xt = _shifted(x, image, row, col, inside, tap_row, 1, k, HX, WX, K, SIDE, STRIDE)
-                acc1 = tl.dot(xt, dyt, acc1, input_precision="ieee")
-                xt = _shifted(x, image, row, col, inside, tap_row, 2, k, HX, WX, K, SIDE, STRIDE)
-                acc2 = tl.dot(xt, dyt, acc2, input_precision="ieee")
+    x += s * (pixels // (H * W)) * (HX * WX * K)
+    dy += s * pixels * N
+    for p0 in range(start, start + per_split, BP):
+        p = p0 + tl.arange(0, BP)
+        image = p // (H * W)
+        row = (p // W) % H
+        col = p % W
+        inside = p < pixels
+        dyt = tl.load(dy + p[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
+        xt = _shifted(x, image, row, col, inside, tap_row, 0, k, HX, WX, K, SIDE, STRIDE)
+        acc0 = tl.dot(xt, dyt, acc0, input_precision="ieee")
+        if SIDE == 3:
+            xt = _shifted(x, image, row, col, inside, tap_row, 1, k, HX, WX, K, SIDE, STRIDE)
+            acc1 = tl.dot(xt, dyt, acc1, input_precision="ieee")
+            xt = _shifted(x, image, row, col, inside, tap_row, 2, k, HX, WX, K, SIDE, STRIDE)
+            acc2 = tl.dot(xt, dyt, acc2, input_precision="ieee")
     at = dw + s * (SIDE * SIDE * K * N) + ((tap_row * SIDE * K + k) * N)[:, None] + n[None, :]
     tl.atomic_add(at, acc0)
     if SIDE == 3:

@@ -21,8 +21,7 @@ class ConvShape(NamedTuple):
     pixels: int  # BM
     warps: int = 4
     stages: int = 3
-    bulk: bool = True  # copy boxes of pixels, where the image has them and the device can
-    early: bool = True  # load the batch norm's numbers before the loop
+    bulk: bool = False  # copy boxes of pixels; only where ``boxed``
 
 
 class WeightShape(NamedTuple):
@@ -35,13 +34,18 @@ class WeightShape(NamedTuple):
     warps: int
     stages: int
     programs: int
-    bulk: bool = True  # as in ConvShape
 
 
-def conv_shape(k: int, n: int, transposed: bool) -> ConvShape:
-    """The tiles measured best on an H200 for k input and n output channels."""
-    pixels = 256 if n <= 16 else 64 if transposed and n > 64 else 128
-    return ConvShape(min(k, 64), pixels)
+def conv_shape(k: int, n: int, transposed: bool, boxed: bool) -> ConvShape:
+    """The tiles measured best on an H200 for k input and n output channels (``benchmarks/lab_kernels.py``)."""
+    depth = min(k, 64)
+    if n <= 16:
+        return ConvShape(depth, 256)
+    if transposed:
+        if n > 64:
+            return ConvShape(depth, 64, stages=4, bulk=boxed)
+        return ConvShape(depth, 128, bulk=boxed and n == 64)
+    return ConvShape(depth, 256 if boxed and n <= 64 else 128, bulk=boxed)
 
 
 def weight_shape(k: int, n: int, side: int, stride: int) -> WeightShape:
@@ -51,11 +55,11 @@ def weight_shape(k: int, n: int, side: int, stride: int) -> WeightShape:
     return WeightShape(False, min(k, 64), min(n, 64), 32, 4, 3, 132 * 4)
 
 
-def boxed(t: torch.Tensor, pixels: int, side: int, stride: int) -> bool:
-    """Whether a tile of pixels is a box of t's (S, n, H, W, C), which a GPU since Hopper copies in bulk."""
+def boxed(t: torch.Tensor, side: int, stride: int) -> bool:
+    """Whether tiles of 64 pixels or more are boxes of t (S, n, H, W, C), which a GPU since Hopper copies in bulk."""
     h, w = t.shape[2:4]
     able = not t.is_cuda or torch.cuda.get_device_capability(t.device)[0] >= 9
-    whole = h & (h - 1) == 0 and w & (w - 1) == 0 and w <= min(pixels, 256)
+    whole = h & (h - 1) == 0 and w & (w - 1) == 0 and w <= 64
     return able and whole and side == 3 and stride == 1
 
 
@@ -99,16 +103,15 @@ def conv(
     h, width = hx // stride, wx // stride
     y = x.new_empty(trials, n, h, width, out)
     pixels = n * h * width
-    cut = shape or conv_shape(k, out, False)
+    cut = shape or conv_shape(k, out, False, boxed(x, side, stride))
     grid = (triton.cdiv(pixels, cut.pixels), trials)
     s0, s1 = (sums.stride(0), sums.stride(1)) if sums is not None else (0, 0)
-    bulk = cut.bulk and boxed(x, cut.pixels, side, stride)
-    read = (boxes(x, cut.pixels, cut.depth), rows(w, cut.depth, out)) if bulk else (x, w)
+    read = (boxes(x, cut.pixels, cut.depth), rows(w, cut.depth, out)) if cut.bulk else (x, w)
     kernels._conv[grid](
         *read, y, add if add is not None else y, sums if sums is not None else y, y, y, y, y, pixels,
         1.0, s0, s1, 0, 0, 0, 0, h, width, hx, wx, k, out, side, stride,
         False, add is not None, sums is not None, False,
-        cut.depth, cut.pixels, bulk, cut.early, num_warps=cut.warps, num_stages=cut.stages,
+        cut.depth, cut.pixels, cut.bulk, num_warps=cut.warps, num_stages=cut.stages,
     )  # fmt: skip
     return y
 
@@ -119,11 +122,12 @@ def conv_input(
     stride: int,
     pre: torch.Tensor,
     norm: Norm | None,
+    add: torch.Tensor | None = None,
     shape: ConvShape | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Gradient of a convolution's input, which was relu(bn(pre)): dz (before bn) and its sums.
 
-    Without ``norm`` the input was ``pre`` itself, and the gradient is returned as it is.
+    Without ``norm`` the input was ``pre`` itself, and its gradient, plus ``add``, is returned.
     """
     trials, n, h, width, k = pre.shape
     _, _, hx, wx, channels = dy.shape
@@ -131,18 +135,17 @@ def conv_input(
     dz = torch.empty_like(pre)
     sums = torch.zeros(trials, 2, k, device=dy.device)
     pixels = n * h * width
-    cut = shape or conv_shape(channels, k, True)
+    cut = shape or conv_shape(channels, k, True, boxed(dy, side, stride))
     grid = (triton.cdiv(pixels, cut.pixels), trials)
     masked = norm is not None
     stats, gamma, beta = (norm.stats, norm.gamma, norm.beta) if norm else (sums, sums, sums)
-    bulk = cut.bulk and boxed(dy, cut.pixels, side, stride)
-    read = (boxes(dy, cut.pixels, cut.depth), rows(w, k, cut.depth)) if bulk else (dy, w)
+    read = (boxes(dy, cut.pixels, cut.depth), rows(w, k, cut.depth)) if cut.bulk else (dy, w)
     kernels._conv[grid](
-        *read, dz, dz, sums, pre, stats, gamma, beta,
+        *read, dz, dz if add is None else add, sums, pre, stats, gamma, beta,
         pixels, norm.count if norm else 1.0, sums.stride(0), sums.stride(1),
         *(norm.strides if norm else (0, 0)), gamma.stride(0), beta.stride(0),
-        h, width, hx, wx, channels, k, side, stride, True, False, masked, masked,
-        cut.depth, cut.pixels, bulk, cut.early, num_warps=cut.warps, num_stages=cut.stages,
+        h, width, hx, wx, channels, k, side, stride, True, add is not None, masked, masked,
+        cut.depth, cut.pixels, cut.bulk, num_warps=cut.warps, num_stages=cut.stages,
     )  # fmt: skip
     return dz, sums
 
@@ -164,11 +167,9 @@ def conv_weight(
         grid = (splits, trials)
         kernels._weight_rows[grid](x, dy, dw, pixels, per_split, h, width, k, out, cut.pixels, **launch)
     else:
-        bulk = cut.bulk and boxed(x, cut.pixels, side, stride) and pixels % cut.pixels == 0
-        read = (boxes(x, cut.pixels, cut.depth), rows(dy, cut.pixels, cut.width)) if bulk else (x, dy)
         kernels._weight[(splits, groups, trials)](
-            *read, dw, pixels, per_split, h, width, hx, wx, k, out, side, stride,
-            cut.depth, cut.width, cut.pixels, bulk, **launch,
+            x, dy, dw, pixels, per_split, h, width, hx, wx, k, out, side, stride,
+            cut.depth, cut.width, cut.pixels, **launch,
         )  # fmt: skip
     return dw
 
