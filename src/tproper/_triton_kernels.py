@@ -220,10 +220,9 @@ def _rows(
             valid = size > 0
         loss = tl.where(valid, loss, float("nan"))
         bad = live & ~valid
-        if tl.sum(bad.to(tl.int32), 0) > 0:
-            if not MASKED:
-                tl.store(fault + 1 + tl.zeros_like(row), tl.load(labels + row), mask=bad)
-            tl.store(fault + tl.zeros_like(row), row + 1, mask=bad)
+        if not MASKED:
+            tl.store(fault + 1 + tl.zeros_like(row), tl.load(labels + row, mask=bad, other=0), mask=bad)
+        tl.store(fault + tl.zeros_like(row), row + 1, mask=bad)
     if LOSS:
         tl.store(losses + row, loss, mask=live)
 
@@ -261,11 +260,34 @@ def _rows(
             tl.store(gradient + base[:, None] + col[None, :], g, mask=ok & live[:, None], eviction_policy="evict_first")
 
 
+@triton.jit
+def _total(losses, out, n, scale, BLOCK: tl.constexpr):
+    """`scale` times the sum of n losses, by one program and so always in the same order."""
+    offset = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, n, BLOCK):
+        total += tl.load(losses + start + offset, mask=start + offset < n, other=0.0)
+    tl.store(out, (tl.sum(total, 0) * scale).to(out.dtype.element_ty))
+
+
 def shape_of_launch(K: int, element_size: int) -> tuple[int, int, int]:
-    """Rows a program, classes a block, warps: 16 scores a thread, as timed by `scale_losses_gpu.py --tune`."""
+    """Rows a program, classes a block, warps.
+
+    4 scores a thread where rows are short: latency, not bandwidth, is the limit there. Else 16 scores a thread, as
+    timed by `scale_losses_gpu.py --tune`.
+    """
     block = min(triton.next_power_of_2(K), WIDEST_BLOCK)
-    rows = max(1, (2048 if block < 512 else 512 * element_size) // block)
+    if block < 512:
+        return max(1, 512 // block), block, 4
+    rows = max(1, 512 * element_size // block)
     return rows, block, max(1, rows * block // 512)
+
+
+def total(losses: Tensor, out: Tensor, scale: float) -> None:
+    """Write `scale` times the sum of `losses` (n,), float32 and n >= 1, to `out` (), in the dtype of `out`."""
+    n = len(losses)
+    block = min(8192, triton.next_power_of_2(n))
+    _total[(1,)](losses, out, n, scale, BLOCK=block, num_warps=8 if block >= 2048 else 4)
 
 
 def launch(

@@ -13,7 +13,7 @@ Labels that lie on the device are checked there, without a synchronisation: see 
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -34,6 +34,7 @@ Backend = Literal["auto", "torch", "triton"]
 BACKENDS = ("auto", "torch", "triton")
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 SMALL = 1 << 18  # scores up to which launching a kernel costs more than what it does
+FEW = 1 << 16  # losses up to which one program sums them fast enough
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,8 @@ class _Fused(torch.autograd.Function):
         _launch(made, scores, labels, by_size, losses, gradient, scale, weights, fault=fault, config=config)
         ctx.call, ctx.scale, ctx.gradient = call, scale, gradient
         ctx.save_for_backward(scores, labels, weights, by_size)
+        if reduction != "none" and weights is None and 0 < n <= FEW:
+            return _total(losses, scores, scale)
         return _reduced(losses, weights, reduction).to(scores.dtype)
 
     @staticmethod
@@ -207,6 +210,22 @@ def _reduced(losses: Tensor, weights: Tensor | None, reduction: Reduction) -> Te
     return losses.mean() if reduction == "mean" and weights is None else losses.sum()
 
 
+def _total(losses: Tensor, scores: Tensor, scale: float) -> Tensor:
+    """`scale` times the sum of the losses, in the scores' dtype: one kernel for the sum, the scaling and the cast."""
+    from ._triton_kernels import total
+
+    out = torch.empty((), dtype=scores.dtype, device=scores.device)
+    with _on_device_of(scores):
+        total(losses, out, scale)
+    return out
+
+
+def _on_device_of(scores: Tensor) -> AbstractContextManager[Any]:
+    """Kernels start on the current device: make it the scores', where it is another."""
+    elsewhere = scores.is_cuda and scores.get_device() != torch.cuda.current_device()
+    return torch.cuda.device_of(scores) if elsewhere else nullcontext()
+
+
 def _launch(
     made: Plan, scores: Tensor, labels: Tensor, by_size: Tensor | None, losses: Tensor | None,
     gradient: Tensor | None, scale: float, weights: Tensor | None,
@@ -214,8 +233,7 @@ def _launch(
 ) -> None:  # fmt: skip
     from ._triton_kernels import launch
 
-    elsewhere = scores.is_cuda and scores.get_device() != torch.cuda.current_device()
-    with torch.cuda.device_of(scores) if elsewhere else nullcontext():
+    with _on_device_of(scores):
         launch(
             scores, labels, forward=made.forward, numbers=made.numbers, by_size=by_size, squeeze=made.squeeze,
             losses=losses, gradient=gradient, scale=scale, weights=weights, upstream=upstream,

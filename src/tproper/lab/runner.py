@@ -166,14 +166,16 @@ class Runner:
         default = SLOTS[self.device.type][0 if trials[0].config.model in FLAT_MODELS else 1]
         stack = self._stack(waiting[0], min(len(waiting), self.slots or default))
         saved = time.monotonic()
+        took = 0.0  # seconds of the last epoch
         while waiting or stack.active:
-            stack = self._fill(stack, waiting)
+            stack = self._fill(stack, waiting, took)
             status.active, status.waiting = len(stack.active), len(waiting)
             began = time.monotonic()
             self._epoch(stack)
+            took = time.monotonic() - began
             status.epochs += status.active
             for _, assignment in stack.active:
-                assignment.progress.seconds += (time.monotonic() - began) / status.active
+                assignment.progress.seconds += took / status.active
             status.done += self._store_finished(stack)
             status.active = len(stack.active)
             show(status)
@@ -190,10 +192,15 @@ class Runner:
         model = stacked(config.model, self.data.shape, self.data.num_classes, self.device, self.kernels)
         return Stack(self.data, self.pixels, model, config.protocol, slots)
 
-    def _fill(self, stack: Stack, waiting: deque[Trial]) -> Stack:
-        """Put waiting trials into free slots; when none wait and a third is idle, shrink the stack."""
+    def _fill(self, stack: Stack, waiting: deque[Trial], epoch_seconds: float) -> Stack:
+        """Put waiting trials into free slots; when none wait, shrink the stack as soon as that pays.
+
+        Idle slots are computed too. Setting up a smaller stack takes about a second on a GPU (a new graph), so it
+        pays when ten epochs of idling cost more than that, or when a third of the stack is idle.
+        """
         active = stack.active
-        if not waiting and 0 < len(active) <= stack.slots * 2 // 3:
+        idle = 1 - len(active) / stack.slots
+        if not waiting and active and (idle >= 1 / 3 or 10 * idle * epoch_seconds > 1):
             return stack.select([slot for slot, _ in active])
         for slot, assignment in enumerate(stack.assigned):
             if assignment is None and waiting:
