@@ -155,6 +155,20 @@ def test_residual_nets_in_a_stack_and_alone(pictures):
             assert torch.allclose(mine, other, rtol=1e-4, atol=1e-5), name
 
 
+def test_validation_images_are_augmented_only_if_asked(pictures):
+    seen = {}
+    for augment in (False, True):
+        stack = picture_stack(pictures, [trial("forward", 1, "resnet20", dataset="cifar10")])
+        stack.protocol = replace(PROTOCOL, augment_validation=augment)
+        batches = []
+        stack.model.scores = lambda weights, buffers, x, train, b=batches: b.append(x) or x[..., 0, 0, :]
+        stack.valid_accuracy()
+        seen[augment] = torch.cat(batches, dim=1)
+    assert torch.equal(seen[False], Pixels(pictures, CPU).plain(stack.valid_index))
+    assert seen[True].shape == seen[False].shape
+    assert not torch.equal(seen[True], seen[False])
+
+
 def test_crop_moves_pads_and_flips(pictures):
     pixels = Pixels(pictures, CPU)
     index = torch.tensor([[5, 5, 5]])
@@ -185,7 +199,7 @@ def test_models_have_the_papers_sizes():
 def test_wrong_names_and_too_little_data_are_refused(small_data):
     with pytest.raises(ValueError, match="expected a model among linear, mlp, resnet20, wrn28_2, got 'vgg'"):
         stacked("vgg", (4, 4, 1), 4, CPU)
-    with pytest.raises(ValueError, match="expected kernels to be auto"):
+    with pytest.raises(ValueError, match="expected kernels to be one of auto, triton"):
         stacked("mlp", (4, 4, 1), 4, CPU, kernels="cudnn")
     model = stacked("mlp", small_data.shape, 4, CPU)
     with pytest.raises(ValueError, match="at least one batch of 1000"):

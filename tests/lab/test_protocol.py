@@ -41,6 +41,10 @@ def test_key_follows_from_the_settings_alone():
     assert config.key == paper.chosen("gls", "mlp").key
     assert config.key != paper.chosen("gls", "linear").key
     assert Trial(config, 3).id == f"{config.key}-3"
+    assert config.key == "1e8e58a653d79d5d"  # records of old must be found again
+    other = paper.chosen("gls", "mlp", None, Protocol(augment_validation=True))
+    assert other.key != config.key
+    assert TrialConfig.from_dict(other.as_dict()) == other
 
 
 def test_settings_that_make_no_sense_are_refused():

@@ -74,6 +74,18 @@ def test_other_protocols_are_not_set_beside_the_papers(tmp_path):
     assert "83.09" not in text
 
 
+def test_augmented_validation_has_a_table_of_its_own_beside_the_papers(tmp_path):
+    rows = [record(paper.chosen("gls", "mlp"), s, 0.8) for s in range(2)]
+    rows += [record(paper.chosen("gls", "mlp", None, Protocol(augment_validation=True)), s, 0.7) for s in range(2)]
+    export_records(rows, tmp_path / "r.jsonl")
+    report.write_report(tmp_path / "r.jsonl", tmp_path / "out")
+    text = (tmp_path / "out/report.md").read_text()
+    assert "## MNIST, MLP, validation images augmented: accuracy" in text
+    assert "| BC + gLS | 70.00 ± 0.00 | 2 | 88.63 ± 0.38 | -18.63 |" in text
+    assert "| BC + gLS | 80.00 ± 0.00, n=2 (88.63 ± 0.38) |" in text  # Table 2 is the protocol without it
+    assert (tmp_path / "out/risk_mnist_mlp_augmented.png").exists()
+
+
 def test_after_a_search_the_chosen_settings_are_shown(tmp_path):
     base = paper.chosen("bc", "mlp")
     grid = [replace(base, lr=lr) for lr in paper.RATES]
@@ -137,16 +149,19 @@ def test_committed_mnist_records_are_within_1_2_points_of_the_paper(model):
             assert abs(mean - paper.ACCURACY[cell.method, model].mean) < 1.2, cell.method
 
 
-@pytest.mark.parametrize("model", ["resnet20", "wrn28_2"])
-def test_committed_cifar_records_agree_with_the_paper(model):
+@pytest.mark.parametrize(("model", "differing"), [("resnet20", []), ("wrn28_2", ["gls"])])
+def test_which_committed_cifar_records_agree_with_the_paper(model, differing):
+    """Within 3 points or 2.5 standard errors; docs/reproduction.md speaks of the one that does not."""
     column = report.cells(committed(), "cifar10", model, Protocol())
     assert [cell.method for cell in column] == list(paper.METHODS)
+    found = []
     for cell in column:
         theirs = paper.ACCURACY.get((cell.method, model))
         if theirs is not None:
             mean, sd, n = cell.accuracy()
-            errors = report.standard_errors(mean, sd, n, theirs)
-            assert abs(mean - theirs.mean) < 3 or abs(errors) < 2.5, cell.method
+            if abs(mean - theirs.mean) >= 3 and abs(report.standard_errors(mean, sd, n, theirs)) >= 2.5:
+                found.append(cell.method)
+    assert found == differing
 
 
 def test_the_documentation_shows_what_the_records_say(tmp_path):

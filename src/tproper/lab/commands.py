@@ -133,9 +133,10 @@ def reproduce(
     search: Annotated[bool, typer.Option(help="the paper's grid search instead of its choices")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     slots: Annotated[int | None, typer.Option(help="trials in one stack", min=1)] = None,
-    kernels: Annotated[str, typer.Option(help="residual nets: auto, triton, compile or plain")] = "auto",
+    kernels: Annotated[str, typer.Option(help="residual nets: auto, triton, compile, plain or float32")] = "auto",
     minutes: Annotated[float | None, typer.Option(help="stop cleanly after this time")] = None,
     max_epochs: Annotated[int, typer.Option(help="end a trial here at the latest", min=1)] = Protocol.max_epochs,
+    augment_validation: Annotated[bool, typer.Option(help="crop validation images, as the authors' code does")] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="time between checkpoints", min=0)] = 60.0,
     threads: Annotated[int | None, typer.Option(help="CPU threads", min=1)] = None,
     export: Annotated[Path | None, typer.Option(help="also write all records (.jsonl or .parquet)")] = None,
@@ -178,7 +179,7 @@ def reproduce(
             work.cluster = {"address": address, "gpus": gpus_per_task, "cpus": float(threads or 1)}
         # digits has 1293 training examples: batches of 256 would leave five steps an epoch
         batch = 32 if dataset == "digits" else Protocol.batch_size
-        protocol = Protocol(batch_size=batch, max_epochs=max_epochs)
+        protocol = Protocol(batch_size=batch, max_epochs=max_epochs, augment_validation=augment_validation)
         try:
             for source in records or []:
                 typer.echo(f"{import_records(work.store, source)} records taken from {source}")

@@ -307,12 +307,19 @@ class Stack:
 
     @torch.no_grad()
     def valid_accuracy(self) -> torch.Tensor:
-        """Validation accuracy of every trial on its own split, true labels, no augmentation.  # (S,)"""
+        """Validation accuracy of every trial on its own split, true labels.  # (S,)
+
+        Images are taken as they are, unless the protocol augments them too.
+        """
         right = torch.zeros(self.slots, device=self.device)
         chunk = self._chunk(self.slots)
+        augment = self.protocol.augment_validation and self.pixels.augment
         parts = zip(self.valid_index.split(chunk, 1), self.valid_labels.split(chunk, 1), strict=True)
         for index, labels in parts:
             x = self.pixels.plain(index)
+            if augment:
+                draws = randomness.crops(self.seeds, self.epochs, index, PAD, randomness.VALIDATION)
+                x = self.pixels.cropped(index, *draws)
             top = self.model.scores(self.weights, self.buffers, x, train=False).argmax(dim=-1)
             right += (top == labels).sum(dim=1)
         return right.double() / self.valid_index.shape[1]

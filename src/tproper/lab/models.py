@@ -90,6 +90,7 @@ BUILDERS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
     "wrn28_2": lambda shape, classes: ResidualNet(classes, 4, 2, shape[2]),
 }
 FLAT_MODELS = ("linear", "mlp")
+KERNELS = ("auto", "triton", "compile", "plain", "float32")
 
 
 class StackedModel(Protocol):
@@ -149,7 +150,7 @@ class StackedDense:
 
 
 class StackedNetwork:
-    """Any module, its trials one after another; bf16 and channels-last on the GPU.
+    """Any module, its trials one after another; channels-last, and on a GPU in bf16 unless ``exact``.
 
     Buffers (batch-norm statistics) are updated in place, slice by slice. ``compiled`` compiles the
     module once; all trials share the compiled code.
@@ -158,8 +159,8 @@ class StackedNetwork:
     eval_images = 1 << 13
     inputs: tuple[int, torch.dtype] | None = None
 
-    def __init__(self, build: Callable[[], nn.Module], compiled: bool = False):
-        self.build = build
+    def __init__(self, build: Callable[[], nn.Module], compiled: bool = False, exact: bool = False):
+        self.build, self.exact = build, exact
         self.module = build()
         forward = self._forward
         self.forward = torch.compile(forward) if compiled else forward
@@ -169,7 +170,8 @@ class StackedNetwork:
         return split_state(fresh(self.build, seed))
 
     def _forward(self, state: Tensors, x: torch.Tensor) -> torch.Tensor:
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
+        half = torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda and not self.exact)
+        with half, torch.backends.cudnn.flags(enabled=True, allow_tf32=not self.exact):
             return torch.func.functional_call(self.module, state, (x,))
 
     def scores(self, weights: Tensors, buffers: Tensors, x: torch.Tensor, train: bool) -> torch.Tensor:
@@ -188,12 +190,13 @@ def stacked(
     """The stacked form of a model that suits the device.
 
     ``kernels`` chooses how the residual nets run on a GPU: ``"triton"`` (fused kernels, trials
-    stacked), ``"compile"`` (torch.compile, trials one after another), ``"plain"``, or ``"auto"``.
+    stacked), ``"compile"`` (torch.compile, trials one after another), ``"plain"``, ``"float32"`` (plain, and
+    nothing in fewer bits: slow, to check the others by), or ``"auto"``.
     """
     if name not in BUILDERS:
         raise ValueError(f"expected a model among {', '.join(BUILDERS)}, got {name!r}")
-    if kernels not in ("auto", "triton", "compile", "plain"):
-        raise ValueError(f"expected kernels to be auto, triton, compile or plain, got {kernels!r}")
+    if kernels not in KERNELS:
+        raise ValueError(f"expected kernels to be one of {', '.join(KERNELS)}, got {kernels!r}")
 
     def build() -> nn.Module:
         return BUILDERS[name](shape, num_classes)
@@ -207,4 +210,4 @@ def stacked(
         from tproper.lab.fused import FusedResidualNet
 
         return FusedResidualNet(build)
-    return StackedNetwork(build, compiled=kernels == "compile")
+    return StackedNetwork(build, compiled=kernels == "compile", exact=kernels == "float32")

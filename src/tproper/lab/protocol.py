@@ -32,6 +32,8 @@ class Protocol:
     validation: float = 0.1
     #: A guard, not part of the paper's protocol: no trial in the paper's tables comes near it.
     max_epochs: int = 400
+    #: Crop and flip validation images too. The authors' released code does, their paper does not say so.
+    augment_validation: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "patience", "stops_at", "max_epochs"):
@@ -63,8 +65,11 @@ class TrialConfig:
             raise ValueError(f"k and alpha belong to the loss 'gls' alone, got {self.loss!r}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return asdict(self)
+        """Plain data, for JSON. A later addition to the protocol is left out where it is off: keys stay as they were."""
+        values = asdict(self)
+        if not self.protocol.augment_validation:
+            del values["protocol"]["augment_validation"]
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrialConfig:

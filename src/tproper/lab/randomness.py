@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 #: What a draw is for; different purposes give independent numbers.
-ORDER, CROP = 1, 2
+ORDER, CROP, VALIDATION = 1, 2, 3
 
 GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 MIX_A = -4658895280553007687  # 0xBF58476D1CE4E5B9
@@ -43,9 +43,9 @@ def permutations(seeds: torch.Tensor, epochs: torch.Tensor, n: int) -> torch.Ten
 
 
 def crops(
-    seeds: torch.Tensor, epochs: torch.Tensor, index: torch.Tensor, pad: int
+    seeds: torch.Tensor, epochs: torch.Tensor, index: torch.Tensor, pad: int, purpose: int = CROP
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Row offset, column offset (0..2 pad) and flip (0/1) of every example.  # index (S, n)"""
-    draw = _shift(bits(seeds[:, None], epochs[:, None], index, CROP), 1)
+    draw = _shift(bits(seeds[:, None], epochs[:, None], index, purpose), 1)
     sides = 2 * pad + 1
     return draw % sides, (draw // sides) % sides, (draw // (sides * sides)) % 2

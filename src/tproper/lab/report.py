@@ -125,7 +125,7 @@ def contexts(records: Sequence[Record]) -> list[tuple[str, str, Protocol]]:
     """The (data set, model, protocol) of the records, the paper's columns first."""
     order = [*paper.MODELS]
     found = {(r["dataset"], r["model"], Protocol(**r["config"]["protocol"])) for r in records}
-    return sorted(found, key=lambda c: (order.index(c[1]), c[0], c[2].max_epochs))
+    return sorted(found, key=lambda c: (order.index(c[1]), c[0], c[2].max_epochs, c[2].augment_validation))
 
 
 def searched(records: Sequence[Record]) -> bool:
@@ -261,7 +261,7 @@ def column_figures(records: Sequence[Record], column: list[Cell], name: str) -> 
     mine = [r for r in mine if Protocol(**r["config"]["protocol"]) == first.protocol]
     lines = {c.method: c.accuracy()[0] for c in column if c.method in ("bc_tuned", "ga_tuned")}
     base = paper.chosen("gls", first.model, first.dataset, first.protocol)
-    stem = f"{first.dataset}_{first.model}"
+    stem = f"{first.dataset}_{first.model}" + ("_augmented" if first.protocol.augment_validation else "")
     by_k = _gls_points(mine, base, "k", lambda r: r["alpha"] == 2.0)
     if len(by_k) > 2:
         title = f"{name}: gLS by coefficient (alpha = 2)"
@@ -323,11 +323,13 @@ def write_report(run: Path, out: Path) -> list[Path]:
         if not column:
             continue
         paper_set, name = paper.MODELS[model]
-        compare = dataset == paper_set and protocol == Protocol()
-        if compare:
-            columns[model] = column
-        else:
+        compare = dataset == paper_set and protocol in (Protocol(), Protocol(augment_validation=True))
+        if not compare:
             name = f"{dataset}, {model} (batch {protocol.batch_size}, at most {protocol.max_epochs} epochs)"
+        if protocol.augment_validation:
+            name += ", validation images augmented"
+        elif compare:
+            columns[model] = column
         tables += [
             accuracy_table(f"{name}: accuracy", column, compare),
             probability_table(f"{name}: probabilities", column),

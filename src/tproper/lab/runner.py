@@ -83,7 +83,9 @@ def probabilities(config: TrialConfig, scores: torch.Tensor) -> torch.Tensor:
     return potential.probabilities(scores)
 
 
-def make_record(assignment: Assignment, scores: torch.Tensor, labels: torch.Tensor, revision: str) -> Record:
+def make_record(
+    assignment: Assignment, scores: torch.Tensor, labels: torch.Tensor, revision: str, kernels: str = "auto"
+) -> Record:
     """The row of a finished trial, from its test scores at the best validation epoch."""
     trial, progress = assignment.trial, assignment.progress
     config = trial.config
@@ -105,7 +107,7 @@ def make_record(assignment: Assignment, scores: torch.Tensor, labels: torch.Tens
         **{f"softmax_{n}": significant(soft[n]) for n in ("log_loss", "brier", "ece")},
         "seconds": significant(progress.seconds),
         "machine": machine(scores.device),
-        "software": f"torch {torch.__version__}",
+        "software": f"torch {torch.__version__}" + ("" if kernels == "auto" else f", kernels {kernels}"),
         "revision": revision,
         "finished_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "config": config.as_dict(),
@@ -225,7 +227,8 @@ class Runner:
         ended = [(s, a) for s, a in stack.active if a.progress.finished(stack.protocol)]
         if not ended:
             return 0
-        self.store.add([make_record(a, stack.best_scores[s], self.labels, self.revision) for s, a in ended])
+        rest = (self.labels, self.revision, self.kernels)
+        self.store.add([make_record(a, stack.best_scores[s], *rest) for s, a in ended])
         for slot, assignment in ended:
             self.store.forget(assignment.trial)
             stack.assigned[slot] = None
