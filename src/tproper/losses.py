@@ -56,10 +56,11 @@ class WeakLabelLoss(nn.Module, ABC):
     * transitions (n, M, K): optional, one T per example (instance-dependent noise); replaces `transition`.
 
     Tables follow ``.to(device)`` and are part of ``state_dict()``. Labels are checked on every call; pass
-    ``validate=False`` to skip that (it costs a device synchronisation on a GPU).
+    ``validate=False`` to skip that (in plain PyTorch on a GPU it costs a synchronisation).
 
     On CUDA, structured losses run in one Triton kernel (`tproper.fused`); ``backend_for(scores)`` says what runs,
-    and ``loss.backend = "torch"`` asks for plain PyTorch.
+    and ``loss.backend = "torch"`` asks for plain PyTorch. The kernel checks labels as it goes: after a loss's first
+    call, which looks beforehand, a bad label makes the loss NaN and one of the next calls raises the error.
     """
 
     backend: Literal["auto", "torch"] = "auto"
