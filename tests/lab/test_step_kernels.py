@@ -25,8 +25,9 @@ from tproper.lab.protocol import LOSSES  # noqa: E402
 DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
 
 
+@pytest.mark.parametrize("channels", [3, 16])
 @pytest.mark.parametrize("augment", [True, False])
-def test_crops_are_the_plain_ones(augment):
+def test_crops_are_the_plain_ones(augment, channels):
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (9, 6, 6, 3), dtype=np.uint8)
     labels = np.zeros(9, dtype=np.int64)
@@ -35,7 +36,7 @@ def test_crops_are_the_plain_ones(augment):
     index = torch.tensor(rng.permuted(np.tile(np.arange(9), (4, 1)), axis=1), device=DEVICE)
     seeds, epochs = torch.tensor([0, 1, 2, 2**40], device=DEVICE), torch.tensor([0, 5, 5, 9], device=DEVICE)
     found = step_kernels.crop(
-        pixels.train, index, seeds, epochs, pixels.scale, pixels.shift, engine.PAD * augment, 16, torch.float32
+        pixels.train, index, seeds, epochs, pixels.scale, pixels.shift, engine.PAD * augment, channels, torch.float32
     )
     draws = randomness.crops(seeds, epochs, index, engine.PAD)
     expected = pixels.cropped(index, *draws) if augment else pixels.plain(index)

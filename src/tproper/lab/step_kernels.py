@@ -39,14 +39,14 @@ def _mix(x):
 def _crop(
     images, out, index, seeds, epochs, scale, shift, batch,
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, PAD: tl.constexpr, PURPOSE: tl.constexpr,
-    CHANNELS: tl.constexpr, PIXELS: tl.constexpr,
+    CHANNELS: tl.constexpr, PIXELS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """One image: drawn crop and flip if PAD > 0, scaled, channels filled up with zeros to CHANNELS."""
     s = tl.program_id(1)
     at = s * batch + tl.program_id(0)
     image = tl.load(index + at)
     p = tl.arange(0, PIXELS)
-    c = tl.arange(0, CHANNELS)
+    c = tl.arange(0, WIDTH)  # the power of two that holds CHANNELS
     row = p // W
     col = p % W
     if PAD > 0:
@@ -63,7 +63,7 @@ def _crop(
     plus = tl.load(shift + c, mask=c < C, other=0.0)
     value = value * by[None, :] + plus[None, :]
     to = at.to(tl.int64) * (H * W * CHANNELS) + p[:, None] * CHANNELS + c[None, :]
-    tl.store(out + to, value.to(out.dtype.element_ty), mask=(p < H * W)[:, None])
+    tl.store(out + to, value.to(out.dtype.element_ty), mask=(p < H * W)[:, None] & (c < CHANNELS)[None, :])
 
 
 @triton.jit
@@ -154,7 +154,7 @@ def crop(
     out = torch.empty(trials, n, h, w, channels, dtype=dtype, device=images.device)
     _crop[(n, trials)](
         images, out, index, seeds, epochs, scale, shift, n,
-        h, w, given, pad, CROP, channels, triton.next_power_of_2(h * w), num_warps=8,
+        h, w, given, pad, CROP, channels, triton.next_power_of_2(h * w), triton.next_power_of_2(channels), num_warps=8,
     )  # fmt: skip
     return out
 
