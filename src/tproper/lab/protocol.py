@@ -65,7 +65,7 @@ class TrialConfig:
             raise ValueError(f"k and alpha belong to the loss 'gls' alone, got {self.loss!r}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON. A later addition to the protocol is left out where it is off: keys stay as they were."""
+        """Plain data, for JSON. A later addition to the protocol is left out where it is off: old keys stay."""
         values = asdict(self)
         if not self.protocol.augment_validation:
             del values["protocol"]["augment_validation"]
