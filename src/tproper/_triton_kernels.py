@@ -89,7 +89,7 @@ def _set_forward(u):
 
 @triton.jit
 def _rows(
-    scores, labels, by_size, upstream, weights, losses, gradient, fault,
+    scores, labels, by_size, upstream, weights, losses, gradient, fault, set_size,
     n, scale, c, b, k, alpha,
     K: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     FORWARD: tl.constexpr, MASKED: tl.constexpr, SQUEEZE: tl.constexpr, MEAN: tl.constexpr,
@@ -102,7 +102,8 @@ def _rows(
     `by_size` holds what depends on the set's size: c, or log g. SQUEEZE: 0 none, 1 alpha = 2, 2 any alpha. MEAN: the
     target has a constant part, b != 0. UPSTREAM: 0 none, 1 one number, 2 one a row. UNLESS_ONE: the gradient in
     memory was made for an upstream of one; do nothing if that is what came. CHECK: a row whose label is no label gets
-    a loss of NaN and no gradient, and is written to `fault`: one more than its number, then its label.
+    a loss of NaN and no gradient, and is written to `fault`: one more than its number, then its label or the size
+    of its set, which is `set_size` if that is not 0.
     """
     if UNLESS_ONE and tl.load(upstream) == 1.0:
         return
@@ -217,10 +218,13 @@ def _rows(
             loss += 0.5 * k * power
     if CHECK:
         if MASKED:
-            valid = size > 0
+            wanted = zero + set_size
+            valid = (size > 0) & ((size == wanted) | (wanted == 0))
         loss = tl.where(valid, loss, float("nan"))
         bad = live & ~valid
-        if not MASKED:
+        if MASKED:
+            tl.store(fault + 1 + tl.zeros_like(row), size.to(tl.int64), mask=bad)
+        else:
             tl.store(fault + 1 + tl.zeros_like(row), tl.load(labels + row, mask=bad, other=0), mask=bad)
         tl.store(fault + tl.zeros_like(row), row + 1, mask=bad)
     if LOSS:
@@ -305,6 +309,7 @@ def launch(
     upstream: Tensor | None = None,
     unless_one: bool = False,
     fault: Tensor | None = None,
+    set_size: int = 0,
     config: tuple[int, int, int] | None = None,
 ) -> None:
     """Fill `losses` (n,) and/or `gradient` (n, K), the latter times scale, weights (n,) and upstream (one, or n).
@@ -324,7 +329,7 @@ def launch(
         nothing if weights is None else weights,
         nothing if losses is None else losses,
         nothing if gradient is None else gradient,
-        nothing if fault is None else fault,
+        nothing if fault is None else fault, set_size,
         n, scale, *numbers, k, alpha,
         K=K, ROWS=rows, BLOCK=block,
         FORWARD=forward, MASKED=masked, SQUEEZE=0 if k == 0 else 1 if alpha == 2 else 2,

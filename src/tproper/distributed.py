@@ -107,6 +107,10 @@ class GlobalBatchLoss(nn.Module):
         packed = torch.cat([total.reshape(-1), count.reshape(1).to(total)])
         summed = _SumOverProcesses.apply(packed, float(world) if self.averaged else 1.0, self.group)
         total, count = summed[:-1], summed[-1].detach()
+        # only a process without weight of its own can be in doubt, and all of them are where the sum is zero
+        doubtful = weights is not None or scores.numel() == 0
+        if doubtful and self.loss.validate and _checks.readable(count) and not bool(count > 0):
+            raise ValueError("weights: expected at least one example of weight > 0 in the global batch, got none")
         if isinstance(self.loss, _BatchRiskLoss):
             reduced = self.loss._reduce((total / count)[None], None)  # one row: the class risks of the global batch
         else:
@@ -124,7 +128,7 @@ class GlobalBatchLoss(nn.Module):
         scores = _checks.scores(scores, K)
         encoded = loss.transition.encode(labels, scores.device, loss.validate)
         _checks.same_leading_shape(scores, encoded, loss.transition.per_class_labels)
-        if obstacle(loss, scores) is None:
+        if loss.backend != "torch" and obstacle(loss, scores) is None:
             losses = fused_loss(loss, scores, encoded, reduction="none").to(dtype)
         else:
             losses = loss.pointwise(scores.to(dtype), encoded)

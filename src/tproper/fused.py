@@ -48,16 +48,19 @@ class Plan:
     numbers: tuple[float, float]
     by_size: str | None = None
     squeeze: tuple[float, float] | None = None
+    set_size: int = 0  # the only size that candidate sets have; 0: any
 
 
 def plan(loss: nn.Module) -> Plan | str:
     """How a loss runs in the kernel, or, as a string, why it cannot; remembered until one of its parts is replaced."""
     own, weights = loss.__dict__, loss._buffers.get("class_weights")
     T, F, R = own.get("transition"), own.get("potential"), own.get("reconstruction")
-    known = own.get("_plan")
-    if known is None or known[0] is not T or known[1] is not F or known[2] is not R or known[3] is not weights:
-        known = own["_plan"] = (T, F, R, weights, _planned(loss))
-    made: Plan | str = known[4]
+    squeeze = (F.k, F.alpha) if isinstance(F, Squeezed) else None  # k is often annealed in place
+    known: tuple[Any, ...] = own.get("_plan", (None,) * 6)
+    same = known[0] is T and known[1] is F and known[2] is R and known[3] is weights
+    if not same or known[4] != squeeze:
+        known = own["_plan"] = (T, F, R, weights, squeeze, _planned(loss))
+    made: Plan | str = known[5]
     return made
 
 
@@ -67,7 +70,7 @@ def _planned(loss: nn.Module) -> Plan | str:
         if isinstance(T, UniformTransition):
             return Plan(forward=True, numbers=(T.diagonal, T.off_diagonal))
         if isinstance(T, CandidateSetTransition):
-            return Plan(forward=True, numbers=(0.0, 0.0), by_size="log_weight")
+            return Plan(forward=True, numbers=(0.0, 0.0), by_size="log_weight", set_size=_set_size(T))
         return f"{T.name} has no structure that the kernel knows"
     if type(loss) is not BackwardLoss:
         return f"{type(loss).__name__} is neither BackwardLoss nor ForwardLoss"
@@ -87,8 +90,13 @@ def _planned(loss: nn.Module) -> Plan | str:
         c = R.coefficient
         return Plan(False, (c, 0.0 if c == 1.0 else (1 - c) / R.transition.num_classes), squeeze=squeeze)
     if type(R) is SetReconstruction:
-        return Plan(False, (0.0, 0.0), "coefficient", squeeze)
+        return Plan(False, (0.0, 0.0), "coefficient", squeeze, _set_size(R.transition))
     return f"the reconstruction of {loss.transition.name} is dense"
+
+
+def _set_size(T: CandidateSetTransition) -> int:
+    sizes = T.set_sizes()
+    return sizes[0] if len(sizes) == 1 else 0
 
 
 @cache
@@ -141,8 +149,11 @@ class _Fault:
         row, label, T = int(self.seen[0]) - 1, int(self.seen[1]), loss.transition
         self.seen[0] = 0
         rule = f"integers in [0, {T.num_classes}), got {label}"
-        if T.per_class_labels:
-            rule = "non-empty candidate sets, got an empty one"
+        if isinstance(T, CandidateSetTransition):
+            only = _set_size(T)
+            rule = f"candidate sets of {only} classes, got one of {label}"
+            if label == 0:
+                rule = "non-empty candidate sets, got an empty one"
         raise ValueError(f"labels: expected {rule} at row {row} of an earlier batch (its loss was NaN, its gradient 0)")
 
 
@@ -184,14 +195,17 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         gradient, ctx.gradient = ctx.gradient, None  # handed over: a second call makes its own
         differentiated = torch.is_grad_enabled()
-        if gradient is not None and gradient.numel() <= SMALL and not differentiated:
+        batched = torch._C._functorch.is_legacy_batchedtensor(upstream)  # is_grads_batched: many upstream gradients
+        if gradient is not None and gradient.numel() <= SMALL and not differentiated and not batched:
             return gradient.mul_(upstream), None, None, None, None
         scores, labels, weights, by_size = ctx.saved_tensors
         loss, made, reduction, fault, config = ctx.call
-        if differentiated:
-            losses = loss.pointwise(scores.float(), labels)
-            value = _reduced(losses, weights, reduction).to(scores.dtype)
-            (gradient,) = torch.autograd.grad(value, scores, upstream, create_graph=True)
+        if differentiated or batched:
+            with torch.enable_grad():
+                scores = scores if differentiated else scores.detach().requires_grad_()
+                losses = loss.pointwise(scores.float(), labels)
+                value = _reduced(losses, weights, reduction).to(scores.dtype)
+                (gradient,) = torch.autograd.grad(value, scores, upstream, create_graph=differentiated)
             return gradient, None, None, None, None
         ready = gradient is not None
         if gradient is None:
@@ -237,7 +251,7 @@ def _launch(
         launch(
             scores, labels, forward=made.forward, numbers=made.numbers, by_size=by_size, squeeze=made.squeeze,
             losses=losses, gradient=gradient, scale=scale, weights=weights, upstream=upstream,
-            unless_one=unless_one, fault=fault, config=config,
+            unless_one=unless_one, fault=fault, set_size=made.set_size, config=config,
         )  # fmt: skip
 
 

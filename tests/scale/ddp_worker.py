@@ -64,6 +64,19 @@ def uneven_values(parts: list[slice]) -> dict[str, torch.Tensor]:
     return out
 
 
+def refused() -> list[bool]:
+    """Whether a global batch without any weight, or without any example, raises on this process."""
+    loss = global_batch(tp.ForwardLoss(tp.complementary(K)))
+    out = []
+    for rows in (3, 0):
+        try:
+            loss(torch.zeros(rows, K), torch.zeros(rows, dtype=torch.long), torch.zeros(rows))
+            out.append(False)
+        except ValueError as error:
+            out.append("global batch" in str(error))
+    return out
+
+
 def main(out: Path) -> None:
     torch.set_num_threads(1)
     with process_group("gloo"):
@@ -73,6 +86,7 @@ def main(out: Path) -> None:
             "empty": [slice(0, N), slice(N, N)],
         }.items():
             result |= {f"{case}.{k}": v for k, v in uneven_values(parts).items()}
+        result["refused"] = torch.tensor(refused())
         if rank() == 0:
             save_file({k: v.contiguous() for k, v in result.items()}, out)
 

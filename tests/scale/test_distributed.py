@@ -54,6 +54,10 @@ def test_parts_of_any_size_give_the_global_value_and_gradient(two_processes, nam
     torch.testing.assert_close(two_processes[f"{case}.{name}.grad"], v.grad, rtol=1e-5, atol=1e-7)
 
 
+def test_a_global_batch_without_weight_is_refused_on_every_process(two_processes):
+    assert two_processes["refused"].tolist() == [True, True]
+
+
 def test_averaging_local_losses_would_differ():
     """The reason for all this: the mean of two halves' GA losses is not the GA loss of the whole."""
     loss = ddp_worker.losses()["GA"]

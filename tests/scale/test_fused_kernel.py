@@ -177,6 +177,27 @@ def test_the_kernel_reports_a_bad_label_and_spoils_no_other_row(reduction):
             torch.testing.assert_close(a.grad[kept], b.grad[kept])
 
 
+def test_the_kernel_reports_candidate_sets_of_another_size():
+    T = tp.multi_complementary(7, 2)
+    v, y = problem(T)
+    bad = y.clone()
+    bad[1, y[1].nonzero()[0]] = False
+    for loss in losses(T):
+        loss = loss.to(DEVICE)
+        loss(v, y)
+        assert torch.isnan(loss(v, bad))
+        with pytest.raises(ValueError, match="expected candidate sets of 5 classes, got one of 4 at row 1"):
+            loss(v, y)
+
+
+def test_squeezing_may_be_annealed_in_place():
+    loss = tp.BackwardLoss(tp.complementary(4), squeeze=(1.0, 2.0)).to(DEVICE)
+    v, y = problem(loss.transition)
+    for k in (1.0, 50.0):
+        loss.potential.k = k
+        torch.testing.assert_close(loss(v, y).double(), loss(v.double(), y), rtol=1e-5, atol=1e-5)
+
+
 def test_labels_on_the_host_are_checked_there():
     loss = tp.BackwardLoss(tp.complementary(4)).to(DEVICE)
     v = torch.zeros(2, 4, device=DEVICE)
@@ -192,3 +213,14 @@ def test_the_plan_follows_its_parts():
     assert fused.plan(loss) is before
     loss.potential = tp.LogSumExp().squeezed(0.5, 2.0)
     assert fused.plan(loss).squeeze == (0.5, 2.0)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_many_upstream_gradients_at_a_time(reduction):
+    loss = tp.BackwardLoss(tp.complementary(4), squeeze=(1.0, 2.0), reduction=reduction).to(DEVICE)
+    v, y = problem(loss.transition)
+    v.requires_grad_()
+    ups = torch.eye(N, device=DEVICE) if reduction == "none" else torch.tensor([1.0, 2.0], device=DEVICE)
+    (found,) = torch.autograd.grad(loss(v, y), v, ups, is_grads_batched=True)
+    (expected,) = torch.autograd.grad(loss(v.double(), y), v, ups.double(), is_grads_batched=True)
+    torch.testing.assert_close(found, expected)

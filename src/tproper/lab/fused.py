@@ -133,6 +133,7 @@ class FusedResidualNet:
     def __init__(self, build: Callable[[], nn.Module], dtype: torch.dtype = torch.bfloat16):
         self.build, self.dtype = build, dtype
         self.inputs: tuple[int, torch.dtype] | None = (CHANNELS, dtype)
+        self.exact = False
         module = build()
         if not isinstance(module, ResidualNet):
             raise ValueError(f"expected a ResidualNet, got {type(module).__name__}")

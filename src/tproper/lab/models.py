@@ -100,6 +100,8 @@ class StackedModel(Protocol):
     eval_images: int
     #: Channels and dtype inputs are brought to, if they do not come so; None: taken as they are.
     inputs: tuple[int, torch.dtype] | None
+    #: Whether everything is computed in float32.
+    exact: bool
 
     def initial(self, seed: int) -> tuple[Tensors, Tensors]:
         """Fresh parameters and buffers of one trial, on the CPU."""
@@ -130,8 +132,8 @@ class StackedDense:
     eval_images = 1 << 17
     inputs: tuple[int, torch.dtype] | None = None
 
-    def __init__(self, build: Callable[[], nn.Module]):
-        self.build = build
+    def __init__(self, build: Callable[[], nn.Module], exact: bool = False):
+        self.build, self.exact = build, exact
         names = [name for name, _ in build().named_parameters()]
         self.layers = [name.removesuffix(".weight") for name in names if name.endswith(".weight")]
 
@@ -202,7 +204,7 @@ def stacked(
         return BUILDERS[name](shape, num_classes)
 
     if name in FLAT_MODELS:
-        return StackedDense(build)
+        return StackedDense(build, exact=kernels == "float32")
     if kernels == "auto":
         has_triton = importlib.util.find_spec("triton") is not None
         kernels = "triton" if device.type == "cuda" and has_triton else "plain"
