@@ -121,7 +121,7 @@ class Stack:
         self.slots = slots
         self.device = device = pixels.train.device
         if device.type == "cuda":  # TF32 products: 10 bits of mantissa, float32 sums
-            torch.set_float32_matmul_precision("high")
+            torch.set_float32_matmul_precision("highest" if model.exact else "high")
         self.assigned: list[Assignment | None] = [None] * slots
         weights, buffers = model.initial(0)
         self.shapes = {name: t.shape for name, t in weights.items()}
