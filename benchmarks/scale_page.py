@@ -206,7 +206,9 @@ def memory_section() -> str:
 
 `ParquetSource` reads Parquet and Arrow files a block at a time: row groups in random order, rows shuffled within a block.
 `fit_stream` trains on it, or on any iterable of batches, with progress and a checkpoint from which it goes on with the
-very batches, and to the very weights, of an uninterrupted run.
+very batches, and to the very weights, of an uninterrupted run: Ctrl-C waits for the end of a batch, and random numbers
+are kept too. A checkpoint serves its own run alone. Other files (by name, size and time of change), columns, batches,
+models, losses or optimizers are refused, and named; more epochs are welcome.
 
 ```python
 from tproper.streaming import ParquetSource, fit_stream

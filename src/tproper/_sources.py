@@ -8,83 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _checks
+from . import _checks, _columns
 from ._checks import FloatArray
-from .structured import CandidateSetTransition
+from ._columns import CandidateLists, ColumnError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Batch = tuple[NDArray[Any], NDArray[Any]]  # features (b, d), labels (b,) or masks (b, K)
-
-
-class CandidateLists:
-    """Candidate sets of many rows as lists of classes: a few numbers a row, where masks take K bytes.
-
-    ``lists[rows]`` gives the boolean masks (b, K) that losses take, for those rows only.
-    """
-
-    def __init__(self, members: NDArray[Any], ends: NDArray[Any], num_classes: int) -> None:
-        self.members = np.asarray(members)  # of all lists, one after another
-        self.ends = np.asarray(ends, dtype=np.int64)  # where each list ends among them
-        self.num_classes = _checks.integer(num_classes, "num_classes", 2)
-        self.shape = (len(self.ends), self.num_classes)
-        if len(self.members) and (self.members.min() < 0 or self.members.max() >= num_classes):
-            raise ValueError(f"labels: expected candidate classes in [0, {num_classes}), got others")
-
-    @classmethod
-    def from_masks(cls, masks: NDArray[np.bool_]) -> CandidateLists:
-        """From boolean masks (n, K)."""
-        small = np.uint16 if masks.shape[1] <= 1 << 16 else np.int32
-        return cls(np.nonzero(masks)[1].astype(small), masks.sum(1).cumsum(), masks.shape[1])
-
-    @classmethod
-    def sample(cls, transition: CandidateSetTransition, y: NDArray[Any], seed: int) -> CandidateLists:
-        """Draw a candidate set for every true class, a block of rows at a time: no (n, K) table ever exists.
-
-        Blocks have seeds of their own, so the draws differ from those of ``transition.sample(y, seed)``.
-        """
-        block = max(1, (1 << 22) // transition.num_classes)
-        seeds = np.random.SeedSequence(seed).spawn(-(-len(y) // block))
-        parts = [
-            cls.from_masks(transition.sample(y[i * block : (i + 1) * block], np.random.default_rng(s)))
-            for i, s in enumerate(seeds)
-        ]
-        return cls.joined(parts)
-
-    @classmethod
-    def joined(cls, parts: Sequence[CandidateLists]) -> CandidateLists:
-        """Several after one another."""
-        offsets = np.cumsum([0, *(len(p.members) for p in parts[:-1])])
-        ends = np.concatenate([p.ends + o for p, o in zip(parts, offsets, strict=True)])
-        return cls(np.concatenate([p.members for p in parts]), ends, parts[0].num_classes)
-
-    def __len__(self) -> int:
-        return len(self.ends)
-
-    def take(self, index: Any) -> CandidateLists:
-        """The lists of some rows."""
-        lengths = np.diff(self.ends, prepend=0)
-        rows = np.arange(len(self))[index]
-        length = lengths[rows]
-        ends = length.cumsum()
-        first = np.repeat((self.ends - lengths)[rows] - (ends - length), length)
-        return CandidateLists(self.members[first + np.arange(len(first))], ends, self.num_classes)
-
-    def masks(self) -> NDArray[np.bool_]:
-        """Boolean masks (n, K) of all rows."""
-        out = np.zeros(self.shape, bool)
-        out[np.repeat(np.arange(len(self)), np.diff(self.ends, prepend=0)), self.members] = True
-        return out
-
-    def __getitem__(self, index: Any) -> NDArray[np.bool_]:
-        return self.take(index).masks()
 
 
 class Source(Protocol):
@@ -112,21 +51,38 @@ class IterableSource:
         if not callable(batches) and not isinstance(batches, Iterable):
             raise ValueError(f"batches: expected an iterable of (X, labels) or a function, got {type(batches)}")
         self._make = batches if callable(batches) else lambda: batches
-        self._once = isinstance(batches, Iterator)
+        self.once = isinstance(batches, Iterator)
         self._passes = 0
+
+    def first(self) -> Batch:
+        """The first batch, which an iterator gives again: the pass that follows starts with it."""
+        source = self
+        if self.once:
+            iterator = iter(self._make())
+            seen = list(islice(iterator, 1))
+            self._make = lambda: chain(seen, iterator)
+            source = IterableSource(seen)
+        for batch in source.batches(0):
+            return batch
+        raise ValueError("source: expected at least one batch, got none")
 
     def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
         """One pass; skipped batches are drawn and dropped."""
-        if self._once and self._passes:
+        if self.once and self._passes:
             raise ValueError(
                 "batches: expected a collection or a function for several epochs, got an iterator, which is used up"
             )
         self._passes += 1
+        i = -1
         for i, batch in enumerate(self._make()):
             if not isinstance(batch, (tuple, list)) or len(batch) != 2:
                 raise ValueError(f"batches: expected pairs (X, labels), got {type(batch).__name__} at batch {i}")
             if i >= skip:
-                yield np.asarray(batch[0]), np.asarray(batch[1])
+                X, labels = np.asarray(batch[0]), np.asarray(batch[1])
+                _columns.check_finite(X, where=f" of batch {i}")
+                yield X, labels
+        if i + 1 < skip:
+            raise ValueError(f"batches: expected the {skip} that were trained on before and more, got {i + 1} in all")
 
 
 @dataclass(frozen=True)
@@ -136,6 +92,7 @@ class _Group:
     file: int
     index: int
     rows: int
+    start: int  # rows of the file before it
 
 
 class ParquetSource:
@@ -177,20 +134,24 @@ class ParquetSource:
         encode: Callable[[pa.Array], NDArray[Any]] | None = None,
     ) -> None:
         self.files = _files(path)
+        given = [path] if isinstance(path, (str, Path)) else path
+        self._roots = [Path(p) for p in given if Path(p).is_dir()]
+        self._stamps = {file: _stamp(file) for file in self.files}  # before anything is read from them
         self.encode = encode
         self.batch_size = _checks.integer(batch_size, "batch_size", 1)
         self.block_rows = max(_checks.integer(block_rows, "block_rows", 1), self.batch_size)
         self.seed, self.shuffle, self.dtype = seed, shuffle, dtype
         self.num_classes = None if num_classes is None else _checks.integer(num_classes, "num_classes", 2)
-        names: list[str] | None = None
+        schemas: list[pa.Schema] = []
         self._groups: list[_Group] = []
         for i, file in enumerate(self.files):
-            found, sizes = _layout(file)
-            if names is not None and set(found) != set(names):
+            schema, sizes = _layout(file)
+            if schemas and set(schema.names) != set(schemas[0].names):
                 raise ValueError(f"path: expected the same columns in every file, got others in {file}")
-            names = names or found
-            self._groups += [_Group(i, j, n) for j, n in enumerate(sizes) if n]
-        assert names is not None
+            schemas.append(schema)
+            starts = np.cumsum([0, *sizes]).tolist()
+            self._groups += [_Group(i, j, n, starts[j]) for j, n in enumerate(sizes) if n]
+        names = schemas[0].names
         self.rows = sum(g.rows for g in self._groups)
         if not self.rows:
             raise ValueError(f"path: expected rows in {path}, got none")
@@ -201,6 +162,36 @@ class ParquetSource:
                 raise ValueError(f"{what}: expected a column of {self.files[0]}, got {column!r}")
         if not self.features:
             raise ValueError("features: expected at least one column, got none")
+        self._check_types(schemas)
+
+    def _check_types(self, schemas: list[pa.Schema]) -> None:
+        """What the files' own descriptions tell to be wrong is refused before training begins."""
+        for file, schema in zip(self.files, schemas, strict=True):
+            kind, first = schema.field(self.label).type, schemas[0].field(self.label).type
+            if _columns.is_list(kind) != _columns.is_list(first):
+                raise ValueError(
+                    f"column {self.label!r}: expected the same kind of labels in every file, got {first} in "
+                    f"{self.files[0].name} and {kind} in {file.name}; write them alike"
+                )
+            try:
+                for name in self.features:
+                    _columns.check_number_type(schema.field(name).type, name)
+                if self.encode is None:
+                    _columns.check_label_type(kind, self.label, self.num_classes)
+            except ColumnError as error:
+                raise error.located(file.name, 0) from None
+
+    def identity(self) -> dict[str, Any]:
+        """All that decides which batches come in which order; files count by name, size and time of change."""
+        names = ("label", "features", "num_classes", "batch_size", "block_rows", "seed", "shuffle", "rows")
+        files: dict[str, Any] = {}
+        for i, file in enumerate(self.files):
+            # by the name within the folder that was given, so that data may move; the order counts
+            root = next((r for r in self._roots if file.is_relative_to(r)), file.parent)
+            name = file.relative_to(root).as_posix()
+            files[name if name not in files else f"{name} ({i})"] = [i, *(self._stamps[file] or ())]
+        facts = {n: getattr(self, n) for n in names}
+        return facts | {"dtype": np.dtype(self.dtype).name, "encode": self.encode, "files": files}
 
     def __len__(self) -> int:
         return -(-self.rows // self.batch_size)
@@ -232,12 +223,19 @@ class ParquetSource:
         n, mean, square = 0, np.zeros(len(self.features)), np.zeros(len(self.features))
         for _, read in self._blocks(0, 0, labels=False):
             X = read()[0].astype(np.float64)
-            count, own = len(X), X.mean(0)
-            gap = own - mean
-            square += ((X - own) ** 2).sum(0) + gap**2 * n * count / (n + count)  # Chan's update
-            mean += gap * count / (n + count)
+            with np.errstate(over="ignore", invalid="ignore"):  # seen at the end
+                count, own = len(X), X.mean(0)
+                gap = own - mean
+                square += ((X - own) ** 2).sum(0) + gap**2 * n * count / (n + count)  # Chan's update
+                mean += gap * count / (n + count)
             n += count
         deviation = np.sqrt(square / n)
+        if not np.isfinite(deviation).all():
+            name = self.features[int((~np.isfinite(deviation)).argmax())]
+            raise ColumnError(
+                f"column {name!r}: expected numbers of which a standard deviation can be taken, got larger ones",
+                "rescale the column, or leave it out of features",
+            )
         return mean, np.where(deviation > 0, deviation, 1.0)
 
     def _blocks(
@@ -251,7 +249,9 @@ class ParquetSource:
         start = size = 0
 
         def whole(groups: list[_Group]) -> Callable[[], tuple[NDArray[Any], Any]]:
-            return lambda: _joined([self._convert(t, labels) for g in groups for t in self._read(g, labels, g.rows)])
+            return lambda: _joined(
+                [self._located(g, i, t, labels) for g in groups for i, t in self._read(g, labels, g.rows)]
+            )
 
         for group in (self._groups[i] for i in order):
             if together and size + group.rows > self.block_rows:
@@ -260,9 +260,9 @@ class ParquetSource:
                 start, together, size = start + size, [], 0
             if group.rows > self.block_rows:
                 if start + group.rows > position:
-                    for table in self._read(group, labels, self.block_rows):
+                    for row, table in self._read(group, labels, self.block_rows):
                         if start + table.num_rows > position:
-                            yield start, lambda table=table: self._convert(table, labels)  # type: ignore[misc]
+                            yield start, partial(self._located, group, row, table, labels)
                         start += table.num_rows
                 else:
                     start += group.rows
@@ -272,62 +272,55 @@ class ParquetSource:
         if together and start + size > position:
             yield start, whole(together)
 
-    def _read(self, group: _Group, labels: bool, rows: int) -> Iterator[pa.RecordBatch]:
-        """A row group in pieces of at most `rows` rows."""
-        file, columns = self.files[group.file], [*self.features, *([self.label] if labels else [])]
-        if _is_parquet(file):
-            from pyarrow import parquet
+    def _read(self, group: _Group, labels: bool, rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """A row group in pieces of at most `rows` rows, each with the number of its first row in the file.
 
-            with parquet.ParquetFile(file) as opened:
-                yield from opened.iter_batches(rows, [group.index], columns, use_threads=False)
+        The file is compared with what it was at the start, before and after: other rows in the middle of training, or
+        fewer, would go unnoticed otherwise.
+        """
+        file, row = self.files[group.file], group.start
+        self._check_unchanged(file)
+        try:
+            for batch in _pieces(file, group.index, [*self.features, *([self.label] if labels else [])], rows):
+                yield row, batch
+                row += batch.num_rows
+        except (OSError, IndexError, KeyError) as error:  # what Arrow says of a file that is not the one it was
+            self._check_unchanged(file)
+            raise OSError(f"{file}: cannot be read: {' '.join(str(error).split())}") from None
+        self._check_unchanged(file)
+        if row - group.start != group.rows:
+            raise ValueError(f"{file}: expected {group.rows} rows in piece {group.index}, got {row - group.start}")
+
+    def _check_unchanged(self, file: Path) -> None:
+        now, then = _stamp(file), self._stamps[file]
+        if now == then:
             return
-        import pyarrow as pa
+        got = (
+            "nothing, the file is gone" if now is None else f"{now[0]:,} bytes" if then and now[0] != then[0] else None
+        )
+        raise ValueError(
+            f"{file}: expected the file as it was when training began, got {got or 'one that was written to since'}; "
+            "start again once nothing writes to it"
+        )
 
-        with pa.memory_map(str(file)) as mapped:
-            batch = pa.ipc.open_file(mapped).get_batch(group.index).select(columns)
-            for i in range(0, batch.num_rows, rows):
-                yield batch.slice(i, rows)
+    def _located(self, group: _Group, row: int, table: pa.RecordBatch, labels: bool) -> tuple[NDArray[Any], Any]:
+        try:
+            return self._convert(table, labels)
+        except ColumnError as error:
+            raise error.located(self.files[group.file].name, row) from None
 
     def _convert(self, table: pa.RecordBatch, labels: bool) -> tuple[NDArray[Any], Any]:
         X = np.empty((table.num_rows, len(self.features)), self.dtype)
-        for j, name in enumerate(self.features):
-            column = table.column(name)
-            if column.null_count:
-                raise ValueError(f"column {name!r}: expected numbers without gaps, got {column.null_count} missing")
-            try:
-                X[:, j] = column.to_numpy(zero_copy_only=False)
-            except (ValueError, TypeError):
-                raise ValueError(f"column {name!r}: expected numbers, got {column.type}") from None
+        with np.errstate(over="ignore"):  # what is too large for the dtype becomes infinite, and is refused as such
+            for j, name in enumerate(self.features):
+                X[:, j] = _columns.numbers(table.column(name), name)
+        _columns.check_finite(X, self.features)
         return X, self._labels(table.column(self.label)) if labels else None
 
     def _labels(self, column: pa.Array) -> Any:
-        import pyarrow as pa
-
-        if column.null_count:
-            raise ValueError(f"column {self.label!r}: expected a label in every row, got {column.null_count} missing")
         if self.encode is not None:
-            labels = np.asarray(self.encode(column))
-            if len(labels) != len(column):
-                raise ValueError(f"encode: expected {len(column)} labels, one per row, got shape {labels.shape}")
-            return labels
-        kind = column.type
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-            if self.num_classes is None:
-                raise ValueError(
-                    "num_classes: expected the number of classes for a column of candidate lists, got None"
-                )
-            if pa.types.is_fixed_size_list(kind):
-                column = column.cast(pa.list_(kind.value_type))
-            ends = column.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64).cumsum()
-            members = column.flatten().to_numpy(zero_copy_only=False)
-            if pa.types.is_boolean(kind.value_type):
-                if not (np.diff(ends, prepend=0) == self.num_classes).all():
-                    raise ValueError(f"column {self.label!r}: expected lists of {self.num_classes} booleans")
-                return CandidateLists.from_masks(members.reshape(-1, self.num_classes))
-            return CandidateLists(members, ends, self.num_classes)
-        if not pa.types.is_integer(kind):
-            raise ValueError(f"column {self.label!r}: expected integers or lists of classes, got {kind}")
-        return column.to_numpy(zero_copy_only=False).astype(np.int64)
+            return _columns.encoded_labels(column, self.label, self.encode)
+        return _columns.labels_of(column, self.label, self.num_classes)
 
 
 def _dense(labels: Any) -> NDArray[Any]:
@@ -358,8 +351,35 @@ def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
     return out
 
 
-def _layout(file: Path) -> tuple[list[str], list[int]]:
-    """Column names, and the rows of every piece that can be read by itself."""
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """Size and time of the last change; None for a file that is gone."""
+    try:
+        facts = file.stat()
+    except FileNotFoundError:
+        return None
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _pieces(file: Path, index: int, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """One row group, or record batch, in pieces of at most `rows` rows."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        if _is_parquet(file):
+            with parquet.ParquetFile(file) as opened:
+                yield from opened.iter_batches(rows, [index], columns, use_threads=False)
+            return
+        with pa.memory_map(str(file)) as mapped:
+            batch = pa.ipc.open_file(mapped).get_batch(index).select(columns)
+            for i in range(0, batch.num_rows, rows):
+                yield batch.slice(i, rows)
+    except pa.ArrowException as error:
+        raise OSError(str(error)) from None
+
+
+def _layout(file: Path) -> tuple[pa.Schema, list[int]]:
+    """The columns with their types, and the rows of every piece that can be read by itself."""
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -369,10 +389,10 @@ def _layout(file: Path) -> tuple[list[str], list[int]]:
         if _is_parquet(file):
             with parquet.ParquetFile(file) as opened:
                 meta = opened.metadata
-                return opened.schema_arrow.names, [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
+                return opened.schema_arrow, [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
         with pa.memory_map(str(file)) as mapped:
             reader = pa.ipc.open_file(mapped)
-            return reader.schema.names, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+            return reader.schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
     except pa.ArrowInvalid as error:
         raise ValueError(f"path: expected a Parquet or Arrow file, got {file}: {error}") from None
 

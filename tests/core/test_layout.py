@@ -16,8 +16,8 @@ CORE = [
 ]  # fmt: skip
 ABOVE_THE_CORE = [
     "_triton_kernels", "fused", "_scores", "metrics", "calibration", "monitor", "specs", "_labels", "_loss_specs",
-    "_modules", "_fitting", "_search", "estimators", "selection", "saving", "_sources", "streaming", "distributed",
-    "estimation", "plots", "lab", "tabular", "commands", "cli",
+    "_modules", "_fitting", "_search", "estimators", "selection", "saving", "_columns", "_sources", "_checkpoints",
+    "streaming", "distributed", "estimation", "plots", "lab", "tabular", "commands", "cli",
 ]  # fmt: skip
 ORDER = CORE + ABOVE_THE_CORE
 FILES = sorted(p.stem for p in PACKAGE.glob("*.py") if not p.stem.startswith("__"))

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from .._columns import ColumnError, check_finite, is_list
 from .._sources import ParquetSource
-from ..streaming import StreamProgress, fit_stream
+from ..streaming import CheckpointError, StreamProgress, fit_stream
 from ..tabular import MISSING, Table, texts
 from ._labels import LabelCodec, resolve
-from ._tables import Schema, watched
+from ._tables import FeatureReader, Schema, watched
 from ._training import Report, Settings, finish, make_schema
 
 EPOCHS = 5  # passes over data that do not fit in memory, unless --epochs says otherwise
@@ -24,20 +25,30 @@ BATCH = 1024
 class _Scaled:
     """A source whose features are standardised as they go by."""
 
-    def __init__(self, source: ParquetSource, schema: Schema) -> None:
+    def __init__(self, source: ParquetSource, schema: Schema, dtype: Any) -> None:
         self.source, self.schema = source, schema
+        self.dtype = dtype  # what the model takes: a number that is too large for it would be infinite there
         self.rows: int | None = source.rows
 
     def batches(self, epoch: int, skip: int = 0) -> Iterator[tuple[Any, Any]]:
         for X, labels in self.source.batches(epoch, skip):
-            yield self.schema.inputs(X.astype(np.float64)), labels
+            inputs = self.schema.inputs(X.astype(np.float64))
+            with np.errstate(over="ignore"):
+                check_finite(inputs.astype(self.dtype, copy=False), self.schema.features)
+            yield inputs, labels
+
+    def identity(self) -> dict[str, Any]:
+        """The batches are those of the files, at this scale."""
+        return self.source.identity() | {"standardize": np.array([self.schema.centre, self.schema.scale])}
 
 
 def scan_labels(table: Table, label: str) -> Counter[str]:
     """How often every text occurs in the label column, in one pass over that column alone."""
     counts: Counter[str] = Counter()
-    missing = 0
+    missing, row = 0, 1
     for batch in watched(table.batches([label]), "labels", table.rows, lambda b: b.num_rows):
+        _check_members(batch.column(label), label, row)
+        row += batch.num_rows
         codes, values = texts(batch.column(label))
         found, times = np.unique(codes, return_counts=True)
         for code, n in zip(found.tolist(), times.tolist(), strict=True):
@@ -54,6 +65,24 @@ def scan_labels(table: Table, label: str) -> Counter[str]:
     return counts
 
 
+def _check_members(column: Any, label: str, first_row: int) -> None:
+    """A gap inside a candidate list would be read as a class called None."""
+    if not is_list(column.type) or not column.flatten().null_count:
+        return
+    row = next(i for i, members in enumerate(column.to_pylist()) if members is not None and None in members)
+    raise ValueError(
+        f"column {label!r}: expected candidate lists without gaps, got a missing member at row {first_row + row}; "
+        "correct or drop the row"
+    )
+
+
+def check_features(table: Table, columns: Sequence[str]) -> None:
+    """Read the first rows as training in memory reads them, so that what is no number is refused in the same words."""
+    for batch in table.batches(columns):
+        FeatureReader(table, columns).read(batch.slice(0, 1024))
+        return
+
+
 def train(
     table: Table,
     data: Path,
@@ -65,8 +94,30 @@ def train(
     """Three passes and more: the labels, the features' means and deviations, then one for every epoch.
 
     Interrupted, the same command goes on from a checkpoint beside the model's folder, with the same batches as if it
-    had never stopped.
+    had never stopped; another command is refused that checkpoint.
     """
+    try:
+        return _train(table, data, columns, classes, settings, out)
+    except ColumnError as error:
+        raise ValueError(
+            f"{error.fact}; correct the rows, or leave the column out with --ignore, or choose with --features"
+        ) from None
+    except CheckpointError as error:
+        raise ValueError(
+            f"--out: expected the command that was interrupted, whose work is in {error.path}, got {error.fact}; "
+            f"give that command again, choose another --out, or delete {error.path}"
+        ) from None
+
+
+def _train(
+    table: Table,
+    data: Path,
+    columns: dict[str, Any],
+    classes: Sequence[str] | None,
+    settings: Settings,
+    out: Path,
+) -> Report:
+    check_features(table, columns["features"])
     label, specs = columns["label"], columns["specs"]
     counts = scan_labels(table, label)
     transition, names = resolve(specs, list(counts), classes, None)
@@ -84,7 +135,8 @@ def train(
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     epochs = settings.epochs or EPOCHS
     with _bar(source.rows * epochs) as advance:
-        fit_stream(estimator, _Scaled(source, schema), epochs=epochs, checkpoint=checkpoint, progress=advance)
+        scaled = _Scaled(source, schema, np.float64 if settings.model == "linear" else np.float32)
+        fit_stream(estimator, scaled, epochs=epochs, checkpoint=checkpoint, progress=advance)
     facts = {
         "data": str(data),
         "rows": source.rows,
