@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tproper.cli import app
-from tproper.lab.store import Store
+from tproper.lab import commands
+from tproper.lab.store import Store, export_records, read_records
 
 SMALL = ["--dataset", "digits", "--models", "linear", "--methods", "bc,gls", "--trials", "4", "--device", "cpu",
          "--max-epochs", "40"]  # fmt: skip
@@ -120,6 +121,76 @@ def test_a_run_goes_on_from_exported_records(undisturbed, tmp_path):
     fresh = run_here("reproduce", "table2", *SMALL, "--out", tmp_path / "fresh", "--records", exported)
     assert "8 records taken from" in fresh.output
     assert records(tmp_path / "fresh") == records(undisturbed)
+
+
+def test_records_of_other_kernels_are_neither_taken_nor_mixed(undisturbed, tmp_path):
+    exported = tmp_path / "records.jsonl"
+    export_records(records(undisturbed), exported)
+    args = [*SMALL, "--kernels", "float32", "--minutes", "0"]
+    refused = run_here("reproduce", "table2", *args, "--out", undisturbed)
+    assert refused.exit_code == 2, refused.output
+    said = " ".join(refused.output.split())
+    assert "holds trials of linear made with kernels auto; expected kernels float32" in said
+    assert "choose another --out" in said
+    fresh = run_here("reproduce", "table2", *args, "--out", tmp_path / "fresh", "--records", exported)
+    assert "0 records taken from" in fresh.output
+    assert "8 of other kernels left out" in " ".join(fresh.output.split())
+    assert records(tmp_path / "fresh") == []
+
+
+@pytest.mark.parametrize(
+    ("target", "dataset", "models"),
+    [
+        ("table2", "mnist", ["linear", "mlp"]),
+        ("table2", "cifar10", ["resnet20", "wrn28_2"]),
+        ("table2", "digits", ["linear", "mlp"]),
+        ("table2", "", ["linear", "mlp", "resnet20", "wrn28_2"]),
+        ("fig2", "mnist", ["mlp"]),
+        ("fig3", "", ["wrn28_2"]),
+    ],
+)
+def test_without_models_the_data_sets_own_are_run(target, dataset, models, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(commands, "_run_model", lambda work, target, model, *rest: asked.append(model) or True)
+    monkeypatch.setattr(commands, "report", lambda out: None)
+    done = run_here("reproduce", target, "--dataset", dataset, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert asked == models
+
+
+def test_an_export_may_lie_in_the_folder_that_the_run_makes(tmp_path):
+    out = tmp_path / "run"
+    args = [*SMALL[:-1], "2", "--out", out, "--export", out / "all.jsonl"]
+    assert run_here("reproduce", "table2", *args).exit_code == 0
+    assert len(read_records(out / "all.jsonl")) == 8
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["--trials", "1001"], "expected --trials <= 1000, got 1001: seeds from there on belong to --search"),
+        (["--kernels", "foo"], "expected --kernels among auto, triton, compile, plain, float32, got foo"),
+        (["--dataset", "svhn"], "expected --dataset among mnist, cifar10, digits, got svhn"),
+        (["--export", "x.txt"], "expected a file that ends in .jsonl or .parquet, got x.txt"),
+        (["--export", "nowhere/x.jsonl"], "to name a file in a folder that is there, got nowhere/x.jsonl"),
+        (["--records", "none.jsonl"], "got none.jsonl, which is not there"),
+        (["--device", "cuda"], "expected a CUDA GPU for --device cuda, found none"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_made(args, sentence, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    done = run_here("reproduce", "table2", "--models", "linear", *args, "--out", tmp_path / "run")
+    assert done.exit_code == 2, done.output
+    assert sentence in " ".join(done.output.split())
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("target", ["fig1", "fig2", "fig3"])
+def test_figures_have_their_own_methods(target, tmp_path):
+    done = run_here("reproduce", target, "--methods", "bc", "--out", tmp_path / "run")
+    assert done.exit_code == 2
+    assert f"expected --methods with table2 alone, got it with {target}" in " ".join(done.output.split())
+    assert not (tmp_path / "run").exists()
 
 
 def test_time_limit_stops_cleanly(tmp_path):

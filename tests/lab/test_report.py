@@ -1,5 +1,6 @@
 """Tables beside the paper's, figures as files, one page; and what the committed records say."""
 
+import json
 import math
 import re
 from dataclasses import replace
@@ -7,26 +8,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tproper.lab import figures, paper, report, sweep
+from tproper.lab.datasets import read_digits
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
+from tproper.lab.runner import probabilities
+from tproper.lab.scoring import FLOOR
 from tproper.lab.store import export_records, read_records
 
 RESULTS = Path(__file__).parents[2] / "results"
 
 
-def record(config: TrialConfig, seed: int, accuracy: float) -> dict:
+def record(config: TrialConfig, seed: int, accuracy: float, **changes) -> dict:
     trial = Trial(config, seed)
     names = ("dataset", "model", "loss", "lr", "weight_decay", "k", "alpha")
     return {
         "id": trial.id, "config_key": config.key, "seed": seed,
         **{name: getattr(config, name) for name in names},
-        "epochs": 40, "best_epoch": 10 + seed, "valid_accuracy": accuracy, "accuracy": accuracy,
+        "epochs": 40, "best_epoch": 10 + seed % 10, "valid_accuracy": accuracy, "accuracy": accuracy,
         "log_loss": 0.5, "brier": 0.2, "ece": 0.1, "zeros": 0, "softmax_log_loss": 0.6,
         "softmax_brier": 0.3, "softmax_ece": 0.2, "seconds": 1.0, "machine": "a machine",
         "software": "torch", "revision": "r", "finished_at": "2021-07-18", "config": config.as_dict(),
         "risk": [2.0, 1.0, None], "valid": [0.5, 0.6, 0.6],
-    }  # fmt: skip
+    } | changes  # fmt: skip
 
 
 @pytest.fixture
@@ -96,6 +101,104 @@ def test_after_a_search_the_chosen_settings_are_shown(tmp_path):
     export_records(rows, tmp_path / "r.jsonl")
     report.write_report(tmp_path / "r.jsonl", tmp_path / "out")
     assert "| 0.01 (paper 0.0001) | 0.0001 | - |" in (tmp_path / "out/report.md").read_text()
+
+
+def table(rows, tmp_path, title):
+    """A table of the report on these records, as {first cell: the other cells}."""
+    export_records(rows, tmp_path / "r.jsonl")
+    report.write_report(tmp_path / "r.jsonl", tmp_path / "out")
+    text = (tmp_path / "out/report.md").read_text()
+    lines = text.split(f"## {title}\n")[1].split("\n## ")[0].splitlines()
+    cells = [[c.strip() for c in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return {row[0]: row[1:] for row in cells}
+
+
+def test_log_loss_is_infinite_where_the_projected_link_gives_the_truth_zero(tmp_path):
+    gls, forward = paper.chosen("gls", "mlp"), paper.chosen("forward", "mlp")
+    rows = [record(gls, 0, 0.8, zeros=100), record(gls, 1, 0.8, zeros=0)]
+    rows += [record(forward, s, 0.9, zeros=int(s == 0)) for s in range(2)]
+    found = table(rows, tmp_path, "MNIST, MLP: probabilities")
+    assert found[""][3] == "true class below 2^-24, %"
+    assert found["BC + gLS"] == ["inf", "0.200", "0.100", "0.50", "0.600", "0.300", "0.200"]
+    # softmax is never zero: its log loss is finite, and too low by what the floor hides
+    assert found["forward (not in the paper)"][:4] == ["0.500", "0.200", "0.100", "<0.01"]
+    assert "counts a probability below 2^-24 as 2^-24" in (tmp_path / "out/report.md").read_text()
+
+
+def test_what_the_projected_link_puts_below_the_floor_is_exactly_zero():
+    scores = 6 * torch.randn(2000, 10, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for model in paper.MODELS:
+        p = probabilities(paper.chosen("gls", model), scores)
+        assert (p == 0).any()
+        assert not ((p > 0) & (p < FLOOR)).any()
+        assert (probabilities(paper.chosen("forward", model), scores) > 0).all()
+
+
+def test_the_share_of_zeros_knows_the_size_of_the_test_set():
+    assert report.TEST_IMAGES["digits"] == len(read_digits().test_labels)
+
+
+def test_kernels_have_tables_and_figures_of_their_own(tmp_path):
+    gls = paper.chosen("gls", "wrn28_2")
+    exact = {"software": "torch, kernels float32"}
+    rows = [record(gls, s, 0.5) for s in range(2)] + [record(gls, s, 0.7, **exact) for s in range(1, 3)]
+    rows.append(record(gls, 5, 0.5, software="torch, kernels triton"))  # what auto means on a GPU
+    found = table(rows, tmp_path, "CIFAR-10, WRN-28-2: accuracy")
+    assert found["BC + gLS"][:2] == ["50.00 ± 0.00", "3"]
+    found = table(rows, tmp_path, "CIFAR-10, WRN-28-2, kernels float32: accuracy")
+    assert found["BC + gLS"][:2] == ["70.00 ± 0.00", "2"]
+    assert "50.00 ± 0.00, n=3" in (tmp_path / "out/report.md").read_text()  # Table 2
+    assert {p.name for p in (tmp_path / "out").glob("*.png")} == {
+        "risk_cifar10_wrn28_2.png", "risk_cifar10_wrn28_2_float32.png",
+    }  # fmt: skip
+
+
+def test_figures_of_two_protocols_do_not_overwrite_each_other(tmp_path):
+    protocols = [Protocol(batch_size=32, max_epochs=e) for e in (6, 8)] + [Protocol(validation=0.05), Protocol()]
+    rows = [record(paper.chosen("bc", "linear", None, p), 0, 0.8) for p in protocols]
+    export_records(rows, tmp_path / "r.jsonl")
+    written = report.write_report(tmp_path / "r.jsonl", tmp_path / "out")
+    assert len(set(written)) == len(written)
+    assert {p.name for p in written if p.suffix == ".png"} == {
+        "risk_mnist_linear.png", "risk_mnist_linear_batch32_epochs6.png", "risk_mnist_linear_batch32_epochs8.png",
+        "risk_mnist_linear_batch256_epochs400_validation0.05.png",
+    }  # fmt: skip
+    assert "(batch 256, at most 400 epochs, validation 0.05): accuracy" in (tmp_path / "out/report.md").read_text()
+
+
+@pytest.mark.parametrize("risk", [[None, None], [], None])
+def test_a_trial_without_any_finite_risk_is_reported(risk, tmp_path):
+    export_records([record(paper.chosen("bc", "mlp"), 0, 0.1, risk=risk)], tmp_path / "r.jsonl")
+    assert tmp_path / "out/risk_mnist_mlp.png" in report.write_report(tmp_path / "r.jsonl", tmp_path / "out")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_null_metric_is_left_out_of_the_mean(suffix, tmp_path):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    gls = paper.chosen("gls", "mlp")
+    rows = [record(gls, 0, 0.8), record(gls, 1, 0.8, brier=None, zeros=None, seconds=None)]
+    export_records(rows, tmp_path / f"r.{suffix}")
+    assert report.load_records(tmp_path / f"r.{suffix}") == rows
+    report.write_report(tmp_path / f"r.{suffix}", tmp_path / "out")
+    text = (tmp_path / "out/report.md").read_text()
+    assert "| BC + gLS | 0.500 | 0.200 | 0.100 | 0 |" in text
+    assert "nan" not in text
+
+
+def test_copies_of_a_record_count_once(records_file, tmp_path):
+    once = report.load_records(records_file)
+    thrice = tmp_path / "thrice.jsonl"
+    thrice.write_text(3 * records_file.read_text())
+    assert report.load_records(thrice) == once
+
+
+def test_two_records_of_a_trial_that_differ_are_named(records_file):
+    (first, *_) = read_records(records_file)
+    with records_file.open("a") as file:
+        file.write(json.dumps(first | {"accuracy": 0.123}) + "\n")
+    with pytest.raises(ValueError, match=f"records.jsonl: .*got records that differ of {first['id']}"):
+        report.load_records(records_file)
 
 
 def test_nothing_to_report_is_said(tmp_path):

@@ -115,7 +115,7 @@ def test_records_that_were_tampered_with_are_refused(tmp_path):
     with pytest.raises(RecordError, match="a record lacks"):
         read_records(path)
     path.write_text("not json\n")
-    with pytest.raises(RecordError, match="not a file of JSON lines"):
+    with pytest.raises(RecordError, match=r"records.jsonl, line 1: expected JSON, got something else"):
         read_records(path)
     with pytest.raises(RecordError, match=r"ends in .jsonl or .parquet"):
         export_records([], tmp_path / "records.csv")

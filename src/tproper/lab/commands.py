@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -15,12 +16,22 @@ import typer
 
 from tproper.commands._errors import user_errors
 from tproper.lab import paper, sweep
-from tproper.lab.datasets import load
+from tproper.lab.datasets import NAMES, load
 from tproper.lab.engine import Pixels
-from tproper.lab.models import FLAT_MODELS
+from tproper.lab.models import FLAT_MODELS, KERNELS
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
 from tproper.lab.runner import Runner, Status, Stop
-from tproper.lab.store import Record, Store, export_records, import_records
+from tproper.lab.store import (
+    Record,
+    Store,
+    check_suffix,
+    damaged,
+    export_records,
+    gather,
+    kernel_group,
+    kernels_of,
+    not_a_store,
+)
 
 
 class Engine(StrEnum):
@@ -40,11 +51,13 @@ class Target(StrEnum):
 
 
 @contextmanager
-def _resource_errors() -> Iterator[None]:
+def _resource_errors(out: Path) -> Iterator[None]:
     """A full store or a full GPU as an OSError, which ``user_errors`` turns into one sentence."""
     try:
         yield
     except sqlite3.Error as error:
+        if damaged(error):
+            raise not_a_store(out / "records.sqlite", error) from error
         raise OSError(f"the store cannot be written ({error}); what was stored before is kept") from error
     except torch.cuda.OutOfMemoryError as error:
         raise OSError("the GPU's memory is full; try a smaller --slots") from error
@@ -72,6 +85,29 @@ def _device(name: str) -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("expected a CUDA GPU for --device cuda, found none; try --device cpu")
     return torch.device(name)
+
+
+def _models(models: str, dataset: str, target: Target) -> list[str]:
+    """The models to run: those given, or the data set's own, or the paper's."""
+    if dataset and dataset not in NAMES:
+        raise ValueError(f"expected --dataset among {', '.join(NAMES)}, got {dataset}")
+    own = [m for m in paper.MODELS if not dataset or (m in FLAT_MODELS) == (dataset != "cifar10")]
+    chosen = _names(models or ",".join(own if target is Target.table2 else own[-1:]), tuple(paper.MODELS), "--models")
+    if not set(chosen) <= set(own):
+        raise ValueError(
+            f"the models {', '.join(chosen)} are not all for the data set {dataset}: "
+            "linear and mlp take mnist or digits, resnet20 and wrn28_2 take cifar10"
+        )
+    return chosen
+
+
+def _check_export(path: Path, out: Path) -> None:
+    """Refuse before hours of work what could not be written after them."""
+    check_suffix(path)
+    if path.is_dir() or not (path.parent.is_dir() or path.parent.resolve() == out.resolve()):
+        raise ValueError(f"expected --export to name a file in a folder that is there, got {path}")
+    if path.suffix == ".parquet" and not all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow")):
+        raise ValueError(f"expected pandas and pyarrow to write {path}, found none; pip install 'tproper[tables]'")
 
 
 class _Display:
@@ -145,7 +181,9 @@ def reproduce(
     gpus_per_task: Annotated[float | None, typer.Option(help="Ray: share of a GPU for a stack of trials")] = None,
 ) -> None:  # fmt: skip
     """Reproduce a table or figure of the paper; run it again to go on where it stopped."""
-    with _resource_errors():
+    with _resource_errors(out):
+        if methods and target is not Target.table2:
+            raise ValueError(f"expected --methods with table2 alone, got it with {target}, which has its own")
         if target is Target.fig1:
             from tproper.lab.figures import figure1, save_figure
 
@@ -153,16 +191,17 @@ def reproduce(
             for path in save_figure(figure1(), out / "figure1"):
                 typer.echo(path)
             return
-        default = "linear,mlp,resnet20,wrn28_2" if target is Target.table2 else "wrn28_2"
-        if dataset == "digits":
-            default = "linear,mlp" if target is Target.table2 else "mlp"
-        chosen_models = _names(models or default, tuple(paper.MODELS), "--models")
+        chosen_models = _models(models, dataset, target)
         chosen_methods = _names(methods or ",".join(paper.METHODS), tuple(paper.METHODS), "--methods")
-        if dataset and any((m in FLAT_MODELS) == (dataset == "cifar10") for m in chosen_models):
+        if trials > sweep.SEARCH_SEED:
             raise ValueError(
-                f"the models {', '.join(chosen_models)} are not all for the data set {dataset}: "
-                "linear and mlp take mnist or digits, resnet20 and wrn28_2 take cifar10"
+                f"expected --trials <= {sweep.SEARCH_SEED}, got {trials}: seeds from there on belong to --search"
             )
+        if kernels not in KERNELS:
+            raise ValueError(f"expected --kernels among {', '.join(KERNELS)}, got {kernels}")
+        if export is not None:
+            _check_export(export, out)
+        place = _device(device)
         if engine is Engine.local and (address is not None or gpus_per_task is not None):
             raise ValueError("--address and --gpus-per-task belong to --engine ray")
         if engine is Engine.ray:
@@ -171,8 +210,9 @@ def reproduce(
             import_ray()  # before anything is made
         if threads:
             torch.set_num_threads(threads)
+        taken = [(source, gather(source)) for source in records or []]
         work = _Work(
-            Store(out), _device(device), data, mirror, slots, kernels,
+            Store(out), place, data, mirror, slots, kernels,
             Stop(None if minutes is None else 60 * minutes), _Display(), checkpoint_seconds,
         )  # fmt: skip
         if engine is Engine.ray:
@@ -181,8 +221,12 @@ def reproduce(
         batch = 32 if dataset == "digits" else Protocol.batch_size
         protocol = Protocol(batch_size=batch, max_epochs=max_epochs, augment_validation=augment_validation)
         try:
-            for source in records or []:
-                typer.echo(f"{import_records(work.store, source)} records taken from {source}")
+            for source, rows in taken:
+                fit = [r for r in rows if kernels_of(r) == kernel_group(r["model"], kernels)]
+                note = f", {len(rows) - len(fit)} of other kernels left out" if len(fit) < len(rows) else ""
+                typer.echo(f"{work.store.add(fit)} records taken from {source}{note}")
+            for model in chosen_models:
+                work.store.refuse_other_kernels(paper.chosen("bc", model, dataset or None), kernels)
             with work.stop.on_signals():
                 complete = all(
                     _run_model(work, target, model, dataset, chosen_methods, trials, protocol, search)

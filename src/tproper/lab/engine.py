@@ -205,7 +205,9 @@ class Stack:
     def accepts(self, state: Tensors) -> bool:
         """Whether a checkpoint's tensors have the names and shapes of this stack's."""
         mine = {f"weight/{name}": shape for name, shape in self.shapes.items()}
+        mine |= {f"velocity/{name}": shape for name, shape in self.shapes.items()}
         mine |= {f"buffer/{name}": t.shape[1:] for name, t in self.buffers.items()}
+        mine["best_scores"] = self.best_scores.shape[1:]
         return all(name in state and state[name].shape == shape for name, shape in mine.items())
 
     def state(self, slot: int) -> Tensors:

@@ -40,7 +40,7 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
     """Write a figure as PNG and SVG; the SVG's bytes depend on the figure alone."""
     import matplotlib
 
-    paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+    paths = [stem.with_name(f"{stem.name}{suffix}") for suffix in (".png", ".svg")]
     figure.savefig(paths[0], dpi=150)
     with matplotlib.rc_context({"svg.hashsalt": "tproper"}):
         figure.savefig(paths[1], metadata={"Date": None})
@@ -142,16 +142,19 @@ def sensitivity(
 
 
 def risk_traces(
-    traces: Mapping[str, Sequence[Sequence[float | None]]], bounds: Mapping[str, float | None], title: str
+    traces: Mapping[str, Sequence[Sequence[float | None] | None]], bounds: Mapping[str, float | None], title: str
 ) -> Figure:
-    """Training risk of every trial by epoch (thin), one panel a method, with its certified bound."""
+    """Training risk of every trial by epoch (thin), one panel a method, with its certified bound.
+
+    A trial that left the numbers at once has no risk to draw; its panel is still there.
+    """
     figure = new_figure(3 * len(traces), 3)
     for place, (method, runs) in enumerate(traces.items(), start=1):
         axes = figure.add_subplot(1, len(traces), place)
         for run in runs:
-            values = [np.nan if value is None else value for value in run]
-            axes.plot(range(1, len(run) + 1), values, color=COLOURS[method], linewidth=0.7)
-        low = min(value for run in runs for value in run if value is not None)
+            values = [np.nan if value is None else value for value in run or ()]
+            axes.plot(range(1, len(values) + 1), values, color=COLOURS[method], linewidth=0.7)
+        low = min((value for run in runs for value in run or () if value is not None), default=0.0)
         bound = bounds[method]
         if bound is None:
             axes.set_xlabel("epoch (no lower bound exists)")

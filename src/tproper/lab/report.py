@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import html
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ from typing import Any
 import tproper as tp
 from tproper.lab import figures, paper, sweep
 from tproper.lab.protocol import Protocol, TrialConfig
-from tproper.lab.store import Record, Store, read_records, replace
+from tproper.lab.store import Record, gather, kernels_of, read_store, replace
 
 Row = list[str]
+
+#: Images of the test sets, of which a record counts some.
+TEST_IMAGES = {"mnist": 10_000, "cifar10": 10_000, "digits": 360}
 
 
 @dataclass(frozen=True)
@@ -106,18 +110,9 @@ def _lower_bound(loss: str, k: float, alpha: float, num_classes: int) -> float |
 def load_records(run: Path) -> list[Record]:
     """The records of a run's folder, of a folder of record files, or of one file."""
     if (run / "records.sqlite").is_file():
-        store = Store(run)
-        try:
-            return store.records()
-        finally:
-            store.close()
-    if run.is_dir():
-        files = sorted([*run.glob("*.jsonl"), *run.glob("*.parquet")])
-        if files:
-            unique = {r["id"]: r for file in files for r in read_records(file)}
-            return list(unique.values())
-    elif run.is_file():
-        return read_records(run)
+        return read_store(run)
+    if run.is_file() or any(run.glob("*.jsonl")) or any(run.glob("*.parquet")):
+        return gather(run)
     raise ValueError(f"expected a run's folder or a file of records, found neither at {run}")
 
 
@@ -125,7 +120,42 @@ def contexts(records: Sequence[Record]) -> list[tuple[str, str, Protocol]]:
     """The (data set, model, protocol) of the records, the paper's columns first."""
     order = [*paper.MODELS]
     found = {(r["dataset"], r["model"], Protocol(**r["config"]["protocol"])) for r in records}
-    return sorted(found, key=lambda c: (order.index(c[1]), c[0], c[2].max_epochs, c[2].augment_validation))
+    return sorted(
+        found, key=lambda c: (order.index(c[1]), c[0], c[2].max_epochs, c[2].augment_validation, astuple(c[2]))
+    )
+
+
+def differences(protocol: Protocol) -> dict[str, Any]:
+    """What of a protocol is not the paper's, besides batches, epochs and augmentation, which have their own words."""
+    usual = asdict(Protocol())
+    named = ("batch_size", "max_epochs", "augment_validation")
+    return {n: v for n, v in asdict(protocol).items() if n not in named and v != usual[n]}
+
+
+def context_stem(dataset: str, model: str, protocol: Protocol, kernels: str = "") -> str:
+    """What the names of a context's figures end with: short for the paper's protocol, and never that of another."""
+    stem = f"{dataset}_{model}"
+    if dataclasses.replace(protocol, augment_validation=False) != Protocol():
+        stem += f"_batch{protocol.batch_size}_epochs{protocol.max_epochs}"
+        stem += "".join(f"_{name}{value:g}" for name, value in differences(protocol).items())
+    return stem + ("_augmented" if protocol.augment_validation else "") + (f"_{kernels}" if kernels else "")
+
+
+def context_name(dataset: str, model: str, protocol: Protocol, kernels: str = "") -> str:
+    """The title of a context: the paper's where it is the paper's."""
+    name = paper.MODELS[model][1]
+    if not is_papers(dataset, model, protocol):
+        settings = [f"batch {protocol.batch_size}", f"at most {protocol.max_epochs} epochs"]
+        settings += [f"{n.replace('_', ' ')} {v:g}" for n, v in differences(protocol).items()]
+        name = f"{dataset}, {model} ({', '.join(settings)})"
+    if protocol.augment_validation:
+        name += ", validation images augmented"
+    return name + (f", kernels {kernels}" if kernels else "")
+
+
+def is_papers(dataset: str, model: str, protocol: Protocol) -> bool:
+    """Whether the paper's numbers stand beside: its data set and protocol, validation augmented or not."""
+    return dataset == paper.MODELS[model][0] and dataclasses.replace(protocol, augment_validation=False) == Protocol()
 
 
 def searched(records: Sequence[Record]) -> bool:
@@ -197,19 +227,34 @@ def summary_table(columns: dict[str, list[Cell]]) -> Table:
 
 
 def probability_table(title: str, column: list[Cell]) -> Table:
-    """What the paper left out: how good the probabilities are, with the right link and with softmax."""
+    """What the paper left out: how good the probabilities are, with the right link and with softmax.
+
+    Softmax is never zero, so that the floor of its log loss hides little; what gLS's link puts below it is zero.
+    """
     names = ("log_loss", "brier", "ece")
     rows = []
     for cell in column:
         own = [f"{cell.mean(name):.3f}" for name in names]
+        if cell.config.loss == "gls" and any(r["zeros"] for r in cell.records):
+            own[0] = "inf"
+        share = cell.mean("zeros", 100 / TEST_IMAGES.get(cell.config.dataset, math.nan))
         soft = [f"{cell.mean(f'softmax_{name}'):.3f}" for name in names]
-        rows.append([paper.METHODS[cell.method][1], *own, *soft])
-    head = ["", "log loss", "Brier", "calibration error"]
+        rows.append([paper.METHODS[cell.method][1], *own, _percent(share), *soft])
+    head = ["log loss", "Brier", "calibration error"]
     note = (
-        "Test set, mean over trials. First three: probabilities by the loss's own link (projected); last "
-        "three: by softmax, which is the right link of all rows but gLS. Calibration error: 15 bins."
+        "Test set, mean over trials. First four: probabilities by the loss's own link (projected); last "
+        "three: by softmax, which is the right link of all rows but gLS. Calibration error: 15 bins. "
+        "A log loss counts a probability below 2^-24 as 2^-24; where the own link gives the true class less, which the "
+        "fourth column counts, it is a lower bound. gLS's link gives such a class exactly 0: its log loss is inf."
     )
-    return Table(title, note, [*head, *(f"softmax: {name}" for name in head[1:])], rows)
+    return Table(title, note, ["", *head, "true class below 2^-24, %", *(f"softmax: {name}" for name in head)], rows)
+
+
+def _percent(share: float) -> str:
+    """A share that is zero, too small for two digits, or unknown is said as what it is."""
+    if math.isnan(share):
+        return "-"
+    return f"{share:.2f}" if share >= 0.01 else "<0.01" if share > 0 else "0"
 
 
 def _setting(cell: Cell, name: str, compare: bool) -> str:
@@ -253,7 +298,7 @@ def _gls_points(records: Sequence[Record], base: TrialConfig, field: str, fixed:
     return points
 
 
-def column_figures(records: Sequence[Record], column: list[Cell], name: str) -> dict[str, Any]:
+def column_figures(records: Sequence[Record], column: list[Cell], name: str, stem: str) -> dict[str, Any]:
     """Figures 2 and 3 where the records hold more than two points of them, and the risk traces."""
     drawn: dict[str, Any] = {}
     first = column[0].config
@@ -261,7 +306,6 @@ def column_figures(records: Sequence[Record], column: list[Cell], name: str) -> 
     mine = [r for r in mine if Protocol(**r["config"]["protocol"]) == first.protocol]
     lines = {c.method: c.accuracy()[0] for c in column if c.method in ("bc_tuned", "ga_tuned")}
     base = paper.chosen("gls", first.model, first.dataset, first.protocol)
-    stem = f"{first.dataset}_{first.model}" + ("_augmented" if first.protocol.augment_validation else "")
     by_k = _gls_points(mine, base, "k", lambda r: r["alpha"] == 2.0)
     if len(by_k) > 2:
         title = f"{name}: gLS by coefficient (alpha = 2)"
@@ -318,27 +362,25 @@ def write_report(run: Path, out: Path) -> list[Path]:
     columns: dict[str, list[Cell]] = {}
     written: list[Path] = []
     images: list[Path] = []
-    for dataset, model, protocol in contexts(records):
-        column = cells(records, dataset, model, protocol)
-        if not column:
-            continue
-        paper_set, name = paper.MODELS[model]
-        compare = dataset == paper_set and protocol in (Protocol(), Protocol(augment_validation=True))
-        if not compare:
-            name = f"{dataset}, {model} (batch {protocol.batch_size}, at most {protocol.max_epochs} epochs)"
-        if protocol.augment_validation:
-            name += ", validation images augmented"
-        elif compare:
-            columns[model] = column
-        tables += [
-            accuracy_table(f"{name}: accuracy", column, compare),
-            probability_table(f"{name}: probabilities", column),
-            epochs_table(f"{name}: epochs and settings", column, compare),
-        ]
-        for stem, figure in column_figures(records, column, name).items():
-            paths = figures.save_figure(figure, out / stem)
-            images.append(paths[0])
-            written += paths
+    groups = {kernels: [r for r in records if kernels_of(r) == kernels] for kernels in sorted(map(kernels_of, records))}
+    for kernels, group in groups.items():  # "" first; trials of other kernels never share a cell
+        for dataset, model, protocol in contexts(group):
+            column = cells(group, dataset, model, protocol)
+            if not column:
+                continue
+            context = (dataset, model, protocol, kernels)
+            name, compare = context_name(*context), is_papers(dataset, model, protocol)
+            if compare and not kernels and not protocol.augment_validation:
+                columns[model] = column
+            tables += [
+                accuracy_table(f"{name}: accuracy", column, compare),
+                probability_table(f"{name}: probabilities", column),
+                epochs_table(f"{name}: epochs and settings", column, compare),
+            ]
+            for stem, figure in column_figures(group, column, name, context_stem(*context)).items():
+                paths = figures.save_figure(figure, out / stem)
+                images.append(paths[0])
+                written += paths
     if columns:
         tables.insert(0, summary_table(columns))
     note = provenance(records)

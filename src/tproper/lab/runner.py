@@ -6,11 +6,13 @@ import datetime
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FrameType
 
@@ -22,7 +24,7 @@ from tproper.lab.engine import Assignment, Pixels, Stack
 from tproper.lab.models import FLAT_MODELS, Tensors, stacked
 from tproper.lab.protocol import Progress, Trial, TrialConfig
 from tproper.lab.scoring import accuracy, probability_scores
-from tproper.lab.store import Record, Store, machine, significant
+from tproper.lab.store import CheckpointError, Record, Store, machine, significant
 
 #: How many trials share a stack unless the user says otherwise: (dense models, residual nets).
 SLOTS = {"cuda": (96, 8), "cpu": (8, 1)}
@@ -116,18 +118,33 @@ def make_record(
     }
 
 
-def revision() -> str:
-    """The commit the code runs from, if it can be known."""
+def revision(package: Path = Path(tp.__file__).parent) -> str:
+    """The commit the code runs from, ``+changes`` if it was changed since; else the installed version.
+
+    An installed package may lie in someone else's repository: git is believed only where it holds this very source.
+    """
     given = os.environ.get("TPROPER_REVISION")
     if given:
         return given
-    here = Path(__file__).parent
+    top = _git(package, "rev-parse", "--show-toplevel")
+    if top and (Path(top) / "src" / "tproper").resolve() == package.resolve():
+        commit = _git(package, "rev-parse", "HEAD")
+        changes = _git(Path(top), "status", "--porcelain", "--", "src")
+        if commit and changes is not None:
+            return commit[:12] + ("+changes" if changes else "")
     try:
-        command = ["git", "-C", str(here), "rev-parse", "HEAD"]
-        out = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
+        return f"version {version('tproper')}"
+    except PackageNotFoundError:
         return "unknown"
-    return out.stdout.strip()[:12]
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git prints, or None where there is no git, or no repository."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 class Runner:
@@ -156,6 +173,7 @@ class Runner:
         show: Callable[[Status], None] = lambda status: None,
     ) -> bool:
         """Train until every trial is in the store; false if stopped before that."""
+        self.store.refuse_other_kernels(trials[0].config, self.kernels)
         done = self.store.done()
         waiting = deque(t for t in trials if t.id not in done)
         for trial in trials:
@@ -183,7 +201,7 @@ class Runner:
             show(status)
             if stop or time.monotonic() - saved > self.checkpoint_seconds:
                 for slot, a in stack.active:
-                    self.store.save(a.trial, a.progress, stack.state(slot))
+                    self.store.save(a.trial, a.progress, stack.state(slot), self.kernels)
                 saved = time.monotonic()
             if stop and (waiting or stack.active):
                 return False
@@ -211,11 +229,18 @@ class Runner:
         return stack
 
     def _restored(self, stack: Stack, trial: Trial) -> tuple[Progress, Tensors] | tuple[()]:
-        """A trial's checkpoint; nothing if it was written for other kernels' layout of the weights."""
-        found = self.store.restore(trial)
-        if found is None or not stack.accepts(found[1]):
-            return ()
-        return found
+        """A trial's checkpoint; nothing, and a line on stderr, if there is one that cannot be used."""
+        try:
+            found = self.store.restore(trial, self.kernels)
+            if found is None:
+                return ()
+            if stack.accepts(found[1]):
+                return found
+            reason = f"the checkpoint {trial.id}.safetensors has not the tensors of this model"
+        except CheckpointError as error:
+            reason = str(error)
+        print(f"{reason}; its trial starts afresh", file=sys.stderr)
+        return ()
 
     def _epoch(self, stack: Stack) -> None:
         risk, valid = stack.train_epoch().tolist(), stack.valid_accuracy().tolist()

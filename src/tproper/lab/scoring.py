@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 BINS = 15
+FLOOR = 2.0**-24  # float32's resolution below one
 
 
 def accuracy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -25,16 +26,15 @@ def calibration_error(probabilities: torch.Tensor, labels: torch.Tensor, bins: i
 def probability_scores(probabilities: torch.Tensor, labels: torch.Tensor) -> dict[str, float]:
     """Log loss, Brier score and calibration error of (n, K) probabilities.
 
-    A projected link can say exactly zero, where the log loss is infinite; the smallest probability
-    counted is float32's resolution, 2^-24, and ``zeros`` says how many true classes that met.
+    In the log loss a probability below ``FLOOR`` counts as ``FLOOR``, and ``zeros`` says how many true classes that
+    met: there the log loss is only a lower bound, and infinite where a projected link says exactly zero.
     """
     p = probabilities.double()
     true = p.gather(-1, labels[:, None]).squeeze(-1)
-    floor = 2.0**-24
     one_hot = torch.nn.functional.one_hot(labels, p.shape[-1])
     return {
-        "log_loss": float(-true.clamp_min(floor).log().mean()),
+        "log_loss": float(-true.clamp_min(FLOOR).log().mean()),
         "brier": float(((p - one_hot) ** 2).sum(dim=-1).mean()),
         "ece": calibration_error(p, labels),
-        "zeros": int((true < floor).sum()),
+        "zeros": int((true < FLOOR).sum()),
     }

@@ -4,7 +4,7 @@
 (WAL). ``checkpoints/<trial>.safetensors`` holds an unfinished trial: its tensors, and its progress as
 JSON in the header; a file is written under another name, synced and renamed, so there is always a
 whole one. ``export_records`` and ``import_records`` move rows as JSON lines or Parquet, so that a run
-can go on from records that were committed.
+can go on from records that were committed. Records from outside are checked first, every one of them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import os
 import platform
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import torch
 
-from tproper.lab.models import Tensors
-from tproper.lab.protocol import Progress, Trial, TrialConfig
+from tproper.lab.models import BUILDERS, FLAT_MODELS, Tensors
+from tproper.lab.protocol import Progress, Protocol, Trial, TrialConfig
 
 #: Columns of a record in the order they are stored; the first names the trial.
 COLUMNS: dict[str, str] = {
@@ -58,6 +59,14 @@ COLUMNS: dict[str, str] = {
 }
 #: Columns that hold JSON.
 NESTED = ("config", "risk", "valid")
+#: The least and the largest value of columns that have them.
+LIMITS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("valid_accuracy", "accuracy"), (0, 1)),
+    **dict.fromkeys(("epochs", "best_epoch"), (1, math.inf)),
+    **dict.fromkeys(("seed", "zeros", "seconds"), (0, math.inf)),
+}
+#: Endings of files of records.
+SUFFIXES = (".jsonl", ".parquet")
 
 Record = dict[str, Any]
 
@@ -66,20 +75,64 @@ class RecordError(ValueError):
     """A file of records that cannot be what it should be."""
 
 
+class CheckpointError(ValueError):
+    """A checkpoint that a trial cannot go on from."""
+
+
+def kernel_group(model: str, kernels: str) -> str:
+    """What sets the arithmetic of a run's trials apart: "" for the usual kernels, else their name.
+
+    ``auto`` and ``triton`` are the same on a GPU. Linear and MLP have no kernels to choose: there only float32 differs.
+    """
+    usual = ("auto", "triton", "compile", "plain") if model in FLAT_MODELS else ("auto", "triton")
+    return "" if kernels in usual else kernels
+
+
+def kernels_of(record: Record) -> str:
+    """The kernel group of a finished trial, which its ``software`` ends with."""
+    name = (record["software"] or "").partition(", kernels ")[2]
+    return kernel_group(record["model"], name or "auto")
+
+
+def damaged(error: sqlite3.Error) -> bool:
+    """Whether a file is no database, or a torn one, rather than out of reach."""
+    name = getattr(error, "sqlite_errorname", "")  # errors of the module itself have none
+    return name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT"))
+
+
+def not_a_store(path: Path, reason: object) -> RecordError:
+    """What to say of a ``records.sqlite`` that is something else."""
+    return RecordError(f"{path} is not a store of records ({reason}); move it away and run the command again")
+
+
 class Store:
     """The records and checkpoints of one run's folder."""
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
         self.checkpoints = self.folder / "checkpoints"
-        self.checkpoints.mkdir(parents=True, exist_ok=True)
         self.path = self.folder / "records.sqlite"
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.db = sqlite3.connect(self.path, timeout=60)
         self.db.row_factory = sqlite3.Row
-        self.db.execute("PRAGMA journal_mode=WAL")
         columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-        with self.db:
-            self.db.execute(f"CREATE TABLE IF NOT EXISTS trials ({columns})")
+        try:
+            there = {row["name"] for row in self.db.execute("PRAGMA table_info(trials)")}
+            missing = sorted(set(COLUMNS) - there)
+            if there and missing:
+                raise not_a_store(self.path, f"its table of trials lacks {', '.join(missing)}")
+            self.db.execute("PRAGMA journal_mode=WAL")
+            with self.db:
+                self.db.execute(f"CREATE TABLE IF NOT EXISTS trials ({columns})")
+        except sqlite3.DatabaseError as error:
+            self.db.close()
+            if damaged(error):
+                raise not_a_store(self.path, error) from error
+            raise
+        except RecordError:
+            self.db.close()
+            raise
+        self.checkpoints.mkdir(exist_ok=True)
 
     def close(self) -> None:
         """Close the database."""
@@ -102,6 +155,17 @@ class Store:
         """The ids of all finished trials."""
         return {row["id"] for row in self.db.execute("SELECT id FROM trials")}
 
+    def refuse_other_kernels(self, config: TrialConfig, kernels: str) -> None:
+        """An error if trials like these were made with other kernels: one cell must not hold both."""
+        rows = self.records(model=config.model, dataset=config.dataset)
+        mine = kernel_group(config.model, kernels)
+        others = sorted({kernels_of(row) or "auto" for row in rows} - {mine or "auto"})
+        if others:
+            raise RecordError(
+                f"{self.path} holds trials of {config.model} made with kernels {', '.join(others)}; expected "
+                f"kernels {mine or 'auto'}, as of this run; choose another --out"
+            )
+
     def records(self, **where: Any) -> list[Record]:
         """Rows whose columns have the given values, in order of configuration and seed."""
         unknown = set(where) - set(COLUMNS)
@@ -116,24 +180,32 @@ class Store:
     def _checkpoint(self, trial: Trial) -> Path:
         return self.checkpoints / f"{trial.id}.safetensors"
 
-    def save(self, trial: Trial, progress: Progress, state: Tensors) -> None:
+    def save(self, trial: Trial, progress: Progress, state: Tensors, kernels: str = "auto") -> None:
         """Replace a trial's checkpoint, atomically."""
         from safetensors.torch import save
 
-        header = {"progress": json.dumps(asdict(progress))}
+        header = {"progress": json.dumps(asdict(progress)), "kernels": kernels}
         content = save({name: t.contiguous() for name, t in state.items()}, metadata=header)
         replace(self._checkpoint(trial), content)
 
-    def restore(self, trial: Trial) -> tuple[Progress, Tensors] | None:
-        """A trial's progress and tensors, or None if it has no checkpoint."""
-        from safetensors import safe_open
+    def restore(self, trial: Trial, kernels: str = "auto") -> tuple[Progress, Tensors] | None:
+        """A trial's progress and tensors, or None if it has no checkpoint; an error if that cannot be used."""
+        from safetensors import SafetensorError, safe_open
 
         path = self._checkpoint(trial)
         if not path.exists():
             return None
-        with safe_open(path, framework="pt", device="cpu") as file:
-            progress = Progress(**json.loads(file.metadata()["progress"]))
-            return progress, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        try:
+            with safe_open(path, framework="pt", device="cpu") as file:
+                header = file.metadata() or {}
+                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            progress = _progress(header.get("progress"))
+        except (SafetensorError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint {path} cannot be used ({error})") from error
+        made = header.get("kernels", "auto")
+        if kernel_group(trial.config.model, made) != kernel_group(trial.config.model, kernels):
+            raise CheckpointError(f"the checkpoint {path} was made with kernels {made}, expected {kernels}")
+        return progress, state
 
     def forget(self, trial: Trial) -> None:
         """Remove a trial's checkpoint, if there is one."""
@@ -153,68 +225,241 @@ def replace(path: Path, content: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
+def _progress(text: str | None) -> Progress:
+    """The progress in a checkpoint's header."""
+    values = json.loads(text or "null")
+    if not isinstance(values, dict):
+        raise ValueError("its header says nothing of the trial's progress")
+    usual = asdict(Progress())
+    for name, value in values.items():
+        if name not in usual or not isinstance(value, _KINDS[type(usual[name]).__name__]):
+            raise ValueError(f"its progress has {name} = {_short(value)}")
+    return Progress(**values)
+
+
 def _encoded(record: Record, name: str) -> Any:
     value = record.get(name)
     return json.dumps(value, sort_keys=True) if name in NESTED else value
 
 
-def _decoded(row: sqlite3.Row) -> Record:
+def _decoded(row: Any) -> Record:
     return {n: json.loads(row[n] or "null") if n in NESTED else row[n] for n in COLUMNS}
+
+
+def read_store(folder: str | Path) -> list[Record]:
+    """The records of a run's folder, which is left as it is: it may belong to someone else, or to a running run."""
+    path = Path(folder) / "records.sqlite"
+    # a log beside the file is there while a run writes; without one nothing changes, and SQLite needs no lock files
+    mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
+    try:
+        db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{mode}", uri=True, timeout=60)
+        db.row_factory = sqlite3.Row
+        try:
+            found = db.execute("SELECT * FROM trials ORDER BY dataset, model, config_key, seed").fetchall()
+        finally:
+            db.close()
+    except sqlite3.Error as error:
+        if damaged(error) or "no such" in str(error):
+            raise not_a_store(path, error) from error
+        raise OSError(f"{path} cannot be read ({error})") from error
+    rows = []
+    for number, row in enumerate(found, start=1):
+        where = f"{path}, row {number}"
+        missing = [name for name in COLUMNS if name not in row.keys()]  # noqa: SIM118
+        if missing:
+            raise not_a_store(path, f"its table of trials lacks {', '.join(missing)}")
+        try:
+            rows.append(check_record(_decoded(row), where))
+        except json.JSONDecodeError as error:
+            raise RecordError(f"{where}: expected JSON in {', '.join(NESTED)}, got something else") from error
+    return rows
+
+
+# --- what a record must be ------------------------------------------------------------------------
+
+#: A type's name in a dataclass -> what JSON may hold for it.
+_KINDS: dict[str, Any] = {"int": int, "float": (int, float), "str": str, "bool": bool, "list": list, "dict": dict}
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def check_record(row: Any, where: str) -> Record:
+    """The record in its columns; an error says where it stands and what is wrong with it."""
+    if not isinstance(row, dict):
+        raise RecordError(f"{where}: expected a record (a JSON object), got {_short(row)}")
+    missing = [name for name in COLUMNS if name not in row]
+    if missing:
+        raise RecordError(f"{where}: a record lacks {', '.join(missing)}")
+    record = {name: _value(name, row[name], where) for name in COLUMNS}
+    if record["best_epoch"] > record["epochs"]:
+        raise RecordError(f"{where}: expected best_epoch <= epochs = {record['epochs']}, got {record['best_epoch']}")
+    trial = Trial(_config(record["config"], where), record["seed"])
+    if trial.id != record["id"]:
+        raise RecordError(f"{where}: the record {record['id']} does not match its configuration and seed")
+    told = {"config_key": trial.config.key}
+    told |= {n: getattr(trial.config, n) for n in COLUMNS if n != "config" and hasattr(trial.config, n)}
+    for name, value in told.items():
+        if record[name] != value:
+            raise RecordError(f"{where}: expected {name} {_short(value)}, as configured, got {_short(record[name])}")
+    return record
+
+
+def _value(name: str, value: Any, where: str) -> Any:
+    """A column's value, of its type and within its limits; a number that is missing is None."""
+
+    def wrong(expected: str) -> RecordError:
+        return RecordError(f"{where}: expected {name} to be {expected}, got {_short(value)}")
+
+    kind, *rest = COLUMNS[name].split()
+    if name in NESTED:
+        trace = value is None or (isinstance(value, list) and all(v is None or _is_number(v) for v in value))
+        if name != "config" and not trace:
+            raise wrong("a list of numbers")
+        return value
+    missing = value is None or (isinstance(value, float) and math.isnan(value))  # Parquet's null comes as either
+    if missing and not rest:
+        return None
+    if kind == "TEXT":
+        if not isinstance(value, str):
+            raise wrong("text")
+        return value
+    low, high = LIMITS.get(name, (-math.inf, math.inf))
+    expected = "a whole number" if kind == "INTEGER" else "a number"
+    if name in LIMITS:
+        expected += f" from {low:g} to {high:g}" if math.isfinite(high) else f" >= {low:g}"
+    if not _is_number(value, whole=kind == "INTEGER") or not math.isfinite(value) or not low <= value <= high:
+        raise wrong(expected)
+    return value
+
+
+def _is_number(value: object, whole: bool = False) -> bool:
+    return isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+
+
+def _config(values: Any, where: str) -> TrialConfig:
+    """A record's configuration: every field there, none besides, each of its type."""
+    for cls, name, part in (
+        (TrialConfig, "config", values),
+        (Protocol, "protocol", values.get("protocol") if isinstance(values, dict) else None),
+    ):
+        if not isinstance(part, dict):
+            raise RecordError(f"{where}: expected {name} to be a JSON object, got {_short(part)}")
+        kinds = {field.name: str(field.type) for field in fields(cls)}
+        unknown, missing = set(part) - set(kinds), set(kinds) - set(part) - {"augment_validation"}
+        if unknown or missing:
+            wrong = [f"{n} besides" for n in sorted(unknown)] + [f"no {n}" for n in sorted(missing)]
+            raise RecordError(f"{where}: expected the fields {', '.join(kinds)} in {name}, got {', '.join(wrong)}")
+        for field, kind in kinds.items():
+            if field in part and kind in _KINDS and not isinstance(part[field], _KINDS[kind]):
+                raise RecordError(f"{where}: expected {field} in {name} of type {kind}, got {_short(part[field])}")
+    if values["model"] not in BUILDERS:
+        raise RecordError(f"{where}: expected a model among {', '.join(BUILDERS)}, got {_short(values['model'])}")
+    try:
+        return TrialConfig.from_dict(values)
+    except ValueError as error:
+        raise RecordError(f"{where}: {error}") from error
 
 
 # --- records outside a store --------------------------------------------------------------------
 
 
+def check_suffix(path: Path) -> None:
+    """Refuse a file that is neither JSON lines nor Parquet."""
+    if path.suffix not in SUFFIXES:
+        raise RecordError(f"expected a file that ends in .jsonl or .parquet, got {path}")
+
+
 def export_records(records: Iterable[Record], path: str | Path) -> None:
     """Write records as JSON lines (``.jsonl``) or Parquet (``.parquet``, needs pandas and pyarrow)."""
     path = Path(path)
+    check_suffix(path)
     rows = list(records)
     if path.suffix == ".jsonl":
         lines = (json.dumps({name: row[name] for name in COLUMNS}) for row in rows)
         replace(path, "".join(f"{line}\n" for line in lines).encode())
-    elif path.suffix == ".parquet":
-        import pandas as pd
+        return
+    import pandas as pd
 
-        flat = [{name: _encoded(row, name) for name in COLUMNS} for row in rows]
-        replace(path, pd.DataFrame(flat, columns=list(COLUMNS)).to_parquet(None, index=False))
-    else:
-        raise RecordError(f"expected a file that ends in .jsonl or .parquet, got {path}")
+    flat = [{name: _encoded(row, name) for name in COLUMNS} for row in rows]
+    replace(path, pd.DataFrame(flat, columns=list(COLUMNS)).to_parquet(None, index=False))
 
 
 def read_records(path: str | Path) -> list[Record]:
-    """The records of one file, each checked: its id must follow from its configuration and seed."""
+    """The records of one file, each checked; its id must follow from its configuration and seed."""
     path = Path(path)
-    if path.suffix == ".parquet":
-        import pandas as pd
+    check_suffix(path)
+    return _parquet_records(path) if path.suffix == ".parquet" else _json_records(path)
 
-        rows = pd.read_parquet(path).astype(object).to_dict("records")
-        rows = [{n: json.loads(r[n]) if n in NESTED else r[n] for n in COLUMNS} for r in rows]
-    elif path.suffix == ".jsonl":
+
+def _json_records(path: Path) -> list[Record]:
+    rows = []
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
         try:
-            rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+            row = json.loads(line)
         except json.JSONDecodeError as error:
-            raise RecordError(f"{path} is not a file of JSON lines ({error})") from error
-    else:
-        raise RecordError(f"expected a file that ends in .jsonl or .parquet, got {path}")
-    for row in rows:
-        missing = set(COLUMNS) - set(row)
-        if missing:
-            raise RecordError(f"{path}: a record lacks {', '.join(sorted(missing))}")
-        trial = Trial(TrialConfig.from_dict(row["config"]), int(row["seed"]))
-        if trial.id != row["id"]:
-            raise RecordError(f"{path}: the record {row['id']} does not match its configuration")
+            raise RecordError(
+                f"{where}: expected JSON, got something else ({error.msg}, column {error.colno})"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise RecordError(f"{where}: expected JSON in UTF-8, got other bytes") from error
+        rows.append(check_record(row, where))
     return rows
 
 
-def import_records(store: Store, source: str | Path) -> int:
-    """Take in a file of records, or every ``.jsonl`` and ``.parquet`` file of a folder."""
+def _parquet_records(path: Path) -> list[Record]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        flat = pyarrow.parquet.ParquetFile(path).read().to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise RecordError(f"{path}: expected a Parquet file, got something else ({error})") from error
+    rows = []
+    for number, row in enumerate(flat, start=1):
+        where = f"{path}, row {number}"
+        for name in set(COLUMNS) & set(row):
+            if name in NESTED:
+                try:
+                    row[name] = json.loads(row[name] or "null")
+                except (TypeError, ValueError) as error:
+                    raise RecordError(f"{where}: expected JSON in {name}, got {_short(row[name])}") from error
+            elif COLUMNS[name].startswith("INTEGER") and isinstance(row[name], float) and row[name].is_integer():
+                row[name] = int(row[name])  # a column of whole numbers with a null is written as floats
+        rows.append(check_record(row, where))
+    return rows
+
+
+def gather(source: str | Path) -> list[Record]:
+    """The records of one file, or of every ``.jsonl`` and ``.parquet`` file of a folder; each trial once.
+
+    Copies of a record count once. Two records of a trial that differ cannot both be right, unless their kernels differ.
+    """
     source = Path(source)
     if not source.exists():
         raise RecordError(f"expected a file or folder of records, got {source}, which is not there")
     files = [source]
     if source.is_dir():
-        files = sorted([*source.glob("*.jsonl"), *source.glob("*.parquet")])
-    return sum(store.add(read_records(file)) for file in files)
+        files = sorted(path for path in source.iterdir() if path.suffix in SUFFIXES)
+    found: dict[tuple[str, str], Record] = {}
+    differing: dict[str, None] = {}
+    for file in files:
+        for row in read_records(file):
+            if found.setdefault((row["id"], kernels_of(row)), row) != row:
+                differing[row["id"]] = None
+    if differing:
+        raise RecordError(f"{source}: expected one record a trial, got records that differ of {', '.join(differing)}")
+    return list(found.values())
+
+
+def import_records(store: Store, source: str | Path) -> int:
+    """Take in a file or folder of records: all of it, or nothing if anything is wrong with it."""
+    return store.add(gather(source))
 
 
 def significant(value: float, digits: int = 6) -> float | None:
