@@ -20,8 +20,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._newton import Base, Penalty, Separable, SqueezedLike, derivatives, distinct, in_ball, is_separable, newton
-from ._numerics import centre, critical_k_of, increasing_root, project_simplex, simplex_threshold
+from ._newton import (
+    Base,
+    Penalty,
+    Separable,
+    SqueezedLike,
+    centred,
+    counted,
+    derivatives,
+    distinct,
+    in_ball,
+    is_separable,
+    newton,
+    warm_root,
+)
+from ._numerics import centre, critical_k_of, increasing_root, simplex_threshold
 
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
 
@@ -71,10 +84,10 @@ def squeezed_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
     elif F.alpha < 1:
         value = _nonconvex_conjugate(F, flat)
     else:
-        v = _maximiser(F, flat.detach())
+        v, value = _maximum(F, flat.detach())
         if q.requires_grad:  # the step is zero, its derivative is not: second derivatives in q come out right
             v = v + newton_step(F, v, flat)
-        value = (flat * v).sum(-1) - F._value(v)
+            value = _attained(F, flat, v)
     return value.reshape(q.shape[:-1]).to(q.dtype)
 
 
@@ -87,66 +100,164 @@ def squeezed_inverse_link(F: SqueezedLike, p: Tensor) -> Tensor:
         with torch.no_grad():
             v = F.base._inverse_link(_most_uniform(F, flat)[0]) if _is_plain(F.base) else _split_minimiser(F, flat)
     else:
-        v = _maximiser(F, flat.detach())
+        v = _maximum(F, flat.detach())[0]
         if p.requires_grad:
             v = v + newton_step(F, v, flat)
     return v.reshape(p.shape).to(p.dtype)
 
 
-def _maximiser(F: SqueezedLike, q: Tensor) -> Tensor:
-    """The centred v that minimises ``F'(v) - <q, v>``, q (B, K)."""
+def _maximum(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
+    """The centred v that minimises ``F'(v) - <q, v>``, q (B, K), and F'*(q)."""
     kinked: Any = F.base
+    if len(q) == 0:
+        return q, q.sum(-1)
     if getattr(kinked, "alpha", 0.0) == 1:  # a kink inside: put it outside, where it is understood
-        return _split_minimiser(kinked.base.squeezed(F.k, F.alpha).squeezed(kinked.k, 1.0), q)
-    if is_separable(F.base) and not F.base.differentiable:
-        return _as_if_max(F, q)[0]
-    v, gap = q.clone(), torch.full_like(q[:, 0], math.inf)
-    limit_first = F.alpha < 1.5  # where scores are often that large; elsewhere Newton's method is the safer bet
-    for attempt in (_as_if_max, newton) if limit_first else (newton, _as_if_max):
-        rest = ~(gap <= GAP_TOL)
-        if bool(rest.any()) and (attempt is newton or F.base.domain == "simplex"):
-            found, size = attempt(F, q[rest])
+        v = _split_minimiser(kinked.base.squeezed(F.k, F.alpha).squeezed(kinked.k, 1.0), q)
+    elif is_separable(F.base) or (is_spherical(F.base) and F.base.domain == "simplex"):
+        return _on_simplex(F, q)
+    elif is_spherical(F.base):
+        v = in_ball(F.k, F.alpha, q)
+    else:
+        v = _unknown(F, q)
+    return v, _attained(F, q, v)
+
+
+def is_spherical(base: object) -> bool:
+    """Whether this is the spherical potential, on either domain."""
+    return hasattr(base, "quadratic")
+
+
+def _attained(F: SqueezedLike, q: Tensor, v: Tensor) -> Tensor:
+    return (q * v).sum(-1) - F._value(v)
+
+
+def _on_simplex(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
+    """`_maximum` for a potential known by its formula: each attempt says how well it did, and the last cannot fail.
+
+    Where scores reach 1e15 (alpha near 1, small k) F is as good as max v. Below that Newton's method starts from there,
+    with the ties at the top moved apart as F wants them; then from a small multiple of q. What is still open is found
+    by nested roots.
+    """
+    values, count, index = distinct(q)
+    if values.shape[-1] > q.shape[-1] // 4:  # little to be saved
+        values, count, index = q, torch.ones_like(q), torch.arange(q.shape[-1], device=q.device).expand_as(q)
+    base, penalty = counted(F.base, count), Penalty(F.k, F.alpha)
+    v, p, w = _as_if_max(penalty, values, count)
+    if not F.base.differentiable:
+        v = v.gather(-1, index)
+        return v, _attained(F, q, v)
+    gap = _limit_gap(base._value(v), base.conjugate(p), penalty, v, p, w, count)
+    floor = p.clamp_min(1e-9)
+    apart = base.scores(floor / (count * floor).sum(-1, keepdim=True))
+    apart = v + torch.where(p > 0, apart - apart.amax(-1, keepdim=True), 0.0)
+    apart = centred(apart, count)
+    for start in (apart, torch.zeros_like(v)):
+        if bool((rest := ~(gap <= GAP_TOL)).any()):
+            some = counted(F.base, count[rest])
+            found, size = newton(some, F.k, F.alpha, values[rest], count[rest], start[rest])
             better = ~(size >= gap[rest])
             v[rest] = torch.where(better[:, None], found, v[rest])
             gap[rest] = torch.where(better, size, gap[rest])
-    if not is_separable(F.base):
-        return _settled(F, q, v, gap)
+    v = centred(v, count)
+    value = (count * (values * v - penalty.value(v))).sum(-1) - base._value(v)
+    v = v.gather(-1, index)
     if bool((rest := ~(gap <= GAP_TOL)).any()):
-        v[rest] = _nested_roots(F.base, F.k, F.alpha, q[rest])
-    return v
+        rows = q[rest]
+        v[rest] = (
+            _nested_roots(F.base, F.k, F.alpha, rows)
+            if is_separable(F.base)
+            else _on_sphere(F.base, F.k, F.alpha, rows)
+        )
+        value[rest] = _attained(F, rows, v[rest])
+    return v, value
 
 
-def _as_if_max(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
-    """The maximiser for F = max v, and how far it is from optimal for F: its relative duality gap.
+def _unknown(F: SqueezedLike, q: Tensor) -> Tensor:
+    """The minimiser for a potential about which nothing is known."""
+    v, gap, ones = q.clone(), torch.full_like(q[:, 0], math.inf), torch.ones_like(q)
 
-    F* of the max is 0 on the simplex, so p is the projection of q whatever psi is. Every F whose conjugate lives on
-    the simplex is max v up to a constant: where scores reach 1e15 (alpha near 1, small k), nothing else is left of it.
+    def by_newton(q: Tensor, ones: Tensor) -> tuple[Tensor, Tensor]:
+        return newton(F.base, F.k, F.alpha, q, ones)
+
+    def by_limit(q: Tensor, ones: Tensor) -> tuple[Tensor, Tensor]:
+        penalty = Penalty(F.k, F.alpha)
+        v, p, w = _as_if_max(penalty, q, ones)
+        return v, _limit_gap(F.base._value(v), F.base._conjugate(p), penalty, v, p, w, ones)
+
+    attempts = [by_newton] if F.base.domain == "affine" else [by_newton, by_limit]
+    # scores are often that large below alpha = 1.5; elsewhere Newton's method is the safer bet
+    for attempt in reversed(attempts) if F.alpha < 1.5 else attempts:
+        if bool((rest := ~(gap <= GAP_TOL)).any()):
+            found, size = attempt(q[rest], ones[rest])
+            better = ~(size >= gap[rest])
+            v[rest] = torch.where(better[:, None], found, v[rest])
+            gap[rest] = torch.where(better, size, gap[rest])
+    return _settled(v, gap)
+
+
+def _as_if_max(penalty: Penalty, q: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The maximiser v for F = max v, with p and ``w = q + t - p``: p is the projection of q, whatever psi is.
+
+    Every F whose conjugate lives on the simplex is max v up to a constant, so this is nearly its maximiser when large.
     """
-    penalty, ones = Penalty(F.k, F.alpha), torch.ones_like(q)
+    top = q.amax(-1, keepdim=True)
+    x, order = torch.sort(q - top, dim=-1, descending=True)
+    n = count.gather(-1, order)
+    tau = ((n * x).cumsum(-1) - 1) / n.cumsum(-1).clamp_min(1)
+    support = ((x > tau) & (x > -1)).sum(-1, keepdim=True).clamp_min(1)  # `simplex_threshold` with counts
+    tau = tau.gather(-1, support - 1)
     inside = (q >= 0).all(-1, keepdim=True)
     # q - p = min(q, tau): written so, equal entries stay equal to the last bit
-    w = penalty.balanced(torch.where(inside, 0.0, torch.minimum(q, simplex_threshold(q))), ones)
-    v = torch.where(inside, 0.0, penalty.inverse(w))
-    p = torch.where(inside, q, project_simplex(q))
-    value = F.base._value(v)
-    gap = value + F.base._conjugate(p) - (p * v).sum(-1)
-    return v, gap / (1 + value.abs() + penalty.value(v).sum(-1) + (q * v).sum(-1).abs())
+    w = penalty.balanced(torch.where(inside, 0.0, torch.minimum(q, tau + top)), count)
+    p = torch.where(inside, q, torch.relu(q - top - tau))
+    return centred(torch.where(inside, 0.0, penalty.inverse(w)), count), p / (count * p).sum(-1, keepdim=True), w
+
+
+def _limit_gap(
+    value: Tensor, conjugate: Tensor, penalty: Penalty, v: Tensor, p: Tensor, w: Tensor, count: Tensor
+) -> Tensor:
+    """How far `_as_if_max` is from optimal for F: the duality gap relative to what is added up.
+
+    ``F(v) + F*(p) - <p, v>  +  sum psi(v) + psi*(w) - v w``
+    """
+    gap = value + conjugate - (count * p * v).sum(-1) + (count * penalty.gap(v, w)).sum(-1)
+    return gap / (1 + value.abs() + (count * penalty.value(v)).sum(-1) + (count * (w + p) * v).sum(-1).abs())
 
 
 def newton_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
     """The centred v that minimises ``F(v) - <q, v>`` for a potential about which nothing is known."""
-    return _settled(F, q, *newton(F, q))
+    return _settled(*newton(F.base, F.k, F.alpha, q, torch.ones_like(q)))
 
 
-def _settled(F: SqueezedLike, q: Tensor, v: Tensor, gap: Tensor) -> Tensor:
-    """v where Newton's method has found it; otherwise the one case that is known how to do, or an error."""
-    rest = ~(gap <= 1e-9)
-    if bool(rest.any()) and getattr(F.base, "in_ball", False) and F.k > 0:
-        v[rest] = in_ball(F.k, F.alpha, q[rest])
-    elif bool(rest.any()):
+def _settled(v: Tensor, gap: Tensor) -> Tensor:
+    """v where Newton's method has found it, an error otherwise."""
+    if bool((~(gap <= 1e-9)).any()):
         worst = float(torch.where(gap.isnan(), math.inf, gap).max())
         raise RuntimeError(f"conjugate: Newton's method did not converge (duality gap {worst:.2g}); is F convex?")
     return v
+
+
+def _on_sphere(base: Any, k: float, alpha: float, q: Tensor) -> Tensor:
+    """The minimiser for the spherical potential on the simplex when Newton's method fails: a root in c = ||p||.
+
+    ``||p|| = min over c of c/2 + ||p||^2/(2c)``. At a given c this is the Brier score's problem, with scores 2 c v and
+    k (2c)^(1-alpha); the derivative of its minimum in c, ``(1 - ||p||^2/c^2)/2``, increases.
+    """
+    brier = base.quadratic()
+
+    def solve(row: Tensor, c: Tensor) -> Tensor:
+        return _maximum(brier.squeezed(k * float(2 * c) ** (1 - alpha), alpha), row)[0]
+
+    def minimise(row: Tensor) -> Tensor:
+        def excess(c: Tensor) -> tuple[Tensor, Tensor]:
+            size = brier._link(solve(row, c)).square().sum(-1, keepdim=True)
+            return 1 - size / c.square(), torch.full_like(c, math.nan)  # no derivative: bisection
+
+        one = torch.ones_like(row[:, :1])
+        c = increasing_root(excess, one * row.shape[-1] ** -0.5, one)
+        return solve(row, c) / (2 * c)
+
+    return torch.cat([minimise(row) for row in q[:, None]])
 
 
 def _nested_roots(base: Separable, k: float, alpha: float, q: Tensor) -> Tensor:
@@ -162,7 +273,7 @@ def _nested_roots(base: Separable, k: float, alpha: float, q: Tensor) -> Tensor:
         return u.sign() * (u.abs() / slope).pow(1 / (alpha - 1))
 
     s_uniform, s_one = base.density_range(K)
-    memory: dict[str, Tensor] = {}
+    memory = {"v": torch.zeros_like(values), "lambda": torch.zeros_like(values[:, :1])}  # where the next roots are near
 
     def solve(t: Tensor) -> tuple[Tensor, Tensor]:
         """sum v at the multiplier t, with its slope in t."""
@@ -175,7 +286,8 @@ def _nested_roots(base: Separable, k: float, alpha: float, q: Tensor) -> Tensor:
                 u, du = psi_slope(v)
                 return p.clamp_max(1) + u - c, torch.where(p < 1, dp, 0.0) + du
 
-            v = increasing_root(balance, v_low, v_high)
+            v = warm_root(balance, v_low, v_high, memory["v"])
+            memory["v"] = v
             return v, (c - psi_slope(v)[0]).clamp(0, 1), base.density(v - lam)[1]
 
         def excess(lam: Tensor) -> tuple[Tensor, Tensor]:
@@ -185,16 +297,17 @@ def _nested_roots(base: Separable, k: float, alpha: float, q: Tensor) -> Tensor:
 
         low = v_low.amax(-1, keepdim=True) - s_one
         high = v_high.amax(-1, keepdim=True) - s_uniform
-        lam = increasing_root(excess, low, high, tol=2e-14)
+        lam = warm_root(excess, low, high, memory["lambda"], tol=2e-14)
+        memory["lambda"] = lam
         v, _, d = coordinates(lam)
         e = psi_slope(v)[1].clamp(1e-300, 1e300)
-        memory["v"] = v
         straight = (multiplicity / (d + e)).sum(-1, keepdim=True)
         coupled = (multiplicity * d / (d + e)).sum(-1, keepdim=True).square()
         through = (multiplicity * d * e / (d + e)).sum(-1, keepdim=True).clamp_min(1e-300)
         return (multiplicity * v).sum(-1, keepdim=True), straight + coupled / through
 
-    t = increasing_root(solve, -values.amax(-1, keepdim=True), 1 - values.amin(-1, keepdim=True), tol=2e-13)
+    low, high = -values.amax(-1, keepdim=True), 1 - values.amin(-1, keepdim=True)
+    t = warm_root(solve, low, high, (low + high) / 2, tol=2e-13)
     solve(t)
     return centre(memory["v"].gather(-1, index))
 

@@ -359,7 +359,6 @@ class Spherical(Potential):
     def __init__(self, domain: Domain = "affine") -> None:
         self.domain = _domain(domain)
         self.name = f"spherical ({domain})"
-        self.in_ball = domain == "affine"  # F is finite for ||v|| <= 1 only
 
     def _value(self, v: Tensor) -> Tensor:
         if self.domain == "simplex":
@@ -388,6 +387,10 @@ class Spherical(Potential):
 
     def _conjugate(self, q: Tensor) -> Tensor:
         return torch.linalg.vector_norm(q, dim=-1) - 1
+
+    def quadratic(self) -> Brier:
+        """What is left of F at a given c: ``||p|| = min over c of c/2 + ||p||^2/(2c)``. The solvers need it."""
+        return Brier(self.domain)
 
     def _inverse_link(self, p: Tensor) -> Tensor:
         if self.domain == "simplex":

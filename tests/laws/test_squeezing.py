@@ -1,0 +1,110 @@
+"""Laws of squeezed potentials at extremes: alpha near one, small k, targets far outside the simplex."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize_scalar
+
+import tproper as tp
+from tproper import _newton, _solvers
+
+BASES = {
+    "log-sum-exp": tp.LogSumExp(),
+    "Tsallis 0.2": tp.Tsallis(0.2),
+    "Tsallis 0.5": tp.Tsallis(0.5),
+    "Tsallis 1.5": tp.Tsallis(1.5),
+    "Tsallis 3": tp.Tsallis(3.0),
+    "sparsemax": tp.Sparsemax(),
+    "Brier, simplex": tp.Brier(domain="simplex"),
+    "spherical, simplex": tp.Spherical(domain="simplex"),
+}
+
+
+def extremes(n, seed):
+    """(k, alpha, q): scores between 1e3 and 1e12, where F is neither negligible nor all there is."""
+    rng = np.random.default_rng(seed)
+    for _ in range(n):
+        K = int(rng.integers(3, 90))
+        q = rng.standard_normal(K) * 10 ** rng.uniform(-1, 1)
+        yield 10 ** rng.uniform(-4, -1), rng.choice([1.2, 1.3, 1.4]), torch.as_tensor(q + (1 - q.sum()) / K)[None]
+
+
+def test_the_spherical_conjugate_is_the_best_of_brier_conjugates():
+    """||p|| = min over c of c/2 + ||p||^2/(2c), and the Brier score knows the conjugate for each c."""
+    for k, alpha, q in extremes(12, seed=0):
+
+        def at(c, k=k, alpha=alpha, q=q):
+            brier = tp.Brier(domain="simplex").squeezed(k * (2 * c) ** (1 - alpha), alpha)
+            return c / 2 - 1 + (float(brier.conjugate(q)[0]) + 1) / (2 * c)
+
+        claimed = float(tp.Spherical(domain="simplex").squeezed(k, alpha).conjugate(q)[0])
+        best = minimize_scalar(at, bounds=(q.shape[-1] ** -0.5, 1), method="bounded", options={"xatol": 1e-7}).fun
+        assert claimed == pytest.approx(best, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("domain", ["affine", "simplex"])
+@pytest.mark.parametrize(("K", "k", "alpha"), [(2, 1e-4, 1.05), (34, 0.005, 1.4), (69, 0.24, 1.2), (13, 0.011, 1.3)])
+def test_spherical_bounds_of_pair_noise(domain, K, k, alpha):
+    loss = tp.BackwardLoss(tp.pair_noise(K, 0.35), potential=tp.Spherical(domain=domain), squeeze=(k, alpha))
+    assert np.isfinite(loss.lower_bounds()).all()
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_large_scores_are_settled_without_nested_roots(name, monkeypatch):
+    """Nested roots never fail, and take seconds."""
+
+    def refuse(*_):
+        raise AssertionError("nested roots")
+
+    monkeypatch.setattr(_solvers, "_nested_roots", refuse)
+    monkeypatch.setattr(_solvers, "_on_sphere", refuse, raising=False)
+    for k, alpha, q in extremes(30, seed=1):
+        F = BASES[name].squeezed(k, alpha)
+        claimed, v = F.conjugate(q), F.inverse_link(q)
+        assert v.sum().abs() <= 1e-12 * v.abs().max()
+        assert torch.allclose((q * v).sum(-1) - F.value(v), claimed, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["Tsallis 0.5", "Tsallis 3", "spherical, simplex"])
+def test_the_slow_solvers_agree_with_the_fast_ones(name):
+    base = BASES[name]
+    slow = _solvers._nested_roots if _newton.is_separable(base) else _solvers._on_sphere
+    for k, alpha, q in [(0.5, 1.5, [[2.5, -0.5, -1.0]]), (0.02, 1.3, [[0.9, 0.6, 0.1, -0.6]])]:
+        F, target = base.squeezed(k, alpha), torch.tensor(q, dtype=torch.float64)
+        v = slow(base, k, alpha, target)
+        assert torch.allclose((target * v).sum(-1) - F.value(v), F.conjugate(target), rtol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [1.05, 1.5, 2.0, 3.0])
+def test_balanced_scores_sum_to_zero(alpha):
+    """Also where many entries are nearly zero, and the slope of the sum is nearly infinite there."""
+    u = torch.as_tensor(0.5 ** np.arange(60.0) * np.sign(np.sin(np.arange(60.0))))[None]
+    penalty = _newton.Penalty(0.02, alpha)
+    v = penalty.inverse(penalty.balanced(u, torch.ones_like(u)))
+    assert v.sum().abs() <= 1e-11 * v.abs().max()
+
+
+def test_roots_survive_infinite_slopes():
+    """A small Newton step at a vertical tangent is no proof of a root."""
+
+    def f(x):
+        return x.sign() * x.abs().sqrt() + x - 1, 0.5 / x.abs().sqrt() + 1
+
+    low, high = torch.tensor([-2.0]).double(), torch.tensor([2.0]).double()
+    for start in (0.0, 1e-40, -1e-40, 1.5):
+        x = _newton.warm_root(f, low, high, torch.tensor([start]).double())
+        assert float(x) == pytest.approx((3 - 5**0.5) / 2, rel=1e-13)
+
+
+@pytest.mark.parametrize("a", [0.5, 1.5, 3.0])
+def test_a_thousand_classes_are_certified_at_once(a):
+    """By distinct entries of the targets: two numbers for each set size, not a thousand."""
+    loss = tp.BackwardLoss(tp.partial_labels(1000, 0.01), potential=tp.Tsallis(a), squeeze=(1.0, 2.0))
+    taken = []
+    for _ in range(2):
+        began = time.perf_counter()
+        assert tp.certify(loss).lower_bounded
+        taken.append(time.perf_counter() - began)
+    assert min(taken) < 0.5
