@@ -310,7 +310,7 @@ def first_text(column: pa.Array) -> tuple[int, str]:
 
 
 def texts(column: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
-    """The column's distinct values as text, and for every row which of them it has (-1: null).
+    """The column's distinct values as text, and for every row which of them it has (-1: null, or a null in its list).
 
     Whole numbers have no decimal point whatever their type, booleans are True and False, lists are joined by ``|``.
     """
@@ -321,7 +321,8 @@ def texts(column: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
     if kinds.is_dictionary(column.type):
         column = column.dictionary_decode()
     if kinds.is_nested(column.type):
-        values = [None if row is None else SET_SEPARATOR.join(map(_text, row)) for row in column.to_pylist()]
+        rows = column.to_pylist()
+        values = [None if row is None or None in row else SET_SEPARATOR.join(map(_text, row)) for row in rows]
         column = pa.array(values, type=pa.string())
     elif kinds.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)

@@ -113,6 +113,9 @@ def test_texts_of_numbers_do_not_depend_on_their_type() -> None:
     codes, values = texts(pa.array([1.0, None, float("nan")]))
     assert codes.tolist() == [0, -1, -1]
     assert values[0] == "1"
+    codes, values = texts(pa.array([[1, 2], [1, None], None, [2]]))
+    assert codes.tolist() == [0, -1, -1, 1]  # a set with an unknown member is no label
+    assert values == ["1|2", "2"]
 
 
 def test_probabilities_survive_csv_exactly(tmp_path: Path) -> None:
