@@ -7,10 +7,77 @@ derivatives stay exact; under torch.compile the plain formula is used, which the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+
+BLOCK = 1 << 19  # scores worked on at a time: some MB, which stay in the cache from one pass to the next
+
+
+def traced() -> bool:
+    """Under torch.compile, which fuses the plain formula itself, and functorch, which cannot look inside."""
+    return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+class _WithSlope(torch.autograd.Function):
+    """A value (...) whose gradient (..., K) is known: `slope`, which the first backward pass uses up.
+
+    A second backward pass has it made again by `remake`; to differentiate the gradient itself, `plain` is used.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, value: Tensor, slope: Tensor, remake: Any, plain: Any) -> Tensor:
+        ctx.save_for_backward(scores)
+        ctx.slope, ctx.remake, ctx.plain = slope, remake, plain
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (scores,) = ctx.saved_tensors
+        slope, ctx.slope = ctx.slope, None
+        if torch.is_grad_enabled():
+            (slope,) = torch.autograd.grad(ctx.plain(scores).sum(), scores, create_graph=True)
+            return slope * grad[..., None], None, None, None, None
+        if slope is None:
+            slope = ctx.remake(scores)
+        if torch._C._functorch.is_legacy_batchedtensor(grad):  # is_grads_batched: many upstream gradients
+            return slope * grad[..., None], None, None, None, None
+        return slope.mul_(grad[..., None]), None, None, None, None
+
+
+def with_slope(
+    scores: Tensor,  # (..., K)
+    work: Callable[[Tensor, slice, Tensor], Tensor],
+    plain: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """A loss (...) that is made together with its gradient, a block of rows at a time.
+
+    ``work(v, rows, slope)`` gives the losses of the rows v (n, K) and fills `slope` (n, K), all in place: large
+    temporary tensors cost more to get from the system than to compute with. ``plain(scores)`` is the same loss for
+    autograd.
+    """
+    n, K = scores.shape[:-1].numel(), scores.shape[-1]
+    step = n if scores.is_cuda else max(1, BLOCK // K)
+
+    def both(scores: Tensor, wanted: bool = True) -> tuple[Tensor, Tensor]:
+        flat = scores.detach().reshape(n, K)
+        slope = flat.new_empty(n if wanted else min(step, n), K)
+        value = flat.new_empty(n)
+        with torch.no_grad():
+            for start in range(0, n, step):
+                rows = slice(start, min(start + step, n))
+                out = slope[rows] if wanted else slope[: rows.stop - start]
+                value[rows] = work(flat[rows], rows, out)
+        return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope
+
+    wanted = torch.is_grad_enabled() and scores.requires_grad
+    value, slope = both(scores, wanted)
+    if not wanted:
+        return value
+    made: Tensor = _WithSlope.apply(scores, value, slope, lambda v: both(v)[1], plain)
+    return made
 
 
 def add_at(out: Tensor, index: Tensor, value: Tensor) -> Tensor:
@@ -54,14 +121,46 @@ class _UniformCrossEntropy(torch.autograd.Function):
         return out, None, None
 
 
-def uniform_cross_entropy(scores: Tensor, labels: Tensor, c: float) -> Tensor:
-    """Backward-corrected cross entropy for targets ``c e_y + (1 - c)/K`` (uniform noise, complementary labels)."""
+def uniform_cross_entropy(scores: Tensor, labels: Tensor, c: float, k: float = 0.0) -> Tensor:
+    """Backward-corrected cross entropy for targets ``c e_y + (1 - c)/K`` (uniform noise, complementary labels).
+
+    Squeezed with alpha = 2 and coefficient k: ``logsumexp v - <r, v> + k/2 sum (v - mean v)^2``, with gradient
+    ``softmax v - r + k (v - mean v)``.
+    """
+    if traced() or scores.is_cuda:
+        return _plain_uniform(scores, labels, c, k)
+    index, rest = labels.reshape(-1, 1), (1 - c) / scores.shape[-1]
+
+    def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
+        torch.softmax(v, -1, out=slope)
+        # The largest p is at least 1/K, so its logarithm is exact however far apart the scores are.
+        loss = -slope.amax(-1, keepdim=True).log_()
+        # Scores are compared with the largest one before they are summed: a common shift must not eat their digits.
+        x = v - v.amax(-1, keepdim=True)
+        loss.sub_(x.gather(-1, index[rows]), alpha=c)
+        if c != 1.0 or k:
+            mean = x.mean(-1, keepdim=True)
+            loss.sub_(mean, alpha=1 - c)
+        if k:
+            x.sub_(mean)
+            loss.add_(torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_(), alpha=k / 2)
+            slope.add_(x, alpha=k)
+        if rest:
+            slope.sub_(rest)
+        slope.scatter_add_(-1, index[rows], loss.new_full(loss.shape, -c))
+        return loss[:, 0]
+
+    return with_slope(scores, work, lambda v: _plain_uniform(v, labels, c, k))
+
+
+def _plain_uniform(scores: Tensor, labels: Tensor, c: float, k: float) -> Tensor:
     index = labels[..., None]
     if torch.compiler.is_compiling():
         logp = torch.log_softmax(scores, -1)
-        return -c * logp.gather(-1, index)[..., 0] - (1 - c) * logp.mean(-1)
-    out: Tensor = _UniformCrossEntropy.apply(scores, index, c)[0]
-    return out
+        value = -c * logp.gather(-1, index)[..., 0] - (1 - c) * logp.mean(-1)
+    else:
+        value = _UniformCrossEntropy.apply(scores, index, c)[0]
+    return value + k / 2 * squared_deviation(scores) if k else value
 
 
 class _SquaredDeviation(torch.autograd.Function):

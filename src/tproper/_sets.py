@@ -8,22 +8,18 @@ gradient itself.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from ._passes import _WithSlope, traced, with_slope
+
 SMALLEST = 1e-30  # masses below it are close to underflow in float32, and are taken the exact way
-
-
-def _traced() -> bool:
-    """Under torch.compile, which fuses the plain formula itself, and functorch, which cannot look inside."""
-    return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _bytes(masks: Tensor) -> Tensor:
     """Booleans as 0 and 1, without a copy where nothing is being traced (Inductor has no such view on a GPU)."""
-    return masks.to(torch.uint8) if _traced() else masks.view(torch.uint8)
+    return masks.to(torch.uint8) if traced() else masks.view(torch.uint8)
 
 
 def _indicator(masks: Tensor, dtype: torch.dtype) -> Tensor:
@@ -36,40 +32,27 @@ def mask_sizes(masks: Tensor) -> Tensor:
     return _bytes(masks).sum(-1, dtype=torch.int32)
 
 
-class _WithSlope(torch.autograd.Function):
-    """A value (n,) whose gradient (n, K) is known: `slope`. To differentiate the gradient itself, `plain` is used."""
-
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, value: Tensor, slope: Tensor, plain: Any) -> Tensor:
-        ctx.save_for_backward(scores, slope)
-        ctx.plain = plain
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        scores, slope = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            (slope,) = torch.autograd.grad(ctx.plain(scores).sum(), scores, create_graph=True)
-        return slope * grad[..., None], None, None, None
-
-
 def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
     """``log P``, P = sum over S of softmax(scores), for boolean masks (..., K); -inf, zero gradient, for an empty set.
 
     Gradient: ``p (1_S / P - 1)``. Exact however small the mass: where a row comes near underflow the batch goes the
     textbook way. So do transforms and GPUs, where values cannot be looked at or not cheaply.
     """
-    if _traced() or scores.is_cuda:
+    if traced() or scores.is_cuda:
         return _plain_mass(scores, masks)
-    with torch.no_grad():
+
+    @torch.no_grad()
+    def both(scores: Tensor) -> tuple[Tensor, Tensor]:
         p = torch.softmax(scores, -1)
         own = _indicator(masks, p.dtype).mul_(p)
         mass = own.sum(-1, keepdim=True)
-        tiny = bool((mass < SMALLEST).any())
-        value, slope = mass.log()[..., 0], own.div_(mass).sub_(p)
-    if tiny:
+        return mass, own.div_(mass).sub_(p)
+
+    mass, slope = both(scores)
+    if bool((mass < SMALLEST).any()):
         return _plain_mass(scores, masks)
-    out: Tensor = _WithSlope.apply(scores, value, slope, lambda v: _plain_mass(v, masks))
+    value = mass.log_()[..., 0]
+    out: Tensor = _WithSlope.apply(scores, value, slope, lambda v: both(v)[1], lambda v: _plain_mass(v, masks))
     return out
 
 
@@ -86,22 +69,26 @@ def set_cross_entropy(scores: Tensor, masks: Tensor, c: Tensor, rest: Tensor, k:
     ``logsumexp v - c sum_S v - rest sum v + k/2 sum (v - mean v)^2``; gradient ``softmax v - r + k (v - mean v)``.
     `c` and `rest` (...) are such that r sums to one.
     """
-    if _traced():
+    if traced():
         return _plain_cross_entropy(scores, masks, c, rest, k)
-    with torch.no_grad():
-        x = scores - scores.amax(-1, keepdim=True)  # targets sum to one, so a common shift changes nothing
-        slope = torch.softmax(x, -1)
+    K = scores.shape[-1]
+    flat, by_set, everywhere = masks.reshape(-1, K), c.reshape(-1, 1), rest.reshape(-1, 1)
+
+    def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
+        x = v - v.amax(-1, keepdim=True)  # targets sum to one, so a common shift changes nothing
+        torch.softmax(x, -1, out=slope)
         # the largest p is at least 1/K, so this log-sum-exp is exact however far apart the scores are
-        value = -slope.amax(-1).log()
-        inside, total = _indicator(masks, x.dtype), x.sum(-1)
-        slope.addcmul_(inside, -c[..., None]).sub_(rest[..., None])
-        value -= c * inside.mul_(x).sum(-1) + rest * total
+        value = -slope.amax(-1, keepdim=True).log_()
+        inside, total = _indicator(flat[rows], x.dtype), x.sum(-1, keepdim=True)
+        slope.addcmul_(inside, -by_set[rows]).sub_(everywhere[rows])
+        value -= by_set[rows] * inside.mul_(x).sum(-1, keepdim=True) + everywhere[rows] * total
         if k:
-            x.sub_(total[..., None] / x.shape[-1])
-            value += k / 2 * torch.linalg.vector_norm(x, dim=-1).square()
+            x.sub_(total / K)
+            value += k / 2 * torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_()
             slope.add_(x, alpha=k)
-    out: Tensor = _WithSlope.apply(scores, value, slope, lambda v: _plain_cross_entropy(v, masks, c, rest, k))
-    return out
+        return value[:, 0]
+
+    return with_slope(scores, work, lambda v: _plain_cross_entropy(v, masks, c, rest, k))
 
 
 def _plain_cross_entropy(scores: Tensor, masks: Tensor, c: Tensor, rest: Tensor, k: float) -> Tensor:

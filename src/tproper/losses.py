@@ -218,6 +218,11 @@ class BackwardLoss(WeakLabelLoss):
             if isinstance(base, LogSumExp) and alpha == 2:
                 shape = self.reconstruction._shape(labels, self.tables, scores.dtype)
                 return set_cross_entropy(scores, labels, *shape, k)  # in fewer passes
+        if self.class_weights is None and isinstance(self.reconstruction, UniformReconstruction):
+            k, alpha = (self.potential.k, self.potential.alpha) if isinstance(self.potential, Squeezed) else (0.0, 2.0)
+            base = self.potential.base if isinstance(self.potential, Squeezed) else self.potential
+            if isinstance(base, LogSumExp) and alpha == 2:
+                return uniform_cross_entropy(scores, labels, self.reconstruction.coefficient, k)
         F, penalty = _split(self.potential, scores)
         if self.class_weights is not None:
             weights = self.class_weights.to(scores.dtype)

@@ -1,0 +1,74 @@
+"""Losses made block by block with their gradients: the same numbers whatever the blocks, and in every kind of use."""
+
+import pytest
+import torch
+
+import tproper as tp
+from tproper import _passes
+
+LOSSES = {
+    "identity": lambda: tp.BackwardLoss(tp.identity(5)),
+    "backward": lambda: tp.BackwardLoss(tp.complementary(5)),
+    "gLS": lambda: tp.BackwardLoss(tp.symmetric_noise(5, 0.3), squeeze=(0.7, 2.0)),
+    "forward": lambda: tp.ForwardLoss(tp.complementary(5)),
+    "sets": lambda: tp.BackwardLoss(tp.partial_labels(5, 0.3)),
+    "sets, gLS": lambda: tp.BackwardLoss(tp.partial_labels(5, 0.3), squeeze=(0.7, 2.0)),
+    "sets, forward": lambda: tp.ForwardLoss(tp.partial_labels(5, 0.3)),
+}
+
+
+@pytest.fixture(params=LOSSES)
+def problem(request):
+    loss = LOSSES[request.param]()
+    generator = torch.Generator().manual_seed(0)
+    scores = 3 * torch.randn(7, 5, generator=generator)
+    labels = loss.transition.sample(torch.randint(5, (7,), generator=generator), seed=1)
+    return loss, scores, torch.as_tensor(labels)
+
+
+def gradient(loss, scores, labels, **kwargs):
+    v = scores.detach().clone().requires_grad_()
+    value = loss(v, labels)
+    (out,) = torch.autograd.grad(value, v, **kwargs)
+    return value.detach(), out
+
+
+def test_blocks_change_nothing(problem, monkeypatch):
+    whole = gradient(*problem)
+    for block in (1, 10, 20):  # one row, two, four of seven
+        monkeypatch.setattr(_passes, "BLOCK", block)
+        for a, b in zip(gradient(*problem), whole, strict=True):
+            assert torch.equal(a, b)
+        with torch.no_grad():
+            assert torch.equal(problem[0](*problem[1:]), whole[0])
+
+
+def test_a_second_backward_pass_gives_the_same_gradient(problem):
+    loss, scores, labels = problem
+    v = scores.clone().requires_grad_()
+    value = loss(v, labels)
+    first, second = (torch.autograd.grad(value, v, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(first, second)
+    (third,) = torch.autograd.grad(value, v, create_graph=True)
+    torch.testing.assert_close(third.detach(), first)
+    assert torch.autograd.grad(third.square().sum(), v)[0].abs().max() > 0
+
+
+def test_views_batches_of_upstream_gradients_and_more_dimensions(problem):
+    loss, scores, labels = problem
+    value, expected = gradient(*problem)
+    strided = torch.stack([scores, scores], dim=-1)[..., 0]
+    torch.testing.assert_close(gradient(loss, strided, labels)[1], expected)
+    v = scores.clone().requires_grad_()
+    (many,) = torch.autograd.grad(loss(v, labels), v, torch.tensor([1.0, -2.0]), is_grads_batched=True)
+    torch.testing.assert_close(many, torch.stack([expected, -2 * expected]))
+    deep = gradient(loss, scores[None].expand(2, 7, 5), labels[None].expand(2, *labels.shape))
+    torch.testing.assert_close(deep[0], value)
+    torch.testing.assert_close(deep[1], torch.stack([expected, expected]) / 2)
+
+
+def test_the_scores_are_left_alone(problem):
+    loss, scores, labels = problem
+    before = scores.clone()
+    gradient(loss, scores, labels)
+    assert torch.equal(scores, before)
