@@ -263,8 +263,8 @@ def curves_section() -> str:
 ![time and memory against classes, rows and weak labels](scale_curves.svg)
 
 CPU milliseconds and MB of one step (forward + backward), structured and with R as a table; the two give the same loss.
-The table is not slow: up to some thousand classes it is even faster, since a loss checks its labels on every call and the
-naive line checks nothing. What it costs is memory, classes times weak labels, and it ends where that ends.
+On small batches the table is even faster, since a loss checks its labels on every call and the naive line checks nothing.
+What it costs is memory, classes times weak labels, and it ends where that ends.
 
 {table(["axis", "size", "ms", "MB", "naive, ms", "naive, MB"], rows)}
 
