@@ -142,13 +142,18 @@ def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool) -> 
     return out
 
 
+def traced() -> bool:
+    """Under torch.compile, which fuses plain formulas itself, or functorch, which cannot look inside functions."""
+    return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def readable(labels: Tensor) -> bool:
     """Whether label values may be looked at now.
 
     Not under torch.compile, functorch transforms or CUDA graph capture, where reading a value is
     impossible; there the caller has checked a batch beforehand or accepts an indexing error.
     """
-    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+    if traced():
         return False
     return not (labels.is_cuda and torch.cuda.is_current_stream_capturing())
 

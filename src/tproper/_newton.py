@@ -9,7 +9,7 @@ from typing import Protocol, TypeGuard
 import torch
 from torch import Tensor
 
-from ._numerics import increasing_root
+from ._numerics import increasing_root, warm_root
 
 
 class Base(Protocol):
@@ -116,35 +116,6 @@ def _sum(x: Tensor) -> Tensor:
 def centred(x: Tensor, count: Tensor) -> Tensor:
     """x - mean(x), with counts."""
     return x - _sum(count * x) / _sum(count)
-
-
-def warm_root(
-    f: Callable[[Tensor], tuple[Tensor, Tensor]], low: Tensor, high: Tensor, start: Tensor, tol: float = 2e-15
-) -> Tensor:
-    """`increasing_root` from a guess: Newton's steps as long as each is at most half the last, else bisection.
-
-    A small step proves nothing where the slope is infinite. It is therefore made a little too long, and the root counts
-    as found when that has changed the sign of f.
-    """
-    x = torch.minimum(torch.maximum(start, low), high)
-    last, answer = high - low, x
-    for _ in range(400):
-        value, slope = f(x)
-        low, high = torch.where(value <= 0, x, low), torch.where(value >= 0, x, high)
-        step = value / slope
-        answer = torch.where(step.isfinite(), x - step, x)
-        close = tol * torch.maximum(low.abs(), high.abs())
-        done = (high - low <= 4 * close) | value.isnan()
-        if bool(done.all()):
-            break
-        middle = torch.sinh(torch.asinh(low) / 2 + torch.asinh(high) / 2)
-        middle = torch.where((middle > low) & (middle < high), middle, low + (high - low) / 2)
-        small = step.abs() <= close
-        moved = x - step - 2 * value.sign() * torch.where(small, close, 0.0)
-        usable = (moved > low) & (moved < high) & (step.abs() <= last / 2)
-        last = torch.where(usable, torch.where(small, 0.0, step.abs()), high - low)
-        x = torch.where(done, x, torch.where(usable, moved, middle))
-    return torch.minimum(torch.maximum(answer, low), high)
 
 
 def distinct(q: Tensor) -> tuple[Tensor, Tensor, Tensor]:

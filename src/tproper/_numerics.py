@@ -60,6 +60,12 @@ def critical_k_of(columns: FloatArray) -> FloatArray:
     return np.where(in_simplex(columns), 0.0, k.clamp_min(0.0).numpy())
 
 
+def _middle(low: Tensor, high: Tensor) -> Tensor:
+    """The middle of a bracket on the asinh scale, strictly inside it where there is room."""
+    mid = torch.sinh(torch.asinh(low) / 2 + torch.asinh(high) / 2)
+    return torch.where((mid > low) & (mid < high), mid, low + (high - low) / 2)
+
+
 def increasing_root(
     f: Callable[[Tensor], tuple[Tensor, Tensor]], low: Tensor, high: Tensor, tol: float = 2e-15
 ) -> Tensor:
@@ -72,18 +78,13 @@ def increasing_root(
     than the one inside, whose rounding it sees.
     """
     low, high = low.clone(), high.clone()
-
-    def middle() -> Tensor:
-        mid = torch.sinh(torch.asinh(low) / 2 + torch.asinh(high) / 2)
-        return torch.where((mid > low) & (mid < high), mid, low + (high - low) / 2)
-
-    x = middle()
+    x = _middle(low, high)
     for step in range(400):
         value, slope = f(x)
         low, high = torch.where(value < 0, x, low), torch.where(value > 0, x, high)
         newton = x - value / slope
         usable = (newton > low) & (newton < high) if step % 4 != 3 else torch.zeros_like(newton, dtype=torch.bool)
-        moved = torch.where(usable, newton, middle())
+        moved = torch.where(usable, newton, _middle(low, high))
         close = tol * torch.maximum(low.abs(), high.abs())
         # a Newton step below rounding, an exact zero, or a bracket below rounding: each is an answer
         done = (value == 0) | ((newton - x).abs() <= close) | (high - low <= close) | value.isnan()
@@ -91,3 +92,30 @@ def increasing_root(
         if bool(done.all()):
             break
     return x
+
+
+def warm_root(
+    f: Callable[[Tensor], tuple[Tensor, Tensor]], low: Tensor, high: Tensor, start: Tensor, tol: float = 2e-15
+) -> Tensor:
+    """`increasing_root` from a guess: Newton's steps as long as each is at most half the last, else bisection.
+
+    A small step proves nothing where the slope is infinite. It is therefore made a little too long, and the root counts
+    as found when that has changed the sign of f.
+    """
+    x = torch.minimum(torch.maximum(start, low), high)
+    last, answer = high - low, x
+    for _ in range(400):
+        value, slope = f(x)
+        low, high = torch.where(value <= 0, x, low), torch.where(value >= 0, x, high)
+        step = value / slope
+        answer = torch.where(step.isfinite(), x - step, x)
+        close = tol * torch.maximum(low.abs(), high.abs())
+        done = (high - low <= 4 * close) | value.isnan()
+        if bool(done.all()):
+            break
+        small = step.abs() <= close
+        moved = x - step - 2 * value.sign() * torch.where(small, close, 0.0)
+        usable = (moved > low) & (moved < high) & (step.abs() <= last / 2)
+        last = torch.where(usable, torch.where(small, 0.0, step.abs()), high - low)
+        x = torch.where(done, x, torch.where(usable, moved, _middle(low, high)))
+    return torch.minimum(torch.maximum(answer, low), high)

@@ -13,12 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._checks import traced
+
 BLOCK = 1 << 19  # scores worked on at a time: some MB, which stay in the cache from one pass to the next
-
-
-def traced() -> bool:
-    """Under torch.compile, which fuses the plain formula itself, and functorch, which cannot look inside."""
-    return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 class _WithSlope(torch.autograd.Function):

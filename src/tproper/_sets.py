@@ -12,7 +12,8 @@ import math
 import torch
 from torch import Tensor
 
-from ._passes import _WithSlope, traced, with_slope
+from ._checks import traced
+from ._passes import with_slope
 
 SMALLEST = 1e-30  # masses below it are close to underflow in float32, and are taken the exact way
 
@@ -40,20 +41,20 @@ def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
     """
     if traced() or scores.is_cuda:
         return _plain_mass(scores, masks)
+    flat = masks.reshape(-1, masks.shape[-1])
+    least = math.inf
 
-    @torch.no_grad()
-    def both(scores: Tensor) -> tuple[Tensor, Tensor]:
-        p = torch.softmax(scores, -1)
-        own = _indicator(masks, p.dtype).mul_(p)
-        mass = own.sum(-1, keepdim=True)
-        return mass, own.div_(mass).sub_(p)
+    def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
+        nonlocal least
+        p = torch.softmax(v, -1)
+        torch.mul(_indicator(flat[rows], p.dtype), p, out=slope)
+        mass = slope.sum(-1, keepdim=True)
+        least = min(least, float(mass.min()))
+        slope.div_(mass).sub_(p)
+        return mass.log_()[:, 0]
 
-    mass, slope = both(scores)
-    if bool((mass < SMALLEST).any()):
-        return _plain_mass(scores, masks)
-    value = mass.log_()[..., 0]
-    out: Tensor = _WithSlope.apply(scores, value, slope, lambda v: both(v)[1], lambda v: _plain_mass(v, masks))
-    return out
+    out = with_slope(scores, work, lambda v: _plain_mass(v, masks))
+    return _plain_mass(scores, masks) if least < SMALLEST else out
 
 
 def _plain_mass(scores: Tensor, masks: Tensor) -> Tensor:

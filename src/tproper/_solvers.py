@@ -32,9 +32,8 @@ from ._newton import (
     in_ball,
     is_separable,
     newton,
-    warm_root,
 )
-from ._numerics import centre, critical_k_of, increasing_root, simplex_threshold
+from ._numerics import centre, critical_k_of, increasing_root, simplex_threshold, warm_root
 
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
 

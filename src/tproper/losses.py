@@ -212,25 +212,21 @@ class BackwardLoss(WeakLabelLoss):
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The line: ``F(v) - <r, v>``, written as ``<r, F(v) - v>`` since targets sum to one."""
-        if self.class_weights is None and isinstance(self.reconstruction, SetReconstruction):
-            k, alpha = (self.potential.k, self.potential.alpha) if isinstance(self.potential, Squeezed) else (0.0, 2.0)
-            base = self.potential.base if isinstance(self.potential, Squeezed) else self.potential
-            if isinstance(base, LogSumExp) and alpha == 2:
-                shape = self.reconstruction._shape(labels, self.tables, scores.dtype)
-                return set_cross_entropy(scores, labels, *shape, k)  # in fewer passes
-        if self.class_weights is None and isinstance(self.reconstruction, UniformReconstruction):
-            k, alpha = (self.potential.k, self.potential.alpha) if isinstance(self.potential, Squeezed) else (0.0, 2.0)
-            base = self.potential.base if isinstance(self.potential, Squeezed) else self.potential
-            if isinstance(base, LogSumExp) and alpha == 2:
-                return uniform_cross_entropy(scores, labels, self.reconstruction.coefficient, k)
+        F, R = self.potential, self.reconstruction
+        base, k, alpha = (F.base, F.k, F.alpha) if isinstance(F, Squeezed) else (F, 0.0, 2.0)
+        if self.class_weights is None and isinstance(base, LogSumExp) and alpha == 2:  # in fewer passes
+            if isinstance(R, UniformReconstruction):
+                return uniform_cross_entropy(scores, labels, R.coefficient, k)
+            if isinstance(R, SetReconstruction):
+                return set_cross_entropy(scores, labels, *R._shape(labels, self.tables, scores.dtype), k)
         F, penalty = _split(self.potential, scores)
         if self.class_weights is not None:
             weights = self.class_weights.to(scores.dtype)
-            own = self.reconstruction.weigh(weights.expand_as(scores), labels, self.tables)  # mean weight of y
-            return self.reconstruction.weigh(F.class_losses(scores) * weights, labels, self.tables) + own * penalty
-        if isinstance(F, LogSumExp) and isinstance(self.reconstruction, UniformReconstruction):
-            return uniform_cross_entropy(scores, labels, self.reconstruction.coefficient) + penalty  # in fewer passes
-        return self.reconstruction.weigh(F.class_losses(scores), labels, self.tables) + penalty
+            own = R.weigh(weights.expand_as(scores), labels, self.tables)  # mean weight of y
+            return R.weigh(F.class_losses(scores) * weights, labels, self.tables) + own * penalty
+        if isinstance(F, LogSumExp) and isinstance(R, UniformReconstruction):
+            return uniform_cross_entropy(scores, labels, R.coefficient) + penalty
+        return R.weigh(F.class_losses(scores), labels, self.tables) + penalty
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The line with each example's own target."""

@@ -19,7 +19,7 @@ from torch import Tensor
 from . import _checks
 from ._checks import FloatArray, Labels
 from ._numerics import look_up
-from ._passes import add_at, traced, with_slope
+from ._passes import add_at, with_slope
 from ._sets import log_set_mass, mask_sizes
 from .transitions import DENSE_LIMIT, ENUMERATION_LIMIT, Diagnosis, Tables, Transition
 
@@ -132,7 +132,7 @@ class _LogOdds(torch.autograd.Function):
 
 def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
     """``log p_y / (1 - p_y)`` for p = softmax(scores), exact when p_y is 0 or 1 to rounding."""
-    if traced() or scores.is_cuda:
+    if _checks.traced() or scores.is_cuda:
         return _plain_log_odds(scores, labels)
     index = labels.reshape(-1, 1)
 

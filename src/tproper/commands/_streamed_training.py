@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def scan_labels(table: Table, label: str) -> Counter[str]:
 
 
 def _check_members(column: Any, label: str, first_row: int) -> None:
-    """A gap inside a candidate list would be read as a class called None."""
+    """A list with a gap in it is no label: say where it is."""
     if not is_list(column.type) or not column.flatten().null_count:
         return
     row = next(i for i, members in enumerate(column.to_pylist()) if members is not None and None in members)
@@ -83,6 +84,23 @@ def check_features(table: Table, columns: Sequence[str]) -> None:
         return
 
 
+@contextmanager
+def _advice() -> Iterator[None]:
+    """The library's refusals with advice in terms of the command's options; as a decorator, of all of `train`."""
+    try:
+        yield
+    except ColumnError as error:
+        raise ValueError(
+            f"{error.fact}; correct the rows, or leave the column out with --ignore, or choose with --features"
+        ) from None
+    except CheckpointError as error:
+        raise ValueError(
+            f"--out: expected the command that was interrupted, whose work is in {error.path}, got {error.fact}; "
+            f"give that command again, choose another --out, or delete {error.path}"
+        ) from None
+
+
+@_advice()
 def train(
     table: Table,
     data: Path,
@@ -96,27 +114,6 @@ def train(
     Interrupted, the same command goes on from a checkpoint beside the model's folder, with the same batches as if it
     had never stopped; another command is refused that checkpoint.
     """
-    try:
-        return _train(table, data, columns, classes, settings, out)
-    except ColumnError as error:
-        raise ValueError(
-            f"{error.fact}; correct the rows, or leave the column out with --ignore, or choose with --features"
-        ) from None
-    except CheckpointError as error:
-        raise ValueError(
-            f"--out: expected the command that was interrupted, whose work is in {error.path}, got {error.fact}; "
-            f"give that command again, choose another --out, or delete {error.path}"
-        ) from None
-
-
-def _train(
-    table: Table,
-    data: Path,
-    columns: dict[str, Any],
-    classes: Sequence[str] | None,
-    settings: Settings,
-    out: Path,
-) -> Report:
     check_features(table, columns["features"])
     label, specs = columns["label"], columns["specs"]
     counts = scan_labels(table, label)
