@@ -193,6 +193,30 @@ def test_figures_have_their_own_methods(target, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("target", "values", "sentence"),
+    [
+        ("table2", "0.3", "expected --values with fig2 or fig3, got it with table2, which has no grid"),
+        ("fig2", "0.3;1", "expected --values to be positive numbers with commas between them, got 0.3;1"),
+        ("fig3", "1.5,-1", "expected --values to be positive numbers with commas between them, got 1.5,-1"),
+        ("fig3", "nan", "expected --values to be positive numbers with commas between them, got nan"),
+    ],
+)
+def test_wrong_grids_are_refused(target, values, sentence, tmp_path):
+    done = run_here("reproduce", target, "--values", values, "--out", tmp_path / "run")
+    assert done.exit_code == 2
+    assert sentence in " ".join(done.output.split())
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("target", "field"), [("fig2", "k"), ("fig3", "alpha")])
+def test_a_part_of_a_figures_grid(target, field, tmp_path):
+    small = ("--dataset", "digits", "--models", "linear", "--trials", "1", "--max-epochs", "2")
+    done = run_here("reproduce", target, *small, "--values", "0.3,1.5,0.3", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert sorted(r[field] for r in Store(tmp_path).records() if r["loss"] == "gls") == [0.3, 1.5]
+
+
 def test_time_limit_stops_cleanly(tmp_path):
     done = run_here("reproduce", "table2", *SMALL, "--out", tmp_path, "--minutes", "0")
     assert done.exit_code == 75

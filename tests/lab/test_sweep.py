@@ -64,8 +64,8 @@ def test_search_trials_are_not_evaluation_trials():
 
 def test_figure_grids_hold_all_else_fixed():
     base = paper.chosen("gls", "mlp")
-    assert {c.k for c in sweep.over_k(base)} == set(paper.COEFFICIENTS)
-    assert {(c.lr, c.k) for c in sweep.over_alpha(base)} == {(base.lr, base.k)}
+    assert {c.k for c in sweep.over_k(base, paper.COEFFICIENTS)} == set(paper.COEFFICIENTS)
+    assert {(c.lr, c.k) for c in sweep.over_alpha(base, paper.EXPONENTS)} == {(base.lr, base.k)}
 
 
 def test_every_cell_of_the_paper_has_its_settings():

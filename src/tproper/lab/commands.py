@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -50,6 +51,10 @@ class Target(StrEnum):
     fig3 = "fig3"
 
 
+#: What the figures vary: k in Figure 2, alpha in Figure 3.
+GRIDS = {Target.fig2: paper.COEFFICIENTS, Target.fig3: paper.EXPONENTS}
+
+
 @contextmanager
 def _resource_errors(out: Path) -> Iterator[None]:
     """A full store or a full GPU as an OSError, which ``user_errors`` turns into one sentence."""
@@ -75,6 +80,16 @@ def _names(text: str, known: tuple[str, ...], what: str) -> list[str]:
         found = ", ".join(unknown) or "nothing"
         raise ValueError(f"expected {what} among {', '.join(known)}, got {found}")
     return names
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(dict.fromkeys(float(part) for part in text.split(",")))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < value < math.inf for value in found):
+        raise ValueError(f"expected --values to be positive numbers with commas between them, got {text}")
+    return found
 
 
 def _device(name: str) -> torch.device:
@@ -160,6 +175,7 @@ def reproduce(
     target: Annotated[Target, typer.Argument(help="table2, fig1, fig2 or fig3")],
     models: Annotated[str, typer.Option(help="comma-separated models")] = "",
     methods: Annotated[str, typer.Option(help="comma-separated rows of Table 2")] = "",
+    values: Annotated[str, typer.Option(help="fig2: comma-separated k, fig3: alpha; the whole grid if empty")] = "",
     trials: Annotated[int, typer.Option(help="trials of each cell", min=1)] = paper.TRIALS,
     dataset: Annotated[str, typer.Option(help="mnist, cifar10 or digits; the model's own if empty")] = "",
     data: Annotated[Path | None, typer.Option(help="folder with the data files; else the cache")] = None,
@@ -184,6 +200,9 @@ def reproduce(
     with _resource_errors(out):
         if methods and target is not Target.table2:
             raise ValueError(f"expected --methods with table2 alone, got it with {target}, which has its own")
+        if values and target not in GRIDS:
+            raise ValueError(f"expected --values with fig2 or fig3, got it with {target}, which has no grid")
+        grid = _numbers(values) if values else GRIDS.get(target, ())
         if target is Target.fig1:
             from tproper.lab.figures import figure1, save_figure
 
@@ -229,7 +248,7 @@ def reproduce(
                 work.store.refuse_other_kernels(paper.chosen("bc", model, dataset or None), kernels)
             with work.stop.on_signals():
                 complete = all(
-                    _run_model(work, target, model, dataset, chosen_methods, trials, protocol, search)
+                    _run_model(work, target, model, dataset, chosen_methods, grid, trials, protocol, search)
                     for model in chosen_models
                 )
             if export is not None:
@@ -278,7 +297,7 @@ class _Work:
 
 
 def _run_model(
-    work: _Work, target: Target, model: str, dataset: str, methods: list[str], trials: int,
+    work: _Work, target: Target, model: str, dataset: str, methods: list[str], grid: tuple[float, ...], trials: int,
     protocol: Protocol, search: bool,
 ) -> bool:  # fmt: skip
     """All trials of one model; false if stopped before the end."""
@@ -296,9 +315,9 @@ def _run_model(
         assert config is not None
         configs.append(config)
     if target is Target.fig2:
-        configs += sweep.over_k(base("gls"))
+        configs += sweep.over_k(base("gls"), grid)
     if target is Target.fig3:
-        configs += sweep.over_alpha(base("gls"))
+        configs += sweep.over_alpha(base("gls"), grid)
     return work.run(sweep.breadth_first(configs, range(trials))) is not None
 
 

@@ -30,12 +30,12 @@ def breadth_first(configs: Iterable[TrialConfig], seeds: Sequence[int]) -> list[
     return [Trial(config, seed) for seed in seeds for config in unique]
 
 
-def over_k(base: TrialConfig, grid: Sequence[float] = paper.COEFFICIENTS) -> list[TrialConfig]:
+def over_k(base: TrialConfig, grid: Sequence[float]) -> list[TrialConfig]:
     """Figure 2: gLS with alpha = 2 and every k, all else as chosen."""
     return [replace(base, k=k) for k in grid]
 
 
-def over_alpha(base: TrialConfig, grid: Sequence[float] = paper.EXPONENTS) -> list[TrialConfig]:
+def over_alpha(base: TrialConfig, grid: Sequence[float]) -> list[TrialConfig]:
     """Figure 3: gLS with the chosen k and every exponent, all else as chosen."""
     return [replace(base, alpha=alpha) for alpha in grid]
 
