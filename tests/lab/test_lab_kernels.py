@@ -24,11 +24,20 @@ DEVICE = "cpu" if INTERPRETED else "cuda"
 
 
 @pytest.mark.parametrize(
-    ("side", "stride", "k", "n"), [(3, 1, 16, 16), (3, 1, 16, 32), (3, 1, 64, 64), (3, 2, 16, 32), (1, 2, 16, 32)]
+    ("side", "stride", "k", "n", "size"),
+    [
+        (3, 1, 16, 16, 8),
+        (3, 1, 16, 32, 16),  # walked down in two parts
+        (3, 1, 64, 64, 8),
+        (3, 1, 16, 128, 8),  # too many channels to walk
+        (3, 1, 16, 16, 6),  # no power of two
+        (3, 2, 16, 32, 8),
+        (1, 2, 16, 32, 8),
+    ],
 )
-def test_convolution_and_its_gradients(side, stride, k, n):
+def test_convolution_and_its_gradients(side, stride, k, n, size):
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(2, 3, 8, 8, k, generator=generator).to(DEVICE)
+    x = torch.randn(2, 3, size, size, k, generator=generator).to(DEVICE)
     w = torch.randn(2, side, side, k, n, generator=generator).to(DEVICE)
     sums = torch.zeros(2, 2, n, device=DEVICE)
     y = launches.conv(x, w, stride, sums=sums)

@@ -36,7 +36,8 @@ def record(config: TrialConfig, seed: int, accuracy: float, **changes) -> dict:
 
 @pytest.fixture
 def records_file(tmp_path):
-    rows = [record(paper.chosen(m, "mlp"), s, 0.8 + s / 100) for m in paper.METHODS for s in range(3)]
+    configs = dict.fromkeys(paper.chosen(m, "mlp") for m in paper.METHODS)
+    rows = [record(config, s, 0.8 + s / 100) for config in configs for s in range(3)]
     gls = paper.chosen("gls", "mlp")
     rows += [record(TrialConfig(**{**gls.__dict__, "k": k}), 0, 0.7) for k in (0.1, 10.0)]
     rows += [record(TrialConfig(**{**gls.__dict__, "alpha": a}), 0, 0.7) for a in (0.5, 1.5)]
@@ -244,7 +245,7 @@ def committed():
 @pytest.mark.parametrize("model", ["linear", "mlp"])
 def test_committed_mnist_records_are_within_1_2_points_of_the_paper(model):
     column = report.cells(committed(), "mnist", model, Protocol())
-    assert [cell.method for cell in column] == list(paper.METHODS)
+    assert [cell.method for cell in column] == [m for m in paper.METHODS if m != "gls_released"]
     for cell in column:
         mean, _, n = cell.accuracy()
         assert n == 16
@@ -256,7 +257,8 @@ def test_committed_mnist_records_are_within_1_2_points_of_the_paper(model):
 def test_which_committed_cifar_records_agree_with_the_paper(model, differing):
     """Within 3 points or 2.5 standard errors; docs/reproduction.md speaks of the one that does not."""
     column = report.cells(committed(), "cifar10", model, Protocol())
-    assert [cell.method for cell in column] == list(paper.METHODS)
+    assert [cell.method for cell in column] == [m for m in paper.METHODS if m != "gls_released" or model == "wrn28_2"]
+    assert min(len(cell.records) for cell in column) >= 6
     found = []
     for cell in column:
         theirs = paper.ACCURACY.get((cell.method, model))

@@ -22,6 +22,7 @@ COLOURS = {
     "ga": "#56B4E9",
     "ga_tuned": "#0072B2",
     "gls": "#009E73",
+    "gls_released": "#009E73",
     "forward": "#CC79A7",
 }
 

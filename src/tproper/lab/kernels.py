@@ -51,8 +51,8 @@ def _conv(
     inside = p < pixels
     if MASK:  # loaded before the loop, which hides the wait for them
         mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
-        g = tl.load(gamma + s * gamma_s + n)
-        b = tl.load(beta + s * beta_s + n)
+        scale = tl.load(gamma + s * gamma_s + n) * rstd
+        shift = tl.load(beta + s * beta_s + n) - mean * scale
     acc = tl.zeros((BM, N), tl.float32)
     if BULK:
         first = s * (pixels // (H * W)) + tl.program_id(0) * BM // (H * W)
@@ -104,18 +104,138 @@ def _conv(
     if ADD:
         acc += tl.load(add + out, mask=inside[:, None], other=0.0).to(tl.float32)
     if MASK:
-        xhat = tl.load(pre + out, mask=inside[:, None], other=0.0).to(tl.float32)
-        xhat = (xhat - mean[None, :]) * rstd[None, :]
-        acc = tl.where(xhat * g[None, :] + b[None, :] > 0, acc, 0.0)
+        before = tl.load(pre + out, mask=inside[:, None], other=0.0).to(tl.float32)
+        acc = tl.where(before * scale[None, :] + shift[None, :] > 0, acc, 0.0)
     value = acc.to(y.dtype.element_ty)
     tl.store(y + out, value, mask=inside[:, None])
     if SUMS:
         seen = tl.where(inside[:, None], value.to(tl.float32), 0.0)
         other = seen
         if MASK:
-            other = xhat
-        tl.atomic_add(sums + s * sums_s + n, tl.sum(seen, 0))
-        tl.atomic_add(sums + s * sums_s + sums_r + n, tl.sum(seen * other, 0))
+            other = before
+        total = tl.sum(seen, 0)
+        second = tl.sum(seen * other, 0)
+        if MASK:  # sum dz xhat, from sum dz pre: the normaliser is the same for all pixels
+            second = (second - mean * total) * rstd
+        tl.atomic_add(sums + s * sums_s + n, total)
+        tl.atomic_add(sums + s * sums_s + sums_r + n, second)
+
+
+@triton.jit
+def _row(
+    x, first, place, inside, r, shift: tl.constexpr,
+    H: tl.constexpr, W: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BULK: tl.constexpr,
+):  # fmt: skip
+    """Row r of a program's images, moved by some columns, with zeros around the image.  # (BM, K)"""
+    if BULK:
+        tile = x.load([first, r, shift, 0]).reshape(BM, K)
+    else:
+        c = tl.arange(0, BM) % W + shift
+        row = tl.zeros_like(c) + r
+        ok = inside & (row >= 0) & (row < H) & (c >= 0) & (c < W)
+        at = (place + r * W + shift)[:, None] * K + tl.arange(0, K)[None, :]
+        tile = tl.load(x + at, mask=ok[:, None], other=0.0)
+    return tile
+
+
+@triton.jit
+def _tap(w, tap: tl.constexpr, k, n, K: tl.constexpr, N: tl.constexpr, TRANSPOSED: tl.constexpr):
+    """A tap's matrix; TRANSPOSED turns the taps by 180 degrees and the matrices over.  # (K, N)"""
+    at = (tap * K + k[:, None]) * N + n[None, :]
+    if TRANSPOSED:
+        at = ((8 - tap) * N + n[None, :]) * K + k[:, None]
+    return tl.load(w + at)
+
+
+@triton.jit
+def _walk(
+    x, w, y, add, sums, pre, stats, gamma, beta,
+    pixels, count, sums_s, sums_r, stats_s, stats_r, gamma_s, beta_s,
+    H: tl.constexpr, W: tl.constexpr, K: tl.constexpr, N: tl.constexpr,
+    TRANSPOSED: tl.constexpr, ADD: tl.constexpr, SUMS: tl.constexpr, MASK: tl.constexpr,
+    IMAGES: tl.constexpr, ROWS: tl.constexpr, BULK: tl.constexpr,
+):  # fmt: skip
+    """What ``_conv`` computes, for 3x3 kernels with stride 1 and few channels.
+
+    A program walks down ROWS rows of some IMAGES and keeps all nine matrices: an input row serves the
+    output rows above, here and below, whose sums travel with it. So an input is read three times,
+    once for each column of taps, instead of nine times.
+    """
+    s = tl.program_id(1)
+    n = tl.arange(0, N)
+    k = tl.arange(0, K)
+    BM: tl.constexpr = IMAGES * W
+    parts: tl.constexpr = H // ROWS
+    m = tl.arange(0, BM)
+    images = pixels // (H * W)
+    image = tl.program_id(0) // parts * IMAGES
+    top = tl.program_id(0) % parts * ROWS
+    first = s * images + image
+    inside = image + m // W < images
+    place = (first + m // W) * (H * W) + m % W
+    w += s * 9 * K * N
+    w0 = _tap(w, 0, k, n, K, N, TRANSPOSED)
+    w1 = _tap(w, 1, k, n, K, N, TRANSPOSED)
+    w2 = _tap(w, 2, k, n, K, N, TRANSPOSED)
+    w3 = _tap(w, 3, k, n, K, N, TRANSPOSED)
+    w4 = _tap(w, 4, k, n, K, N, TRANSPOSED)
+    w5 = _tap(w, 5, k, n, K, N, TRANSPOSED)
+    w6 = _tap(w, 6, k, n, K, N, TRANSPOSED)
+    w7 = _tap(w, 7, k, n, K, N, TRANSPOSED)
+    w8 = _tap(w, 8, k, n, K, N, TRANSPOSED)
+    if MASK:
+        mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
+        scale = tl.load(gamma + s * gamma_s + n) * rstd
+        shift = tl.load(beta + s * beta_s + n) - mean * scale
+    above = tl.zeros((BM, N), tl.float32)
+    here = tl.zeros((BM, N), tl.float32)
+    # sums over rows alone; over pixels once, at the end: a sum over a tile takes as long as its products
+    sum0 = tl.zeros((BM, N), tl.float32)
+    sum1 = tl.zeros((BM, N), tl.float32)
+    for i in range(ROWS + 2):
+        r = top + i - 1
+        ready = (inside & (i >= 2))[:, None]
+        out = (place + (r - 1) * W)[:, None] * N + n[None, :]
+        if ADD:  # loaded before the products, which hide the wait for them
+            residual = tl.load(add + out, mask=ready, other=0.0)
+        if MASK:
+            before = tl.load(pre + out, mask=ready, other=0.0)
+        left = _row(x, first, place, inside, r, -1, H, W, K, BM, BULK)
+        middle = _row(x, first, place, inside, r, 0, H, W, K, BM, BULK)
+        right = _row(x, first, place, inside, r, 1, H, W, K, BM, BULK)
+        above = tl.dot(left, w6, above, input_precision="ieee")
+        above = tl.dot(middle, w7, above, input_precision="ieee")
+        above = tl.dot(right, w8, above, input_precision="ieee")
+        here = tl.dot(left, w3, here, input_precision="ieee")
+        here = tl.dot(middle, w4, here, input_precision="ieee")
+        here = tl.dot(right, w5, here, input_precision="ieee")
+        below = tl.dot(left, w0, input_precision="ieee")
+        below = tl.dot(middle, w1, below, input_precision="ieee")
+        below = tl.dot(right, w2, below, input_precision="ieee")
+        acc = above
+        if ADD:
+            acc += residual.to(tl.float32)
+        if MASK:
+            acc = tl.where(before.to(tl.float32) * scale[None, :] + shift[None, :] > 0, acc, 0.0)
+        value = acc.to(y.dtype.element_ty)
+        tl.store(y + out, value, mask=ready)
+        if SUMS:
+            seen = tl.where(ready, value.to(tl.float32), 0.0)
+            other = seen
+            if MASK:
+                other = before.to(tl.float32)
+            sum0 += seen
+            sum1 += seen * other
+        above = here
+        here = below
+    if SUMS:
+        total = tl.sum(sum0, 0)
+        second = tl.sum(sum1, 0)
+        if MASK:
+            mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
+            second = (second - mean * total) * rstd
+        tl.atomic_add(sums + s * sums_s + n, total)
+        tl.atomic_add(sums + s * sums_s + sums_r + n, second)
 
 
 @triton.jit

@@ -24,6 +24,16 @@ class ConvShape(NamedTuple):
     bulk: bool = False  # copy boxes of pixels; only where ``boxed``
 
 
+class WalkShape(NamedTuple):
+    """How a convolution that walks down the rows is cut; see ``_walk``."""
+
+    images: int  # IMAGES
+    rows: int  # ROWS
+    warps: int
+    stages: int
+    bulk: bool
+
+
 class WeightShape(NamedTuple):
     """How a weight gradient is cut into tiles; ``programs`` is how many to aim at in all."""
 
@@ -41,11 +51,22 @@ def conv_shape(k: int, n: int, transposed: bool, boxed: bool) -> ConvShape:
     depth = min(k, 64)
     if n <= 16:
         return ConvShape(depth, 256)
-    if transposed:
-        if n > 64:
-            return ConvShape(depth, 64, stages=4, bulk=boxed)
-        return ConvShape(depth, 128, bulk=boxed and n == 64)
-    return ConvShape(depth, 256 if boxed and n <= 64 else 128, bulk=boxed)
+    if transposed and n > 64:
+        return ConvShape(depth, 64, stages=4, bulk=boxed)
+    return ConvShape(depth, 128, bulk=boxed)
+
+
+def walk_shape(x: torch.Tensor, n: int, transposed: bool) -> WalkShape | None:
+    """The same for ``_walk`` with x (S, n, H, W, K) as its input; None where ``_conv`` is as fast, or faster."""
+    trials, images, high, wide, k = x.shape
+    if max(k, n) > 64 or min(k, n) < 16:
+        return None
+    pixels, warps, stages = {16: (128, 4, 3), 32: (64, 4, 3), 64: (64, 4, 2) if transposed else (128, 8, 3)}[max(k, n)]
+    together = max(1, pixels // wide)
+    rows = high
+    while rows > 8 and triton.cdiv(images, together) * (high // rows) * trials < 256:
+        rows //= 2  # two rows more to read in each part, but no part of the chip without work
+    return WalkShape(together, rows, warps, stages, bulk=k > 16)
 
 
 def weight_shape(k: int, n: int, side: int, stride: int) -> WeightShape:
@@ -69,6 +90,12 @@ def boxes(t: torch.Tensor, pixels: int, channels: int) -> TensorDescriptor:
     _, h, w, _ = images.shape
     box = [max(1, pixels // (h * w)), min(h, pixels // w), w, channels]
     return TensorDescriptor(images, list(images.shape), list(images.stride()), box)
+
+
+def lines(t: torch.Tensor, count: int) -> TensorDescriptor:
+    """t (S, n, H, W, C) in lines of pixels, those of ``count`` images together."""
+    images = t.flatten(0, 1)
+    return TensorDescriptor(images, list(images.shape), list(images.stride()), [count, 1, *images.shape[2:]])
 
 
 def rows(t: torch.Tensor, high: int, wide: int) -> TensorDescriptor:
@@ -95,24 +122,12 @@ def conv(
     stride: int = 1,
     add: torch.Tensor | None = None,
     sums: torch.Tensor | None = None,  # (S, 2, N), added to
-    shape: ConvShape | None = None,
+    shape: ConvShape | WalkShape | None = None,
 ) -> torch.Tensor:
     """Convolution with zero padding side // 2, plus ``add``; collects the sums of what it writes."""
-    trials, n, hx, wx, k = x.shape
-    side, out = w.shape[1], w.shape[-1]
-    h, width = hx // stride, wx // stride
-    y = x.new_empty(trials, n, h, width, out)
-    pixels = n * h * width
-    cut = shape or conv_shape(k, out, False, boxed(x, side, stride))
-    grid = (triton.cdiv(pixels, cut.pixels), trials)
-    s0, s1 = (sums.stride(0), sums.stride(1)) if sums is not None else (0, 0)
-    read = (boxes(x, cut.pixels, cut.depth), rows(w, cut.depth, out)) if cut.bulk else (x, w)
-    kernels._conv[grid](
-        *read, y, add if add is not None else y, sums if sums is not None else y, y, y, y, y, pixels,
-        1.0, s0, s1, 0, 0, 0, 0, h, width, hx, wx, k, out, side, stride,
-        False, add is not None, sums is not None, False,
-        cut.depth, cut.pixels, cut.bulk, num_warps=cut.warps, num_stages=cut.stages,
-    )  # fmt: skip
+    trials, n, hx, wx, _ = x.shape
+    y = x.new_empty(trials, n, hx // stride, wx // stride, w.shape[-1])
+    _launch(x, w, y, stride, False, add, sums, None, None, shape)
     return y
 
 
@@ -123,31 +138,50 @@ def conv_input(
     pre: torch.Tensor,
     norm: Norm | None,
     add: torch.Tensor | None = None,
-    shape: ConvShape | None = None,
+    shape: ConvShape | WalkShape | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Gradient of a convolution's input, which was relu(bn(pre)): dz (before bn) and its sums.
 
     Without ``norm`` the input was ``pre`` itself, and its gradient, plus ``add``, is returned.
     """
-    trials, n, h, width, k = pre.shape
-    _, _, hx, wx, channels = dy.shape
-    side = w.shape[1]
     dz = torch.empty_like(pre)
-    sums = torch.zeros(trials, 2, k, device=dy.device)
-    pixels = n * h * width
-    cut = shape or conv_shape(channels, k, True, boxed(dy, side, stride))
-    grid = (triton.cdiv(pixels, cut.pixels), trials)
-    masked = norm is not None
-    stats, gamma, beta = (norm.stats, norm.gamma, norm.beta) if norm else (sums, sums, sums)
-    read = (boxes(dy, cut.pixels, cut.depth), rows(w, k, cut.depth)) if cut.bulk else (dy, w)
-    kernels._conv[grid](
-        *read, dz, dz if add is None else add, sums, pre, stats, gamma, beta,
-        pixels, norm.count if norm else 1.0, sums.stride(0), sums.stride(1),
-        *(norm.strides if norm else (0, 0)), gamma.stride(0), beta.stride(0),
-        h, width, hx, wx, channels, k, side, stride, True, add is not None, masked, masked,
-        cut.depth, cut.pixels, cut.bulk, num_warps=cut.warps, num_stages=cut.stages,
-    )  # fmt: skip
+    sums = torch.zeros(pre.shape[0], 2, pre.shape[-1], device=dy.device)
+    _launch(dy, w, dz, stride, True, add, sums if norm else None, pre, norm, shape)
     return dz, sums
+
+
+def _launch(
+    x: torch.Tensor, w: torch.Tensor, y: torch.Tensor, stride: int, transposed: bool, add: torch.Tensor | None,
+    sums: torch.Tensor | None, pre: torch.Tensor | None, norm: Norm | None, shape: ConvShape | WalkShape | None,
+) -> None:  # fmt: skip
+    """``_conv`` or ``_walk``; a tensor that is not there is replaced by one that is, and never read."""
+    (trials, n, hx, wx, k), (_, _, h, width, out), side = x.shape, y.shape, w.shape[1]
+    able = boxed(x, side, stride)
+    cut = shape or (walk_shape(x, out, transposed) if able else None) or conv_shape(k, out, transposed, able)
+    pixels = n * h * width
+    stats, gamma, beta = (norm.stats, norm.gamma, norm.beta) if norm else (y, y, y)
+    tensors = [y if t is None else t for t in (add, sums, pre)]
+    numbers = (
+        pixels, norm.count if norm else 1.0, *((sums.stride(0), sums.stride(1)) if sums is not None else (0, 0)),
+        *(norm.strides if norm else (0, 0)), gamma.stride(0), beta.stride(0),
+    )  # fmt: skip
+    flags = (transposed, add is not None, sums is not None, norm is not None)
+    launch = {"num_warps": cut.warps, "num_stages": cut.stages}
+    if isinstance(cut, WalkShape):
+        grid = (triton.cdiv(n, cut.images) * (h // cut.rows), trials)
+        read = (lines(x, cut.images), w) if cut.bulk else (x, w)
+        kernels._walk[grid](
+            *read, y, *tensors, stats, gamma, beta, *numbers, h, width, k, out, *flags,
+            cut.images, cut.rows, cut.bulk, **launch,
+        )  # fmt: skip
+        return
+    grid = (triton.cdiv(pixels, cut.pixels), trials)
+    tile = (out, cut.depth) if transposed else (cut.depth, out)
+    read = (boxes(x, cut.pixels, cut.depth), rows(w, *tile)) if cut.bulk else (x, w)
+    kernels._conv[grid](
+        *read, y, *tensors, stats, gamma, beta, *numbers, h, width, hx, wx, k, out, side, stride, *flags,
+        cut.depth, cut.pixels, cut.bulk, **launch,
+    )  # fmt: skip
 
 
 def conv_weight(

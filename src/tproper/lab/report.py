@@ -173,7 +173,7 @@ def cells(records: Sequence[Record], dataset: str, model: str, protocol: Protoco
             config = _found_by_search(method, config, column) or config
         assert config is not None
         mine = [r for r in column if r["config_key"] == config.key and r["seed"] < sweep.SEARCH_SEED]
-        if mine:
+        if mine and all(cell.config != config for cell in found):  # two rows may have the same settings
             found.append(Cell(method, model, config, mine))
     return found
 
