@@ -166,7 +166,7 @@ def searched(records: Sequence[Record]) -> bool:
 def cells(records: Sequence[Record], dataset: str, model: str, protocol: Protocol) -> list[Cell]:
     """The cells of one column of Table 2 that have at least one trial."""
     column = [r for r in records if (r["dataset"], r["model"]) == (dataset, model)]
-    found = []
+    found: list[Cell] = []
     for method in paper.METHODS:
         config: TrialConfig | None = paper.chosen(method, model, dataset, protocol)
         if searched(column):
