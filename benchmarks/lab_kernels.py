@@ -4,8 +4,8 @@
 
 Protocol: bf16, 8 trials of 256 images, random data; after two launches, 4 launches between two events,
 queued while the device sleeps, five times, the median; allocation and zeroing of results included.
-``floor`` is the bytes that must move over 4.3 TB/s. Prints the best four per operation;
-``conv_shape`` and ``weight_shape`` in ``tproper.lab.launches`` hold the winners.
+``floor`` is the bytes that must move over 4.3 TB/s. Prints the shape in use and the best four per operation, of
+both kernels; ``conv_shape``, ``walk_shape`` and ``weight_shape`` in ``tproper.lab.launches`` hold the winners.
 """
 
 from __future__ import annotations
@@ -20,20 +20,27 @@ from itertools import product
 import torch
 
 from tproper.lab import launches
-from tproper.lab.launches import ConvShape, Norm, WeightShape
+from tproper.lab.launches import ConvShape, Norm, WalkShape, WeightShape
 
 LAYERS = [(16, 32), (32, 32), (64, 16), (128, 8)]  # channels, side of the image
 OPERATIONS = ("forward", "input", "weight")
 
 
-def candidates(operation: str, channels: int) -> list:
+def candidates(operation: str, channels: int, image: int) -> list:
     side = min(channels, 64)
     if operation == "weight":
         cuts = product((channels <= 32,), (32, 64, 128), (2, 3))
         return [WeightShape(r, side, side, bp, 4, stages, 528) for r, bp, stages in cuts]
     blocks = ((64, 4), (128, 4), (256, 4), (256, 8))
     cuts = product(blocks, (2, 3, 4), (True, False))
-    return [ConvShape(side, bm, warps, stages, bulk) for (bm, warps), stages, bulk in cuts]
+    found: list = [ConvShape(side, bm, warps, stages, bulk) for (bm, warps), stages, bulk in cuts]
+    if channels <= 64:
+        pixels = product(((64, 4), (128, 4), (128, 8), (256, 4)), (2, 3, 4), (1, 2))
+        found += [
+            WalkShape(bm // image, image // parts, warps, stages, bulk=channels > 16)
+            for (bm, warps), stages, parts in pixels
+        ]
+    return found
 
 
 def prepare(channels: int, side: int, trials: int, images: int):
@@ -81,7 +88,7 @@ def clocked(call, launches: int = 4) -> float:
 
 def main() -> None:
     trials = 8
-    tasks = [(op, layer, cut) for layer in LAYERS for op in OPERATIONS for cut in candidates(op, layer[0])]
+    tasks = [(op, layer, cut) for layer in LAYERS for op in OPERATIONS for cut in candidates(op, *layer)]
     with multiprocessing.get_context("spawn").Pool(15) as pool:
         errors = pool.map(compile_one, tasks, chunksize=1)
     broken = [(t, e) for t, e in zip(tasks, errors, strict=True) if e]
@@ -95,13 +102,16 @@ def main() -> None:
             for (o, at, cut), error in zip(tasks, errors, strict=True):
                 if o == op and at == layer and error is None:
                     found.append((clocked(partial(calls[op], cut)), cut))
-            found.sort()
-            plain = [(us, cut) for us, cut in found if not getattr(cut, "bulk", False)]
+            found.sort(key=lambda pair: pair[0])
+            kinds = {type(cut).__name__ for _, cut in found}
             row = {
                 "channels": channels, "op": op, "floor_us": round(passes * size / 4.3e6, 1),
-                "best_us": [(round(us, 1), tuple(cut)) for us, cut in found[:4]],
+                "default_us": round(clocked(partial(calls[op], None)), 1),
+                "best_us": {
+                    kind: [(round(us, 1), tuple(cut)) for us, cut in found if type(cut).__name__ == kind][:4]
+                    for kind in sorted(kinds)
+                },
                 "worst_us": round(found[-1][0], 1),
-                "without_bulk_us": [(round(us, 1), tuple(cut)) for us, cut in plain[:2]],
             }  # fmt: skip
             print(json.dumps(row), flush=True)
 

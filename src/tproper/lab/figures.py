@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,8 +169,3 @@ def risk_traces(
             axes.set_ylabel("training risk")
     figure.suptitle(title)
     return figure
-
-
-def accuracies(records: Iterable[dict[str, Any]]) -> list[float]:
-    """Test accuracies in percent."""
-    return [100 * record["accuracy"] for record in records]

@@ -13,6 +13,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tproper.lab import kernels
 
+SHARED = 220 << 10  # bytes of shared memory that a program may count on (Hopper has 227 KiB)
+
 
 class ConvShape(NamedTuple):
     """How a convolution is cut into tiles; see ``_conv``."""
@@ -57,11 +59,14 @@ def conv_shape(k: int, n: int, transposed: bool, boxed: bool) -> ConvShape:
 
 
 def walk_shape(x: torch.Tensor, n: int, transposed: bool) -> WalkShape | None:
-    """The same for ``_walk`` with x (S, n, H, W, K) as its input; None where ``_conv`` is as fast, or faster."""
+    """The same for ``_walk`` with the input x (S, n, H, W, K); None where ``_conv`` is faster, or it does not fit."""
     trials, images, high, wide, k = x.shape
-    if max(k, n) > 64 or min(k, n) < 16:
+    widest = max(k, n)
+    if widest > 64 or min(k, n) < 16:
         return None
-    pixels, warps, stages = {16: (128, 4, 3), 32: (64, 4, 3), 64: (64, 4, 2) if transposed else (128, 8, 3)}[max(k, n)]
+    pixels, warps, stages = {16: (128, 4, 3), 32: (64, 4, 3), 64: (64, 4, 2) if transposed else (128, 8, 3)}[widest]
+    if x.is_cuda and (9 * k * n + 3 * stages * pixels * k) * x.element_size() > SHARED:
+        return None
     together = max(1, pixels // wide)
     rows = high
     while rows > 8 and triton.cdiv(images, together) * (high // rows) * trials < 256:

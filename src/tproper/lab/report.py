@@ -7,11 +7,11 @@ import dataclasses
 import html
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tproper as tp
 from tproper.lab import figures, paper, sweep
@@ -68,9 +68,17 @@ class Cell:
 
     def accuracy(self) -> tuple[float, float, int]:
         """Mean and sample standard deviation of the test accuracy in percent, number of trials."""
-        values = figures.accuracies(self.records)
-        sd = statistics.stdev(values) if len(values) > 1 else math.nan
-        return statistics.fmean(values), sd, len(values)
+        return moments([100 * r["accuracy"] for r in self.records])
+
+
+def moments(values: Sequence[float]) -> tuple[float, float, int]:
+    """Mean, sample standard deviation (nan for a single value), number."""
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else math.nan, len(values)
+
+
+def shown(mean: float, sd: float, n: int) -> str:
+    """Mean ± standard deviation, where there is one."""
+    return f"{mean:.2f} ± {sd:.2f}" if n > 1 else f"{mean:.2f}"
 
 
 def standard_errors(mean: float, sd: float, n: int, theirs: paper.Cell) -> float:
@@ -196,7 +204,7 @@ def accuracy_table(title: str, column: list[Cell], compare: bool) -> Table:
     for cell in column:
         mean, sd, n = cell.accuracy()
         theirs = paper.ACCURACY.get((cell.method, cell.model)) if compare else None
-        row = [paper.METHODS[cell.method][1], f"{mean:.2f} ± {sd:.2f}" if n > 1 else f"{mean:.2f}", str(n)]
+        row = [paper.METHODS[cell.method][1], shown(mean, sd, n), str(n)]
         if theirs is None:
             row += ["-", "-", "-"]
         else:
@@ -217,8 +225,7 @@ def summary_table(columns: dict[str, list[Cell]]) -> Table:
             theirs = paper.ACCURACY.get((method, model))
             text = "-"
             if cell is not None:
-                mean, sd, n = cell.accuracy()
-                text = f"{mean:.2f} ± {sd:.2f}, n={n}" if n > 1 else f"{mean:.2f}, n=1"
+                text = f"{shown(*cell.accuracy())}, n={len(cell.records)}"
             row.append(text + (f" ({theirs.mean:.2f} ± {theirs.sd:.2f})" if theirs else ""))
         rows.append(row)
     head = ["", *(paper.MODELS[model][1] for model in columns)]
@@ -289,31 +296,54 @@ def epochs_table(title: str, column: list[Cell], compare: bool) -> Table:
 # --- figures --------------------------------------------------------------------------------------
 
 
-def _gls_points(records: Sequence[Record], base: TrialConfig, field: str, fixed: Callable[[Record], bool]) -> Any:
-    points: dict[float, list[float]] = {}
-    for r in records:
-        same = r["loss"] == "gls" and r["lr"] == base.lr and r["weight_decay"] == base.weight_decay
-        if same and fixed(r) and r["seed"] < sweep.SEARCH_SEED:
-            points.setdefault(r[field], []).append(100 * r["accuracy"])
-    return points
+class Grid(NamedTuple):
+    """Figure 2 or 3 of a column: accuracies of gLS by one hyperparameter, all else as the paper chose."""
+
+    number: int
+    axis: str
+    fixed: str
+    points: figures.Points
+
+    @property
+    def title(self) -> str:
+        """What is varied, and what is not."""
+        return f"gLS by {'coefficient' if self.axis == 'k' else 'exponent'} ({self.fixed})"
 
 
-def column_figures(records: Sequence[Record], column: list[Cell], name: str, stem: str) -> dict[str, Any]:
-    """Figures 2 and 3 where the records hold more than two points of them, and the risk traces."""
-    drawn: dict[str, Any] = {}
+def grids(records: Sequence[Record], column: list[Cell]) -> list[Grid]:
+    """Figures 2 and 3 of a column, where the records hold more than two points of them."""
     first = column[0].config
-    mine = [r for r in records if (r["dataset"], r["model"]) == (first.dataset, first.model)]
-    mine = [r for r in mine if Protocol(**r["config"]["protocol"]) == first.protocol]
-    lines = {c.method: c.accuracy()[0] for c in column if c.method in ("bc_tuned", "ga_tuned")}
     base = paper.chosen("gls", first.model, first.dataset, first.protocol)
-    by_k = _gls_points(mine, base, "k", lambda r: r["alpha"] == 2.0)
-    if len(by_k) > 2:
-        title = f"{name}: gLS by coefficient (alpha = 2)"
-        drawn[f"figure2_{stem}"] = figures.sensitivity(by_k, lines, "k", title)
-    by_alpha = _gls_points(mine, base, "alpha", lambda r: r["k"] == base.k)
-    if len(by_alpha) > 2:
-        title = f"{name}: gLS by exponent (k = {base.k:g})"
-        drawn[f"figure3_{stem}"] = figures.sensitivity(by_alpha, lines, "alpha", title, grey_below=1.0)
+    by_k: figures.Points = {}
+    by_alpha: figures.Points = {}
+    for r in records:
+        config = TrialConfig.from_dict(r["config"])
+        if r["seed"] >= sweep.SEARCH_SEED or config.loss != "gls":
+            continue
+        if dataclasses.replace(config, k=base.k, alpha=base.alpha) == base:
+            if config.alpha == base.alpha:
+                by_k.setdefault(config.k, []).append(100 * r["accuracy"])
+            if config.k == base.k:
+                by_alpha.setdefault(config.alpha, []).append(100 * r["accuracy"])
+    found = [Grid(2, "k", "alpha = 2", by_k), Grid(3, "alpha", f"k = {base.k:g}", by_alpha)]
+    return [grid for grid in found if len(grid.points) > 2]
+
+
+def grid_table(title: str, grid: Grid) -> Table:
+    """The numbers behind Figure 2 or 3."""
+    rows = [[f"{value:g}", shown(*moments(found)), str(len(found))] for value, found in sorted(grid.points.items())]
+    note = "Mean ± sample standard deviation; learning rate and weight decay as the paper chose them for gLS."
+    return Table(title, note, [grid.axis, "test accuracy, %", "trials"], rows)
+
+
+def column_figures(column: list[Cell], drawn_grids: Sequence[Grid], name: str, stem: str) -> dict[str, Any]:
+    """Figures 2 and 3, and the risk traces."""
+    drawn: dict[str, Any] = {}
+    lines = {c.method: c.accuracy()[0] for c in column if c.method in ("bc_tuned", "ga_tuned")}
+    for grid in drawn_grids:
+        below = 1.0 if grid.axis == "alpha" else None
+        figure = figures.sensitivity(grid.points, lines, grid.axis, f"{name}: {grid.title}", grey_below=below)
+        drawn[f"figure{grid.number}_{stem}"] = figure
     traces = {c.method: [r["risk"] for r in c.records] for c in column}
     bounds = {c.method: lower_bound(c.config) for c in column}
     drawn[f"risk_{stem}"] = figures.risk_traces(traces, bounds, f"{name}: training risk and its lower bound")
@@ -377,7 +407,9 @@ def write_report(run: Path, out: Path) -> list[Path]:
                 probability_table(f"{name}: probabilities", column),
                 epochs_table(f"{name}: epochs and settings", column, compare),
             ]
-            for stem, figure in column_figures(group, column, name, context_stem(*context)).items():
+            found = grids(group, column)
+            tables += [grid_table(f"{name}: {grid.title}", grid) for grid in found]
+            for stem, figure in column_figures(column, found, name, context_stem(*context)).items():
                 paths = figures.save_figure(figure, out / stem)
                 images.append(paths[0])
                 written += paths
