@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+from torch.autograd import forward_ad
 
 FloatArray: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = Any  # numpy, torch or lists: integers (n,), masks (n, K), sets, or (source, label) pairs
@@ -145,6 +146,11 @@ def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool) -> 
 def traced() -> bool:
     """Under torch.compile, which fuses plain formulas itself, or functorch, which cannot look inside functions."""
     return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def transformed() -> bool:
+    """Traced, or under forward-mode differentiation, whose derivatives a loss made with its gradient would lose."""
+    return traced() or forward_ad._current_level >= 0
 
 
 def readable(labels: Tensor) -> bool:

@@ -2,7 +2,8 @@
 
 Autograd would write one (n, K) gradient for every term of a loss and add them up. The functions here know their
 gradients in closed form and write one. Each returns what its backward pass needs as a second output, so that second
-derivatives stay exact; under torch.compile the plain formula is used, which the compiler fuses by itself.
+derivatives stay exact; under torch.compile the plain formula is used, which the compiler fuses by itself. `jvp` serves
+forward mode (torch.func.jvp, jacfwd, hessian).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._checks import traced
+from ._checks import transformed
 
 BLOCK = 1 << 19  # scores worked on at a time: some MB, which stay in the cache from one pass to the next
 
@@ -100,7 +101,15 @@ class _UniformCrossEntropy(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.c = inputs[2]
         ctx.save_for_backward(inputs[1], output[1])
+        ctx.save_for_forward(inputs[1], output[1])
         ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def jvp(ctx: Any, move: Tensor, *_: None) -> tuple[Tensor, Tensor]:
+        index, p = ctx.saved_tensors
+        mean = (p * move).sum(-1, keepdim=True)
+        slope = mean - ctx.c * move.gather(-1, index) - (1 - ctx.c) * move.mean(-1, keepdim=True)
+        return slope[..., 0], p * (move - mean)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_p: Tensor | None) -> tuple[Tensor | None, None, None]:
@@ -124,7 +133,7 @@ def uniform_cross_entropy(scores: Tensor, labels: Tensor, c: float, k: float = 0
     Squeezed with alpha = 2 and coefficient k: ``logsumexp v - <r, v> + k/2 sum (v - mean v)^2``, with gradient
     ``softmax v - r + k (v - mean v)``.
     """
-    if traced() or scores.is_cuda:
+    if transformed() or scores.is_cuda:
         return _plain_uniform(scores, labels, c, k)
     index, rest = labels.reshape(-1, 1), (1 - c) / scores.shape[-1]
 
@@ -173,7 +182,14 @@ class _SquaredDeviation(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.save_for_backward(output[1])
+        ctx.save_for_forward(output[1])
         ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def jvp(ctx: Any, move: Tensor) -> tuple[Tensor, Tensor]:
+        (u,) = ctx.saved_tensors
+        centred = move - move.mean(-1, keepdim=True)
+        return 2 * (u * centred).sum(-1), centred
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_u: Tensor | None) -> Tensor | None:
@@ -191,3 +207,48 @@ def squared_deviation(scores: Tensor) -> Tensor:
         return (scores - scores.mean(-1, keepdim=True)).square().sum(-1)
     out: Tensor = _SquaredDeviation.apply(scores)[0]
     return out
+
+
+class DualSide(torch.autograd.Function):
+    """F and its gradient p for potentials known by their conjugate, ``F(v) = max_p <p, v> - F*(p)``.
+
+    ``dF = p`` and ``dp = J(p) dv``, J symmetric: both come from the potential, and second derivatives are exact because
+    p is an output. Works under torch.func, whose extra batch dimension is one more leading dimension here.
+    """
+
+    @staticmethod
+    def forward(v: Tensor, F: Any) -> tuple[Tensor, Tensor]:
+        """F's value (...) and link (..., K)."""
+        p: Tensor = F.maximiser(v)
+        # v minus its largest entry keeps <p, v> exact at scores of 1e6
+        top = v.amax(-1, keepdim=True)
+        return (p * (v - top)).sum(-1) + top[..., 0] - F._conjugate(p), p
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        """Keep p and the potential."""
+        ctx.F = inputs[1]
+        ctx.save_for_backward(output[1])
+        ctx.save_for_forward(output[1])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def jvp(ctx: Any, move: Tensor, _: None) -> tuple[Tensor, Tensor]:
+        """``<p, dv>`` and ``J(p) dv``."""
+        (p,) = ctx.saved_tensors
+        return (p * move).sum(-1), ctx.F.jacobian_product(p, move)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, grad_p: Tensor | None) -> tuple[Tensor | None, None]:
+        """``grad * p + J(p) grad_p``."""
+        (p,) = ctx.saved_tensors
+        out = None if grad is None else grad[..., None] * p
+        if grad_p is not None:
+            through = ctx.F.jacobian_product(p, grad_p)
+            out = through if out is None else out + through
+        return out, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], v: Tensor, F: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        """All work is batched already."""
+        return DualSide.apply(v.movedim(in_dims[0], 0), F), (0, 0)

@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from ._checks import traced
+from ._checks import traced, transformed
 from ._passes import with_slope
 
 SMALLEST = 1e-30  # masses below it are close to underflow in float32, and are taken the exact way
@@ -39,7 +39,7 @@ def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
     Gradient: ``p (1_S / P - 1)``. Exact however small the mass: where a row comes near underflow the batch goes the
     textbook way. So do transforms and GPUs, where values cannot be looked at or not cheaply.
     """
-    if traced() or scores.is_cuda:
+    if transformed() or scores.is_cuda:
         return _plain_mass(scores, masks)
     flat = masks.reshape(-1, masks.shape[-1])
     least = math.inf
@@ -70,7 +70,7 @@ def set_cross_entropy(scores: Tensor, masks: Tensor, c: Tensor, rest: Tensor, k:
     ``logsumexp v - c sum_S v - rest sum v + k/2 sum (v - mean v)^2``; gradient ``softmax v - r + k (v - mean v)``.
     `c` and `rest` (...) are such that r sums to one.
     """
-    if traced():
+    if transformed():
         return _plain_cross_entropy(scores, masks, c, rest, k)
     K = scores.shape[-1]
     flat, by_set, everywhere = masks.reshape(-1, K), c.reshape(-1, 1), rest.reshape(-1, 1)

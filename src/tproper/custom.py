@@ -15,7 +15,8 @@ from torch import Tensor
 
 from . import _solvers
 from ._numerics import centre
-from .potentials import Domain, DualSide, Potential, _domain, _inside
+from ._passes import DualSide
+from .potentials import Domain, Potential, _domain, _inside
 
 LAST_BARRIER = 9e-14  # of the interior-point method behind `BayesRisk`: p is that close to a face it belongs on
 
@@ -116,6 +117,10 @@ class BayesRisk(Potential):
         flat = q.reshape(-1, q.shape[-1])
         return torch.func.vmap(torch.func.grad(self.function))(flat).reshape(q.shape)
 
+    def _curvature(self, q: Tensor) -> Tensor:
+        """The Hessians of S at rows q, by two backward passes: torch has no forward mode within forward mode."""
+        return torch.func.vmap(torch.func.jacrev(torch.func.grad(self.function)))(q)
+
     def _value(self, v: Tensor) -> Tensor:
         out: Tensor = DualSide.apply(v, self)[0]
         return out
@@ -133,7 +138,7 @@ class BayesRisk(Potential):
     def jacobian_product(self, p: Tensor, x: Tensor) -> Tensor:
         """``(H^-1 - H^-1 1 1^T H^-1 / 1^T H^-1 1) x``, H the Hessian of S and of the last barrier at p."""
         flat, rows = (t.reshape(-1, t.shape[-1]).double() for t in (p, x))
-        H = torch.func.vmap(torch.func.hessian(self.function))(flat) + torch.diag_embed(LAST_BARRIER / flat.square())
+        H = self._curvature(flat) + torch.diag_embed(LAST_BARRIER / flat.square())
         solved = torch.linalg.solve(H, torch.stack([rows, torch.ones_like(rows)], -1))
         total = solved.sum(-2, keepdim=True)  # (B, 1, 2)
         out = solved[..., 0] - solved[..., 1] * (total[..., 0] / total[..., 1])
@@ -144,10 +149,7 @@ class BayesRisk(Potential):
         x = v.detach().reshape(-1, v.shape[-1]).double()
         K = x.shape[-1]
         p = torch.full_like(x, 1.0 / K)
-        slope, curvature = (
-            torch.func.vmap(torch.func.grad(self.function)),
-            torch.func.vmap(torch.func.hessian(self.function)),
-        )
+        slope, curvature = torch.func.vmap(torch.func.grad(self.function)), self._curvature
         ones = torch.ones(K, 1, dtype=x.dtype, device=x.device).expand(len(x), K, 1)
         barrier = 1.0
         while barrier >= LAST_BARRIER:

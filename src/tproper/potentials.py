@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from . import _checks, _solvers
 from ._numerics import centre, project_simplex
+from ._passes import DualSide
 
 Domain = Literal["simplex", "affine"]
 
@@ -103,6 +104,8 @@ class Potential(ABC):
 
     def _link(self, v: Tensor) -> Tensor:
         """Gradient of F at centred scores, summing to one; by autograd where no formula is given."""
+        if _checks.transformed():
+            return normalised(torch.func.grad(lambda x: self._value(x).sum())(v))
         with torch.enable_grad():
             x = v if v.requires_grad else v.detach().requires_grad_()
             (grad,) = torch.autograd.grad(self._value(x).sum(), x, create_graph=v.requires_grad)
@@ -166,44 +169,6 @@ class LogSumExp(Potential):
     def curvature(self, p: Tensor) -> Tensor:
         """The slope of `density` where it equals p."""
         return p
-
-
-class DualSide(torch.autograd.Function):
-    """F and its gradient p for potentials known by their conjugate, ``F(v) = max_p <p, v> - F*(p)``.
-
-    ``dF = p`` and ``dp = J(p) dv``, J symmetric: both come from the potential, and second derivatives are exact because
-    p is an output. Works under torch.func, whose extra batch dimension is one more leading dimension here.
-    """
-
-    @staticmethod
-    def forward(v: Tensor, F: Any) -> tuple[Tensor, Tensor]:
-        """F's value (...) and link (..., K)."""
-        p: Tensor = F.maximiser(v)
-        # v minus its largest entry keeps <p, v> exact at scores of 1e6
-        top = v.amax(-1, keepdim=True)
-        return (p * (v - top)).sum(-1) + top[..., 0] - F._conjugate(p), p
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        """Keep p and the potential."""
-        ctx.F = inputs[1]
-        ctx.save_for_backward(output[1])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor | None, grad_p: Tensor | None) -> tuple[Tensor | None, None]:
-        """``grad * p + J(p) grad_p``."""
-        (p,) = ctx.saved_tensors
-        out = None if grad is None else grad[..., None] * p
-        if grad_p is not None:
-            through = ctx.F.jacobian_product(p, grad_p)
-            out = through if out is None else out + through
-        return out, None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], v: Tensor, F: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        """All work is batched already."""
-        return DualSide.apply(v.movedim(in_dims[0], 0), F), (0, 0)
 
 
 class Tsallis(Potential):

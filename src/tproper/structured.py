@@ -116,7 +116,14 @@ class _LogOdds(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.save_for_backward(inputs[1], output[1])
+        ctx.save_for_forward(inputs[1], output[1])
         ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def jvp(ctx: Any, move: Tensor, _: None) -> tuple[Tensor, Tensor]:
+        index, q = ctx.saved_tensors
+        mean = (q * move).sum(-1, keepdim=True)
+        return (move.gather(-1, index) - mean)[..., 0], q * (move - mean)
 
     @staticmethod
     def backward(ctx: Any, grad_u: Tensor | None, grad_q: Tensor | None) -> tuple[Tensor | None, None]:
@@ -132,7 +139,7 @@ class _LogOdds(torch.autograd.Function):
 
 def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
     """``log p_y / (1 - p_y)`` for p = softmax(scores), exact when p_y is 0 or 1 to rounding."""
-    if _checks.traced() or scores.is_cuda:
+    if _checks.transformed() or scores.is_cuda:
         return _plain_log_odds(scores, labels)
     index = labels.reshape(-1, 1)
 

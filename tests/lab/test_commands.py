@@ -240,7 +240,7 @@ def test_figure_1(tmp_path):
     ("args", "sentence"),
     [
         (["--models", "vgg"], "expected --models among linear, mlp, resnet20, wrn28_2, got vgg"),
-        (["--methods", "bc,sgd"], "expected --methods among bc, bc_tuned, ga, ga_tuned, gls, gls_released, forward, got sgd"),
+        (["--methods", "bc,sgd"], "among bc, bc_tuned, ga, ga_tuned, gls, gls_released, forward, got sgd"),
         (["--device", "tpu"], "expected --device auto, cpu or cuda, got tpu"),
         (["--models", "resnet20", "--dataset", "digits"], "are not all for the data set digits"),
         (["--models", "mlp", "--data", "nowhere"], "expected a directory with the data, got nowhere"),
