@@ -174,6 +174,7 @@ def test_an_export_may_lie_in_the_folder_that_the_run_makes(tmp_path):
         (["--export", "x.txt"], "expected a file that ends in .jsonl or .parquet, got x.txt"),
         (["--export", "nowhere/x.jsonl"], "to name a file in a folder that is there, got nowhere/x.jsonl"),
         (["--records", "none.jsonl"], "got none.jsonl, which is not there"),
+        (["--data", "nowhere"], "expected a directory with the data, got nowhere, which is not there"),
         (["--device", "cuda"], "expected a CUDA GPU for --device cuda, found none"),
     ],
 )

@@ -17,7 +17,7 @@ import typer
 
 from tproper.commands._errors import user_errors
 from tproper.lab import paper, sweep
-from tproper.lab.datasets import NAMES, load
+from tproper.lab.datasets import NAMES, folder_of_data, load
 from tproper.lab.engine import Pixels
 from tproper.lab.models import FLAT_MODELS, KERNELS
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
@@ -220,6 +220,8 @@ def reproduce(
             raise ValueError(f"expected --kernels among {', '.join(KERNELS)}, got {kernels}")
         if export is not None:
             _check_export(export, out)
+        if data is not None:
+            folder_of_data(data)
         place = _device(device)
         if engine is Engine.local and (address is not None or gpus_per_task is not None):
             raise ValueError("--address and --gpus-per-task belong to --engine ray")

@@ -182,6 +182,14 @@ def read_digits() -> Dataset:
     return Dataset("digits", images[:1437], labels[:1437], images[1437:], labels[1437:], white=16.0)
 
 
+def folder_of_data(directory: str | Path) -> Path:
+    """The directory, if there is one of that name."""
+    path = Path(directory)
+    if not path.is_dir():
+        raise DataError(f"expected a directory with the data, got {path}, which is not there")
+    return path
+
+
 def load(
     name: str,
     directory: str | Path | None = None,
@@ -197,8 +205,6 @@ def load(
         from tproper.lab.download import fetch
 
         directory = fetch(name, mirror=mirror, progress=progress)
-    directory = Path(directory)
-    if not directory.is_dir():
-        raise DataError(f"expected a directory with the data, got {directory}, which is not there")
+    directory = folder_of_data(directory)
     readers: dict[str, Callable[[Path], Dataset]] = {"mnist": read_mnist, "cifar10": read_cifar10}
     return readers[name](directory)
