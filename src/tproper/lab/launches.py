@@ -61,10 +61,10 @@ def conv_shape(k: int, n: int, transposed: bool, boxed: bool) -> ConvShape:
 def walk_shape(x: torch.Tensor, n: int, transposed: bool) -> WalkShape | None:
     """The same for ``_walk`` with the input x (S, n, H, W, K); None where ``_conv`` is faster, or it does not fit."""
     trials, images, high, wide, k = x.shape
-    widest = max(k, n)
-    if widest > 64 or min(k, n) < 16:
+    cuts = {16: (128, 4, 3), 32: (64, 4, 3), 64: (64, 4, 2) if transposed else (128, 8, 3)}
+    if max(k, n) not in cuts or min(k, n) not in cuts:
         return None
-    pixels, warps, stages = {16: (128, 4, 3), 32: (64, 4, 3), 64: (64, 4, 2) if transposed else (128, 8, 3)}[widest]
+    pixels, warps, stages = cuts[max(k, n)]
     if x.is_cuda and (9 * k * n + 3 * stages * pixels * k) * x.element_size() > SHARED:
         return None
     together = max(1, pixels // wide)
