@@ -143,6 +143,16 @@ def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool) -> 
     return out
 
 
+def different(names: Sequence[Any], name: str) -> None:
+    """Refuse names that stand for two things."""
+    seen = set()
+    for given in names:
+        key = frozenset(given) if isinstance(given, set) else given
+        if key in seen:
+            raise ValueError(f"{name}: expected every name once, got {given!r} twice")
+        seen.add(key)
+
+
 def traced() -> bool:
     """Under torch.compile, which fuses plain formulas itself, or functorch, which cannot look inside functions."""
     return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None

@@ -29,12 +29,15 @@ from . import __version__
 from ._loss_specs import loss_from_dict, loss_to_dict
 from ._modules import mlp_module
 from .estimators import WeakLabelClassifier
+from .potentials import Squeezed
 from .selection import WeakLabelClassifierCV
 from .specs import transition_from_dict, transition_to_dict
 
 FORMAT = "tproper model"
 FORMAT_VERSION = 1
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
+#: All that a model's folder holds: `tproper train` puts two more files there. With others it is not replaced.
+FILES = {TENSORS, DESCRIPTION, "model_card.md", "reliability.png"}
 
 
 class ModelFileError(ValueError):
@@ -61,8 +64,9 @@ def save(
             "save module_.state_dict() with torch instead"
         )
     path = Path(path)
-    if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or (path / DESCRIPTION).is_file())):
-        raise ModelFileError(f"path: expected a new folder or an older model, got {str(path)!r}, which is neither")
+    reason = not_replaceable(path)
+    if reason is not None:
+        raise ModelFileError(f"path: expected a new folder or an older model, got {str(path)!r}, {reason}")
     tensors = {k: v.detach().cpu().contiguous() for k, v in estimator.module_.state_dict().items()}
     blob = tensors_to_bytes(tensors)
     description = _describe(estimator, blob, dict(extra or {}))
@@ -76,6 +80,25 @@ def save(
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return path
+
+
+def not_replaceable(path: Path) -> str | None:
+    """Why a model may not be written at `path`; None if there is nothing, an empty folder, or a model and no more."""
+    if not path.exists() and not path.is_symlink():
+        return None
+    if not path.is_dir():
+        return "which is no folder"
+    found = {entry.name for entry in path.iterdir()}
+    if not found:
+        return None
+    try:
+        description = json.loads((path / DESCRIPTION).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        description = None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        return "which is neither"
+    foreign = sorted(found - FILES)
+    return f"which also holds {foreign[0]!r}: move it away first" if foreign else None
 
 
 def load(path: str | Path) -> WeakLabelClassifier:
@@ -104,7 +127,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], bytes]:
         raise ModelFileError(f"{str(path)!r}: cannot be read: {error.strerror or error}") from None
     try:
         description = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{str(path / DESCRIPTION)!r}: not valid JSON (was it cut?): {error}") from None
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ModelFileError(f"{str(path / DESCRIPTION)!r}: not the description of a tproper model")
@@ -174,6 +197,12 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     estimator.loss_ = loss_from_dict(description["loss"], transition)
     if "loss" not in settings:
         estimator.set_params(loss=estimator.loss_)
+    else:  # what was given as an object is the fitted loss's own
+        for name in ("potential", "reconstruction"):
+            if name not in settings and hasattr(estimator.loss_, name):
+                found = getattr(estimator.loss_, name)
+                apart = name == "potential" and settings.get("squeeze") is not None  # squeezed again by the next fit
+                estimator.set_params(**{name: found.base if apart and isinstance(found, Squeezed) else found})
     estimator.n_features_in_ = int(architecture["n_features"])
     if description["feature_names"] is not None:
         estimator.feature_names_in_ = np.asarray(description["feature_names"], dtype=object)
@@ -202,7 +231,7 @@ def _widths(estimator: WeakLabelClassifier) -> list[int]:
 
 def _plain_settings(estimator: WeakLabelClassifier) -> dict[str, Any]:
     """The settings that are plain data; transition, classes and fitted loss are stored by themselves."""
-    skipped = ("transition", "classes", "tune", "random_state")
+    skipped = ("transition", "classes", "tune", "random_state")  # a tuned model comes back with what was found
     out: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if name in skipped:
@@ -212,6 +241,7 @@ def _plain_settings(estimator: WeakLabelClassifier) -> dict[str, Any]:
             out[name] = plain
     if isinstance(estimator.random_state, (int, np.integer)):
         out["random_state"] = int(estimator.random_state)
+    out |= _plain(getattr(estimator, "best_params_", None) or {})
     if "loss" not in out:  # an object: it comes back whole, and has no use for these
         for name in ("potential", "squeeze", "reconstruction"):
             out.pop(name, None)
@@ -220,8 +250,8 @@ def _plain_settings(estimator: WeakLabelClassifier) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """The value in JSON's terms, None where it has none."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):

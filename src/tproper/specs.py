@@ -148,17 +148,19 @@ def read_matrix(path: str | Path) -> Transition:
         if kind == ".npy":
             matrix = np.load(path, allow_pickle=False)
         elif kind == ".csv":
-            matrix = np.loadtxt(path, delimiter=",", ndmin=2)
+            matrix = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
         else:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8-sig"))
+            if isinstance(content, list):
+                content = {"matrix": content}
             if not isinstance(content, Mapping) or "matrix" not in content:
-                raise ValueError('expected an object with the key "matrix"')
+                raise ValueError('expected a list of rows, or an object with the key "matrix"')
             matrix, names = content["matrix"], content.get("weak_labels")
             names = None if names is None else [_label_from_plain(n) for n in names]
         transition = Transition(matrix, weak_labels=names)
     except OSError as error:
         raise ValueError(f"transition: cannot read {str(path)!r}: {error.strerror or error}") from None
-    except (ValueError, TypeError) as error:  # JSON and numpy's own complaints are ValueErrors too
+    except (ValueError, TypeError, RecursionError) as error:  # JSON and numpy's own complaints are ValueErrors too
         raise ValueError(f"transition: {str(path)!r} is no transition matrix: {error}") from None
     transition.name = f"matrix {path.name}"
     return transition

@@ -144,6 +144,7 @@ class Transition:
                 f"weak_labels: expected {self.num_weak_labels} names, one per row of the matrix, got {len(weak_labels)}"
             )
         self._weak_labels = None if weak_labels is None else list(weak_labels)
+        _checks.different(self._weak_labels or [], "weak_labels")
         if self._labels_are_sets():
             _checks.masks_of_sets(self._weak_labels or [], self.num_classes)
 

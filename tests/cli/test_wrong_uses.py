@@ -238,6 +238,7 @@ CASES: list[Case] = [
     ("no such option", lambda f: [*train(f), "--nonsense"], "--nonsense"),
     # outputs
     ("model exists", lambda f: train(f, out=f / "model"), "which exists; --force"),
+    ("line break in a list", lambda f: train(f, ignore="x\ny"), "--ignore: expected different names separated by"),
     ("force on something else", lambda f: train(f, out=f / "clean.csv", force=True), "--force replaces only a model"),
     ("model below a file", lambda f: train(f, out=f / "clean.csv" / "model"), "clean.csv"),
     ("table below a file", lambda f: simulate(f, out=f / "clean.csv" / "new.csv"), "clean.csv"),

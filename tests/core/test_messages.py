@@ -47,6 +47,10 @@ CASES = {
         lambda: tp.Transition(np.eye(2), weak_labels=["a"]),
         "weak_labels: expected 2 names, one per row of the matrix, got 1",
     ),
+    "same name twice": (
+        lambda: tp.Transition(np.eye(3), weak_labels=["a", "b", "a"]),
+        "weak_labels: expected every name once, got 'a' twice",
+    ),
     "set of unknown classes": (
         lambda: tp.Transition(np.eye(2), weak_labels=[{0}, {2}]),
         "labels: expected sets of classes in [0, 2), got 2 at row 1",

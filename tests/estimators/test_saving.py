@@ -145,6 +145,43 @@ def test_paths_that_are_no_models(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "x"
 
 
+def test_what_is_not_a_models_is_never_replaced(tmp_path: Path) -> None:
+    other, own = tmp_path / "other", tmp_path / "own"
+    other.mkdir()
+    (other / "model.json").write_text('{"format": "layers-model"}')
+    with pytest.raises(ModelFileError, match="which is neither"):
+        save(fitted(), other)
+    save(fitted(), own)
+    save(fitted(), own)
+    (own / "notes.txt").write_text("mine")
+    with pytest.raises(ModelFileError, match=r"which also holds 'notes\.txt': move it away first"):
+        save(fitted(), own)
+    assert (own / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"loss": "backward", "potential": tp.Brier()},
+        {"loss": "backward", "potential": tp.Tsallis(1.5), "squeeze": (0.5, 2.0)},
+        {"loss": "backward", "squeeze": (1.0, 2.0), "reconstruction": tp.symmetric_noise(10, 0.2).reconstruction()},
+        {"loss": tp.ForwardLoss(tp.symmetric_noise(10, 0.2))},
+        {"model": "mlp", "hidden": np.array([3]), "epochs": 2, "random_state": 0},
+        {"tune": {"loss": ["forward"], "l2": [1e-4, 1e-1]}},
+    ],
+    ids=lambda settings: " ".join(settings),
+)
+def test_a_loaded_model_refits_with_the_same_settings(settings: dict[str, Any], tmp_path: Path) -> None:
+    T = tp.symmetric_noise(10, 0.2)
+    weak = T.sample(load_digits().target[:300], seed=0)
+    data = load_digits().data[:300] / 16
+    made = WeakLabelClassifier(T, **settings).fit(data, weak)
+    again = load(save(made, tmp_path / "m"))
+    if "tune" in settings:
+        assert again.get_params()["l2"] == made.best_params_["l2"]
+    np.testing.assert_allclose(again.fit(data, weak).predict_proba(data), made.predict_proba(data), atol=1e-9)
+
+
 def test_code_cannot_be_saved(tmp_path: Path) -> None:
     made = WeakLabelClassifier(model=lambda d, k: nn.Linear(d, k), epochs=1).fit(X, Y)
     with pytest.raises(ValueError, match="a callable, which is code and cannot be saved"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -228,7 +229,7 @@ def parse_sources(specs: Sequence[str], source_column: str | None) -> dict[str, 
     if source_column is None:
         if len(specs) != 1:
             raise ValueError(f"--transition: expected it once (or --source-column with it), got it {len(specs)} times")
-        if named[0]:
+        if named[0] and not Path(specs[0]).is_file():  # a path may have = in it
             raise ValueError(f"--source-column: expected it beside --transition {specs[0]!r}, which names a source")
         return {"": specs[0]}
     if not all(named):

@@ -27,7 +27,10 @@ def split_names(text: str | None, option: str) -> list[str] | None:
     """``A,B,"C, D"``: names separated by commas, quoted where they contain one."""
     if text is None:
         return None
-    names = [n.strip() for n in next(csv.reader([text], skipinitialspace=True), [])]
+    try:
+        (names,) = ([n.strip() for n in line] for line in csv.reader([text], skipinitialspace=True, strict=True))
+    except (csv.Error, ValueError):  # line breaks, quotes that do not close, nothing at all
+        names = []
     if not names or "" in names or len(set(names)) != len(names):
         raise ValueError(f"{option}: expected different names separated by commas, got {text!r}")
     return names

@@ -246,8 +246,11 @@ def model_folder(path: Path, force: bool) -> Path:
     if path.exists() or path.is_symlink():
         if not force:
             raise ValueError(f"--out: expected a new folder, got {path}, which exists; --force replaces a model")
-        if not (path.is_dir() and (path / "model.json").exists()):
-            raise ValueError(f"--out: --force replaces only a model that tproper made, got {path}")
+        from ..saving import not_replaceable
+
+        reason = not_replaceable(path)
+        if reason is not None:
+            raise ValueError(f"--out: --force replaces only a model that tproper made, got {path}, {reason}")
     return path
 
 
