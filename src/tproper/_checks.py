@@ -61,9 +61,12 @@ def real(
 
 def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
     """A finite, non-empty float64 matrix (copied: later changes by the caller do not reach us)."""
-    if isinstance(value, Tensor):
-        value = value.detach().cpu().numpy()
     try:
+        if isinstance(value, Tensor):
+            value = value.detach().cpu()
+            value = (value.double() if value.is_floating_point() else value).numpy()  # numpy knows no bfloat16
+        if np.iscomplexobj(value):
+            raise ValueError
         out = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: expected a matrix of numbers with rows of equal length") from None
@@ -100,7 +103,7 @@ def column_stochastic(value: ArrayLike | Tensor, name: str = "matrix") -> FloatA
 def probability_vector(value: ArrayLike, name: str, size: int) -> FloatArray:
     """Strictly positive numbers that sum to one."""
     try:
-        out = np.array(value, dtype=np.float64)
+        out = np.array(value.detach().cpu() if isinstance(value, Tensor) else value, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: expected {size} numbers that sum to 1, got {value!r}") from None
     if out.shape != (size,):
@@ -176,6 +179,8 @@ def readable(labels: Tensor) -> bool:
 
 def _tensor(labels: Labels, device: torch.device | None) -> Tensor:
     if isinstance(labels, Tensor):
+        if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # few operations know these
+            labels = labels.long()
         return labels if device is None else labels.to(device)
     try:
         array = np.asarray(labels)
@@ -183,10 +188,12 @@ def _tensor(labels: Labels, device: torch.device | None) -> Tensor:
         array = np.empty(0, dtype=object)
     if array.dtype == object or array.dtype.kind in "USMm":
         raise ValueError(f"labels: expected numbers of one shape, got {short(labels)}; encode names as indices first")
+    if array.dtype.kind == "c":
+        raise ValueError(f"labels: expected real numbers, got complex ones, {short(labels)}")
     if array.dtype.kind == "u":
         array = array.astype(np.int64)
     # torch cannot share memory that it must not write to: tables read from disk are such
-    array = np.ascontiguousarray(array) if array.flags.writeable else array.copy()
+    array = np.asarray(array, order="C") if array.flags.writeable else array.copy()
     return torch.as_tensor(array, device=device)
 
 
@@ -239,6 +246,8 @@ def masks_of_sets(labels: Sequence[Any], num_classes: int) -> NDArray[np.bool_]:
     """Boolean (n, K) masks of a sequence of sets of class indices."""
     out = np.zeros((len(labels), num_classes), dtype=bool)
     for row, members in enumerate(labels):
+        if not isinstance(members, (set, frozenset, list, tuple)):
+            raise ValueError(f"labels: expected sets of classes, got {short(members)} at row {row}")
         for z in members:
             if isinstance(z, bool) or not isinstance(z, (int, np.integer)) or not 0 <= z < num_classes:
                 raise ValueError(f"labels: expected sets of classes in [0, {num_classes}), got {z!r} at row {row}")

@@ -27,8 +27,9 @@ def project_simplex(q: Tensor) -> Tensor:
     """The nearest point of the probability simplex, ``max(q - tau, 0)`` with tau such that it sums to one."""
     # Neither p nor its gradient sees a shift of q: without one, q - tau has no digits left at scores of 1e21.
     # relu rather than clamp: an entry exactly at tau must not pass a gradient on, or those of p do not sum to zero.
-    q = q - q.amax(-1, keepdim=True).detach()
-    return torch.relu(q - simplex_threshold(q))
+    x = q.float() if q.dtype in (torch.float16, torch.bfloat16) else q  # sums of many entries need the digits
+    x = x - x.amax(-1, keepdim=True).detach()
+    return torch.relu(x - simplex_threshold(x)).to(q.dtype)
 
 
 def simplex_threshold(q: Tensor) -> Tensor:
@@ -119,3 +120,61 @@ def warm_root(
         last = torch.where(usable, torch.where(small, 0.0, step.abs()), high - low)
         x = torch.where(done, x, torch.where(usable, moved, _middle(low, high)))
     return torch.minimum(torch.maximum(answer, low), high)
+
+
+def entmax(v: Tensor, a: float) -> Tensor:
+    """``p = ((a-1)(v - lambda))_+^(1/(a-1))`` with sum p = 1: a bracketed root in lambda, then renormalised.
+
+    For a > 2 the root is sought in the smallest positive p instead, see `_sparse_entmax`.
+    """
+    x = v.detach().double()
+    top = x.amax(-1, keepdim=True)
+    x = x - top
+    K = x.shape[-1]
+    if a > 2:
+        return _sparse_entmax(x, a).to(v.dtype)
+
+    def shares(lam: Tensor) -> Tensor:
+        return ((a - 1) * (x - lam)).clamp_min(0).pow(1 / (a - 1))
+
+    def missing(lam: Tensor) -> tuple[Tensor, Tensor]:
+        p = shares(lam)
+        slope = torch.where(p > 0, p.pow(2 - a), torch.zeros_like(p))
+        return 1 - p.sum(-1, keepdim=True), slope.sum(-1, keepdim=True)
+
+    ends = sorted((-1 / (a - 1), -(K ** (1 - a)) / (a - 1)))
+    zero = torch.zeros_like(top)
+    p = shares(increasing_root(missing, zero + ends[0], zero + ends[1]))
+    return (p / p.sum(-1, keepdim=True)).to(v.dtype)
+
+
+def _sparse_entmax(x: Tensor, a: float) -> Tensor:
+    """The same for a > 2, where p near zero would need more digits of lambda than there are.
+
+    With s the p of the last class in the support, at score x_s, ``p_z = (s^(a-1) + (a-1)(x_z - x_s))_+^(1/(a-1))``:
+    sums of positive terms, which keep their digits. The support is the longest for which s = 0 leaves room, since
+    the sum of p grows with every class that is taken in.
+    """
+    ordered = torch.sort(x, dim=-1, descending=True).values
+
+    def shares(s: Tensor, reference: Tensor) -> Tensor:
+        return (s.pow(a - 1) + (a - 1) * (x - reference)).clamp_min(0).pow(1 / (a - 1))
+
+    # binary search for the last place of the ordered scores that leaves room; the first always does
+    zero = torch.zeros_like(x[..., :1])
+    low = torch.zeros_like(zero, dtype=torch.long)
+    high = torch.full_like(low, x.shape[-1])
+    for _ in range(x.shape[-1].bit_length()):
+        middle = (low + high) // 2
+        at = ordered.gather(-1, middle.clamp_max(x.shape[-1] - 1))
+        room = (shares(zero, at).sum(-1, keepdim=True) < 1) & (middle < x.shape[-1])
+        low, high = torch.where(room, middle, low), torch.where(room, high, middle)
+    reference = ordered.gather(-1, low)
+
+    def excess(s: Tensor) -> tuple[Tensor, Tensor]:
+        p = shares(s, reference)
+        slope = torch.where(p > 0, (s / torch.where(p > 0, p, 1.0)).pow(a - 2), torch.zeros_like(p))
+        return p.sum(-1, keepdim=True) - 1, slope.sum(-1, keepdim=True)
+
+    p = shares(increasing_root(excess, zero, zero + 1), reference)
+    return p / p.sum(-1, keepdim=True)

@@ -82,6 +82,12 @@ class CallableVerdict:
         return None if self.ray is None else make(self.ray[0], self.ray[1], names[self.ray[2]])
 
 
+def _interior(x: FloatArray) -> FloatArray:
+    """softmax(x), short of the boundary: a search that runs away must not leave the loss's domain."""
+    e = np.exp(np.maximum(x - x.max(), -600.0))
+    return np.asarray(e / e.sum())
+
+
 def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, seed: int) -> CallableVerdict:
     """Search for violations of properness, strictness and boundedness of a loss table on probabilities."""
     from scipy.optimize import minimize
@@ -114,8 +120,7 @@ def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, see
         values = at_guesses @ weak
 
         def risk(x: FloatArray, weak: FloatArray = weak) -> float:
-            e = np.exp(x - x.max())
-            return float((table((e / e.sum())[None]) @ weak)[0])
+            return float((table(_interior(x)[None]) @ weak)[0])
 
         best = guesses[values.argmin()]
         found = minimize(
@@ -124,8 +129,7 @@ def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, see
             method="Nelder-Mead",
             options={"maxiter": 200 * K, "xatol": 1e-9, "fatol": 1e-13},
         )
-        e = np.exp(found.x - found.x.max())
-        q, value = (e / e.sum(), float(found.fun)) if found.fun < values.min() else (best, float(values.min()))
+        q, value = (_interior(found.x), float(found.fun)) if found.fun < values.min() else (best, float(values.min()))
         gain = own - value
         if gain > GAIN_TOL * (1 + abs(own)) and (worst is None or gain > worst["gain"]):
             worst = {"p": p, "q": q, "gain": gain}

@@ -34,6 +34,7 @@ from .transitions import Transition
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
 LEVEL = 0.95
+FEW = 30  # examples that all agree say nothing about spread when they are fewer
 BLOCK = 1 << 22  # entries (examples x classes) handled at a time
 REFERENCE_DRAWS = 512  # at least this many reference labels ...
 REFERENCE_ROWS = 4096  # ... from at most this many examples: beyond, the correction is too small to matter
@@ -265,13 +266,21 @@ class BinnedErrors:
         w = np.where(self._w > 0, self._w, 1.0)
         sampling = np.maximum((profile**2 / w).sum(-1) - 1, 0) / np.maximum(self.examples, 1)  # w_b are random too
 
-        def below(theta: FloatArray) -> FloatArray:
+        def below(theta: FloatArray, raw: FloatArray = self.raw) -> FloatArray:
             k2 = 2 * e2 + 4 * theta * p1 + theta**2 * sampling
             k3 = 8 * e3 + 24 * theta * p2
-            return _shifted_gamma(self.raw - theta - e1, k2, k3)
+            return _shifted_gamma(raw - theta - e1, k2, k3)
 
         top = np.full_like(self.raw, 0.0) + 4 * self.raw + 40 * e1
-        return _falling_root(below, (1 + LEVEL) / 2, top), _falling_root(below, (1 - LEVEL) / 2, top)
+        low, high = (_falling_root(below, (1 + side * LEVEL) / 2, top) for side in (1, -1))
+        # The sum is smaller than noise alone would make it: no theta fits, which is chance and not certainty. Then the
+        # upper end is what a sum as large as the noise would give.
+        none = below(np.zeros_like(top)) <= (1 - LEVEL) / 2
+        if none.any():
+            usual = np.maximum(self.raw, e1)
+            high = np.where(none, _falling_root(lambda t: below(t, usual), (1 - LEVEL) / 2, top), high)
+        unknown = ~self._used.any(-1) | ((e1 <= 0) & (self.examples < FEW))  # no spread was seen, so none is known
+        return np.where(unknown, 0.0, low), np.where(unknown, 1.0, high)
 
 
 def _shifted_gamma(x: FloatArray, k2: FloatArray, k3: FloatArray) -> FloatArray:
@@ -326,8 +335,10 @@ def probabilities_of(value: Any, K: int, n: int, name: str = "probabilities") ->
         raise ValueError(f"{name}: expected shape ({n}, {K}), labels x classes, got {array.shape}")
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{name}: expected numbers, got dtype {array.dtype}")
-    # rounding of a softmax in the caller's precision: 1e-6 in float64, 3e-4 in float32
-    tol = max(1e-6, math.sqrt(np.finfo(array.dtype).eps)) if array.dtype.kind == "f" else 1e-6
+    # rounding of a softmax in the caller's precision: 1e-6 in float64, 3e-4 in float32, .09 in bfloat16
+    half = isinstance(value, Tensor) and value.dtype == torch.bfloat16
+    eps = torch.finfo(torch.bfloat16).eps if half else np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0
+    tol = max(1e-6, math.sqrt(eps))
     q = array.astype(np.float64)
     if not np.isfinite(q).all():
         row, z = np.argwhere(~np.isfinite(q))[0]

@@ -60,41 +60,44 @@ def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
 def _plain_mass(scores: Tensor, masks: Tensor) -> Tensor:
     # log-sum-exp of nothing but -inf has a NaN gradient: an empty set is taken for a full one, then made -inf
     empty = ~masks.any(-1, keepdim=True)
-    inside = torch.logsumexp(scores.masked_fill(~(masks | empty), -math.inf), -1)
-    return (inside - torch.logsumexp(scores, -1)).masked_fill(empty[..., 0], -math.inf)
+    x = scores - scores.amax(-1, keepdim=True).detach()  # a common shift must not eat the digits
+    inside = torch.logsumexp(x.masked_fill(~(masks | empty), -math.inf), -1)
+    return (inside - torch.logsumexp(x, -1)).masked_fill(empty[..., 0], -math.inf)
 
 
-def set_cross_entropy(scores: Tensor, masks: Tensor, c: Tensor, rest: Tensor, k: float = 0.0) -> Tensor:
-    """Backward-corrected cross entropy of targets ``r = c 1_S + rest``, squeezed with alpha = 2 and coefficient k.
+def set_cross_entropy(scores: Tensor, masks: Tensor, inside: Tensor, outside: Tensor, k: float = 0.0) -> Tensor:
+    """Backward-corrected cross entropy of targets r that are `inside` (...) on the set and `outside` (...) elsewhere.
 
-    ``logsumexp v - c sum_S v - rest sum v + k/2 sum (v - mean v)^2``; gradient ``softmax v - r + k (v - mean v)``.
-    `c` and `rest` (...) are such that r sums to one.
+    ``logsumexp v - <r, v> + k/2 sum (v - mean v)^2``, squeezed with alpha = 2; gradient ``softmax v - r + k (v - mean
+    v)``. Targets sum to one, so a common shift of v changes nothing: it is taken out before r, which may be large and
+    of both signs, multiplies it.
     """
     if transformed():
-        return _plain_cross_entropy(scores, masks, c, rest, k)
+        return _plain_cross_entropy(scores, masks, inside, outside, k)
     K = scores.shape[-1]
-    flat, by_set, everywhere = masks.reshape(-1, K), c.reshape(-1, 1), rest.reshape(-1, 1)
+    flat, within, without = masks.reshape(-1, K), inside.reshape(-1, 1), outside.reshape(-1, 1)
 
     def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
-        x = v - v.amax(-1, keepdim=True)  # targets sum to one, so a common shift changes nothing
+        x = v - v.amax(-1, keepdim=True)
         torch.softmax(x, -1, out=slope)
         # the largest p is at least 1/K, so this log-sum-exp is exact however far apart the scores are
         value = -slope.amax(-1, keepdim=True).log_()
-        inside, total = _indicator(flat[rows], x.dtype), x.sum(-1, keepdim=True)
-        slope.addcmul_(inside, -by_set[rows]).sub_(everywhere[rows])
-        value -= by_set[rows] * inside.mul_(x).sum(-1, keepdim=True) + everywhere[rows] * total
+        mean = x.mean(-1, keepdim=True)
+        x.sub_(mean)
+        r = torch.where(flat[rows], within[rows], without[rows])
+        slope.sub_(r)
+        value -= r.mul_(x).sum(-1, keepdim=True) + mean
         if k:
-            x.sub_(total / K)
             value += k / 2 * torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_()
             slope.add_(x, alpha=k)
         return value[:, 0]
 
-    return with_slope(scores, work, lambda v: _plain_cross_entropy(v, masks, c, rest, k))
+    return with_slope(scores, work, lambda v: _plain_cross_entropy(v, masks, inside, outside, k))
 
 
-def _plain_cross_entropy(scores: Tensor, masks: Tensor, c: Tensor, rest: Tensor, k: float) -> Tensor:
-    losses = -torch.log_softmax(scores, -1)
-    value = c * (losses * masks).sum(-1) + rest * losses.sum(-1)
-    if not k:
-        return value
-    return value + k / 2 * (scores - scores.mean(-1, keepdim=True)).square().sum(-1)
+def _plain_cross_entropy(scores: Tensor, masks: Tensor, inside: Tensor, outside: Tensor, k: float) -> Tensor:
+    x = scores - scores.amax(-1, keepdim=True).detach()
+    mean = x.mean(-1, keepdim=True)
+    r = torch.where(masks, inside[..., None], outside[..., None])
+    value = torch.logsumexp(x, -1) - mean[..., 0] - (r * (x - mean)).sum(-1)
+    return value + k / 2 * (x - mean).square().sum(-1) if k else value

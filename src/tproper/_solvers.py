@@ -38,27 +38,6 @@ from ._numerics import centre, critical_k_of, increasing_root, simplex_threshold
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
 
 
-def entmax(v: Tensor, a: float) -> Tensor:
-    """``p = ((a-1)(v - lambda))_+^(1/(a-1))`` with sum p = 1: a bracketed root in lambda, then renormalised."""
-    x = v.detach().double()
-    top = x.amax(-1, keepdim=True)
-    x = x - top
-    K = x.shape[-1]
-
-    def shares(lam: Tensor) -> Tensor:
-        return ((a - 1) * (x - lam)).clamp_min(0).pow(1 / (a - 1))
-
-    def missing(lam: Tensor) -> tuple[Tensor, Tensor]:
-        p = shares(lam)
-        slope = torch.where(p > 0, p.pow(2 - a), torch.zeros_like(p))
-        return 1 - p.sum(-1, keepdim=True), slope.sum(-1, keepdim=True)
-
-    ends = sorted((-1 / (a - 1), -(K ** (1 - a)) / (a - 1)))
-    zero = torch.zeros_like(top)
-    p = shares(increasing_root(missing, zero + ends[0], zero + ends[1]))
-    return (p / p.sum(-1, keepdim=True)).to(v.dtype)
-
-
 def spherical_threshold(v: Tensor) -> Tensor:
     """tau (..., 1) with ``sum (v_z - tau)_+^2 = 1``: a quadratic for each support size, by sorting."""
     top = v.amax(-1, keepdim=True)
@@ -478,7 +457,6 @@ def newton_step(F: SqueezedLike, v: Tensor, q: Tensor) -> Tensor:
 
 
 __all__ = [
-    "entmax",
     "is_separable",
     "newton_minimiser",
     "newton_step",

@@ -32,12 +32,13 @@ from .reconstructions import (
 from .transitions import Tables, Transition, log_mixture
 
 Reduction = Literal["none", "mean", "sum"]
+ROUNDING = 1e-13  # a sum below this share of its terms is zero
 
 
 def reduce(losses: Tensor, reduction: Reduction, weights: Tensor | None = None) -> Tensor:
     """Weights, then none, mean or sum. The mean of weighted losses is divided by the sum of the weights."""
-    if weights is not None:
-        losses = losses * weights
+    if weights is not None:  # weight zero leaves an example out, even one whose loss is infinite
+        losses = losses.masked_fill(weights == 0, 0.0) * weights
     if reduction == "none":
         return losses
     if reduction == "sum":
@@ -211,31 +212,32 @@ class BackwardLoss(WeakLabelLoss):
         self.register_buffer("class_weights", weights)
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """The line: ``F(v) - <r, v>``, written as ``<r, F(v) - v>`` since targets sum to one."""
+        """The line: ``F(v) - <r, v>``."""
         F, R = self.potential, self.reconstruction
         base, k, alpha = (F.base, F.k, F.alpha) if isinstance(F, Squeezed) else (F, 0.0, 2.0)
         if self.class_weights is None and isinstance(base, LogSumExp) and alpha == 2:  # in fewer passes
             if isinstance(R, UniformReconstruction):
                 return uniform_cross_entropy(scores, labels, R.coefficient, k)
             if isinstance(R, SetReconstruction):
-                return set_cross_entropy(scores, labels, *R._shape(labels, self.tables, scores.dtype), k)
+                return set_cross_entropy(scores, labels, *R._two_values(labels, self.tables, scores.dtype), k)
         F, penalty = _split(self.potential, scores)
         if self.class_weights is not None:
             weights = self.class_weights.to(scores.dtype)
             own = R.weigh(weights.expand_as(scores), labels, self.tables)  # mean weight of y
-            return R.weigh(F.class_losses(scores) * weights, labels, self.tables) + own * penalty
+            return F.weak_loss(scores, lambda x: R.weigh(x * weights, labels, self.tables), own) + own * penalty
         if isinstance(F, LogSumExp) and isinstance(R, UniformReconstruction):
             return uniform_cross_entropy(scores, labels, R.coefficient) + penalty
-        return R.weigh(F.class_losses(scores), labels, self.tables) + penalty
+        return F.weak_loss(scores, lambda x: R.weigh(x, labels, self.tables)) + penalty
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The line with each example's own target."""
         F, penalty = _split(self.potential, scores)
         targets = per_example_targets(transitions, labels, self.validate).to(scores.dtype)
+        total: Tensor | float = 1.0
         if self.class_weights is not None:
             targets = targets * self.class_weights.to(targets)
-            penalty = targets.sum(-1) * penalty
-        return (targets * F.class_losses(scores)).sum(-1) + penalty
+            total = targets.sum(-1)
+        return F.weak_loss(scores, lambda x: (targets * x).sum(-1), total) + total * penalty
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """The potential's link, projected onto the simplex."""
@@ -253,6 +255,7 @@ class BackwardLoss(WeakLabelLoss):
         assert self.class_weights is not None
         weighted = torch.as_tensor(self.reconstruction.matrix().T) * self.class_weights.cpu()  # (M, K)
         s = weighted.sum(-1, keepdim=True)
+        s = torch.where(s.abs() > ROUNDING * weighted.abs().sum(-1, keepdim=True), s, 0.0)
         bounds = -s[:, 0] * self.potential.conjugate(weighted / torch.where(s > 0, s, 1.0))
         flat = (s[:, 0] == 0) & (weighted == 0).all(-1)
         return torch.where(s[:, 0] > 0, bounds, torch.where(flat, 0.0, -torch.inf)).numpy()
@@ -295,7 +298,13 @@ class ForwardLoss(WeakLabelLoss):
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The same with each example's own row of T."""
         rows = transitions.gather(1, labels[:, None, None].expand(-1, 1, scores.shape[-1]))[:, 0]
-        return -log_mixture(scores, rows.log().to(scores.dtype))
+        if not rows.requires_grad:
+            return -log_mixture(scores, rows.log().to(scores.dtype))
+        # T is learned: log T has no gradient where T is zero, but the loss has one, -p_z / (T p)_y
+        log_p = torch.log_softmax(scores, -1)
+        top = log_p.masked_fill(rows == 0, -torch.inf).amax(-1, keepdim=True).detach()
+        top = torch.where(torch.isfinite(top), top, 0.0)
+        return -((rows.to(scores.dtype) * (log_p - top).exp()).sum(-1).log() + top[:, 0])
 
     def lower_bounds(self) -> FloatArray:
         """``-log max_z T_yz``: reached when all probability sits on the class that makes y likeliest."""

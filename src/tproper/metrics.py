@@ -87,9 +87,10 @@ def _brier_losses(q: Tensor) -> Values:
     return lambda i: (q[i] ** 2).sum(-1, keepdim=True) - 2 * q[i] + 1
 
 
-def _infinite_rows(weigher: Reweigher, q: Tensor, labels: Tensor) -> int:
+def _infinite_rows(weigher: Reweigher, q: Tensor, labels: Tensor, weights: FloatArray | None = None) -> int:
     """Examples in which a class of probability 0 has a target other than 0: their log loss is not finite."""
-    rows = (q == 0).any(-1).nonzero()[:, 0]
+    zero = (q == 0).any(-1)
+    rows = (zero if weights is None else zero & torch.as_tensor(weights > 0)).nonzero()[:, 0]
     count = 0
     for part in rows.split(max(1, (1 << 22) // q.shape[1])):
         count += int(((q[part] == 0) & (weigher.targets(labels[part]).abs() > _checks.SIMPLEX_TOL)).any(-1).sum())
@@ -172,7 +173,7 @@ def weak_log_loss(
     K, n = transition.num_classes, len(y)
     q = probabilities_of(probabilities, K, n)
     w = weights_of(sample_weight, n)
-    infinite = _infinite_rows(weigher, q, y)
+    infinite = _infinite_rows(weigher, q, y, w)
     if infinite:
         note = (
             f"{infinite} of {n} examples give probability 0 to a class that the weak label cannot rule out: "

@@ -125,7 +125,9 @@ class LossMonitor:
             value = _number(value)
         bound: Tensor | float = self.bound
         if labels is not None:
-            encoded = self.loss.transition.encode(labels, validate=False)
+            # on a GPU a look at the labels would make the host wait; the loss has looked at them anyway
+            on_gpu = isinstance(labels, Tensor) and labels.is_cuda
+            encoded = self.loss.transition.encode(labels, validate=not on_gpu)
             size = len(encoded)
             if n is not None and n != size:
                 raise ValueError(f"n: expected {size}, the number of labels, got {n}")

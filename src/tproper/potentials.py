@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from . import _checks, _solvers
-from ._numerics import centre, project_simplex
+from ._numerics import centre, entmax, project_simplex
 from ._passes import DualSide
 
 Domain = Literal["simplex", "affine"]
@@ -87,6 +88,14 @@ class Potential(ABC):
         v = centre(v)
         return self._value(v)[..., None] - v
 
+    def weak_loss(self, v: Tensor, weigh: Callable[[Tensor], Tensor], total: Tensor | float = 1.0) -> Tensor:
+        """``total F(v) - <r, v>`` (...) for a target r that sums to `total`; ``weigh(x)`` is <r, x>.
+
+        Not ``<r, F(v) - v>``: F may be large, and r's entries large and of both signs, which would eat the digits.
+        """
+        v = centre(v)
+        return total * self._value(v) - weigh(v)
+
     def squeezed(self, k: float, alpha: float, allow_improper: bool = False) -> Squeezed:
         """Generalised logit squeezing (Corollary 15): ``F(v) + k/2 sum_z |v_z|^alpha``.
 
@@ -147,6 +156,11 @@ class LogSumExp(Potential):
         """``-log softmax(v)``: one fused pass, and no centring needed."""
         return -functional.log_softmax(v, -1)
 
+    def weak_loss(self, v: Tensor, weigh: Callable[[Tensor], Tensor], total: Tensor | float = 1.0) -> Tensor:
+        """Scores are compared with the largest one: at 1e6 a correct label's loss keeps its digits."""
+        behind = v.amax(-1, keepdim=True).detach() - v
+        return total * torch.logsumexp(-behind, -1) + weigh(behind)
+
     def _conjugate(self, q: Tensor) -> Tensor:
         return self.phi(q).sum(-1)
 
@@ -195,7 +209,7 @@ class Tsallis(Potential):
 
     def maximiser(self, v: Tensor) -> Tensor:
         """argmax over the simplex of <p, v> - F*(p)."""
-        return _solvers.entmax(v, self.a)
+        return entmax(v, self.a)
 
     def jacobian_product(self, p: Tensor, x: Tensor) -> Tensor:
         """``(diag(s) - s s^T / sum s) x``, s the curvature at p: the link's Jacobian."""

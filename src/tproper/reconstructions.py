@@ -19,7 +19,7 @@ from . import _checks
 from ._checks import ConditioningWarning, FloatArray, Labels, NotReconstructibleError
 from ._numerics import critical_k_of, look_up
 from ._sets import mask_sizes
-from .structured import CandidateSetTransition, UniformTransition
+from .structured import CandidateSetTransition, UniformTransition, _dense_guard
 from .transitions import ENUMERATION_LIMIT, Tables, Transition
 
 METHODS = ("auto", "inverse", "pinv", "min_variance", "tightest")
@@ -167,25 +167,30 @@ class SetReconstruction(Reconstruction):
         """The coefficient by set size."""
         return {"coefficient": self.coefficient}
 
-    def _shape(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """c and (1 - c |S|)/K of each label: r = c 1_S + (1 - c |S|)/K."""
+    def _two_values(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """What the target is inside and outside of each label's set.
+
+        In float64: with many classes one is the small difference of c and the other, both large.
+        """
         size = mask_sizes(labels)
-        c = look_up(tables["coefficient"].to(dtype), size)
-        return c, (1 - c * size) / self.transition.num_classes
+        c = look_up(tables["coefficient"].double(), size)
+        outside = (1 - c * size) / self.transition.num_classes
+        return (c + outside).to(dtype), outside.to(dtype)
 
     def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
-        c, rest = self._shape(labels, tables, dtype)
-        return c[..., None] * labels + rest[..., None]
+        inside, outside = self._two_values(labels, tables, dtype)
+        return torch.where(labels, inside[..., None], outside[..., None])
 
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
-        """``c sum_{z in S} x_z + (1 - c |S|) mean(x)``."""
-        c, rest = self._shape(labels, tables, values.dtype)
-        return c * (values * labels).sum(-1) + rest * values.sum(-1)
+        """``mean(x) + <r, x - mean(x)>``: r may be large and of both signs; what all x share is taken out first."""
+        mean = values.mean(-1, keepdim=True)
+        return mean[..., 0] + (self._targets(labels, tables, values.dtype) * (values - mean)).sum(-1)
 
     def orbit_columns(self) -> tuple[FloatArray, list[str]]:
         """Sets of one size are alike: one target per size."""
         K = self.transition.num_classes
         sizes = np.array(self.transition.set_sizes())
+        _dense_guard(len(sizes), K, "targets of all set sizes")
         c = self.coefficient[sizes, None]
         columns = c * (np.arange(K) < sizes[:, None]) + (1 - c * sizes[:, None]) / K
         return columns, [f"candidate sets of size {j}" for j in sizes]
@@ -363,7 +368,8 @@ def per_example_targets(transitions: Tensor, labels: Tensor, validate: bool = Tr
     Q, U = torch.linalg.qr(scaled)
     if validate and _checks.readable(U):
         pivots = U.detach().diagonal(dim1=-2, dim2=-1).abs()
-        deficient = pivots.amin(-1) <= _checks.RANK_TOL * pivots.amax(-1)
+        rounding = 4 * torch.finfo(transitions.dtype).eps  # T in float32 cannot be closer to singular than this
+        deficient = pivots.amin(-1) <= max(_checks.RANK_TOL, rounding) * pivots.amax(-1)
         if bool(deficient.any()):
             raise NotReconstructibleError(
                 f"transitions: expected rank {K} for every example, got less at row {int(deficient.nonzero()[0])}; "

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from . import _checks
 from ._checks import FloatArray, Labels
@@ -85,15 +86,15 @@ class UniformTransition(Transition):
         return np.full(self.num_classes, math.log(max(self.diagonal, self.off_diagonal)))
 
     def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
-        """With u = log-odds of class y: ``log (d e^u + o) - log(1 + e^u)``."""
+        """With u = log-odds of class y: ``log (d sigma(u) + o sigma(-u))``, no term of which grows with u."""
         u = log_odds(scores, labels)
         # a term of probability zero is left out: logaddexp of -inf has no second derivative
         if self.diagonal == 0:
-            return math.log(self.off_diagonal) - torch.nn.functional.softplus(u)
+            return math.log(self.off_diagonal) + functional.logsigmoid(-u)
         if self.off_diagonal == 0:
-            return torch.nn.functional.logsigmoid(u)
-        numerator = torch.logaddexp(u + math.log(self.diagonal), u.new_tensor(math.log(self.off_diagonal)))
-        return numerator - torch.nn.functional.softplus(u)
+            return functional.logsigmoid(u)
+        own, others = functional.logsigmoid(u), functional.logsigmoid(-u)
+        return torch.logaddexp(own + math.log(self.diagonal), others + math.log(self.off_diagonal))
 
 
 class _LogOdds(torch.autograd.Function):
@@ -108,10 +109,12 @@ class _LogOdds(torch.autograd.Function):
     @staticmethod
     def forward(scores: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         others = scores.scatter(-1, index, -math.inf)
-        q = torch.softmax(others, -1)
+        top = others.amax(-1, keepdim=True)
+        alone = torch.isneginf(top)  # no other class is possible: u is inf, and there is no q
+        q = torch.softmax(others, -1).masked_fill(alone, 0.0)
         # the largest q is at least 1/(K-1), so this log-sum-exp is exact however far apart the scores are
-        ahead = scores.gather(-1, index) - others.amax(-1, keepdim=True)  # first, before a common shift eats digits
-        return (ahead + q.amax(-1, keepdim=True).log())[..., 0], q
+        ahead = scores.gather(-1, index) - top  # first, before a common shift eats digits
+        return (ahead + q.amax(-1, keepdim=True).masked_fill(alone, 1.0).log())[..., 0], q
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -147,8 +150,12 @@ def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
         at = index[rows]
         others = v.scatter(-1, at, -math.inf)
         torch.softmax(others, -1, out=slope)
-        ahead = v.gather(-1, at) - others.amax(-1, keepdim=True)
-        u = (ahead + slope.amax(-1, keepdim=True).log_())[:, 0]
+        top = others.amax(-1, keepdim=True)
+        peak, alone = slope.amax(-1, keepdim=True), torch.isneginf(top)
+        if bool(alone.any()):
+            slope.masked_fill_(alone, 0.0)
+            peak.masked_fill_(alone, 1.0)
+        u = (v.gather(-1, at) - top + peak.log_())[:, 0]
         slope.neg_().scatter_(-1, at, 1.0)
         return u
 

@@ -139,6 +139,8 @@ class Transition:
         self._T = _checks.column_stochastic(matrix)
         self._T.setflags(write=False)
         self.num_weak_labels, self.num_classes = self._T.shape
+        if weak_labels is not None and not hasattr(weak_labels, "__len__"):
+            raise ValueError(f"weak_labels: expected a list of {self.num_weak_labels} names, got {weak_labels!r}")
         if weak_labels is not None and len(weak_labels) != self.num_weak_labels:
             raise ValueError(
                 f"weak_labels: expected {self.num_weak_labels} names, one per row of the matrix, got {len(weak_labels)}"
@@ -237,5 +239,7 @@ def log_mixture(scores: Tensor, log_weights: Tensor) -> Tensor:
     terms = torch.log_softmax(scores, -1) + log_weights
     impossible = torch.isneginf(terms).all(-1, keepdim=True)
     # logsumexp of nothing but -inf has a NaN gradient: give it zeros to chew on, then put -inf back.
-    out = torch.logsumexp(terms.masked_fill(impossible, 0.0), -1)
+    terms = terms.masked_fill(impossible, 0.0)
+    top = terms.amax(-1, keepdim=True).detach()  # taken out first: the gradient of logsumexp rounds at scores of 1e6
+    out = torch.logsumexp(terms - top, -1) + top[..., 0]
     return out.masked_fill(impossible[..., 0], -math.inf)

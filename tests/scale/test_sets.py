@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from tproper import _sets
-from tproper._sets import _plain_cross_entropy, _plain_mass, log_set_mass, set_cross_entropy
+from tproper._sets import _plain_cross_entropy as _plain
+from tproper._sets import _plain_mass, log_set_mass, set_cross_entropy
 
 
 def problem(n=40, K=9, scale=3.0, seed=0):
@@ -82,7 +83,7 @@ def test_cross_entropy_of_sets(k, shift):
     a, b = v.clone().requires_grad_(), v.double().requires_grad_()
     exact_c = c.double()
     exact_rest = (1 - exact_c * masks.sum(-1)) / v.shape[-1]
-    ours, exact = set_cross_entropy(a, masks, c, rest, k), _plain_cross_entropy(b, masks, exact_c, exact_rest, k)
+    ours, exact = set_cross_entropy(a, masks, c + rest, rest, k), _plain(b, masks, exact_c + exact_rest, exact_rest, k)
     torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-5)
     ours.mean().backward()
     exact.mean().backward()
@@ -94,9 +95,9 @@ def test_cross_entropy_gradients():
     v, masks = v.double().requires_grad_(), masks[:4, :5]
     c = torch.linspace(0.5, 2, 4, dtype=torch.float64)
     rest = (1 - c * masks.sum(-1)) / 5
-    assert torch.autograd.gradcheck(lambda x: set_cross_entropy(x, masks, c, rest, 0.3), v)
-    assert torch.autograd.gradgradcheck(lambda x: set_cross_entropy(x, masks, c, rest, 0.3), v)
+    assert torch.autograd.gradcheck(lambda x: set_cross_entropy(x, masks, c + rest, rest, 0.3), v)
+    assert torch.autograd.gradgradcheck(lambda x: set_cross_entropy(x, masks, c + rest, rest, 0.3), v)
     torch.testing.assert_close(
-        torch.func.vmap(lambda x: set_cross_entropy(x, masks, c, rest, 0.3))(v[None])[0],
-        set_cross_entropy(v, masks, c, rest, 0.3),
+        torch.func.vmap(lambda x: set_cross_entropy(x, masks, c + rest, rest, 0.3))(v[None])[0],
+        set_cross_entropy(v, masks, c + rest, rest, 0.3),
     )

@@ -1,0 +1,36 @@
+"""A handful of labels says little, and the scores must not pretend otherwise."""
+
+import numpy as np
+import pytest
+
+import tproper as tp
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("T", [tp.identity(3), tp.complementary(3)], ids=str)
+def test_calibration_of_few_examples_is_unknown(T, n):
+    rng = np.random.default_rng(n)
+    q = rng.dirichlet(np.ones(3), n)
+    y = T.sample(q.argmax(1), seed=0)
+    found = tp.weak_calibration(y, q, T).squared_error
+    assert not found.informative
+    assert found.interval[1] - found.interval[0] > 0.25
+
+
+def test_examples_that_all_agree_say_nothing_when_they_are_few():
+    found = tp.weak_calibration([0, 1], [[0.5, 0.5], [0.5, 0.5]], tp.identity(2)).squared_error
+    assert not found.informative
+    sure = tp.weak_calibration(np.zeros(10, dtype=int), np.tile([1.0, 0.0], (10, 1)), tp.identity(2)).squared_error
+    assert sure.interval == (0.0, 1.0)
+    assert not sure.informative
+
+
+def test_a_calibrated_model_never_gets_an_interval_of_one_point():
+    T = tp.identity(4)
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        q = rng.dirichlet(np.ones(4), 1000)
+        y = (rng.random((1000, 1)) > q.cumsum(1)).sum(1)
+        low, high = tp.weak_calibration(y, q, T).squared_error.interval
+        assert low <= 0 < high or low > 0
+        assert high > low
