@@ -65,8 +65,10 @@ def _plain_mass(scores: Tensor, masks: Tensor) -> Tensor:
     return (inside - torch.logsumexp(x, -1)).masked_fill(empty[..., 0], -math.inf)
 
 
-def set_cross_entropy(scores: Tensor, masks: Tensor, inside: Tensor, outside: Tensor, k: float = 0.0) -> Tensor:
-    """Backward-corrected cross entropy of targets r that are `inside` (...) on the set and `outside` (...) elsewhere.
+def set_cross_entropy(
+    scores: Tensor, masks: Tensor, size: Tensor, inside: Tensor, outside: Tensor, k: float = 0.0
+) -> Tensor:
+    """Backward-corrected cross entropy of targets r, `inside` (...) on sets of `size` (...) classes, `outside` else.
 
     ``logsumexp v - <r, v> + k/2 sum (v - mean v)^2``, squeezed with alpha = 2; gradient ``softmax v - r + k (v - mean
     v)``. Targets sum to one, so a common shift of v changes nothing: it is taken out before r, which may be large and
@@ -76,6 +78,11 @@ def set_cross_entropy(scores: Tensor, masks: Tensor, inside: Tensor, outside: Te
         return _plain_cross_entropy(scores, masks, inside, outside, k)
     K = scores.shape[-1]
     flat, within, without = masks.reshape(-1, K), inside.reshape(-1, 1), outside.reshape(-1, 1)
+    # r is `most` everywhere but for a step on the smaller side of the set: a sum over few entries keeps its digits
+    crowded = (2 * size > K).reshape(-1, 1)
+    most, step = torch.where(crowded, within, without), torch.where(crowded, without - within, within - without)
+    if bool(crowded.any()):
+        flat = flat ^ crowded
 
     def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
         x = v - v.amax(-1, keepdim=True)
@@ -84,9 +91,9 @@ def set_cross_entropy(scores: Tensor, masks: Tensor, inside: Tensor, outside: Te
         value = -slope.amax(-1, keepdim=True).log_()
         mean = x.mean(-1, keepdim=True)
         x.sub_(mean)
-        r = torch.where(flat[rows], within[rows], without[rows])
-        slope.sub_(r)
-        value -= r.mul_(x).sum(-1, keepdim=True) + mean
+        few = _indicator(flat[rows], x.dtype)
+        slope.addcmul_(few, -step[rows]).sub_(most[rows])
+        value -= step[rows] * few.mul_(x).sum(-1, keepdim=True) + mean
         if k:
             value += k / 2 * torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_()
             slope.add_(x, alpha=k)

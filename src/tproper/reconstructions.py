@@ -167,18 +167,18 @@ class SetReconstruction(Reconstruction):
         """The coefficient by set size."""
         return {"coefficient": self.coefficient}
 
-    def _two_values(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """What the target is inside and outside of each label's set.
+    def _two_values(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """The size of each label's set, and what the target is inside and outside of it.
 
         In float64: with many classes one is the small difference of c and the other, both large.
         """
         size = mask_sizes(labels)
         c = look_up(tables["coefficient"].double(), size)
         outside = (1 - c * size) / self.transition.num_classes
-        return (c + outside).to(dtype), outside.to(dtype)
+        return size, (c + outside).to(dtype), outside.to(dtype)
 
     def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
-        inside, outside = self._two_values(labels, tables, dtype)
+        _, inside, outside = self._two_values(labels, tables, dtype)
         return torch.where(labels, inside[..., None], outside[..., None])
 
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:

@@ -83,7 +83,10 @@ def test_cross_entropy_of_sets(k, shift):
     a, b = v.clone().requires_grad_(), v.double().requires_grad_()
     exact_c = c.double()
     exact_rest = (1 - exact_c * masks.sum(-1)) / v.shape[-1]
-    ours, exact = set_cross_entropy(a, masks, c + rest, rest, k), _plain(b, masks, exact_c + exact_rest, exact_rest, k)
+    ours, exact = (
+        set_cross_entropy(a, masks, masks.sum(-1), c + rest, rest, k),
+        _plain(b, masks, exact_c + exact_rest, exact_rest, k),
+    )
     torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-5)
     ours.mean().backward()
     exact.mean().backward()
@@ -95,9 +98,9 @@ def test_cross_entropy_gradients():
     v, masks = v.double().requires_grad_(), masks[:4, :5]
     c = torch.linspace(0.5, 2, 4, dtype=torch.float64)
     rest = (1 - c * masks.sum(-1)) / 5
-    assert torch.autograd.gradcheck(lambda x: set_cross_entropy(x, masks, c + rest, rest, 0.3), v)
-    assert torch.autograd.gradgradcheck(lambda x: set_cross_entropy(x, masks, c + rest, rest, 0.3), v)
+    assert torch.autograd.gradcheck(lambda x: set_cross_entropy(x, masks, masks.sum(-1), c + rest, rest, 0.3), v)
+    assert torch.autograd.gradgradcheck(lambda x: set_cross_entropy(x, masks, masks.sum(-1), c + rest, rest, 0.3), v)
     torch.testing.assert_close(
-        torch.func.vmap(lambda x: set_cross_entropy(x, masks, c + rest, rest, 0.3))(v[None])[0],
-        set_cross_entropy(v, masks, c + rest, rest, 0.3),
+        torch.func.vmap(lambda x: set_cross_entropy(x, masks, masks.sum(-1), c + rest, rest, 0.3))(v[None])[0],
+        set_cross_entropy(v, masks, masks.sum(-1), c + rest, rest, 0.3),
     )
