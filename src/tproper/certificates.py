@@ -227,7 +227,10 @@ def _witness(F: Potential, columns: FloatArray, names: list[str], bounds: FloatA
     above = r > float(simplex_threshold(torch.as_tensor(r)))
     direction = above / above.sum()
     direction[r.argmin()] -= 1.0
-    lift = F.k if isinstance(F, Squeezed) and F.alpha == 1 else 0.0
+    lift = 0.0
+    while isinstance(F, Squeezed):
+        lift += F.k if F.alpha == 1 else 0.0
+        F = F.base
     return Witness(direction, float(direction.max() - direction @ r + lift), names[y])
 
 

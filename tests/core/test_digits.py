@@ -158,3 +158,12 @@ def test_a_loss_turned_over_is_refuted():
     R = torch.as_tensor(T.reconstruction().matrix())
     verdict = tp.certify(lambda q: q.log() @ R, T)
     assert not verdict.proper
+
+
+def test_the_slope_of_a_witness_counts_every_squeezing():
+    loss = tp.BackwardLoss(tp.complementary(4), tp.LogSumExp().squeezed(0.5, 1.0).squeezed(0.1, 1.0), reduction="none")
+    witness = loss.certify().witness
+    ray = torch.as_tensor(witness.direction)
+    labels = torch.arange(4)
+    far = [loss((t * ray).expand(4, 4), labels) for t in (1e4, 2e4)]
+    assert float((far[1] - far[0]).min()) / 1e4 == pytest.approx(witness.slope, abs=1e-6)
