@@ -86,7 +86,13 @@ def make_loss(
     if loss in ("backward", "gls"):
         chosen = SQUEEZE if loss == "gls" and squeeze is None else squeeze
         R = _reconstruction(reconstruction, transition)
-        return BackwardLoss(transition, make_potential(potential), chosen, R)
+        F = make_potential(potential)
+        if isinstance(F, Spherical) and F.domain == "affine":
+            raise ValueError(
+                "potential: expected one that is finite at all scores, got spherical (affine), which is infinite outside "
+                "of the unit ball, so that no model can be trained with it; use 'spherical:simplex'"
+            )
+        return BackwardLoss(transition, F, chosen, R)
     if loss in ("ga", "nonnegative"):
         refuse("potential", "squeeze")
         R = _reconstruction(reconstruction, transition)

@@ -51,7 +51,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     model : "linear", "mlp" or callable
         A callable gets ``(n_features, n_classes)`` and returns an ``nn.Module`` from features to scores.
     potential : str or Potential
-        F of a backward loss: "logsumexp", "brier", "spherical", "sparsemax", "tsallis:1.5".
+        F of a backward loss: "logsumexp", "brier", "sparsemax", "tsallis:1.5", "spherical:simplex".
     squeeze : (k, alpha), optional
         Generalised logit squeezing of F.
     reconstruction : str, Reconstruction or matrix

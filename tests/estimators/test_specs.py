@@ -184,3 +184,10 @@ def test_potentials_by_name() -> None:
     for text in ("softmax", "tsallis", "tsallis:x", "logsumexp:2"):
         with pytest.raises(ValueError, match="potential: "):
             make_potential(text)
+
+
+def test_a_potential_that_is_infinite_somewhere_cannot_be_trained_with() -> None:
+    with pytest.raises(ValueError, match="use 'spherical:simplex'"):
+        make_loss("backward", tp.complementary(3), potential="spherical")
+    made = make_loss("backward", tp.complementary(3), potential="spherical:simplex")
+    assert isinstance(made, tp.BackwardLoss)
