@@ -89,8 +89,8 @@ def make_loss(
         F = make_potential(potential)
         if isinstance(F, Spherical) and F.domain == "affine":
             raise ValueError(
-                "potential: expected one that is finite at all scores, got spherical (affine), which is infinite outside "
-                "of the unit ball, so that no model can be trained with it; use 'spherical:simplex'"
+                "potential: expected one that is finite at all scores, got spherical (affine), which is infinite "
+                "outside of the unit ball, so that no model can be trained with it; use 'spherical:simplex'"
             )
         return BackwardLoss(transition, F, chosen, R)
     if loss in ("ga", "nonnegative"):
