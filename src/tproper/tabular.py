@@ -28,6 +28,8 @@ SET_SEPARATOR = "|"  # candidate sets are written a|b|c
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null"])  # spellings of a missing value in text
 CELLS = 1 << 22  # numbers held at a time (32 MiB): rows per block = CELLS / columns
 CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time; no row may be longer
+# whole numbers whose spelling or digits a float would lose: +1, 007, 15 digits and more
+_MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
 _TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 
 
@@ -149,18 +151,16 @@ class _CSV(Table):
                 yield batch
 
     def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
-        """Integers, else numbers, else text, over the whole file."""
+        """Integers, else numbers, else text, over the whole file: the first that loses nothing of any value."""
         import pyarrow as pa
 
-        ladder = [pa.int64(), pa.float64(), pa.string()]
-        step = dict.fromkeys(columns, 0)
+        left = {name: [pa.int64(), pa.float64()] for name in columns}
         if columns:
             for batch in self.batches(columns):
                 for name in columns:
                     column = _missing_as_null(batch.column(name))
-                    while step[name] < 2 and not _castable(column, ladder[step[name]]):
-                        step[name] += 1
-        return {name: ladder[step[name]] for name in columns}
+                    left[name] = [kind for kind in left[name] if _holds(column, kind)]
+        return {name: [*kinds, pa.string()][0] for name, kinds in left.items()}
 
 
 class _Parquet(Table):
@@ -271,6 +271,18 @@ def _castable(column: pa.Array, kind: pa.DataType) -> bool:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True
+
+
+def _holds(column: pa.Array, kind: pa.DataType) -> bool:
+    """Whether the texts of a column can be kept as numbers: 007, +1 and long account numbers cannot."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not _castable(column, kind):
+        return False
+    if pa.types.is_integer(kind):
+        return bool(pc.all(pc.equal(column.cast(kind).cast(pa.string()), column), min_count=0).as_py())
+    return not pc.any(pc.match_substring_regex(column, _MORE_THAN_A_FLOAT), min_count=0).as_py()
 
 
 def numbers(column: pa.Array) -> FloatArray | None:

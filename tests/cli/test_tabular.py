@@ -134,6 +134,28 @@ def test_text_becomes_numbers_on_the_way_to_parquet(tmp_path: Path) -> None:
     assert columns(tmp_path / "a.parquet") == {"i": [1, 2], "x": [1.5, None], "s": ["a", "b"]}
 
 
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["12345678901234567890", "2"], "string"),  # an account number beyond int64
+        (["12345678901234567", "1.5"], "string"),  # within it, but some other cell is a fraction
+        (["00001", "2"], "string"),
+        (["+1", "2"], "string"),
+        (["0x1F", "2"], "string"),
+        (["9223372036854775807", "-5", "", "NA"], "int64"),
+        (["0.10", "1e3", "-0", "7", "nan"], "double"),
+        (["", "NA"], "int64"),
+    ],
+)
+def test_numbers_that_would_lose_something_stay_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: list[str], kind: str
+) -> None:
+    monkeypatch.setattr(tabular, "CSV_BLOCK", 64)  # the cells lie in different blocks
+    path = tmp_path / "a.csv"
+    path.write_text("x,pad\n" + "".join(f"{cell},{'p' * 40}\n" for cell in cells))
+    assert str(open_table(path).types(["x"])["x"]) == kind
+
+
 def test_another_separator_is_suspected(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a;b\n1;2\n")
     with pytest.raises(TableError, match="another separator"):
