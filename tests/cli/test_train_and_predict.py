@@ -249,6 +249,25 @@ def test_a_matrix_file_and_coarse_labels(workshop: Path, tmp_path: Path, run: Ru
     assert "Not measured" in (tmp_path / "n" / "model_card.md").read_text()
 
 
+def test_labels_that_confuse_classes_are_scored_by_true_ones(workshop: Path, tmp_path: Path, run: Run) -> None:
+    coarse = ["--transition", "coarse:0+1|2", "--classes", "ant,bee,cat"]
+    data, truth = tmp_path / "c.csv", ["--true-label", "kind"]
+    ok(run("simulate", workshop / "clean.csv", "--label", "kind", *coarse, "--keep-true", "--out", data))
+    ok(run("train", data, "--label", "weak_label", *coarse, "--ignore", "kind", "--out", tmp_path / "m"))
+    asked = ["evaluate", tmp_path / "m", data, "--label", "weak_label"]
+    out = facts(run(*asked, *truth, "--plot", tmp_path / "r.png", "--json"))
+    assert out["weak"] is None
+    assert "look alike" in out["no_scores"]
+    assert out["clean"]["accuracy"]["value"] > 0.3
+    text = ok(run(*asked, *truth)).stdout
+    assert "No scores from weak labels: this transition makes some classes look alike" in text
+    assert "from clean labels" in text
+    assert "from weak labels alone" not in text
+    alone = run(*asked)
+    assert alone.exit_code == 2
+    assert "--true-label: expected a column with the true classes, got none" in alone.stderr
+
+
 def test_parquet_with_lists_booleans_and_categories(workshop: Path, tmp_path: Path, run: Run) -> None:
     rows = rows_of(workshop / "sets.csv")
     table = pa.table(

@@ -26,6 +26,7 @@ from ._labels import Encoded
 BLOCK_CELLS = 1 << 20  # probabilities in a block ...
 BLOCK_ROWS = 50_000  # ... of at least so many rows, that the means of heavy-tailed scores may count as normal
 Scores = dict[str, Score | Calibration]
+UNSCORABLE = "this transition makes some classes look alike, so weak labels alone cannot score a model"
 _MEANS = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
 _NAMES = {
     "accuracy": "accuracy",
@@ -57,6 +58,11 @@ class _Pooled:
 
     def interval(self) -> tuple[float, float]:
         return self.mean - Z95 * self.stderr, self.mean + Z95 * self.stderr
+
+
+def why_no_scores(transition: Transition) -> str:
+    """Why weak labels of this T cannot score a model, or nothing."""
+    return "" if transition.diagnose().reconstructible else UNSCORABLE
 
 
 class StreamedScores:
@@ -175,8 +181,8 @@ def plain(scores: Scores) -> dict[str, Any]:
     return {name: score.to_dict() for name, score in scores.items()}
 
 
-def as_text(weak: Scores, clean: Scores | None) -> str:
-    """A table: value and 95% interval from weak labels and, where there are any, from clean ones."""
+def as_text(weak: Scores | None, clean: Scores | None) -> str:
+    """A table: value and 95% interval from weak labels and from clean ones, where there are any."""
 
     def cell(score: Score | Calibration | None) -> str:
         if score is None:
@@ -185,12 +191,13 @@ def as_text(weak: Scores, clean: Scores | None) -> str:
         mark = "" if score.informative else " *"
         return f"{score.value:.4f}  ({low:.4f} to {high:.4f}){mark}"
 
-    head = f"{'':<20}{'from weak labels alone':<34}" + ("from clean labels" if clean is not None else "")
-    lines = [head.rstrip()]
-    for name, score in weak.items():
-        other = "" if clean is None else cell(clean.get(name))
-        lines.append(f"{_NAMES[name]:<20}{cell(score):<34}{other}".rstrip())
-    notes = {(_NAMES[n], s.note) for part in (weak, clean or {}) for n, s in part.items() if s.note}
+    columns = {"from weak labels alone": weak, "from clean labels": clean}
+    shown = {head: scores for head, scores in columns.items() if scores is not None}
+    lines = [f"{'':<20}" + "".join(f"{head:<34}" for head in shown)]
+    for name in next(iter(shown.values()), {}):
+        lines.append(f"{_NAMES[name]:<20}" + "".join(f"{cell(scores.get(name)):<34}" for scores in shown.values()))
+    lines = [line.rstrip() for line in lines]
+    notes = {(_NAMES[n], s.note) for scores in shown.values() for n, s in scores.items() if s.note}
     lines += [f"* {name}: {note}" for name, note in sorted(notes)]
     if any("outside the possible values" in note for _, note in notes):
         lines.append("  (or the model was trained on these very rows: score it on others)")
@@ -204,7 +211,7 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw(weak: Scores, clean: Scores | None, path: Path) -> None:
+def draw(weak: Scores | None, clean: Scores | None, path: Path) -> None:
     """A reliability diagram: accuracy against confidence in bins, with 95% bars, from weak and from clean labels."""
     from .. import plots
 

@@ -14,7 +14,7 @@ from .._checks import FloatArray
 from ..families import identity
 from ..tabular import CELLS, MISSING, Table, TableWriter, format_of, texts
 from ._labels import LabelCodec, parse_sources, resolve
-from ._scores import Scores, StreamedScores
+from ._scores import Scores, StreamedScores, why_no_scores
 from ._tables import FeatureReader, Schema, watched
 
 if TYPE_CHECKING:
@@ -129,17 +129,23 @@ def evaluation_codec(trained: Trained, specs: Sequence[str] | None, source_colum
 
 def evaluate(
     trained: Trained, table: Table, codec: LabelCodec, label: str, source: str | None, true_label: str | None
-) -> tuple[Scores, Scores | None, dict[str, int]]:
-    """Scores from weak labels and, where `true_label` is given, from true classes; rows without a label are counted."""
+) -> tuple[Scores | None, Scores | None, dict[str, int]]:
+    """Scores from weak labels, unless their T forbids it, and from true classes, where `true_label` is given.
+
+    Rows without a label are counted.
+    """
     schema = trained.schema
+    why = why_no_scores(codec.transition)
+    if why and true_label is None:
+        raise ValueError(f"--true-label: expected a column with the true classes, got none, and {why}")
     schema.check_columns(table)
     reader = FeatureReader(table, schema.features)
     extra = [c for c in (label, source, true_label) if c is not None]
     columns = list(dict.fromkeys([*schema.features, *extra]))
-    weak = StreamedScores(codec.transition)
+    weak = None if why else StreamedScores(codec.transition)
     truth = LabelCodec(identity(len(schema.classes)), schema.classes)
     clean = None if true_label is None else StreamedScores(truth.transition)
-    absent_rows = 0
+    labelled = absent_rows = 0
     block = max(4096, CELLS // len(columns))
     batches = watched(table.batches(columns), "evaluating", table.rows, lambda b: b.num_rows)
     for batch in reblocked(batches, block):
@@ -148,22 +154,25 @@ def evaluate(
         sources = None if source is None else batch.column(source)
         encoded, absent = codec.encode(batch.column(label), sources, first, label)
         absent_rows += int(absent.sum())
+        labelled += int((~absent).sum())
         if not reader.clean:
             continue
         p = trained.probabilities(X)
-        weak.add(encoded[~absent], p[~absent])
+        if weak is not None:
+            weak.add(encoded[~absent], p[~absent])
         if clean is not None and true_label is not None:
             classes, unknown = truth.encode(batch.column(true_label), None, first, true_label)
             clean.add(classes[~unknown], p[~unknown])
     reader.finish()
-    if weak.rows == 0:
+    if labelled == 0:
         raise ValueError(f"--label: expected labels in the column {label!r}, got none in {reader.rows} rows")
-    counts = {"all": reader.rows, "weak": weak.rows, "without_label": absent_rows}
+    counts = {"all": reader.rows, "weak": labelled, "without_label": absent_rows}
+    scores = None if weak is None else weak.scores()
     if clean is None:
-        return weak.scores(), None, counts
+        return scores, None, counts
     if clean.rows == 0:
         raise ValueError(f"--true-label: expected classes in the column {true_label!r}, got none in {reader.rows} rows")
-    return weak.scores(), clean.scores(), counts | {"clean": clean.rows}
+    return scores, clean.scores(), counts | {"clean": clean.rows}
 
 
 @dataclass(frozen=True)

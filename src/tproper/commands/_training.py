@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._checks import FloatArray, NotReconstructibleError
+from .._checks import FloatArray
 from ..specs import transition_to_dict
 from ..structured import CandidateSetTransition
 from ..tabular import MISSING, Table, short, texts
@@ -342,12 +342,12 @@ def held_out_scores(estimator: Any, schema: Schema, rows: Rows, held: NDArray[np
 
     if len(held) < 2:
         return None, "no rows were held out"
+    why = scoring.why_no_scores(rows.codec.transition)
+    if why:
+        return None, why
     streamed = scoring.StreamedScores(rows.codec.transition)
     streamed.add(rows.own[held], np.asarray(estimator.predict_proba(schema.inputs(rows.X[held]))))
-    try:
-        return streamed.scores(), ""
-    except NotReconstructibleError:
-        return None, "this transition makes some classes look alike, so weak labels alone cannot score a model"
+    return streamed.scores(), ""
 
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:

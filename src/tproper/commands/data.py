@@ -255,12 +255,15 @@ def evaluate(
     if plot is not None:
         scores.draw(weak, clean, plot)
     if as_json:
-        out: dict[str, Any] = {"rows": counts, "transition": codec.transition.name, "weak": scores.plain(weak)}
+        out: dict[str, Any] = {"rows": counts, "transition": codec.transition.name}
+        out |= {"weak": None, "no_scores": scores.UNSCORABLE} if weak is None else {"weak": scores.plain(weak)}
         if clean is not None:
             out["clean"] = scores.plain(clean)
         _echo_json(out)
         return
     typer.echo(f"{counts['weak']:,} rows with a weak label ({counts['without_label']:,} without)")
+    if weak is None:
+        typer.echo(f"No scores from weak labels: {scores.UNSCORABLE}.")
     typer.echo(scores.as_text(weak, clean))
     if plot is not None:
         typer.echo(f"reliability diagram: {plot}")
