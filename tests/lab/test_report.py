@@ -65,6 +65,24 @@ def test_report_writes_tables_figures_and_one_page(records_file, tmp_path):
     assert (tmp_path / "again/figure2_mnist_mlp.svg").read_bytes() == svg
 
 
+@pytest.mark.parametrize("values", [(0.3,), (0.3, 1.0)])
+def test_a_part_of_a_figures_grid_is_shown(values, tmp_path):
+    gls = paper.chosen("gls", "mlp")
+    rows = [record(paper.chosen("bc_tuned", "mlp"), 0, 0.8)] + [record(replace(gls, k=k), 0, 0.7) for k in values]
+    found = table(rows, tmp_path, "MNIST, MLP: gLS by coefficient (alpha = 2)")
+    assert found["0.3"] == ["70.00", "1"]
+    assert (tmp_path / "out/figure2_mnist_mlp.png").exists()
+    assert not (tmp_path / "out/figure3_mnist_mlp.png").exists()  # nothing but the paper's choice, which has a row
+
+
+def test_a_row_with_the_settings_of_another_says_so(tmp_path):
+    found = table([record(paper.chosen("gls", "mlp"), 0, 0.8)], tmp_path, "Table 2")
+    assert found[paper.METHODS["gls_released"][1]] == ["as BC + gLS"]
+    assert found[paper.METHODS["forward"][1]] == ["-"]
+    found = table([record(paper.chosen("bc", "mlp"), 0, 0.8)], tmp_path, "Table 2")
+    assert found[paper.METHODS["gls_released"][1]] == ["-"]
+
+
 def test_standard_errors_count_both_sides():
     theirs = paper.Cell(80.0, 2.0)
     assert report.standard_errors(82.0, 1.0, 16, theirs) == pytest.approx(2 / math.sqrt(1 / 16 + 4 / 16))

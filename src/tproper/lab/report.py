@@ -223,7 +223,7 @@ def summary_table(columns: dict[str, list[Cell]]) -> Table:
         for model in columns:
             cell = next((c for c in columns[model] if c.method == method), None)
             theirs = paper.ACCURACY.get((method, model))
-            text = "-"
+            text = _same_row(method, model, columns[model])
             if cell is not None:
                 text = f"{shown(*cell.accuracy())}, n={len(cell.records)}"
             row.append(text + (f" ({theirs.mean:.2f} ± {theirs.sd:.2f})" if theirs else ""))
@@ -231,6 +231,14 @@ def summary_table(columns: dict[str, list[Cell]]) -> Table:
     head = ["", *(paper.MODELS[model][1] for model in columns)]
     note = "Test accuracy in percent: ours, number of trials (the paper's, 16 trials)."
     return Table("Table 2", note, head, rows)
+
+
+def _same_row(method: str, model: str, column: list[Cell]) -> str:
+    """What a cell without trials of its own says: the row that has the same settings, if there is one."""
+    for cell in column:
+        if cell.config == paper.chosen(method, model, cell.config.dataset, cell.config.protocol):
+            return f"as {paper.METHODS[cell.method][1]}"
+    return "-"
 
 
 def probability_table(title: str, column: list[Cell]) -> Table:
@@ -311,7 +319,7 @@ class Grid(NamedTuple):
 
 
 def grids(records: Sequence[Record], column: list[Cell]) -> list[Grid]:
-    """Figures 2 and 3 of a column, where the records hold more than two points of them."""
+    """Figures 2 and 3 of a column, where the records hold more of them than the paper's choice, which has a row."""
     first = column[0].config
     base = paper.chosen("gls", first.model, first.dataset, first.protocol)
     by_k: figures.Points = {}
@@ -326,7 +334,7 @@ def grids(records: Sequence[Record], column: list[Cell]) -> list[Grid]:
             if config.k == base.k:
                 by_alpha.setdefault(config.alpha, []).append(100 * r["accuracy"])
     found = [Grid(2, "k", "alpha = 2", by_k), Grid(3, "alpha", f"k = {base.k:g}", by_alpha)]
-    return [grid for grid in found if len(grid.points) > 2]
+    return [grid for grid in found if set(grid.points) - {getattr(base, grid.axis)}]
 
 
 def grid_table(title: str, grid: Grid) -> Table:
