@@ -1,5 +1,6 @@
 """Tables beside the paper's, figures as files, one page; and what the committed records say."""
 
+import errno
 import json
 import math
 import re
@@ -81,6 +82,15 @@ def test_a_row_with_the_settings_of_another_says_so(tmp_path):
     assert found[paper.METHODS["forward"][1]] == ["-"]
     found = table([record(paper.chosen("bc", "mlp"), 0, 0.8)], tmp_path, "Table 2")
     assert found[paper.METHODS["gls_released"][1]] == ["-"]
+
+
+def test_a_full_disk_leaves_the_figures_that_were_there(tmp_path, monkeypatch):
+    figure = figures.new_figure(2, 2)
+    before = {path: path.read_bytes() for path in figures.save_figure(figure, tmp_path / "f")}
+    monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    with pytest.raises(OSError, match="full"):
+        figures.save_figure(figures.new_figure(3, 3), tmp_path / "f")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_standard_errors_count_both_sides():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import torch
 
 import tproper as tp
 from tproper.lab import paper
+from tproper.lab.store import replace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,13 +40,16 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
-    """Write a figure as PNG and SVG; the SVG's bytes depend on the figure alone."""
+    """Write a figure as PNG and SVG, each whole or not at all; the SVG's bytes depend on the figure alone."""
     import matplotlib
 
     paths = [stem.with_name(f"{stem.name}{suffix}") for suffix in (".png", ".svg")]
-    figure.savefig(paths[0], dpi=150)
+    png, svg = io.BytesIO(), io.BytesIO()
+    figure.savefig(png, format="png", dpi=150)
     with matplotlib.rc_context({"svg.hashsalt": "tproper"}):
-        figure.savefig(paths[1], metadata={"Date": None})
+        figure.savefig(svg, format="svg", metadata={"Date": None})
+    for path, content in zip(paths, (png, svg), strict=True):
+        replace(path, content.getvalue())
     return paths
 
 
