@@ -94,6 +94,9 @@ def other_columns(folder: Path) -> str:
 
 
 T3 = (np.ones((3, 3)) - np.eye(3)) / 2
+WITHOUT_BEE = (
+    '{"matrix": [[1, 0, 0], [0, 0, 0], [0, 1, 0], [0, 0, 1]], "weak_labels": ["ant", "bee", "cat", "none of them"]}'
+)
 
 CASES: list[Case] = [
     # the table
@@ -172,8 +175,8 @@ CASES: list[Case] = [
     ),
     (
         "a label that cannot occur",
-        lambda f: evaluate(f, transition=matrix(f, [[0.5, 0.5, 0.5], [0, 0, 0], [0.5, 0.5, 0.5]])),
-        "expected a label that occurs under matrix T.csv, got 'bee'",
+        lambda f: evaluate(f, transition=matrix(f, WITHOUT_BEE, "T.json")),
+        "expected a label that occurs under matrix T.json, got 'bee'",
     ),
     ("unknown class to weaken", lambda f: simulate(f, classes="ant,bee,cow"), "'cat'"),
     ("missing class to weaken", lambda f: simulate(f, table(f, "x,kind\n1,ant\n2,\n3,bee\n")), "got none at row 2"),
@@ -330,3 +333,17 @@ def test_a_disk_that_fails_at_the_last_moment(
     assert result.stderr.startswith("error: ")
     assert os.strerror(problem) in result.stderr
     assert listing(folder) == before
+
+
+@pytest.mark.parametrize("what", ["train", "evaluate"])
+def test_what_cannot_be_written_is_found_before_the_work(
+    what: str, workshop: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tproper.commands import _streaming, _training
+
+    monkeypatch.setattr(_training, "read_rows", lambda *rest: pytest.fail("read"))
+    monkeypatch.setattr(_streaming, "evaluate", lambda *rest: pytest.fail("read"))
+    place = Path("/proc/nothing/new.png")
+    result = run(*(train(workshop, out=place) if what == "train" else evaluate(workshop, plot=place)))
+    assert result.exit_code in (1, 2)
+    assert result.stderr.startswith(f"error: {place}: ")

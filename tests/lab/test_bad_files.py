@@ -9,6 +9,7 @@ import pytest
 from test_commands import SMALL, run_here
 from test_store import record
 
+from tproper.lab import commands
 from tproper.lab.store import RecordError, Store, export_records, gather, import_records, read_store
 
 SHORT = [*SMALL[:-1], "3"]  # as many epochs
@@ -168,6 +169,25 @@ def test_a_bad_row_of_a_store_is_said(tmp_path):
     db.close()
     with pytest.raises(RecordError, match=r"records.sqlite, row 2: expected accuracy to be a number from 0 to 1"):
         read_store(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("accuracy = 'abc'", 'expected accuracy to be a number from 0 to 1, got "abc"'),
+        ("risk = '{oops'", "expected JSON in config, risk, valid, got something else"),
+        ("config = 3", "expected config to be a JSON object, got 3"),
+    ],
+)
+def test_a_bad_row_of_a_store_is_said_before_anything_is_trained(change, sentence, tmp_path, monkeypatch):
+    path = stored(tmp_path, 2)
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE trials SET {change} WHERE seed = 1")
+    db.close()
+    monkeypatch.setattr(commands, "_run_model", lambda *rest: pytest.fail("trained"))
+    done = run_here("reproduce", "table2", *SHORT, "--models", "mlp", "--out", tmp_path)
+    assert done.exit_code == 2, done.output
+    assert f"error: {path}, row 2: {sentence}" in " ".join(done.output.split())
 
 
 def fingerprints(folder):

@@ -186,6 +186,13 @@ def test_mistakes_are_found_before_anything_is_made(args, sentence, tmp_path, mo
     assert not (tmp_path / "run").exists()
 
 
+def test_an_export_that_cannot_be_written_is_found_before_anything_is_made(tmp_path):
+    done = run_here("reproduce", "table2", *SMALL, "--export", "/proc/all.jsonl", "--out", tmp_path / "run")
+    assert done.exit_code in (1, 2)
+    assert done.output.startswith("error: /proc/all.jsonl: ")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("target", ["fig1", "fig2", "fig3"])
 def test_figures_have_their_own_methods(target, tmp_path):
     done = run_here("reproduce", target, "--methods", "bc", "--out", tmp_path / "run")

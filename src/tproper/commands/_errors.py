@@ -48,6 +48,22 @@ def _sentence(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
+def check_writable(path: Path) -> None:
+    """Fail before the work where its result could not be written: by a trial in the nearest folder that is there."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a device or a pipe needs no folder
+        return
+    folder = path.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
+
+
 @contextlib.contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its name when the block ends well, and vanishes otherwise."""

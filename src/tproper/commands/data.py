@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._errors import user_errors, write_atomically
+from ._errors import check_writable, user_errors, write_atomically
 
 LOSSES = ("forward", "backward", "gls", "ga")
 MODELS = ("linear", "mlp")
@@ -144,7 +144,7 @@ def train(
             _at_least(value, low, option)
     if not 0 <= holdout < 1:
         raise ValueError(f"--holdout: expected a share in [0, 1), got {holdout:g}")
-    training.model_folder(out, force)
+    check_writable(training.model_folder(out, force))
     specs = parse_sources(transition, source_column)
     table = open_table(data)
     table.require(label, "--label")
@@ -240,8 +240,10 @@ def evaluate(
     from . import _scores as scores
     from . import _streaming as streaming
 
-    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"--plot: expected a name that ends in .png, .svg or .pdf, got {str(plot)!r}")
+    if plot is not None:
+        if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise ValueError(f"--plot: expected a name that ends in .png, .svg or .pdf, got {str(plot)!r}")
+        check_writable(plot)
     trained = streaming.load_model(model)
     table = open_table(data)
     table.require(label, "--label")

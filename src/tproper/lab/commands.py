@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from tproper.commands._errors import user_errors
+from tproper.commands._errors import check_writable, user_errors
 from tproper.lab import paper, sweep
 from tproper.lab.datasets import NAMES, folder_of_data, load
 from tproper.lab.engine import Pixels
@@ -121,6 +121,7 @@ def _check_export(path: Path, out: Path) -> None:
     check_suffix(path)
     if path.is_dir() or not (path.parent.is_dir() or path.parent.resolve() == out.resolve()):
         raise ValueError(f"expected --export to name a file in a folder that is there, got {path}")
+    check_writable(path)
     if path.suffix == ".parquet" and not all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow")):
         raise ValueError(f"expected pandas and pyarrow to write {path}, found none; pip install 'tproper[tables]'")
 
@@ -242,6 +243,7 @@ def reproduce(
         batch = 32 if dataset == "digits" else Protocol.batch_size
         protocol = Protocol(batch_size=batch, max_epochs=max_epochs, augment_validation=augment_validation)
         try:
+            work.store.check()
             for source, rows in taken:
                 fit = [r for r in rows if kernels_of(r) == kernel_group(r["model"], kernels)]
                 note = f", {len(rows) - len(fit)} of other kernels left out" if len(fit) < len(rows) else ""

@@ -14,7 +14,7 @@ import math
 import os
 import platform
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("epochs", "best_epoch"), (1, math.inf)),
     **dict.fromkeys(("seed", "zeros", "seconds"), (0, math.inf)),
 }
+#: All records in the order of reports.
+ALL_TRIALS = "SELECT * FROM trials ORDER BY dataset, model, config_key, seed"
 #: Endings of files of records.
 SUFFIXES = (".jsonl", ".parquet")
 
@@ -154,6 +156,10 @@ class Store:
     def done(self) -> set[str]:
         """The ids of all finished trials."""
         return {row["id"] for row in self.db.execute("SELECT id FROM trials")}
+
+    def check(self) -> None:
+        """An error that names the store and the row if any of its records is none."""
+        _checked(self.path, self.db.execute(ALL_TRIALS).fetchall())
 
     def refuse_other_kernels(self, config: TrialConfig, kernels: str) -> None:
         """An error if trials like these were made with other kernels: one cell must not hold both."""
@@ -255,13 +261,18 @@ def read_store(folder: str | Path) -> list[Record]:
         db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{mode}", uri=True, timeout=60)
         db.row_factory = sqlite3.Row
         try:
-            found = db.execute("SELECT * FROM trials ORDER BY dataset, model, config_key, seed").fetchall()
+            found = db.execute(ALL_TRIALS).fetchall()
         finally:
             db.close()
     except sqlite3.Error as error:
         if damaged(error) or "no such" in str(error):
             raise not_a_store(path, error) from error
         raise OSError(f"{path} cannot be read ({error})") from error
+    return _checked(path, found)
+
+
+def _checked(path: Path, found: Sequence[Any]) -> list[Record]:
+    """The records in a store's rows, every one checked."""
     rows = []
     for number, row in enumerate(found, start=1):
         where = f"{path}, row {number}"
@@ -270,7 +281,7 @@ def read_store(folder: str | Path) -> list[Record]:
             raise not_a_store(path, f"its table of trials lacks {', '.join(missing)}")
         try:
             rows.append(check_record(_decoded(row), where))
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, TypeError) as error:
             raise RecordError(f"{where}: expected JSON in {', '.join(NESTED)}, got something else") from error
     return rows
 
