@@ -123,6 +123,22 @@ def test_a_run_goes_on_from_exported_records(undisturbed, tmp_path):
     assert records(tmp_path / "fresh") == records(undisturbed)
 
 
+def test_a_run_whose_trials_are_all_stored_reads_no_data(undisturbed, tmp_path, monkeypatch):
+    export_records(records(undisturbed), tmp_path / "records.jsonl")
+    monkeypatch.setattr(commands, "load", lambda *rest: pytest.fail("read data"))
+    done = run_here("reproduce", "table2", *SMALL, "--out", tmp_path / "run", "--records", tmp_path / "records.jsonl")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "run/report/report.md").exists()
+
+
+def test_a_network_that_fails_is_no_mistake_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.setenv("TPROPER_CACHE", str(tmp_path / "cache"))
+    args = ["--models", "linear", "--mirror", "http://127.0.0.1:9", "--out", tmp_path / "run"]
+    done = run_here("reproduce", "table2", *args)
+    assert done.exit_code == 1, done.output
+    assert "error: could not download http://127.0.0.1:9/train-images" in " ".join(done.output.split())
+
+
 def test_records_of_other_kernels_are_neither_taken_nor_mixed(undisturbed, tmp_path):
     exported = tmp_path / "records.jsonl"
     export_records(records(undisturbed), exported)
@@ -175,6 +191,7 @@ def test_an_export_may_lie_in_the_folder_that_the_run_makes(tmp_path):
         (["--export", "nowhere/x.jsonl"], "to name a file in a folder that is there, got nowhere/x.jsonl"),
         (["--records", "none.jsonl"], "got none.jsonl, which is not there"),
         (["--data", "nowhere"], "expected a directory with the data, got nowhere, which is not there"),
+        (["--mirror", "foo"], "--mirror: expected an address such as https://host/folder, got 'foo'"),
         (["--device", "cuda"], "expected a CUDA GPU for --device cuda, found none"),
     ],
 )

@@ -217,7 +217,7 @@ def test_interrupted_download_leaves_nothing_half_made(server, tmp_path, mnist_f
     write(folder, mnist_files, compress=True)
     known = registry(folder)
     Handler.short = True
-    with pytest.raises(DataError, match="could not download"):
+    with pytest.raises(download.DownloadError, match="could not download"):
         download.fetch("mnist", mirror=address, progress=False, cache=tmp_path / "c", digests=known)
     assert not [p for p in (tmp_path / "c").rglob("*") if p.is_file()]
     Handler.short = False
@@ -225,5 +225,14 @@ def test_interrupted_download_leaves_nothing_half_made(server, tmp_path, mnist_f
 
 
 def test_no_server_is_one_clear_error(tmp_path):
-    with pytest.raises(DataError, match=r"could not download http://127.0.0.1:9/train-images"):
+    with pytest.raises(download.DownloadError, match=r"could not download http://127.0.0.1:9/train-images"):
         download.fetch("mnist", mirror="http://127.0.0.1:9", progress=False, cache=tmp_path)
+
+
+@pytest.mark.parametrize("mirror", ["foo", "ftp://host/folder", "https://", "http://[half"])
+def test_a_mirror_that_is_no_address_is_called_that(mirror, tmp_path, monkeypatch):
+    with pytest.raises(DataError, match="mirror: expected an address such as https://host/folder, got"):
+        download.fetch("mnist", mirror=mirror, progress=False, cache=tmp_path)
+    monkeypatch.setenv(download.MIRROR_VARIABLE, mirror)
+    with pytest.raises(DataError, match="TPROPER_MIRROR: expected an address"):
+        download.fetch("mnist", progress=False, cache=tmp_path)

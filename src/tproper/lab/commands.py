@@ -18,6 +18,7 @@ import typer
 from tproper.commands._errors import check_writable, user_errors
 from tproper.lab import paper, sweep
 from tproper.lab.datasets import NAMES, folder_of_data, load
+from tproper.lab.download import check_mirror
 from tproper.lab.engine import Pixels
 from tproper.lab.models import FLAT_MODELS, KERNELS
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
@@ -223,6 +224,8 @@ def reproduce(
             _check_export(export, out)
         if data is not None:
             folder_of_data(data)
+        if mirror is not None:
+            check_mirror(mirror, "--mirror")
         place = _device(device)
         if engine is Engine.local and (address is not None or gpus_per_task is not None):
             raise ValueError("--address and --gpus-per-task belong to --engine ray")
@@ -281,6 +284,11 @@ class _Work:
 
     def run(self, trials: list[Trial]) -> list[Record] | None:
         """Train what is not yet in the store; all records, or None if stopped before the end."""
+        if self.store.done() >= {trial.id for trial in trials}:  # needs no data, which may be far away
+            for trial in trials:
+                self.store.forget(trial)
+            self.display.show(Status(len(trials), len(trials), note=trials[0].config.model))
+            return self.store.records()
         if self.cluster is not None:
             from tproper.lab.ray_engine import LabWork, run_trials_on_ray
 

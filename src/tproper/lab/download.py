@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tproper.lab.datasets import CIFAR_ARCHIVE, DataError
 
@@ -64,6 +65,21 @@ class _Bar:
         self.display.stop()
 
 
+class DownloadError(OSError):
+    """A file that could not be fetched: the network's or the disk's fault, not the user's."""
+
+
+def check_mirror(mirror: str, where: str) -> str:
+    """The address, if it is one; an error says where it was given."""
+    try:
+        parts = urlsplit(mirror)
+    except ValueError:  # brackets that do not close
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise DataError(f"{where}: expected an address such as https://host/folder, got {mirror!r}")
+    return mirror.rstrip("/") + "/"
+
+
 def fetch(
     name: str,
     mirror: str | None = None,
@@ -84,11 +100,14 @@ def fetch(
         ) from error
 
     address, official = SOURCES[name]
-    mirror = mirror or os.environ.get(MIRROR_VARIABLE)
+    if mirror:
+        address = check_mirror(mirror, "mirror")
+    elif os.environ.get(MIRROR_VARIABLE):
+        address = check_mirror(os.environ[MIRROR_VARIABLE], MIRROR_VARIABLE)
     directory = (cache or cache_directory()) / name
     store = pooch.create(
         path=directory,
-        base_url=(mirror.rstrip("/") + "/") if mirror else address,
+        base_url=address,
         registry=dict(digests if digests is not None else official),
         retry_if_failed=2,
     )
@@ -96,8 +115,8 @@ def fetch(
         try:
             bar = _Bar(file) if progress else False
             store.fetch(file, downloader=pooch.HTTPDownloader(progressbar=bar))
+        except OSError as error:  # requests' errors are OSErrors, as is a full disk
+            raise DownloadError(f"could not download {store.get_url(file)}: {error}") from error
         except ValueError as error:  # pooch: the digest of the download is not the known one
             raise DataError(f"the download of {store.get_url(file)} was altered: {error}") from error
-        except OSError as error:  # requests' errors are OSErrors, as is a full disk
-            raise DataError(f"could not download {store.get_url(file)}: {error}") from error
     return directory
