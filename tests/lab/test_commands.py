@@ -192,6 +192,8 @@ def test_an_export_may_lie_in_the_folder_that_the_run_makes(tmp_path):
         (["--records", "none.jsonl"], "got none.jsonl, which is not there"),
         (["--data", "nowhere"], "expected a directory with the data, got nowhere, which is not there"),
         (["--mirror", "foo"], "--mirror: expected an address such as https://host/folder, got 'foo'"),
+        (["--minutes", "nan"], "expected --minutes to be a number >= 0, got nan"),
+        (["--minutes", "-1"], "expected --minutes to be a number >= 0, got -1"),
         (["--device", "cuda"], "expected a CUDA GPU for --device cuda, found none"),
     ],
 )
@@ -222,9 +224,23 @@ def test_figures_have_their_own_methods(target, tmp_path):
     ("target", "values", "sentence"),
     [
         ("table2", "0.3", "expected --values with fig2 or fig3, got it with table2, which has no grid"),
-        ("fig2", "0.3;1", "expected --values to be positive numbers with commas between them, got 0.3;1"),
-        ("fig3", "1.5,-1", "expected --values to be positive numbers with commas between them, got 1.5,-1"),
-        ("fig3", "nan", "expected --values to be positive numbers with commas between them, got nan"),
+        (
+            "fig2",
+            "0.3;1",
+            "expected --values to be positive numbers with commas between them, none beyond float32, got 0.3;1",
+        ),
+        (
+            "fig3",
+            "1.5,-1",
+            "expected --values to be positive numbers with commas between them, none beyond float32, got 1.5,-1",
+        ),
+        (
+            "fig3",
+            "nan",
+            "expected --values to be positive numbers with commas between them, none beyond float32, got nan",
+        ),
+        ("fig2", "1,1e39", "none beyond float32, got 1,1e39"),
+        ("fig2", "1e-50", "none beyond float32, got 1e-50"),
     ],
 )
 def test_wrong_grids_are_refused(target, values, sentence, tmp_path):

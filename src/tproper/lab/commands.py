@@ -88,8 +88,10 @@ def _numbers(text: str) -> tuple[float, ...]:
         found = tuple(dict.fromkeys(float(part) for part in text.split(",")))
     except ValueError:
         found = ()
-    if not found or not all(0 < value < math.inf for value in found):
-        raise ValueError(f"expected --values to be positive numbers with commas between them, got {text}")
+    if not found or not all(0 < value < math.inf for value in torch.tensor(found, dtype=torch.float32).tolist()):
+        raise ValueError(
+            f"expected --values to be positive numbers with commas between them, none beyond float32, got {text}"
+        )
     return found
 
 
@@ -212,6 +214,8 @@ def reproduce(
             for path in save_figure(figure1(), out / "figure1"):
                 typer.echo(path)
             return
+        if minutes is not None and not minutes >= 0:
+            raise ValueError(f"expected --minutes to be a number >= 0, got {minutes:g}")
         chosen_models = _models(models, dataset, target)
         chosen_methods = _names(methods or ",".join(paper.METHODS), tuple(paper.METHODS), "--methods")
         if trials > sweep.SEARCH_SEED:
