@@ -270,7 +270,7 @@ def read_checkpoint(path: Path, run: dict[str, Any]) -> tuple[StreamProgress, di
             header = {k: json.loads(v) for k, v in (file.metadata() or {}).items()}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         at, facts, before = StreamProgress(**header["progress"]), header["learner"], header["run"]
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(
             f"checkpoint: expected a file that fit_stream wrote, got {path} ({error}); delete it, or choose another"
         ) from None

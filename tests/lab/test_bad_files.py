@@ -15,6 +15,9 @@ from tproper.lab.store import RecordError, Store, export_records, gather, import
 SHORT = [*SMALL[:-1], "3"]  # as many epochs
 
 
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
 def changed(**changes):
     return json.dumps(record(seed=1) | changes)
 
@@ -34,6 +37,8 @@ def without(values, name):
         ("null", "expected a record (a JSON object), got null"),
         ("{oops", "expected JSON, got something else (Expecting property name"),
         (changed()[:195], "expected JSON, got something else ("),
+        ("[" * 100_000, "expected a record, got JSON that is nested too deeply"),
+        (changed()[:-1] + ', "zeros": ' + DEEP + "}", "expected a record, got JSON that is nested too deeply"),
         (json.dumps(without(record(), "zeros")), "a record lacks zeros"),
         (changed(config=config(speed=3)), "in config, got speed besides"),
         (changed(config=without(config(), "protocol")), "in config, got no protocol"),
@@ -106,6 +111,9 @@ def test_bad_parquet_is_said(tmp_path):
     rows.assign(config=["{}", "{oops"]).iloc[1:].to_parquet(path)
     with pytest.raises(RecordError, match=r'r.parquet, row 1: expected JSON in config, got "{oops"'):
         gather(path)
+    rows.assign(config=["{}", DEEP]).iloc[1:].to_parquet(path)
+    with pytest.raises(RecordError, match=r"r.parquet, row 1: expected JSON in config"):
+        gather(path)
     rows.assign(accuracy=[0.5, None]).to_parquet(path)
     with pytest.raises(RecordError, match=r"r.parquet, row 2: expected accuracy to be a number from 0 to 1"):
         gather(path)
@@ -176,6 +184,7 @@ def test_a_bad_row_of_a_store_is_said(tmp_path):
     [
         ("accuracy = 'abc'", 'expected accuracy to be a number from 0 to 1, got "abc"'),
         ("risk = '{oops'", "expected JSON in config, risk, valid, got something else"),
+        (f"valid = '{DEEP}'", "expected JSON in config, risk, valid, got something else"),
         ("config = 3", "expected config to be a JSON object, got 3"),
     ],
 )

@@ -125,3 +125,12 @@ def test_numbers_that_are_none_in_json():
     assert store.significant(1.23456789) == 1.23457
     assert store.significant(float("nan")) is None
     assert store.significant(float("inf")) is None
+
+
+def test_a_checkpoint_whose_header_is_nested_too_deeply_cannot_be_used(run):
+    from safetensors.torch import save_file
+
+    trial = Trial(paper.chosen("gls", "mlp"), 0)
+    save_file({"w": torch.zeros(1)}, run._checkpoint(trial), metadata={"progress": "[" * 100_000})
+    with pytest.raises(store.CheckpointError, match="cannot be used"):
+        run.restore(trial)

@@ -367,3 +367,13 @@ def test_a_generator_resumes(data, tmp_path, make):
     file.write_bytes(kept)
     with pytest.raises(ValueError, match="batches: expected the 3 that were trained on before and more, got 2"):
         fit_stream(make(), iter(given[:2]), checkpoint=file)
+
+
+def test_a_header_that_is_nested_too_deeply_is_one_sentence(tmp_path):
+    from safetensors.torch import save_file
+
+    from tproper._checkpoints import read_checkpoint
+
+    save_file({"w": torch.zeros(1)}, tmp_path / "c.safetensors", metadata={"progress": "[" * 100_000})
+    with pytest.raises(ValueError, match="checkpoint: expected a file that fit_stream wrote"):
+        read_checkpoint(tmp_path / "c.safetensors", {})

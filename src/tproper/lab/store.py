@@ -206,7 +206,7 @@ class Store:
                 header = file.metadata() or {}
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             progress = _progress(header.get("progress"))
-        except (SafetensorError, ValueError) as error:
+        except (SafetensorError, ValueError, RecursionError) as error:
             raise CheckpointError(f"the checkpoint {path} cannot be used ({error})") from error
         made = header.get("kernels", "auto")
         if kernel_group(trial.config.model, made) != kernel_group(trial.config.model, kernels):
@@ -281,7 +281,7 @@ def _checked(path: Path, found: Sequence[Any]) -> list[Record]:
             raise not_a_store(path, f"its table of trials lacks {', '.join(missing)}")
         try:
             rows.append(check_record(_decoded(row), where))
-        except (json.JSONDecodeError, TypeError) as error:
+        except (json.JSONDecodeError, TypeError, RecursionError) as error:
             raise RecordError(f"{where}: expected JSON in {', '.join(NESTED)}, got something else") from error
     return rows
 
@@ -412,14 +412,15 @@ def _json_records(path: Path) -> list[Record]:
             continue
         where = f"{path}, line {number}"
         try:
-            row = json.loads(line)
+            rows.append(check_record(json.loads(line), where))
         except json.JSONDecodeError as error:
             raise RecordError(
                 f"{where}: expected JSON, got something else ({error.msg}, column {error.colno})"
             ) from error
         except UnicodeDecodeError as error:
             raise RecordError(f"{where}: expected JSON in UTF-8, got other bytes") from error
-        rows.append(check_record(row, where))
+        except RecursionError as error:
+            raise RecordError(f"{where}: expected a record, got JSON that is nested too deeply") from error
     return rows
 
 
@@ -438,7 +439,7 @@ def _parquet_records(path: Path) -> list[Record]:
             if name in NESTED:
                 try:
                     row[name] = json.loads(row[name] or "null")
-                except (TypeError, ValueError) as error:
+                except (TypeError, ValueError, RecursionError) as error:
                     raise RecordError(f"{where}: expected JSON in {name}, got {_short(row[name])}") from error
             elif COLUMNS[name].startswith("INTEGER") and isinstance(row[name], float) and row[name].is_integer():
                 row[name] = int(row[name])  # a column of whole numbers with a null is written as floats
