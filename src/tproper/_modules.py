@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor, nn
 
 from . import _checks
@@ -32,6 +33,34 @@ def mlp_module(n_features: int, n_classes: int, hidden: int | Sequence[int]) -> 
     for a, b in pairwise(sizes):
         layers += [nn.Linear(a, b), nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(sizes[-1], n_classes))
+
+
+def same_form(a: nn.Module, b: nn.Module) -> bool:
+    """Whether one module's weights could be the other's: same names, shapes and types."""
+
+    def form(module: nn.Module) -> dict[str, Any]:
+        return {name: (tuple(t.shape), t.dtype) for name, t in module.state_dict().items()}
+
+    return form(a) == form(b)
+
+
+def flag(value: Any) -> Any:
+    """True or False however it is spelled (numpy's, 0 and 1); anything else as it is."""
+    if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
+        return bool(value)
+    return value
+
+
+def row_weights(sample_weight: Any, X: Any) -> FloatArray:
+    """A weight for each row of X, some of them positive."""
+    try:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    except (TypeError, ValueError) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"sample_weight: expected a finite number >= 0 for each row, got others ({said})") from None
+    if not weights.sum() > 0:
+        raise ValueError("sample_weight: expected some positive weights, got zeros alone")
+    return np.asarray(weights)
 
 
 def on_device(weights: FloatArray | None, device: torch.device) -> Tensor | None:

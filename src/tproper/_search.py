@@ -22,6 +22,7 @@ from sklearn.utils.validation import _num_samples
 
 from . import _checks, _labels
 from ._checks import FloatArray
+from ._modules import row_weights
 from .transitions import ENUMERATION_LIMIT
 
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -73,7 +74,10 @@ def search(
     infinite log risk. Where one has, the Brier risk ``||T p - e_y||^2``, proper as well, ranks them all; the results
     keep both, and ``criterion`` says which it was.
     """
-    candidates = list(ParameterGrid(default_grid(estimator.model) if grid is None else grid))
+    try:
+        candidates = list(ParameterGrid(default_grid(estimator.model) if grid is None else grid))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"tune: expected True, False or a grid as for GridSearchCV, got {grid!r} ({error})") from None
     if not candidates:
         raise ValueError("tune: expected a grid with at least one setting, got none")
     _, names = _labels.resolve(y, estimator._transition_or_loss(), estimator.classes)
@@ -82,7 +86,7 @@ def search(
     if _num_samples(X) != n:
         raise ValueError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
     folds = _folds(cv, X, n, estimator.random_state)
-    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    weights = None if sample_weight is None else row_weights(sample_weight, X)
     log_risk, brier = (np.full((len(candidates), len(folds)), math.nan) for _ in range(2))
     per_row: list[FloatArray] = []
     for c, params in enumerate(candidates):

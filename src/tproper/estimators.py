@@ -15,13 +15,13 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from . import _checks, _fitting, _labels, _search
 from ._checks import FloatArray
 from ._loss_specs import make_loss
-from ._modules import linear_module, mlp_module, on_device, seeded
+from ._modules import flag, linear_module, mlp_module, on_device, row_weights, same_form, seeded
 from .losses import WeakLabelLoss
 from .specs import UnknownSizeError, make_transition
 
@@ -81,8 +81,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     random_state : int, RandomState or None
         Initialisation, order of rows, held-out rows.
     warm_start : bool
-        `fit` starts from the last solution.
-    tune : bool, dict or list of dicts
+        `fit` starts from the last solution, and refuses another number of features or classes, or another model.
+    tune : bool, dict, list of dicts or None
         True: choose loss, squeeze, l2 and learning rate by cross-validated weak risk, then fit on everything. A grid
         (as for ``GridSearchCV``) is searched instead. What was tried is kept in `cv_results_`, `best_params_`.
     verbose : int
@@ -170,7 +170,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         names or indices of weak labels.
         """
         self._check_settings()
-        if self.tune is not False:
+        if self.tune is not None and flag(self.tune) is not False:
             return self._fit_tuned(X, y, sample_weight)
         previous = self._warm_module() if self.warm_start else None
         X = self._features(X, reset=True)
@@ -182,11 +182,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         self._certificate = None
         self._optimizer = None
         rng = check_random_state(self.random_state)
-        if previous is not None and not self._fits(previous):
-            raise ValueError(
-                f"warm_start: expected the {previous[1]} features and {previous[2]} classes of the last fit, got "
-                f"{self.n_features_in_} and {len(self.classes_)}"
-            )
+        if previous is not None:
+            self._check_warm(*previous)
         if self._uses_lbfgs():
             self._fit_linear(X, labels, weights, None if previous is None else previous[0])
         else:
@@ -262,7 +259,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         device = self._device()
         n = len(labels)
         order = rng.permutation(n)
-        hold = self.early_stopping is True or (
+        hold = flag(self.early_stopping) is True or (
             self.early_stopping == "auto" and self.model != "linear" and n >= AUTO_EARLY_STOPPING
         )
         kept = n - math.ceil(self.validation_fraction * n) if hold else n
@@ -293,7 +290,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         self.history_ = steps.history
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any) -> WeakLabelClassifier:
-        found = _search.search(self, X, y, sample_weight, grid=None if self.tune is True else self.tune)
+        found = _search.search(self, X, y, sample_weight, grid=None if flag(self.tune) is True else self.tune)
         best = _search.with_params(self, found.best_params, found.names)
         best.fit(X, y, sample_weight)
         for name, value in vars(best).items():  # fitted attributes only: the settings stay as the user made them
@@ -338,7 +335,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(predicted, labels)
         targets = self.transition_.reconstruction().targets(labels)
         credit = targets.gather(1, predicted[:, None])[:, 0].numpy()
-        return float(np.average(credit, weights=sample_weight))
+        return float(np.average(credit, weights=None if sample_weight is None else row_weights(sample_weight, credit)))
 
     def weak_log_likelihood(self, X: Any, y: Any) -> FloatArray:
         """``log (T p)_y`` of each row, p = predict_proba: how likely the model finds the weak labels it is shown."""
@@ -399,7 +396,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             _checks.integer(getattr(self, name), name, 1)
         if self.batch_size != "auto":
             _checks.integer(self.batch_size, "batch_size", 1)
-        if self.early_stopping not in (True, False, "auto"):
+        if flag(self.early_stopping) not in (True, False, "auto"):
             raise ValueError(f"early_stopping: expected True, False or 'auto', got {self.early_stopping!r}")
         if not callable(self.model) and self.model not in ("linear", "mlp"):
             raise ValueError(f"model: expected 'linear', 'mlp' or a callable, got {self.model!r}")
@@ -421,7 +418,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return make_loss(self.loss, self.transition_, self.potential, self.squeeze, self.reconstruction)
 
     def _uses_lbfgs(self) -> bool:
-        return self.model == "linear" and _fitting.has_pointwise(self.loss_) and self.early_stopping is not True
+        return self.model == "linear" and _fitting.has_pointwise(self.loss_) and flag(self.early_stopping) is not True
 
     def _features(self, X: Any, reset: bool) -> Any:
         linear = self.model == "linear"
@@ -470,16 +467,21 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             return None
         return self.module_, self.n_features_in_, len(self.classes_)
 
-    def _fits(self, previous: tuple[nn.Module, int, int]) -> bool:
-        return previous[1:] == (self.n_features_in_, len(self.classes_))
+    def _check_warm(self, module: nn.Module, features: int, classes: int) -> None:
+        if (features, classes) != (self.n_features_in_, len(self.classes_)):
+            raise ValueError(
+                f"warm_start: expected the {features} features and {classes} classes of the last fit, got "
+                f"{self.n_features_in_} and {len(self.classes_)}"
+            )
+        with torch.random.fork_rng(devices=[]):  # one more module must not change the fit's random numbers
+            if not same_form(module, self._make_module(torch.device("cpu"))):
+                raise ValueError("warm_start: expected the model of the last fit, got another; fit a new estimator")
 
     def _weighted(self, X: Any, labels: Tensor, sample_weight: Any) -> tuple[Any, Tensor, FloatArray | None]:
         """Rows of positive weight, and their weights with mean one (None where all are equal)."""
         if sample_weight is None:
             return X, labels, None
-        w = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not w.sum() > 0:
-            raise ValueError("sample_weight: expected some positive weights, got zeros alone")
+        w = row_weights(sample_weight, X)
         used = np.flatnonzero(w > 0)
         if len(used) < len(w):
             X, labels, w = X[used], labels[torch.as_tensor(used)], w[used]

@@ -122,6 +122,25 @@ def test_mlp_early_stopping_keeps_the_best_epoch() -> None:
     assert "weak_risk" not in held.history_[-1]
 
 
+@pytest.mark.parametrize("no", [None, False, np.False_, 0])
+@pytest.mark.parametrize("yes", [True, np.True_, 1])
+def test_true_and_false_in_every_spelling(no: Any, yes: Any) -> None:
+    settings: dict[str, Any] = {"epochs": 2, "random_state": 0}
+    assert not hasattr(WeakLabelClassifier(tune=no).fit(X[:100], Y[:100]), "best_params_")
+    stopping = WeakLabelClassifier(early_stopping=yes, **settings).fit(X[:100], Y[:100])
+    assert "weak_risk" in stopping.history_[0]
+    going_on = WeakLabelClassifier(model="mlp", early_stopping=False if no is None else no, **settings).fit(
+        X[:600], Y[:600]
+    )
+    assert "weak_risk" not in going_on.history_[0]
+
+
+def test_tune_may_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tproper._search.default_grid", lambda model: [{"l2": [1e-3]}])
+    for yes in (True, np.True_, 1):
+        assert WeakLabelClassifier(tune=yes).fit(X[:100], Y[:100]).best_params_ == {"l2": 1e-3}
+
+
 def test_same_seed_same_model_and_global_random_numbers_untouched() -> None:
     settings = {"model": "mlp", "hidden": (8,), "epochs": 3, "random_state": 7}
     torch.manual_seed(0)
@@ -224,6 +243,8 @@ def test_polars() -> None:
         ({"batch_size": 0}, "batch_size: expected an integer >= 1"),
         ({"hidden": (0,), "model": "mlp"}, "hidden: expected an integer >= 1"),
         ({"tune": {"l2": [1], "colour": [2]}}, "colour"),
+        ({"tune": "yes"}, "tune: expected True, False or a grid as for GridSearchCV, got 'yes'"),
+        ({"tune": {"l2": 3}}, "tune: expected True, False or a grid"),
         (
             {"transition": tp.coarse_labels([[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]), "loss": "backward"},
             "expected rank 10",

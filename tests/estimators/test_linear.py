@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from torch import nn
 
 import tproper as tp
 from tproper import _fitting
@@ -158,6 +160,32 @@ def test_warm_start_goes_on_from_the_solution() -> None:
     assert clf.fit(X, y).n_iter_ <= 2 < first
     with pytest.raises(ValueError, match="warm_start: expected the 64 features"):
         clf.fit(X[:, :5], y)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"model": "linear"}, {"model": "mlp"}),
+        ({"model": "mlp"}, {"model": "linear"}),
+        ({"model": "mlp", "hidden": (8,)}, {"hidden": (8, 4)}),
+        ({"model": nn.Linear}, {"model": "linear", "early_stopping": True}),
+    ],
+)
+def test_a_warm_start_refuses_another_model(before: dict[str, Any], after: dict[str, Any]) -> None:
+    X, y = digits(100)
+    clf = WeakLabelClassifier(epochs=2, warm_start=True, random_state=0, **before).fit(X, y).fit(X, y)
+    with pytest.raises(ValueError, match="warm_start: expected the model of the last fit, got another"):
+        clf.set_params(**after).fit(X, y)
+
+
+@pytest.mark.parametrize("weights", [np.ones(3), np.full(100, -1.0), np.ones((100, 2)), np.zeros(100), ["a"] * 100])
+def test_wrong_weights_are_one_sentence_everywhere(weights: Any) -> None:
+    X, y = digits(100)
+    clf = WeakLabelClassifier().fit(X, y)
+    tuned = WeakLabelClassifier(tune={"l2": [1e-3, 1e-2]})
+    for call in (WeakLabelClassifier().fit, tuned.fit, clf.score):
+        with pytest.raises(ValueError, match=r"^sample_weight: expected "):
+            call(X, y, weights)
 
 
 def test_says_so_when_it_did_not_converge() -> None:
