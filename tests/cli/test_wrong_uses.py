@@ -239,6 +239,8 @@ CASES: list[Case] = [
     ("text for a number", lambda f: train(f, epochs="many"), "--epochs"),
     ("no label option", lambda f: train(f, label=None), "--label"),
     ("no such option", lambda f: [*train(f), "--nonsense"], "--nonsense"),
+    ("held out of a stream", lambda f: train(f, stream=True, holdout=0.3), "--stream: expected it without --holdout"),
+    ("a source of a model of one", lambda f: evaluate(f, source_column="x"), "--source-column: .* got a model of one"),
     # outputs
     ("model exists", lambda f: train(f, out=f / "model"), "which exists; --force"),
     ("line break in a list", lambda f: train(f, ignore="x\ny"), "--ignore: expected different names separated by"),

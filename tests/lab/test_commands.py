@@ -205,6 +205,14 @@ def test_mistakes_are_found_before_anything_is_made(args, sentence, tmp_path, mo
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("args", [["--export", "x.jsonl"], ["--search"], ["--records", "x.jsonl"], ["--trials", "16"]])
+def test_figure_1_refuses_what_it_would_ignore(args, tmp_path):
+    done = run_here("reproduce", "fig1", *args, "--out", tmp_path / "run")
+    assert done.exit_code == 2
+    assert f"expected fig1 with --out alone, which draws a formula, got {args[0]}" in " ".join(done.output.split())
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_export_that_cannot_be_written_is_found_before_anything_is_made(tmp_path):
     done = run_here("reproduce", "table2", *SMALL, "--export", "/proc/all.jsonl", "--out", tmp_path / "run")
     assert done.exit_code in (1, 2)

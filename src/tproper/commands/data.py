@@ -15,6 +15,7 @@ import typer
 
 from ._errors import check_writable, user_errors, write_atomically
 
+HOLDOUT = 0.1  # of the rows
 LOSSES = ("forward", "backward", "gls", "ga")
 MODELS = ("linear", "mlp")
 
@@ -119,7 +120,9 @@ def train(
     source_column: SourceColumn = None,
     missing: Annotated[str, typer.Option(help="rows without a label: drop, or keep as uninformative")] = "drop",
     standardize: Annotated[bool, typer.Option(help="bring every feature to mean 0 and deviation 1")] = True,
-    holdout: Annotated[float, typer.Option(help="share of the rows kept for the scores in the model card")] = 0.1,
+    holdout: Annotated[
+        float | None, typer.Option(help="share of the rows kept for the scores in the model card (default 0.1)")
+    ] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Parquet larger than memory: minibatches from disk, resumed if interrupted")
     ] = False,
@@ -142,7 +145,7 @@ def train(
     for value, low, option in ((l2, 0, "--l2"), (epochs, 1, "--epochs"), (seed, 0, "--seed")):
         if value is not None:
             _at_least(value, low, option)
-    if not 0 <= holdout < 1:
+    if holdout is not None and not 0 <= holdout < 1:
         raise ValueError(f"--holdout: expected a share in [0, 1), got {holdout:g}")
     check_writable(training.model_folder(out, force))
     specs = parse_sources(transition, source_column)
@@ -154,9 +157,13 @@ def train(
         table, (label, source_column), split_names(features, "--features"), split_names(ignore, "--ignore")
     )
     wanted = split_names(classes, "--classes")
-    settings = training.Settings(loss, model, pair, l2, epochs, seed, tune, standardize, holdout)
+    settings = training.Settings(
+        loss, model, pair, l2, epochs, seed, tune, standardize, HOLDOUT if holdout is None else holdout
+    )
     names = {"features": columns, "label": label, "source": source_column, "specs": specs}
     if stream:
+        if holdout:
+            raise ValueError("--stream: expected it without --holdout, since no rows are held out of a stream")
         report = _train_streamed(table, data, names, wanted, settings, out, missing)
     else:
         rows = training.read_rows(table, label, source_column, columns, specs, wanted, missing, loss or "forward")
@@ -250,6 +257,8 @@ def evaluate(
     if true_label is not None:
         table.require(true_label, "--true-label")
     codec = streaming.evaluation_codec(trained, transition, source_column)
+    if source_column is not None and not codec.sources:
+        raise ValueError(f"--source-column: expected it for labels of several sources, got a model of one: {model}")
     source = (source_column or trained.schema.source) if codec.sources else None
     if source is not None:
         table.require(source, "--source-column")

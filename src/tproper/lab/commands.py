@@ -95,6 +95,14 @@ def _numbers(text: str) -> tuple[float, ...]:
     return found
 
 
+def _nothing_but_out(context: typer.Context) -> None:
+    """Figure 1 trains nothing, so that no option but --out could have an effect."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in ("target", "out") and source is not None and source.name == "COMMANDLINE":
+            raise ValueError(f"expected fig1 with --out alone, which draws a formula, got --{name.replace('_', '-')}")
+
+
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -176,6 +184,7 @@ class _Display:
 
 @user_errors
 def reproduce(
+    context: typer.Context,
     target: Annotated[Target, typer.Argument(help="table2, fig1, fig2 or fig3")],
     models: Annotated[str, typer.Option(help="comma-separated models")] = "",
     methods: Annotated[str, typer.Option(help="comma-separated rows of Table 2")] = "",
@@ -208,6 +217,7 @@ def reproduce(
             raise ValueError(f"expected --values with fig2 or fig3, got it with {target}, which has no grid")
         grid = _numbers(values) if values else GRIDS.get(target, ())
         if target is Target.fig1:
+            _nothing_but_out(context)
             from tproper.lab.figures import figure1, save_figure
 
             out.mkdir(parents=True, exist_ok=True)
