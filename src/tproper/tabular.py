@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 SET_SEPARATOR = "|"  # candidate sets are written a|b|c
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null"])  # spellings of a missing value in text
 CELLS = 1 << 22  # numbers held at a time (32 MiB): rows per block = CELLS / columns
-CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time; no row may be longer
+CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time, more where the header needs it; no row may be longer
+LONGEST_HEADER = 1 << 28  # bytes
 # whole numbers whose spelling or digits a float would lose: +1, 007, 15 digits and more
 _MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
 _TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
@@ -82,6 +83,7 @@ class Table(ABC):
         self.format = format_of(path)
         self.rows: int | None = None  # where it is known without reading everything
         self.names: list[str] = []
+        self.in_folders: list[str] = []  # columns that the names of folders hold (year=2024/), not the files
 
     def _check_names(self) -> None:
         if not self.names:
@@ -115,16 +117,30 @@ class _CSV(Table):
         super().__init__(path)
         from pyarrow import csv
 
+        self._block = CSV_BLOCK
         with _reading(path):
-            # only the header is wanted here, and no type of the first block's values
-            self.names = list(csv.open_csv(path, *self._options(None)[:2]).schema.names)
+            while not self.names:
+                try:
+                    # only the header is wanted here, and no type of the first block's values
+                    self.names = list(csv.open_csv(path, *self._options(None)[:2]).schema.names)
+                except ValueError as error:  # a header longer than the block looks like an empty file
+                    if "Empty CSV" not in str(error) or path.stat().st_size == 0:
+                        raise
+                    if self._block >= LONGEST_HEADER:
+                        raise self._without_header() from None
+                    self._block *= 4
         self._check_names()
+
+    def _without_header(self) -> TableError:
+        if self.path.stat().st_size < LONGEST_HEADER:
+            return TableError(f"{self.path}: expected a header and rows, got an empty file")
+        return TableError(f"{self.path}: expected a header of at most {LONGEST_HEADER >> 20} MiB, got a longer line")
 
     def _options(self, columns: Sequence[str] | None) -> tuple[Any, Any, Any]:
         from pyarrow import csv, string
 
         return (
-            csv.ReadOptions(block_size=CSV_BLOCK, use_threads=False),  # without threads errors know their row
+            csv.ReadOptions(block_size=self._block, use_threads=False),  # without threads errors know their row
             csv.ParseOptions(delimiter="\t" if self.format == "tsv" else ",", newlines_in_values=True),
             csv.ConvertOptions(
                 column_types=dict.fromkeys(self.names, string()),
@@ -173,6 +189,9 @@ class _Parquet(Table):
             if not self._data.files:
                 raise TableError(f"{path}: expected a folder with Parquet files, got none")
             self.names = list(self._data.schema.names)
+            held = set(next(self._data.get_fragments()).physical_schema.names)
+            parts = {part.partition("=")[0] for file in self._data.files for part in Path(file).parts if "=" in part}
+            self.in_folders = [name for name in self.names if name in parts - held]
             self.rows = self._data.count_rows()
         self._check_names()
 
@@ -223,6 +242,10 @@ class _reading:
             raise TableError(f"{self.path}: no permission to read it") from None
         if "duplicate field names" in text:
             raise TableError(f"{self.path}: expected every column name once, got some more than once") from None
+        if "straddl" in text:
+            raise TableError(
+                f"{self.path}: expected shorter rows, got one of more than {CSV_BLOCK >> 20} MiB"
+            ) from None
         if "Empty CSV" in text:
             raise TableError(f"{self.path}: expected a header and rows, got an empty file") from None
         if isinstance(error, (pa.ArrowException, OSError)):

@@ -56,6 +56,20 @@ def test_integers_first_and_fractions_later_are_numbers(tmp_path: Path, monkeypa
     assert [str(t) for t in table.types(["x", "y"]).values()] == ["double", "string"]
 
 
+def test_a_header_may_be_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tabular, "CSV_BLOCK", 64)
+    names = [f"column{i}" for i in range(100)]
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + ",".join("1" * 100) + "\n")
+    assert open_table(tmp_path / "a.csv").names == names
+    assert columns(tmp_path / "a.csv", ["column7"]) == {"column7": ["1"]}
+    monkeypatch.setattr(tabular, "LONGEST_HEADER", 128)
+    with pytest.raises(TableError, match="expected a header of at most 0 MiB, got a longer line"):
+        open_table(tmp_path / "a.csv")
+    (tmp_path / "long.csv").write_text("a,b\n1," + "2" * 1000 + "\n3,4\n")
+    with pytest.raises(TableError, match="expected shorter rows, got one of more than 0 MiB"):
+        columns(tmp_path / "long.csv")
+
+
 def test_byte_order_mark_gzip_and_tabs(tmp_path: Path) -> None:
     (tmp_path / "bom.csv").write_bytes(b"\xef\xbb\xbfa,b\n1,2\n")
     (tmp_path / "t.tsv").write_text("a\tb\n1\t2\n")

@@ -176,3 +176,16 @@ def test_a_gap_inside_a_candidate_list(tmp_path):
     fixed = ["--transition", "partial:0.3", "--stream", "--out", str(tmp_path / "m"), "--features", "a,b,c"]
     result = run.invoke(app, ["train", str(tmp_path / "t.parquet"), "--label", "sets", *fixed])
     refused(result, "column 'sets': expected candidate lists without gaps, got a missing member at row 2")
+
+
+def test_a_column_in_the_names_of_folders_is_refused_until_it_is_left_out(tmp_path):
+    for year in (2023, 2024):
+        (tmp_path / f"t/year={year}").mkdir(parents=True)
+        write(tmp_path / f"t/year={year}/p.parquet")
+    assert train(tmp_path / "t", tmp_path / "whole", stream=False).exit_code == 0
+    result = train(tmp_path / "t", tmp_path / "m")
+    assert result.exit_code == 2
+    assert "--stream: expected columns that the files hold, got 'year'" in result.stderr
+    assert "--ignore" in result.stderr
+    without = train(tmp_path / "t", tmp_path / "m", ignore=("weak", "other", "year"))
+    assert without.exit_code == 0, without.output

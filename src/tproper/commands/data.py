@@ -192,6 +192,12 @@ def _train_streamed(
             raise ValueError(f"--stream: expected it without {option}, which needs the whole table in memory")
     if format_of(data) != "parquet":
         raise ValueError(f"--stream: expected a Parquet file or a folder of them, got {data}")
+    outside = [name for name in (*names["features"], names["label"]) if name in table.in_folders]
+    if outside:
+        raise ValueError(
+            f"--stream: expected columns that the files hold, got {outside[0]!r}, which the names of their folders "
+            "hold; leave it out with --ignore, write it into the files, or train without --stream"
+        )
     return streamed.train(table, data, names, classes, settings, out)
 
 
