@@ -217,9 +217,10 @@ def fit_linear(
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": 0.0, "ftol": 0.0, "maxcor": 30, "maxls": 50}
     found = minimize(objective, first, jac=True, method="L-BFGS-B", callback=note, options=options)
     if not np.isfinite(found.fun) or not np.isfinite(found.x).all():
+        endless = "fell without end; this loss is not bounded from below: use loss='forward', a squeeze, or l2 > 0"
+        bounded = loss.lower_bounds().min() > -math.inf
         raise ValueError(
-            "loss: the objective fell without end; this loss is not bounded from below: "
-            "use loss='forward', a squeeze, or l2 > 0"
+            "loss: the objective " + ("left the finite numbers; scale the features" if bounded else endless)
         )
     value, _ = objective(found.x)
     gradient = seen["gradient"]
@@ -264,7 +265,10 @@ class _Coordinates:
     def __init__(self, X: Any, w: FloatArray, l2: float, curvature: float) -> None:
         self.sparse = issparse(X)
         self.d = X.shape[1]
-        self.mean, variance = _moments(X, w)
+        with np.errstate(over="ignore", invalid="ignore"):  # said below
+            self.mean, variance = _moments(X, w)
+        if not np.isfinite(variance).all():
+            raise ValueError("X: expected features of finite variance, got larger numbers; scale them")
         self.used = variance > 1e-30 * (1 + self.mean**2)
         if self.sparse or not self.used.any():
             self.used = np.ones(self.d, dtype=bool)

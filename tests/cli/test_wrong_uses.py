@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,12 @@ CASES: list[Case] = [
         "'x'.*2 rows without a value",
     ),
     ("infinite feature", lambda f: train(f, table(f, rows(HEADER, "1,inf,ant"))), "'y'.*1 infinite values"),
+    ("huge feature", lambda f: train(f, table(f, rows(HEADER, "1e300,1,ant"))), "'x': .*standard deviation"),
+    (
+        "huge feature as it is",
+        lambda f: train(f, table(f, rows(HEADER, "1e300,1,ant")), no_standardize=True),
+        "X: expected features of finite variance",
+    ),
     ("missing feature, predict", lambda f: predict(f, table(f, rows(HEADER, ",1,ant"))), "'x'.*1 rows without a value"),
     ("no feature", lambda f: train(f, table(f, "weak_label\nant\nbee\ncat\n")), "at least one feature column"),
     ("unknown feature", lambda f: train(f, features="x,z"), "--features: expected a column.*got 'z'"),
@@ -294,7 +301,9 @@ def test_wrong_use(
     shutil.copytree(workshop, folder)
     arguments = make(folder)
     before = listing(folder)
-    result = run(*arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # numpy's, with lines of our source
+        result = run(*arguments)
     assert result.exit_code in (1, 2), result.output
     assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
     assert "Traceback" not in result.output

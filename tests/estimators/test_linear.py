@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -206,3 +207,25 @@ def test_an_unbounded_objective_is_an_error_or_a_warning() -> None:
             assert "not bounded from below" in str(error)  # noqa: PT017
         else:
             assert any(issubclass(w.category, ConvergenceWarning) for w in caught)
+
+
+@pytest.mark.parametrize(
+    ("loss", "sentence"),
+    [("forward", "scale the features"), ("gls", "scale the features"), ("backward", "not bounded")],
+)
+def test_only_an_unbounded_loss_is_blamed_for_a_lost_objective(
+    loss: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = digits(100)
+    lost = SimpleNamespace(fun=np.nan, x=np.zeros(3))
+    monkeypatch.setattr(_fitting, "minimize", lambda *args, **options: lost)
+    with pytest.raises(ValueError, match=f"loss: the objective .*{sentence}"):
+        WeakLabelClassifier("complementary:10", loss=loss).fit(X, tp.complementary(10).sample(y, 0))
+
+
+def test_features_whose_variance_is_infinite_are_refused() -> None:
+    X, y = digits(100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="X: expected features of finite variance"):
+            WeakLabelClassifier().fit(1e300 * X, y)

@@ -158,9 +158,16 @@ class Schema:
             )
 
 
-def standardisation(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+def standardisation(X: FloatArray, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of every column; a constant column is only centred."""
-    centre, scale = X.mean(axis=0), X.std(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # said below
+        centre, scale = X.mean(axis=0), X.std(axis=0)
+    if not np.isfinite(scale).all():
+        name = names[int((~np.isfinite(scale)).argmax())]
+        raise ValueError(
+            f"column {name!r}: expected numbers of which a standard deviation can be taken, got larger ones; "
+            "rescale the column, or leave it out with --ignore"
+        )
     # a deviation below rounding error of the mean is no deviation
     constant = scale <= 1e-12 * np.abs(centre)
     return centre, np.where(constant, 1.0, scale)

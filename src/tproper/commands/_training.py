@@ -354,7 +354,8 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
     """Fit on all rows but those held out, score on the latter, and write the model folder."""
     chosen, held = split(len(rows.X), settings.holdout, settings.seed)
     held = held[~rows.blank[held]]
-    schema = make_schema(rows.codec, standardisation(rows.X[chosen]) if settings.standardize else None, columns)
+    scaling = standardisation(rows.X[chosen], columns["features"]) if settings.standardize else None
+    schema = make_schema(rows.codec, scaling, columns)
     estimator = settings.estimator(rows.transition, schema.classes)
     said = fit(estimator, schema.inputs(rows.X[chosen]), rows.labels[chosen])
     scores, why = held_out_scores(estimator, schema, rows, held)
