@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 
 import typer
@@ -39,5 +40,6 @@ for _module in COMMANDS:
 
 
 def main() -> None:
-    """Entry point."""
+    """Entry point; SIGTERM ends the command as an exception would, so that nothing half-written stays."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(app())

@@ -115,8 +115,20 @@ def test_a_reader_that_leaves_early_is_no_error(workshop: Path, tmp_path: Path) 
     assert process.wait(60) == 0
 
 
-def test_ctrl_c_leaves_nothing_behind(workshop: Path, tmp_path: Path) -> None:
-    """Interrupted in the middle of writing: exit code 130, no traceback, no file."""
+@pytest.mark.parametrize("arguments", [["inspect", "complementary:10"], ["inspect", "complementary:10", "--json"]])
+def test_every_command_ends_quietly_when_its_reader_has_seen_enough(arguments: list[str]) -> None:
+    process = start(*arguments)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()  # before anything is written
+    said = process.stderr.read()
+    assert said == ""
+    assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_nothing_behind(number: int, code: int, workshop: Path, tmp_path: Path) -> None:
+    """Interrupted in the middle of writing: its own exit code, no traceback, no file."""
     body = (workshop / "clean.csv").read_text().splitlines()
     (tmp_path / "long.csv").write_text("\n".join([body[0], *(body[1:] * 20_000)]) + "\n")
     process = start("simulate", tmp_path / "long.csv", "--label", "kind", "--transition", "complementary", "--out",
@@ -126,9 +138,9 @@ def test_ctrl_c_leaves_nothing_behind(workshop: Path, tmp_path: Path) -> None:
             break
         assert process.poll() is None, "the table must be long enough to be interrupted"
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == code, err
     assert "Traceback" not in err
     assert [p.name for p in tmp_path.iterdir()] == ["long.csv"]
     assert out == ""

@@ -1,6 +1,6 @@
 """How commands fail: one sentence on stderr and a meaningful exit code; and how they write: all or nothing.
 
-Exit codes: 0 done, 1 something broke, 2 a mistake in what was asked, 130 interrupted.
+Exit codes: 0 done, 1 something broke, 2 a mistake in what was asked, 130 interrupted, 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +33,9 @@ def user_errors(command: Callable[P, T]) -> Callable[P, T]:
         except _MISTAKES as error:
             typer.echo(f"error: {_sentence(error)}", err=True)
             raise typer.Exit(2) from None
+        except BrokenPipeError:  # the reader of the output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
         except OSError as error:
             typer.echo(f"error: {_sentence(error)}", err=True)
             raise typer.Exit(1) from None

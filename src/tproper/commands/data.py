@@ -222,11 +222,8 @@ def predict(
     for name in kept:
         table.require(name, "--keep")
     if out is None:
-        try:
-            streaming.predict(trained, table, kept, sys.stdout.buffer, kind)
-            sys.stdout.flush()
-        except BrokenPipeError:  # the reader has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streaming.predict(trained, table, kept, sys.stdout.buffer, kind)
+        sys.stdout.flush()
         return
     with _writing(out) as temporary:
         counts = streaming.predict(trained, table, kept, temporary, kind)
