@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import json
 from collections.abc import Callable
@@ -350,3 +351,16 @@ def test_warnings_of_the_solver_are_sentences(workshop: Path, tmp_path: Path, ru
 def test_help_is_there_for_every_command(run: Run) -> None:
     for name in ("train", "predict", "evaluate", "simulate"):
         assert "--" in ok(run(name, "--help")).stdout
+
+
+def test_the_help_tells_the_estimators_own_defaults() -> None:
+    from tproper.commands import _streamed_training, data
+    from tproper.estimators import WeakLabelClassifier
+
+    given = {name: p.default for name, p in inspect.signature(WeakLabelClassifier).parameters.items()}
+    told = inspect.signature(data.train, eval_str=True).parameters
+    texts = {name: told[name].annotation.__metadata__[0].help for name in ("l2", "epochs", "holdout")}
+    assert f"(default {given['l2']:g})" in texts["l2"]
+    linear, mlp, stream = given["max_iter"], given["epochs"], _streamed_training.EPOCHS
+    assert f"(default {linear}, linear; {mlp}, mlp; {stream}, stream)" in texts["epochs"]
+    assert f"(default {data.HOLDOUT:g})" in texts["holdout"]
