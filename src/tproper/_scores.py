@@ -359,7 +359,10 @@ def probabilities_of(value: Any, K: int, n: int, name: str = "probabilities") ->
 def weights_of(value: Any, n: int) -> FloatArray | None:
     if value is None:
         return None
-    w = as_array(value, "sample_weight").astype(np.float64)
+    try:
+        w = as_array(value, "sample_weight").astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"sample_weight: expected {n} numbers, got {_checks.short(value)}") from None
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or w.sum() <= 0:
         raise ValueError(f"sample_weight: expected {n} finite numbers >= 0 with a positive sum, got shape {w.shape}")
     return w

@@ -148,7 +148,12 @@ class WeakLabelLoss(nn.Module, ABC):
 
 def _per_example(transitions: Tensor, labels: Labels, scores: Tensor, validate: bool) -> tuple[Tensor, Tensor]:
     n, K = scores.shape if scores.ndim == 2 else (-1, -1)
-    T = torch.as_tensor(transitions, device=scores.device)
+    try:
+        T = torch.as_tensor(transitions, device=scores.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(
+            f"transitions: expected an array (n, weak labels, K), got {_checks.short(transitions)}"
+        ) from None
     if not T.is_floating_point() or T.dtype in (torch.float16, torch.bfloat16):
         T = T.float()  # a float64 T is kept as it is: targets need its digits
     if T.ndim != 3 or T.shape[0] != n or T.shape[2] != K:
@@ -266,7 +271,10 @@ class BackwardLoss(WeakLabelLoss):
 
 
 def _class_weights(weights: ArrayLike, num_classes: int) -> Tensor:
-    out = np.array(weights, dtype=np.float64)
+    try:
+        out = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        out = np.empty(0)
     if out.shape != (num_classes,) or not np.isfinite(out).all() or (out <= 0).any():
         raise ValueError(f"class_weights: expected {num_classes} positive numbers, got {weights!r}")
     return torch.as_tensor(out)

@@ -39,6 +39,8 @@ class Reconstruction:
 
     def __init__(self, matrix: ArrayLike | Tensor, transition: Transition, method: str = "given") -> None:
         R = _checks.matrix(matrix, "matrix")
+        if not isinstance(transition, Transition):
+            raise ValueError(f"transition: expected a Transition, got {type(transition).__name__}")
         T = transition.matrix()
         if R.shape != T.shape[::-1]:
             hint = "; pass the transpose" if R.shape == T.shape else ""
