@@ -51,6 +51,42 @@ CASES = {
         lambda: tp.Transition(np.eye(3), weak_labels=["a", "b", "a"]),
         "weak_labels: expected every name once, got 'a' twice",
     ),
+    "names that are none": (
+        lambda: tp.Transition(np.eye(2), weak_labels=5),
+        "weak_labels: expected a list of 2 names, got 5",
+    ),
+    "complex matrix": (
+        lambda: tp.Transition([[1, 1j], [0, 1 - 1j]]),
+        "matrix: expected a matrix of numbers with rows of equal length",
+    ),
+    "R of a matrix": (
+        lambda: tp.Reconstruction(np.eye(2), np.eye(2)),
+        "transition: expected a Transition, got ndarray",
+    ),
+    "words for class weights": (
+        lambda: tp.BackwardLoss(tp.identity(2), class_weights=["a", "b"]),
+        "class_weights: expected 2 positive numbers, got ['a', 'b']",
+    ),
+    "words for weights": (
+        lambda: tp.weak_accuracy([0, 1], [0, 1], tp.identity(2), sample_weight=["a", "b"]),
+        "sample_weight: expected 2 numbers, got ['a', 'b']",
+    ),
+    "a word for transitions": (
+        lambda: tp.BackwardLoss(tp.identity(2))(torch.zeros(1, 2), [0], transitions="x"),
+        "transitions: expected an array (n, weak labels, K), got 'x'",
+    ),
+    "a number among sets": (
+        lambda: tp.ForwardLoss(tp.partial_labels(3, 0.2))(torch.zeros(2, 3), [{1}, 2]),
+        "labels: expected sets of classes, got 2 at row 1",
+    ),
+    "complex labels": (
+        lambda: tp.ForwardLoss(tp.partial_labels(3, 0.2))(torch.zeros(1, 3), np.ones((1, 3), dtype=complex)),
+        "labels: expected real numbers, got complex ones",
+    ),
+    "bounds of too many sets": (
+        lambda: tp.BackwardLoss(tp.partial_labels(100_000, 0.001), squeeze=(1, 2)).lower_bounds(),
+        "targets of all set sizes: a dense 100000 x 100000 table would not fit",
+    ),
     "set of unknown classes": (
         lambda: tp.Transition(np.eye(2), weak_labels=[{0}, {2}]),
         "labels: expected sets of classes in [0, 2), got 2 at row 1",
