@@ -76,7 +76,7 @@ def squeezed_inverse_link(F: SqueezedLike, p: Tensor) -> Tensor:
     flat = p.reshape(-1, p.shape[-1]).double()
     if F.alpha == 1:  # v = 0 for many p: nothing to differentiate
         with torch.no_grad():
-            v = F.base._inverse_link(_most_uniform(F, flat)[0]) if _is_plain(F.base) else _split_minimiser(F, flat)
+            v = _box_minimiser(F, flat, *_most_uniform(F, flat)) if _is_plain(F.base) else _split_minimiser(F, flat)
     else:
         v = _maximum(F, flat.detach())[0]
         if p.requires_grad:
@@ -347,13 +347,27 @@ def _is_plain(base: Base) -> bool:
     return base.symmetric and not hasattr(base, "base")
 
 
+def _box_minimiser(F: SqueezedLike, q: Tensor, p: Tensor, feasible: Tensor) -> Tensor:
+    """The v that attains ``F'*(q) = F*(p)`` at alpha = 1, p the most uniform point of the simplex in q's box.
+
+    It is the base's inverse link of p, unless p has zeros: there a base with a sparse link leaves scores open, and
+    what q asks of them decides. Whether v attains the value tells; where it does not, it is searched for.
+    """
+    v = F.base._inverse_link(p)
+    value = F.base._conjugate(p)
+    short = feasible & (value - _attained(F, q, v) > 1e-9 * (1 + value.abs()))
+    if bool(short.any()):
+        v[short] = _split_minimiser(F, q[short])
+    return v
+
+
 def _box_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
     """alpha = 1: the value, and the maximiser v as its gradient where v exists."""
     with torch.no_grad():
         if _is_plain(F.base):
             p, feasible = _most_uniform(F, q)
             value = torch.where(feasible, F.base._conjugate(p), math.inf)
-            v = F.base._inverse_link(p) if q.requires_grad else None
+            v = _box_minimiser(F, q, p, feasible) if q.requires_grad else None
         else:
             feasible = torch.as_tensor(critical_k_of(q.numpy()) <= _box_width(F) + 1e-12)
             v = torch.zeros_like(q)

@@ -342,11 +342,9 @@ def decompose(
     points : (n, K) array, optional
         The points q. With them, properness is checked on the sample: E_{q_i} l(q_j) >= E_{q_i} l(q_i).
     """
-    q = (
-        None
-        if points is None
-        else _checks.matrix(points if isinstance(points, Tensor) else np.atleast_2d(points), "points")
-    )
+    if points is not None and not isinstance(points, Tensor):
+        points = np.atleast_2d(points)
+    q = None if points is None else _checks.matrix(points, "points")
     if callable(loss_table) and not isinstance(loss_table, Tensor):
         if q is None:
             raise ValueError("points: expected the probabilities (n, K) at which to evaluate the callable, got none")

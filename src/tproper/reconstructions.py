@@ -292,7 +292,9 @@ def _min_variance(T: FloatArray, prior: FloatArray | None) -> FloatArray:
     """``(T^T D^-1 T)^-1 T^T D^-1``, D = diag(T prior), through the pseudo-inverse of D^-1/2 T (better conditioned)."""
     K = T.shape[1]
     root = np.sqrt(T @ (np.full(K, 1.0 / K) if prior is None else prior))
-    return np.linalg.pinv(T / root[:, None], rcond=_checks.RANK_TOL) / root
+    scaled = T / root[:, None]
+    size = np.linalg.norm(scaled, axis=0)  # a class of prior 1e-20 makes its column huge, not T singular
+    return np.linalg.pinv(scaled / size, rcond=_checks.RANK_TOL) / size[:, None] / root
 
 
 def _tightest(T: FloatArray) -> FloatArray:

@@ -167,3 +167,30 @@ def test_the_slope_of_a_witness_counts_every_squeezing():
     labels = torch.arange(4)
     far = [loss((t * ray).expand(4, 4), labels) for t in (1e4, 2e4)]
     assert float((far[1] - far[0]).min()) / 1e4 == pytest.approx(witness.slope, abs=1e-6)
+
+
+SPARSE = [tp.Sparsemax(), tp.Brier("simplex"), tp.Spherical("simplex"), tp.Tsallis(1.5)]
+
+
+@pytest.mark.parametrize("base", SPARSE, ids=repr)
+def test_sparse_links_squeezed_with_alpha_1_outside_of_the_simplex(base):
+    """The supremum is attained at the inverse link, which is also the conjugate's gradient."""
+    F = base.squeezed(1.0, 1.0)
+    q = 0.25 + 0.4 * torch.randn(40, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    q = q / q.sum(-1, keepdim=True)
+    q = q[torch.isfinite(F.conjugate(q)) & (q.abs().amax(-1) < 5)]
+    v = F.inverse_link(q)
+    torch.testing.assert_close((q * v).sum(-1) - F.value(v), F.conjugate(q), rtol=1e-9, atol=1e-9)
+    move = torch.tensor([1.0, -1.0, 0.0, 0.0], dtype=torch.float64)
+    leaf = q.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(F.conjugate(leaf).sum(), leaf)
+    step = 1e-6 * move
+    measured = (F.conjugate(q + step) - F.conjugate(q - step)) / 2e-6
+    ok = torch.isfinite(measured)
+    assert float(((slope @ move - measured)[ok].abs() < 1e-3).double().mean()) > 0.9  # kinks apart
+
+
+def test_minimum_variance_for_a_class_that_hardly_occurs():
+    T = tp.Transition([[0.5, 0, 0], [0.5, 0, 0], [0, 0.5, 0.2], [0, 0.5, 0.3], [0, 0, 0.5]])
+    R = T.reconstruction("min_variance", prior=[1 - 2e-20, 1e-20, 1e-20])
+    assert np.abs(R.matrix() @ T.matrix() - np.eye(3)).max() < 1e-9
