@@ -12,7 +12,11 @@ from ._checks import SIMPLEX_TOL, FloatArray
 
 
 def centre(v: Tensor) -> Tensor:
-    """v - mean(v): the point of 1^perp that v stands for."""
+    """v - mean(v): the point of 1^perp that v stands for.
+
+    An entry is subtracted first: differences of close numbers are exact, the mean of many scores near 1e5 is not.
+    """
+    v = v - v[..., :1].detach()
     return v - v.mean(-1, keepdim=True)
 
 

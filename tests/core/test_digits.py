@@ -62,6 +62,16 @@ def test_backward_losses_with_large_targets(potential, m):
     torch.testing.assert_close(loss(v, labels).double(), expected, rtol=1e-5, atol=2e-3)
 
 
+@pytest.mark.parametrize("potential", [tp.Brier(), tp.Sparsemax(), tp.Brier().squeezed(1.0, 1.5)], ids=repr)
+def test_a_common_shift_takes_no_digits(potential):
+    v = torch.randn(50, 10, generator=torch.Generator().manual_seed(0))
+    shifted = v.half().float() * 64 + 2**17  # both scores and shift are exact in float32
+    labels = torch.arange(50) % 10
+    loss = tp.BackwardLoss(tp.complementary(10), potential, reduction="none")
+    exact = loss(shifted.double(), labels)
+    torch.testing.assert_close(loss(shifted, labels).double(), exact, rtol=2e-6, atol=1e-3)
+
+
 def test_outside_the_ball_a_spherical_loss_is_infinite():
     v = torch.tensor([[1.0, -1.0, 0.0]])
     loss = tp.BackwardLoss(tp.complementary(3), tp.Spherical(), reduction="none")
