@@ -179,7 +179,7 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         groups = tuple((f"label {y}", float(b)) for y, b in enumerate(bounds))
         proper = strict = False
         notes.append("class weights: the minimiser is the posterior under the re-weighted class prior, not p itself")
-        witness = None
+        witness = _weighted_witness(loss, bounds)
     else:
         columns, names = R.orbit_columns()
         try:
@@ -227,11 +227,44 @@ def _witness(F: Potential, columns: FloatArray, names: list[str], bounds: FloatA
     above = r > float(simplex_threshold(torch.as_tensor(r)))
     direction = above / above.sum()
     direction[r.argmin()] -= 1.0
+    return Witness(direction, float(direction.max() - direction @ r + (_growth(F) or 0.0)), names[y])
+
+
+def _weighted_witness(loss: BackwardLoss, bounds: FloatArray) -> Witness | None:
+    """With class weights the target w r sums to s: for s > 0 the loss is s times that of the target w r / s.
+
+    For s <= 0 the loss is concave: it falls from the smallest entry of w r towards the largest. Where F grows faster
+    than its scores (affine, or squeezed with alpha > 1), no slope tells how fast that is, and there is no witness.
+    """
+    F = loss.potential
+    weighted, s = (t.numpy() for t in loss.weighted_targets())
+    y = int(np.argmin(np.where(np.isneginf(bounds), s[:, 0], np.inf)))
+    if not np.isneginf(bounds[y]):
+        return None
+    total = float(s[y, 0])
+    if total > 0:
+        unit = _witness(F, weighted[y : y + 1] / total, [f"label {y}"], bounds[y : y + 1])
+        return None if unit is None else Witness(unit.direction, total * unit.slope, unit.label)
+    direction = np.zeros(weighted.shape[1])
+    direction[weighted[y].argmax()], direction[weighted[y].argmin()] = 1.0, -1.0
+    slope = -float(direction @ weighted[y])
+    if total < 0:
+        growth = _growth(F)
+        if growth is None:
+            return None
+        slope += total * (1.0 + growth)
+    return Witness(direction, slope, f"label {y}")
+
+
+def _growth(F: Potential) -> float | None:
+    """What squeezing with alpha = 1 adds to max v along a ray of ||v||_1 = 2; None where F grows faster than that."""
     lift = 0.0
     while isinstance(F, Squeezed):
+        if F.k > 0 and F.alpha > 1:
+            return None
         lift += F.k if F.alpha == 1 else 0.0
         F = F.base
-    return Witness(direction, float(direction.max() - direction @ r + lift), names[y])
+    return lift if F.domain == "simplex" else None
 
 
 def _certify_forward(loss: ForwardLoss) -> Certificate:

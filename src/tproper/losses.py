@@ -257,13 +257,17 @@ class BackwardLoss(WeakLabelLoss):
 
     def _weighted_bounds(self) -> FloatArray:
         """r becomes w r, of sum s: ``-s F*(w r / s)`` for s > 0; for s < 0 the loss is concave and has no bound."""
-        assert self.class_weights is not None
-        weighted = torch.as_tensor(self.reconstruction.matrix().T) * self.class_weights.cpu()  # (M, K)
-        s = weighted.sum(-1, keepdim=True)
-        s = torch.where(s.abs() > ROUNDING * weighted.abs().sum(-1, keepdim=True), s, 0.0)
+        weighted, s = self.weighted_targets()
         bounds = -s[:, 0] * self.potential.conjugate(weighted / torch.where(s > 0, s, 1.0))
         flat = (s[:, 0] == 0) & (weighted == 0).all(-1)
         return torch.where(s[:, 0] > 0, bounds, torch.where(flat, 0.0, -torch.inf)).numpy()
+
+    def weighted_targets(self) -> tuple[Tensor, Tensor]:
+        """w r of every label, and its sum, zero where it is zero but for rounding.  # (M, K), (M, 1)"""
+        assert self.class_weights is not None
+        weighted = torch.as_tensor(self.reconstruction.matrix().T) * self.class_weights.cpu()
+        s = weighted.sum(-1, keepdim=True)
+        return weighted, torch.where(s.abs() > ROUNDING * weighted.abs().sum(-1, keepdim=True), s, 0.0)
 
     def extra_repr(self) -> str:
         """For printing the module."""

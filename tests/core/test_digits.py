@@ -204,3 +204,16 @@ def test_minimum_variance_for_a_class_that_hardly_occurs():
     T = tp.Transition([[0.5, 0, 0], [0.5, 0, 0], [0, 0.5, 0.2], [0, 0.5, 0.3], [0, 0, 0.5]])
     R = T.reconstruction("min_variance", prior=[1 - 2e-20, 1e-20, 1e-20])
     assert np.abs(R.matrix() @ T.matrix() - np.eye(3)).max() < 1e-9
+
+
+@pytest.mark.parametrize("weights", [[1, 2, 3], [1, 1, 30], [3, 2, 1]])
+@pytest.mark.parametrize("potential", [tp.LogSumExp(), tp.Sparsemax(), tp.LogSumExp().squeezed(0.2, 1.0)], ids=repr)
+def test_witnesses_of_weighted_losses(potential, weights):
+    loss = tp.BackwardLoss(tp.complementary(3), potential, class_weights=weights, reduction="none")
+    certificate = loss.certify()
+    assert not certificate.lower_bounded
+    y = int(certificate.witness.label.removeprefix("label "))
+    ray = torch.as_tensor(certificate.witness.direction)
+    far = [float(loss(t * ray[None], [y])) for t in (1e4, 2e4)]
+    assert (far[1] - far[0]) / 1e4 == pytest.approx(certificate.witness.slope, abs=1e-6)
+    assert certificate.witness.slope < 0
