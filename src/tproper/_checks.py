@@ -161,9 +161,14 @@ def traced() -> bool:
     return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
 
 
+def forward_mode() -> bool:
+    """Whether forward-mode differentiation is on, by torch.func.jvp or by dual numbers."""
+    return forward_ad._current_level >= 0
+
+
 def transformed() -> bool:
-    """Traced, or under forward-mode differentiation, whose derivatives a loss made with its gradient would lose."""
-    return traced() or forward_ad._current_level >= 0
+    """Traced, or in forward mode, whose derivatives a loss made with its gradient would lose."""
+    return traced() or forward_mode()
 
 
 def readable(labels: Tensor) -> bool:

@@ -22,7 +22,6 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from . import _checks
 from ._checks import FloatArray, Labels
@@ -118,7 +117,7 @@ def obstacle(loss: nn.Module, scores: Tensor, weights: Any = None) -> str | None
         return "torch.compile is tracing, and fuses the plain formulation itself"
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return "a functorch transform is active"
-    if forward_ad._current_level >= 0:
+    if _checks.forward_mode():
         return "forward-mode differentiation is active"
     if isinstance(weights, Tensor) and weights.requires_grad:
         return "example weights require a gradient"

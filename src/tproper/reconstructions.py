@@ -19,8 +19,8 @@ from . import _checks
 from ._checks import ConditioningWarning, FloatArray, Labels, NotReconstructibleError
 from ._numerics import critical_k_of, look_up
 from ._sets import mask_sizes
-from .structured import CandidateSetTransition, UniformTransition, _dense_guard
-from .transitions import ENUMERATION_LIMIT, Tables, Transition
+from .structured import CandidateSetTransition, UniformTransition
+from .transitions import ENUMERATION_LIMIT, Tables, Transition, dense_guard
 
 METHODS = ("auto", "inverse", "pinv", "min_variance", "tightest")
 CONDITION_LIMIT = 1e7  # beyond it a target is rounding noise in float32
@@ -192,7 +192,7 @@ class SetReconstruction(Reconstruction):
         """Sets of one size are alike: one target per size."""
         K = self.transition.num_classes
         sizes = np.array(self.transition.set_sizes())
-        _dense_guard(len(sizes), K, "targets of all set sizes")
+        dense_guard(len(sizes), K, "targets of all set sizes")
         c = self.coefficient[sizes, None]
         columns = c * (np.arange(K) < sizes[:, None]) + (1 - c * sizes[:, None]) / K
         return columns, [f"candidate sets of size {j}" for j in sizes]

@@ -22,7 +22,7 @@ from ._checks import FloatArray, Labels
 from ._numerics import look_up
 from ._passes import add_at, with_slope
 from ._sets import log_set_mass, mask_sizes
-from .transitions import DENSE_LIMIT, ENUMERATION_LIMIT, Diagnosis, Tables, Transition
+from .transitions import ENUMERATION_LIMIT, Diagnosis, Tables, Transition, dense_guard
 
 
 class UniformTransition(Transition):
@@ -46,7 +46,7 @@ class UniformTransition(Transition):
 
     def matrix(self) -> FloatArray:
         """T as a float64 array (K, K); structured code never calls this."""
-        _dense_guard(self.num_classes, self.num_classes, self.name)
+        dense_guard(self.num_classes, self.num_classes, self.name)
         T = np.full((self.num_classes, self.num_classes), self.off_diagonal)
         np.fill_diagonal(T, self.diagonal)
         return T
@@ -172,13 +172,8 @@ def _plain_log_odds(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def _centred_basis(K: int) -> FloatArray:
-    _dense_guard(K, K, "kernel basis")
+    dense_guard(K, K, "kernel basis")
     return np.linalg.svd(np.eye(K) - 1.0 / K)[0][:, : K - 1]
-
-
-def _dense_guard(rows: int, columns: int, name: str) -> None:
-    if rows * columns > DENSE_LIMIT:
-        raise ValueError(f"{name}: a dense {rows} x {columns} table would not fit; use targets and losses instead")
 
 
 class CandidateSetTransition(Transition):

@@ -234,6 +234,12 @@ class Transition:
         return log_mixture(scores, rows)
 
 
+def dense_guard(rows: int, columns: int, name: str) -> None:
+    """Refuse a table that would not fit into memory."""
+    if rows * columns > DENSE_LIMIT:
+        raise ValueError(f"{name}: a dense {rows} x {columns} table would not fit; use targets and losses instead")
+
+
 def log_mixture(scores: Tensor, log_weights: Tensor) -> Tensor:
     """``log sum_z w_z p_z`` for p = softmax(scores), with an exact -inf and zero gradient where all terms are 0."""
     terms = torch.log_softmax(scores, -1) + log_weights

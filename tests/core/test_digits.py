@@ -145,40 +145,6 @@ def test_probabilities_in_few_bits(dtype):
     assert math.isfinite(tp.weak_brier(y, p, tp.complementary(1000)).value)
 
 
-def test_weight_zero_leaves_an_example_out():
-    T = tp.Transition([[1.0, 1.0], [0.0, 0.0]])  # label 1 cannot occur
-    loss = tp.ForwardLoss(T)
-    v = torch.zeros(2, 2, requires_grad=True)
-    value = loss(v, [0, 1], weights=torch.tensor([1.0, 0.0]))
-    value.backward()
-    assert float(value) == pytest.approx(0.0, abs=1e-7)
-    assert bool(v.grad.isfinite().all())
-    q = [[1, 0, 0], [0.2, 0.3, 0.5], [0.1, 0.8, 0.1]]
-    found = tp.weak_log_loss([1, 2, 1], q, tp.identity(3), sample_weight=[0, 1, 1])
-    assert found.value == pytest.approx((-math.log(0.5) - math.log(0.8)) / 2)
-
-
-@pytest.mark.parametrize("label", [1, np.int64(1), np.array(1), torch.tensor(1)])
-def test_one_label_for_one_row_of_scores(label):
-    assert float(tp.BackwardLoss(tp.complementary(3))(torch.zeros(3), label)) == pytest.approx(math.log(3))
-
-
-def test_a_loss_turned_over_is_refuted():
-    T = tp.complementary(3)
-    R = torch.as_tensor(T.reconstruction().matrix())
-    verdict = tp.certify(lambda q: q.log() @ R, T)
-    assert not verdict.proper
-
-
-def test_the_slope_of_a_witness_counts_every_squeezing():
-    loss = tp.BackwardLoss(tp.complementary(4), tp.LogSumExp().squeezed(0.5, 1.0).squeezed(0.1, 1.0), reduction="none")
-    witness = loss.certify().witness
-    ray = torch.as_tensor(witness.direction)
-    labels = torch.arange(4)
-    far = [loss((t * ray).expand(4, 4), labels) for t in (1e4, 2e4)]
-    assert float((far[1] - far[0]).min()) / 1e4 == pytest.approx(witness.slope, abs=1e-6)
-
-
 SPARSE = [tp.Sparsemax(), tp.Brier("simplex"), tp.Spherical("simplex"), tp.Tsallis(1.5)]
 
 
@@ -204,16 +170,3 @@ def test_minimum_variance_for_a_class_that_hardly_occurs():
     T = tp.Transition([[0.5, 0, 0], [0.5, 0, 0], [0, 0.5, 0.2], [0, 0.5, 0.3], [0, 0, 0.5]])
     R = T.reconstruction("min_variance", prior=[1 - 2e-20, 1e-20, 1e-20])
     assert np.abs(R.matrix() @ T.matrix() - np.eye(3)).max() < 1e-9
-
-
-@pytest.mark.parametrize("weights", [[1, 2, 3], [1, 1, 30], [3, 2, 1]])
-@pytest.mark.parametrize("potential", [tp.LogSumExp(), tp.Sparsemax(), tp.LogSumExp().squeezed(0.2, 1.0)], ids=repr)
-def test_witnesses_of_weighted_losses(potential, weights):
-    loss = tp.BackwardLoss(tp.complementary(3), potential, class_weights=weights, reduction="none")
-    certificate = loss.certify()
-    assert not certificate.lower_bounded
-    y = int(certificate.witness.label.removeprefix("label "))
-    ray = torch.as_tensor(certificate.witness.direction)
-    far = [float(loss(t * ray[None], [y])) for t in (1e4, 2e4)]
-    assert (far[1] - far[0]) / 1e4 == pytest.approx(certificate.witness.slope, abs=1e-6)
-    assert certificate.witness.slope < 0

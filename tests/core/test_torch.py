@@ -1,6 +1,7 @@
 """Losses and potentials as citizens of PyTorch: transforms, compilation, copies, dtypes, layouts, shapes."""
 
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -164,3 +165,21 @@ def test_learnable_transitions_get_gradients():
     for make in (tp.BackwardLoss, tp.ForwardLoss):
         loss = make(tp.identity(3))
         assert torch.autograd.gradcheck(lambda x, loss=loss: loss(v, y, transitions=x.softmax(1)), logits, atol=1e-6)
+
+
+def test_weight_zero_leaves_an_example_out():
+    T = tp.Transition([[1.0, 1.0], [0.0, 0.0]])  # label 1 cannot occur
+    loss = tp.ForwardLoss(T)
+    v = torch.zeros(2, 2, requires_grad=True)
+    value = loss(v, [0, 1], weights=torch.tensor([1.0, 0.0]))
+    value.backward()
+    assert float(value) == pytest.approx(0.0, abs=1e-7)
+    assert bool(v.grad.isfinite().all())
+    q = [[1, 0, 0], [0.2, 0.3, 0.5], [0.1, 0.8, 0.1]]
+    found = tp.weak_log_loss([1, 2, 1], q, tp.identity(3), sample_weight=[0, 1, 1])
+    assert found.value == pytest.approx((-math.log(0.5) - math.log(0.8)) / 2)
+
+
+@pytest.mark.parametrize("label", [1, np.int64(1), np.array(1), torch.tensor(1)])
+def test_one_label_for_one_row_of_scores(label):
+    assert float(tp.BackwardLoss(tp.complementary(3))(torch.zeros(3), label)) == pytest.approx(math.log(3))

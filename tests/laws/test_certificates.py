@@ -175,3 +175,32 @@ def test_certificates_of_large_structured_losses():
     assert c.lower_bounded
     assert len(c.bounds) == 1000  # one per size of the candidate set
     assert tp.certify(tp.BackwardLoss(tp.complementary(50_000))).witness.slope < -49_000
+
+
+def test_a_loss_turned_over_is_refuted():
+    T = tp.complementary(3)
+    R = torch.as_tensor(T.reconstruction().matrix())
+    verdict = tp.certify(lambda q: q.log() @ R, T)
+    assert not verdict.proper
+
+
+def test_the_slope_of_a_witness_counts_every_squeezing():
+    loss = tp.BackwardLoss(tp.complementary(4), tp.LogSumExp().squeezed(0.5, 1.0).squeezed(0.1, 1.0), reduction="none")
+    witness = loss.certify().witness
+    ray = torch.as_tensor(witness.direction)
+    labels = torch.arange(4)
+    far = [loss((t * ray).expand(4, 4), labels) for t in (1e4, 2e4)]
+    assert float((far[1] - far[0]).min()) / 1e4 == pytest.approx(witness.slope, abs=1e-6)
+
+
+@pytest.mark.parametrize("weights", [[1, 2, 3], [1, 1, 30], [3, 2, 1]])
+@pytest.mark.parametrize("potential", [tp.LogSumExp(), tp.Sparsemax(), tp.LogSumExp().squeezed(0.2, 1.0)], ids=repr)
+def test_witnesses_of_weighted_losses(potential, weights):
+    loss = tp.BackwardLoss(tp.complementary(3), potential, class_weights=weights, reduction="none")
+    certificate = loss.certify()
+    assert not certificate.lower_bounded
+    y = int(certificate.witness.label.removeprefix("label "))
+    ray = torch.as_tensor(certificate.witness.direction)
+    far = [float(loss(t * ray[None], [y])) for t in (1e4, 2e4)]
+    assert (far[1] - far[0]) / 1e4 == pytest.approx(certificate.witness.slope, abs=1e-6)
+    assert certificate.witness.slope < 0

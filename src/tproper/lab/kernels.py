@@ -27,6 +27,15 @@ def _normaliser(stats, stride_s, stride_r, s, c, count):
 
 
 @triton.jit
+def _folded(stats, stride_s, stride_r, s, c, count, gamma, gamma_s, beta, beta_s):
+    """Batch norm of channels c as one product and one sum: x scale + shift; and the normaliser."""
+    mean, rstd = _normaliser(stats, stride_s, stride_r, s, c, count)
+    scale = tl.load(gamma + s * gamma_s + c) * rstd
+    shift = tl.load(beta + s * beta_s + c) - mean * scale
+    return scale, shift, mean, rstd
+
+
+@triton.jit
 def _conv(
     x, w, y, add, sums, pre, stats, gamma, beta,
     pixels, count, sums_s, sums_r, stats_s, stats_r, gamma_s, beta_s,
@@ -50,9 +59,7 @@ def _conv(
     p = tl.program_id(0) * BM + tl.arange(0, BM)
     inside = p < pixels
     if MASK:  # loaded before the loop, which hides the wait for them
-        mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
-        scale = tl.load(gamma + s * gamma_s + n) * rstd
-        shift = tl.load(beta + s * beta_s + n) - mean * scale
+        scale, shift, mean, rstd = _folded(stats, stats_s, stats_r, s, n, count, gamma, gamma_s, beta, beta_s)
     acc = tl.zeros((BM, N), tl.float32)
     if BULK:
         first = s * (pixels // (H * W)) + tl.program_id(0) * BM // (H * W)
@@ -184,9 +191,7 @@ def _walk(
     w7 = _tap(w, 7, k, n, K, N, TRANSPOSED)
     w8 = _tap(w, 8, k, n, K, N, TRANSPOSED)
     if MASK:
-        mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
-        scale = tl.load(gamma + s * gamma_s + n) * rstd
-        shift = tl.load(beta + s * beta_s + n) - mean * scale
+        scale, shift, _, _ = _folded(stats, stats_s, stats_r, s, n, count, gamma, gamma_s, beta, beta_s)
     above = tl.zeros((BM, N), tl.float32)
     here = tl.zeros((BM, N), tl.float32)
     # sums over rows alone; over pixels once, at the end: a sum over a tile takes as long as its products
@@ -231,7 +236,7 @@ def _walk(
     if SUMS:
         total = tl.sum(sum0, 0)
         second = tl.sum(sum1, 0)
-        if MASK:
+        if MASK:  # loaded again: through the loop they would take registers
             mean, rstd = _normaliser(stats, stats_s, stats_r, s, n, count)
             second = (second - mean * total) * rstd
         tl.atomic_add(sums + s * sums_s + n, total)
@@ -350,9 +355,7 @@ def _bn(
     c = tl.arange(0, C)
     p = tl.program_id(0) * BM + tl.arange(0, BM)
     inside = (p < pixels)[:, None]
-    mean, rstd = _normaliser(stats, stats_s, stats_r, s, c, count)
-    scale = tl.load(gamma + s * gamma_s + c) * rstd
-    shift = tl.load(beta + s * beta_s + c) - mean * scale
+    scale, shift, _, _ = _folded(stats, stats_s, stats_r, s, c, count, gamma, gamma_s, beta, beta_s)
     at = (s * pixels + p)[:, None] * C + c[None, :]
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32) * scale[None, :] + shift[None, :]
     if RELU:

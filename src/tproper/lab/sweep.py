@@ -20,9 +20,9 @@ AXES: dict[str, dict[str, tuple[float, ...]]] = {
     "ga": {"lr": paper.RATES},
     "ga_tuned": {"lr": paper.RATES, "weight_decay": paper.RATES},
     "gls": {"lr": paper.RATES, "k": paper.COEFFICIENTS},
-    "gls_released": {"lr": paper.RATES, "k": paper.COEFFICIENTS},
     "forward": {"lr": paper.RATES},
 }
+AXES["gls_released"] = AXES["gls"]
 
 
 def breadth_first(configs: Iterable[TrialConfig], seeds: Sequence[int]) -> list[Trial]:
