@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import tproper as tp
-from tproper.fused import fuse
+from tproper.losses.kernels.dispatch import fuse
 
 N = 8192
 CLASSES = [10, 1000, 50_000]
@@ -228,8 +228,8 @@ SHAPES = {
 
 def tune(K: int, dtype: str, name: str) -> list[dict[str, Any]]:
     """The kernel alone in several launch shapes, best first."""
-    from tproper import _triton_kernels as kernels
-    from tproper.fused import plan
+    from tproper.losses.kernels import triton_rows as kernels
+    from tproper.losses.kernels.dispatch import plan
 
     case = Case(name, None)
     made = plan(case.loss(K))
@@ -258,7 +258,7 @@ def tune(K: int, dtype: str, name: str) -> list[dict[str, Any]]:
 
 def use_shapes(chosen: dict[str, list[int]]) -> None:
     """Launch shapes by "K dtype", instead of the defaults."""
-    from tproper import _triton_kernels as kernels
+    from tproper.losses.kernels import triton_rows as kernels
 
     default = kernels.shape_of_launch
     sizes = {DTYPES[d].itemsize: d for d in DTYPES}

@@ -56,8 +56,9 @@ def train(folder: Path, estimator: str) -> dict:
     import torch
 
     import tproper as tp
-    from tproper.estimators import WeakLabelClassifier
-    from tproper.streaming import Learner, ParquetSource, fit_stream
+    from tproper.data.sources import ParquetSource
+    from tproper.data.stream import Learner, fit_stream
+    from tproper.learn.classifier import WeakLabelClassifier
 
     torch.set_num_threads(1)
     source = ParquetSource(folder, label="label", batch_size=4096, block_rows=200_000, seed=0)

@@ -33,7 +33,8 @@ def learner_of(method: str) -> tuple[Any, Any]:
     import torch
 
     import tproper as tp
-    from tproper.streaming import CandidateLists, Learner
+    from tproper.data.columns import CandidateLists
+    from tproper.data.stream import Learner
 
     _, y = data()
     T = tp.identity(K) if method == "clean" else tp.partial_labels(K, P)

@@ -27,9 +27,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 import tproper as tp
-from tproper._search import weak_brier_risk
-from tproper.estimators import WeakLabelClassifier
 from tproper.lab.datasets import DataError, read_mnist
+from tproper.learn.classifier import WeakLabelClassifier
+from tproper.learn.search import weak_brier_risk
 
 ROOT = Path(__file__).parent.parent
 RECORD, PAGE = RECORDS / "weak_table.json", ROOT / "docs" / "weak_table.md"

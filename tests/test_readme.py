@@ -52,7 +52,8 @@ def test_make_targets_exist():
 
 
 def test_the_potential_of_the_contributors_guide_can_be_made():
-    from tproper import custom, potentials
+    from tproper.potentials import base as potentials
+    from tproper.potentials import custom
 
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
     space = {"normalised": potentials.normalised} | vars(custom)

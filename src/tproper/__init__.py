@@ -6,11 +6,34 @@ weak label y  ->  target r = R e_y  ->  loss = F(v) - <r, v>  ->  probabilities 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import fused as _fused  # noqa: F401  gives losses their CUDA kernel
-from ._checks import ConditioningWarning, NotReconstructibleError
+from ._core import ConditioningWarning, NotReconstructibleError
 from .certificates import Certificate, Decomposition, Witness, certify, comparison, critical_k, decompose
-from .custom import BayesRisk, ConvexPotential
-from .families import (
+from .losses import (
+    BackwardLoss,
+    ForwardLoss,
+    GradientAscentLoss,
+    NonNegativeLoss,
+    backward_loss,
+    forward_loss,
+    gradient_ascent_loss,
+    non_negative_loss,
+)
+from .potentials import (
+    BayesRisk,
+    Brier,
+    ConvexPotential,
+    LogSumExp,
+    Max,
+    Potential,
+    Sparsemax,
+    Spherical,
+    Squeezed,
+    Tsallis,
+)
+from .transitions import (
+    Diagnosis,
+    Reconstruction,
+    Transition,
     binary_noise,
     coarse_labels,
     complementary,
@@ -23,64 +46,50 @@ from .families import (
     symmetric_noise,
     unlabeled_sets,
 )
-from .losses import (
-    BackwardLoss,
-    ForwardLoss,
-    GradientAscentLoss,
-    NonNegativeLoss,
-    backward_loss,
-    forward_loss,
-    gradient_ascent_loss,
-    non_negative_loss,
-)
-from .potentials import Brier, LogSumExp, Max, Potential, Sparsemax, Spherical, Squeezed, Tsallis
-from .reconstructions import Reconstruction
-from .transitions import Diagnosis, Transition
 
 __version__ = "0.1.0"
 
 # What needs scikit-learn, or is not part of every program, is imported when it is first asked for.
 _LAZY = {
-    "BoundViolationWarning": "monitor",
-    "Calibration": "calibration",
-    "LossMonitor": "monitor",
-    "ModelFileError": "saving",
+    "BoundViolationWarning": "certificates",
+    "Calibration": "metrics",
+    "LossMonitor": "certificates",
+    "ModelFileError": "learn",
     "PairedTest": "metrics",
-    "Score": "_scores",
-    "UnboundedLossWarning": "monitor",
-    "WeakLabelClassifier": "estimators",
-    "WeakLabelClassifierCV": "selection",
-    "fuse": "fused",
-    "load": "saving",
+    "Score": "metrics",
+    "UnboundedLossWarning": "certificates",
+    "WeakLabelClassifier": "learn",
+    "WeakLabelClassifierCV": "learn",
+    "fuse": "losses",
+    "load": "learn",
     "paired_test": "metrics",
-    "parse_transition": "specs",
-    "save": "saving",
+    "parse_transition": "transitions",
+    "save": "learn",
     "weak_accuracy": "metrics",
     "weak_balanced_accuracy": "metrics",
     "weak_brier": "metrics",
-    "weak_calibration": "calibration",
+    "weak_calibration": "metrics",
     "weak_log_loss": "metrics",
     "weak_scorer": "metrics",
 }
 
 if TYPE_CHECKING:
-    from ._scores import Score
-    from .calibration import Calibration, weak_calibration
-    from .estimators import WeakLabelClassifier
-    from .fused import fuse
+    from .certificates import BoundViolationWarning, LossMonitor, UnboundedLossWarning
+    from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
+    from .losses import fuse
     from .metrics import (
+        Calibration,
         PairedTest,
+        Score,
         paired_test,
         weak_accuracy,
         weak_balanced_accuracy,
         weak_brier,
+        weak_calibration,
         weak_log_loss,
         weak_scorer,
     )
-    from .monitor import BoundViolationWarning, LossMonitor, UnboundedLossWarning
-    from .saving import ModelFileError, load, save
-    from .selection import WeakLabelClassifierCV
-    from .specs import parse_transition
+    from .transitions import parse_transition
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ CLASSES = ("ant", "bee", "cat")
 
 
 def command() -> typer.Typer:
-    from tproper.cli import app
+    from tproper.cli.main import app
 
     return app
 

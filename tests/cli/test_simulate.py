@@ -15,8 +15,8 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 pacsv = pytest.importorskip("pyarrow.csv")
 
-from tproper.commands import _streaming  # noqa: E402
-from tproper.commands.data import register  # noqa: E402
+from tproper.cli import streaming as _streaming  # noqa: E402
+from tproper.cli.data import register  # noqa: E402
 
 app = typer.Typer()
 register(app)
@@ -52,7 +52,7 @@ def test_frequencies_are_those_of_the_transition(clean: Path, spec: str) -> None
         clean, "--label", "kind", "--transition", spec, "--out", out, "--keep-true", "--classes", ",".join(classes)
     )
     table = read(out)
-    from tproper.specs import parse_transition
+    from tproper.transitions.parsing import parse_transition
 
     T = parse_transition(spec, len(classes))
     rows = {"pu": ["bee", "unlabeled"]}.get(spec[:2], classes)

@@ -11,8 +11,8 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-from tproper import tabular  # noqa: E402
-from tproper.tabular import TableError, TableWriter, numbers, open_table, texts  # noqa: E402
+from tproper.data import tables as tabular  # noqa: E402
+from tproper.data.tables import TableError, TableWriter, numbers, open_table, texts  # noqa: E402
 
 
 def columns(path: Path, names: list[str] | None = None) -> dict[str, list[object]]:

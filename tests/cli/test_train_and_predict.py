@@ -16,9 +16,11 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-from tproper import tabular  # noqa: E402
-from tproper.commands import _scores, _streaming, _tables  # noqa: E402
-from tproper.saving import load  # noqa: E402
+from tproper.cli import schema as _tables  # noqa: E402
+from tproper.cli import streaming as _streaming  # noqa: E402
+from tproper.cli import table_scores as _scores  # noqa: E402
+from tproper.data import tables as tabular  # noqa: E402
+from tproper.learn.saving import load  # noqa: E402
 
 Run = Callable[..., Any]
 
@@ -329,7 +331,7 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ctrl_c_while_training(workshop: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tproper.estimators import WeakLabelClassifier
+    from tproper.learn.classifier import WeakLabelClassifier
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -354,8 +356,9 @@ def test_help_is_there_for_every_command(run: Run) -> None:
 
 
 def test_the_help_tells_the_estimators_own_defaults() -> None:
-    from tproper.commands import _streamed_training, data
-    from tproper.estimators import WeakLabelClassifier
+    from tproper.cli import data
+    from tproper.cli import streamed_training as _streamed_training
+    from tproper.learn.classifier import WeakLabelClassifier
 
     given = {name: p.default for name, p in inspect.signature(WeakLabelClassifier).parameters.items()}
     told = inspect.signature(data.train, eval_str=True).parameters

@@ -350,7 +350,8 @@ def test_a_disk_that_fails_at_the_last_moment(
 def test_what_cannot_be_written_is_found_before_the_work(
     what: str, workshop: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tproper.commands import _streaming, _training
+    from tproper.cli import streaming as _streaming
+    from tproper.cli import training as _training
 
     monkeypatch.setattr(_training, "read_rows", lambda *rest: pytest.fail("read"))
     monkeypatch.setattr(_streaming, "evaluate", lambda *rest: pytest.fail("read"))

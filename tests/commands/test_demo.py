@@ -4,7 +4,7 @@ import json
 
 from typer.testing import CliRunner
 
-from tproper.cli import app
+from tproper.cli.main import app
 
 run = CliRunner()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tproper.cli import app
+from tproper.cli.main import app
 
 run = CliRunner()
 

@@ -11,9 +11,9 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 import tproper as tp
-from tproper import _fitting
-from tproper.cli import app
-from tproper.commands import _streamed_training
+from tproper.cli import streamed_training as _streamed_training
+from tproper.cli.main import app
+from tproper.learn import minibatch
 
 run = CliRunner()
 ROWS = 3000
@@ -41,7 +41,7 @@ def train(table, out, *more, label="weak", epochs=2, ignore=("weak", "other"), s
 @pytest.fixture
 def interrupted(table, tmp_path, monkeypatch):
     """What Ctrl-C leaves behind, which comes in the middle of a batch."""
-    real, calls = _fitting.train_epoch, 0
+    real, calls = minibatch.train_epoch, 0
 
     def once(*args):
         nonlocal calls
@@ -52,7 +52,7 @@ def interrupted(table, tmp_path, monkeypatch):
         return out
 
     with monkeypatch.context() as patch:
-        patch.setattr(_fitting, "train_epoch", once)
+        patch.setattr(minibatch, "train_epoch", once)
         assert train(table, tmp_path / "m").exit_code == 130
     assert (tmp_path / ".m.stream.safetensors").exists()
     return tmp_path / "m"

@@ -1,6 +1,7 @@
-"""Imports point one way, and `import tproper` brings the core alone."""
+"""Rooms: imports point one way, rooms speak through their `__init__`, and `import tproper` brings the core alone."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -9,57 +10,139 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "tproper"
 
-# A file imports only from files above it.
-CORE = [
-    "_checks", "_numerics", "_passes", "_sets", "transitions", "structured", "families", "reconstructions",
-    "_newton", "_solvers", "potentials", "custom", "losses", "_probing", "certificates",
+# A room imports only from rooms before it.
+ROOMS = [
+    "_core", "transitions", "potentials", "losses", "certificates", "metrics", "estimation", "learn", "data",
+    "plots", "lab", "cli",
 ]  # fmt: skip
-ABOVE_THE_CORE = [
-    "_triton_kernels", "fused", "_scores", "metrics", "calibration", "monitor", "specs", "_labels", "_loss_specs",
-    "_modules", "_fitting", "_search", "estimators", "selection", "saving", "_columns", "_sources", "_checkpoints",
-    "streaming", "distributed", "estimation", "plots", "lab", "tabular", "commands", "cli",
-]  # fmt: skip
-ORDER = CORE + ABOVE_THE_CORE
-FILES = sorted(p.stem for p in PACKAGE.glob("*.py") if not p.stem.startswith("__"))
+CORE = ROOMS[: ROOMS.index("metrics") + 1]
 LIGHT = {"torch", "numpy", "scipy", "__future__"}
+# Loaded only when they are needed, because they are slow to import or come with an extra.
+LATE = {
+    "scipy", "sklearn", "matplotlib", "mpltern", "pandas", "polars", "pyarrow", "pooch", "ray", "rich", "safetensors",
+    "tensorboard", "triton", "typer", "joblib", "onnx", "onnxruntime",
+}  # fmt: skip
+LONGEST_FILE, LONGEST_FUNCTION = 450, 60
+# Still to be mended; a file leaves its list together with the change that mends it.
+INNER_IMPORTS = {
+    "cli/data.py", "cli/inspect.py", "cli/labels.py", "cli/main.py", "cli/reproduce.py", "cli/streaming.py",
+    "cli/table_scores.py", "cli/training.py", "data/stream.py", "lab/datasets.py", "lab/models.py", "lab/ray_engine.py",
+    "learn/distributed.py", "losses/kernels/dispatch.py",
+}  # fmt: skip
+TOO_LONG = {
+    "cli/data.py", "cli/demo.py", "cli/reproduce.py", "cli/training.py", "data/stream.py", "lab/ray_engine.py",
+    "lab/store.py", "learn/classifier.py", "learn/linear.py", "metrics/weak.py", "potentials/conjugates.py",
+    "potentials/newton.py",
+}  # fmt: skip
+LOOKS_INSIDE = {"cli/reproduce.py", "lab/engine.py", "lab/figures.py", "lab/report.py", "lab/runner.py"}
+SAME_NAME = {"labels"}
+FILES = sorted(p.relative_to(PACKAGE) for room in ROOMS for p in (PACKAGE / room).rglob("*.py"))
 
 
-def local_imports(path: Path) -> set[str]:
-    """Names of the package's own modules that a file imports, at the top or inside functions."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
-            found |= {a.name for a in node.names} if node.module is None else {node.module.split(".")[0]}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").startswith("tproper"):
-            found.add((node.module or "").removeprefix("tproper").lstrip(".").split(".")[0] or "tproper")
-    return found
+def room_of(path: Path) -> str:
+    return path.parts[0]
 
 
-def foreign_imports(path: Path) -> set[str]:
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+def imports(path: Path) -> list[tuple[ast.stmt, str, str | None, bool]]:
+    """(statement, absolute module, imported name, inside a function) of every import in a file."""
+    tree = ast.parse((PACKAGE / path).read_text())
+    inner = {
+        id(n)
+        for f in ast.walk(tree)
+        if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for n in ast.walk(f)
+    }
+    package = ("tproper", *path.parts[:-1])
+    out: list[tuple[ast.stmt, str, str | None, bool]] = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names |= {a.name.split(".")[0] for a in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            names.add((node.module or "").split(".")[0])
-    return {n for n in names if n not in sys.stdlib_module_names}
+            out += [(node, a.name, None, id(node) in inner) for a in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            out += [(node, module, a.name, id(node) in inner) for a in node.names]
+    return out
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_imports_point_upwards(name):
-    assert name in ORDER, "a new file needs a place in the order"
-    modules = local_imports(PACKAGE / f"{name}.py") - {"__version__", "tproper"}
-    assert modules <= set(ORDER[: ORDER.index(name)])
+def own(path: Path) -> list[tuple[list[str], str | None, bool]]:
+    """Imports of tproper's own modules: the path below `tproper`, the name, inside a function."""
+    return [
+        (module.split(".")[1:], name, inside)
+        for _, module, name, inside in imports(path)
+        if module.split(".")[0] == "tproper"
+    ]
 
 
-@pytest.mark.parametrize("name", CORE)
-def test_the_core_needs_torch_numpy_and_scipy_alone(name):
-    assert foreign_imports(PACKAGE / f"{name}.py") <= LIGHT
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_rooms_import_from_rooms_above_them_alone(path):
+    if str(path) in LOOKS_INSIDE:
+        pytest.xfail("still to be mended")
+    allowed = ROOMS[: ROOMS.index(room_of(path)) + 1]
+    for parts, name, _ in own(path):
+        target = parts[0] if parts else name
+        if target != "__version__":
+            assert target in allowed, f"{path} imports from {target}"
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_files_stay_small(name):
-    assert len((PACKAGE / f"{name}.py").read_text().splitlines()) <= 500
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_rooms_speak_through_what_they_export(path):
+    """Across rooms only names of the other room's `__all__` are imported, and from the room itself."""
+    if str(path) in LOOKS_INSIDE:
+        pytest.xfail("still to be mended")
+    for parts, name, _ in own(path):
+        if not parts or parts[0] == room_of(path):
+            continue
+        assert len(parts) == 1, f"{path} looks inside of {'.'.join(parts)} for {name}"
+        assert name in exported(parts[0]), f"{path} imports {name}, which {parts[0]} keeps to itself"
+
+
+def exported(room: str) -> set[str]:
+    for node in ast.parse((PACKAGE / room / "__init__.py").read_text()).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_imports_stand_at_the_top(path):
+    if str(path) in INNER_IMPORTS:
+        pytest.xfail("still to be mended")
+    for _, module, name, inside in imports(path):
+        assert not inside or module.split(".")[0] in LATE, f"{path}: {module} {name} is imported inside a function"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_says_what_it_is(room):
+    text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
+    assert text is not None
+    assert "mports" in text, "what it may import"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) in CORE], ids=str)
+def test_the_core_needs_torch_numpy_and_scipy_alone(path):
+    foreign = {module.split(".")[0] for _, module, _, _ in imports(path)} - {"tproper"}
+    allowed = LIGHT | ({"triton"} if path.parts[:2] == ("losses", "kernels") else set())
+    assert {n for n in foreign if n not in sys.stdlib_module_names} <= allowed
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_files_and_functions_stay_small(path):
+    if str(path) in TOO_LONG:
+        pytest.xfail("still to be mended")
+    text = (PACKAGE / path).read_text()
+    assert len(text.splitlines()) <= LONGEST_FILE
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not _is_kernel(node):
+            assert (node.end_lineno or 0) - node.lineno < LONGEST_FUNCTION, f"{path}: {node.name}"
+
+
+def _is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("jit" in ast.unparse(d) for d in node.decorator_list)
+
+
+def test_no_two_modules_share_a_name():
+    names = [p.stem for p in FILES if p.stem not in ("__init__", "base")]  # a room's base class stands in its base.py
+    assert {n for n in names if names.count(n) > 1} <= SAME_NAME
 
 
 def test_import_brings_nothing_heavy():
@@ -74,3 +157,9 @@ def test_every_public_name_exists():
 
     for name in tp.__all__:
         assert getattr(tp, name) is not None
+
+
+@pytest.mark.parametrize("name", ["streaming", "distributed", "fused"])
+def test_import_paths_that_the_documentation_named_still_work(name):
+    module = importlib.import_module(f"tproper.{name}")
+    assert all(hasattr(module, public) for public in module.__all__)

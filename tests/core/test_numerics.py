@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper._numerics import project_simplex, simplex_threshold
+from tproper._core.numerics import project_simplex, simplex_threshold
 
 SIMPLEX = [
     tp.LogSumExp(),

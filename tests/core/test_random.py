@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 import tproper as tp
-from tproper._numerics import critical_k_of, project_simplex
+from tproper._core.numerics import critical_k_of, project_simplex
 
 seeds = st.integers(0, 10**6)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tproper.estimators import WeakLabelClassifier
-from tproper.selection import WeakLabelClassifierCV
+from tproper.learn.classifier import WeakLabelClassifier
+from tproper.learn.selection import WeakLabelClassifierCV
 
 # Minibatch training sees rows in random batches: repeating a row is not the same as doubling its weight there, as in
 # scikit-learn's own stochastic estimators.

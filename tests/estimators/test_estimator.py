@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import tproper as tp
-from tproper.estimators import WeakLabelClassifier
+from tproper.learn.classifier import WeakLabelClassifier
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16
@@ -136,7 +136,7 @@ def test_true_and_false_in_every_spelling(no: Any, yes: Any) -> None:
 
 
 def test_tune_may_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tproper._search.default_grid", lambda model: [{"l2": [1e-3]}])
+    monkeypatch.setattr("tproper.learn.search.default_grid", lambda model: [{"l2": [1e-3]}])
     for yes in (True, np.True_, 1):
         assert WeakLabelClassifier(tune=yes).fit(X[:100], Y[:100]).best_params_ == {"l2": 1e-3}
 

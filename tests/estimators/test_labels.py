@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper._labels import encode, resolve
+from tproper.learn.labels import encode, resolve
 
 S = tp.symmetric_noise(3, 0.2)
 

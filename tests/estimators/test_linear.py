@@ -16,8 +16,8 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 import tproper as tp
-from tproper import _fitting
-from tproper.estimators import WeakLabelClassifier
+from tproper.learn import linear
+from tproper.learn.classifier import WeakLabelClassifier
 
 K = 5
 DENSE = tp.Transition(np.random.default_rng(0).dirichlet(np.ones(7), size=K).T)
@@ -49,7 +49,7 @@ def example(loss: tp.ForwardLoss, n: int = 40) -> tuple[np.ndarray, torch.Tensor
 def test_closed_forms_are_the_loss_and_its_gradient(name: str) -> None:
     loss = LOSSES[name]
     V, labels, weights = example(loss)
-    f, G = _fitting.score_loss(loss, labels, weights)(V.copy())
+    f, G = linear.score_loss(loss, labels, weights)(V.copy())
     v = torch.tensor(V.T.copy(), requires_grad=True)
     total = (loss.pointwise(v, labels) * torch.as_tensor(weights)).sum()
     total.backward()
@@ -58,8 +58,8 @@ def test_closed_forms_are_the_loss_and_its_gradient(name: str) -> None:
 
 
 def test_the_law_above_notices_a_planted_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = _fitting._cross_entropy
-    monkeypatch.setattr(_fitting, "_cross_entropy", lambda r, w: original(-r, w))
+    original = linear._cross_entropy
+    monkeypatch.setattr(linear, "_cross_entropy", lambda r, w: original(-r, w))
     with pytest.raises(AssertionError):
         test_closed_forms_are_the_loss_and_its_gradient("backward")
 
@@ -69,7 +69,7 @@ def test_forward_takes_over_in_log_space_where_probabilities_underflow() -> None
     V = np.zeros((K, 2))
     V[1, 0], V[0, 1] = 900.0, 3.0
     labels, w = torch.tensor([1, 0]), np.array([0.5, 0.5])
-    f, G = _fitting.score_loss(loss, labels, w)(V)
+    f, G = linear.score_loss(loss, labels, w)(V)
     assert f == pytest.approx(float(loss(torch.tensor(V.T.copy()), labels)), rel=1e-13)
     assert np.isfinite(G).all()
     assert f > 400
@@ -218,7 +218,7 @@ def test_only_an_unbounded_loss_is_blamed_for_a_lost_objective(
 ) -> None:
     X, y = digits(100)
     lost = SimpleNamespace(fun=np.nan, x=np.zeros(3))
-    monkeypatch.setattr(_fitting, "minimize", lambda *args, **options: lost)
+    monkeypatch.setattr(linear, "minimize", lambda *args, **options: lost)
     with pytest.raises(ValueError, match=f"loss: the objective .*{sentence}"):
         WeakLabelClassifier("complementary:10", loss=loss).fit(X, tp.complementary(10).sample(y, 0))
 

@@ -14,11 +14,11 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import tproper as tp
-from tproper import saving
-from tproper.estimators import WeakLabelClassifier
-from tproper.saving import ModelFileError, load, save
-from tproper.selection import WeakLabelClassifierCV
-from tproper.specs import parse_transition
+from tproper.learn import saving
+from tproper.learn.classifier import WeakLabelClassifier
+from tproper.learn.saving import ModelFileError, load, save
+from tproper.learn.selection import WeakLabelClassifierCV
+from tproper.transitions.parsing import parse_transition
 
 X, Y = load_digits(return_X_y=True)
 X = X[:300] / 16

@@ -8,9 +8,9 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import KFold
 
 import tproper as tp
-from tproper._search import default_grid, weak_brier_risk
-from tproper.estimators import WeakLabelClassifier
-from tproper.selection import WeakLabelClassifierCV
+from tproper.learn.classifier import WeakLabelClassifier
+from tproper.learn.search import default_grid, weak_brier_risk
+from tproper.learn.selection import WeakLabelClassifierCV
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import tproper as tp
-from tproper._loss_specs import loss_from_dict, loss_to_dict, make_loss, make_potential
-from tproper.reconstructions import _same
-from tproper.specs import make_transition, parse_transition, transition_from_dict, transition_to_dict
-from tproper.transitions import Transition
+from tproper.losses.names import loss_from_dict, loss_to_dict, make_loss, make_potential
+from tproper.transitions.base import Transition
+from tproper.transitions.parsing import make_transition, parse_transition, transition_from_dict, transition_to_dict
 
 TEXTS = {
     "identity:3": tp.identity(3),
@@ -39,7 +38,7 @@ FAMILIES = [
 
 def same(a: Transition, b: Transition) -> bool:
     small = a.num_classes <= 12
-    return _same(a, b) and (not small or (np.array_equal(a.matrix(), b.matrix()) and a.weak_labels == b.weak_labels))
+    return a.same_as(b) and (not small or (np.array_equal(a.matrix(), b.matrix()) and a.weak_labels == b.weak_labels))
 
 
 @pytest.mark.parametrize("text", TEXTS)

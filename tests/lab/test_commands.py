@@ -9,8 +9,8 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from tproper.cli import app
-from tproper.lab import commands
+from tproper.cli import reproduce as commands
+from tproper.cli.main import app
 from tproper.lab.store import Store, export_records, read_records
 
 SMALL = ["--dataset", "digits", "--models", "linear", "--methods", "bc,gls", "--trials", "4", "--device", "cpu",

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper import _passes
+from tproper._core import blocks as _passes
 
 LOSSES = {
     "identity": lambda: tp.BackwardLoss(tp.identity(5)),

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper import potentials, reconstructions, structured
+from tproper.potentials import base as potentials
+from tproper.potentials import simplex
+from tproper.transitions import base, dense, sets, uniform
 
 from . import laws
 
@@ -31,8 +33,8 @@ def test_a_flipped_sign_in_the_target(monkeypatch):
         original(self, transition)
         self.coefficient = -self.coefficient
 
-    original = reconstructions.UniformReconstruction.__init__
-    monkeypatch.setattr(reconstructions.UniformReconstruction, "__init__", faulty)
+    original = uniform.UniformReconstruction.__init__
+    monkeypatch.setattr(uniform.UniformReconstruction, "__init__", faulty)
     T = tp.symmetric_noise(4, 0.2)
     caught(laws.left_inverse, T, "auto")
     caught(laws.targets_are_unbiased, T, "auto")
@@ -42,7 +44,7 @@ def test_a_flipped_sign_in_the_target(monkeypatch):
 def test_a_transposed_t(monkeypatch):
     T = tp.complementary(3, weights=[[0, 1, 2], [1, 0, 1], [3, 1, 0]])
     inverse = np.linalg.inv(T.matrix().T)
-    monkeypatch.setattr(reconstructions, "_dense", lambda T, method, prior: inverse)
+    monkeypatch.setattr(base, "left_inverse", lambda T, method, prior: inverse)
     with pytest.raises(ValueError, match="expected a left inverse"):
         T.reconstruction()
 
@@ -58,8 +60,8 @@ def test_an_unnormalised_reconstruction(monkeypatch):
     def faulty(self, labels, tables, dtype):
         return original(self, labels, tables, dtype) + 0.1
 
-    original = reconstructions.SetReconstruction._targets
-    monkeypatch.setattr(reconstructions.SetReconstruction, "_targets", faulty)
+    original = sets.SetReconstruction._targets
+    monkeypatch.setattr(sets.SetReconstruction, "_targets", faulty)
     caught(laws.left_inverse, tp.partial_labels(4, 0.3), "auto")
     caught(laws.adjointness, tp.partial_labels(4, 0.3), "auto")
 
@@ -68,7 +70,7 @@ def test_a_forgotten_mean_in_weigh(monkeypatch):
     def faulty(self, values, labels, tables):
         return self.coefficient * values.gather(-1, labels[..., None])[..., 0]
 
-    monkeypatch.setattr(reconstructions.UniformReconstruction, "weigh", faulty)
+    monkeypatch.setattr(uniform.UniformReconstruction, "weigh", faulty)
     caught(laws.adjointness, tp.complementary(4), "auto")
 
 
@@ -89,7 +91,7 @@ def test_squeezing_without_its_half(monkeypatch):
 
 
 def test_a_dropped_term_of_the_potential(monkeypatch):
-    monkeypatch.setattr(potentials.Brier, "_value", lambda self, v: v.square().sum(-1) / 2)
+    monkeypatch.setattr(simplex.Brier, "_value", lambda self, v: v.square().sum(-1) / 2)
     caught(laws.link_is_the_gradient, tp.Brier(), 4)
     caught(laws.fenchel_young, tp.Brier(), 4)
 
@@ -110,19 +112,20 @@ def test_the_wrong_class_left_out_of_the_log_odds(monkeypatch):
         others = scores.scatter(-1, (labels[..., None] + 1) % scores.shape[-1], -math.inf)
         return scores.gather(-1, labels[..., None])[..., 0] - torch.logsumexp(others, -1)
 
-    monkeypatch.setattr(structured, "log_odds", faulty)
+    monkeypatch.setattr(uniform, "log_odds", faulty)
     caught(laws.minimiser_recovers_the_truth, tp.ForwardLoss(tp.complementary(4), reduction="none"))
 
 
 def test_a_tsallis_entropy_without_its_a(monkeypatch):
     monkeypatch.setattr(
-        potentials.Tsallis, "_conjugate", lambda self, q: (q.clamp_min(0).pow(self.a).sum(-1) - 1) / (self.a - 1)
+        simplex.Tsallis, "_conjugate", lambda self, q: (q.clamp_min(0).pow(self.a).sum(-1) - 1) / (self.a - 1)
     )
     caught(laws.derivatives_by_finite_differences, tp.Tsallis(1.5), 4)
 
 
 def test_scores_that_are_not_centred(monkeypatch):
     monkeypatch.setattr(potentials, "centre", lambda v: v)
+    monkeypatch.setattr(simplex, "centre", lambda v: v)
     F = tp.LogSumExp().squeezed(1.0, 4.0)
     caught(laws.shifts_change_nothing, F, 4)
 
@@ -142,7 +145,7 @@ def test_squeezing_whose_link_forgets_alpha(monkeypatch):
 
 
 def test_a_simplex_threshold_that_takes_everybody_in(monkeypatch):
-    from tproper import _numerics
+    from tproper._core import numerics as _numerics
 
     def faulty(q):
         return (q.sum(-1, keepdim=True) - 1) / q.shape[-1]
@@ -152,13 +155,13 @@ def test_a_simplex_threshold_that_takes_everybody_in(monkeypatch):
 
 
 def test_a_jacobian_with_the_wrong_sign(monkeypatch):
-    original = potentials.Tsallis.jacobian_product
-    monkeypatch.setattr(potentials.Tsallis, "jacobian_product", lambda self, p, x: -original(self, p, x))
+    original = simplex.Tsallis.jacobian_product
+    monkeypatch.setattr(simplex.Tsallis, "jacobian_product", lambda self, p, x: -original(self, p, x))
     caught(laws.derivatives_by_finite_differences, tp.Tsallis(1.5), 4)
 
 
 def test_a_newton_step_without_its_constraint(monkeypatch):
-    from tproper import _newton
+    from tproper.potentials import newton as _newton
 
     original = _newton._linearised
 
@@ -167,7 +170,7 @@ def test_a_newton_step_without_its_constraint(monkeypatch):
         return p + 0.01 * arguments[2], product, solve  # a gradient that is a little off
 
     monkeypatch.setattr(_newton, "_linearised", faulty)
-    monkeypatch.setattr("tproper._solvers._nested_roots", lambda base, k, alpha, q: torch.zeros_like(q))
+    monkeypatch.setattr("tproper.potentials.conjugates._nested_roots", lambda base, k, alpha, q: torch.zeros_like(q))
     caught(laws.inverse_link_inverts, tp.LogSumExp().squeezed(1.0, 2.0), 4)
 
 
@@ -178,13 +181,14 @@ def test_samples_of_the_wrong_column(monkeypatch):
 
 
 def test_a_minimum_variance_that_forgets_the_prior(monkeypatch):
-    original = reconstructions._min_variance
-    monkeypatch.setattr(reconstructions, "_min_variance", lambda T, prior: original(T, None))
+    original = dense._min_variance
+    monkeypatch.setattr(dense, "_min_variance", lambda T, prior: original(T, None))
     caught(laws.minimum_variance_is_minimal)
 
 
 def test_a_critical_k_that_forgets_the_negative_part(monkeypatch):
-    from tproper import _numerics, certificates
+    from tproper._core import numerics as _numerics
+    from tproper.certificates import certificate as certificates
 
     def faulty(columns):
         return _numerics.simplex_threshold(torch.as_tensor(columns))[..., 0].clamp_min(0.0).numpy()

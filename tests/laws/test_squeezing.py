@@ -8,7 +8,9 @@ import torch
 from scipy.optimize import minimize_scalar
 
 import tproper as tp
-from tproper import _newton, _numerics, _solvers
+from tproper._core import numerics as _numerics
+from tproper.potentials import conjugates as _solvers
+from tproper.potentials import newton as _newton
 
 BASES = {
     "log-sum-exp": tp.LogSumExp(),

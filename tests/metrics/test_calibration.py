@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tproper as tp
-from tproper.calibration import weak_calibration
+from tproper.metrics.calibration import weak_calibration
 
 
 def data(n, K, temperature=1.0, seed=0, sharpness=3.0):

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import tproper as tp
-from tproper.monitor import BoundViolationWarning, LossMonitor, UnboundedLossWarning
+from tproper.certificates.monitor import BoundViolationWarning, LossMonitor, UnboundedLossWarning
 
 
 def train(loss, epochs, seed=0, lr=1e-2, **options):

@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, brier_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import tproper as tp
-from tproper.metrics import (
+from tproper.metrics.weak import (
     paired_test,
     weak_accuracy,
     weak_balanced_accuracy,

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from tproper.monitor import UnboundedLossWarning
+from tproper.certificates.monitor import UnboundedLossWarning
 
 FOLDER = Path(__file__).parents[2] / "examples" / "training_loops"
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper._scores import Reweigher, estimate
-from tproper.calibration import TopLabel
-from tproper.metrics import paired_test, weak_accuracy, weak_balanced_accuracy, weak_brier, weak_log_loss
+from tproper.metrics.calibration import TopLabel
+from tproper.metrics.statistics import Reweigher, estimate
+from tproper.metrics.weak import paired_test, weak_accuracy, weak_balanced_accuracy, weak_brier, weak_log_loss
 
 REPETITIONS, CHUNK = 2000, 500
 CASES = {

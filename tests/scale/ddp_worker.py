@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import tproper as tp
-from tproper.distributed import fit, global_batch, process_group, rank, world_size
+from tproper.learn.distributed import fit, global_batch, process_group, rank, world_size
 
 K, N, BATCH = 4, 101, 25  # neither the set nor a batch splits evenly over two processes
 

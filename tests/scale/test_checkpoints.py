@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 import tproper as tp
-from tproper.estimators import WeakLabelClassifier
-from tproper.streaming import Learner, ParquetSource, fit_stream
+from tproper.data.sources import ParquetSource
+from tproper.data.stream import Learner, fit_stream
+from tproper.learn.classifier import WeakLabelClassifier
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
@@ -372,7 +373,7 @@ def test_a_generator_resumes(data, tmp_path, make):
 def test_a_header_that_is_nested_too_deeply_is_one_sentence(tmp_path):
     from safetensors.torch import save_file
 
-    from tproper._checkpoints import read_checkpoint
+    from tproper.data.checkpoints import read_checkpoint
 
     save_file({"w": torch.zeros(1)}, tmp_path / "c.safetensors", metadata={"progress": "[" * 100_000})
     with pytest.raises(ValueError, match="checkpoint: expected a file that fit_stream wrote"):

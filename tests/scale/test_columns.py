@@ -10,7 +10,9 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.streaming import CandidateLists, Learner, ParquetSource, fit_stream
+from tproper.data.columns import CandidateLists
+from tproper.data.sources import ParquetSource
+from tproper.data.stream import Learner, fit_stream
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402

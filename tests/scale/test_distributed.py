@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file
 
 import tproper as tp
-from tproper import distributed
-from tproper.distributed import GlobalBatches, fit, global_batch
+from tproper.learn import distributed
+from tproper.learn.distributed import GlobalBatches, fit, global_batch
 
 sys.path.insert(0, str(Path(__file__).parent))
 import ddp_worker

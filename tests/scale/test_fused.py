@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper import fused
-from tproper.fused import Plan, fuse, plan
+from tproper.losses.kernels import dispatch as fused
+from tproper.losses.kernels.dispatch import Plan, fuse, plan
 
 K = 5
 STRUCTURED = {

@@ -17,8 +17,8 @@ if not INTERPRETED and not torch.cuda.is_available():
     pytest.skip("no GPU, and TRITON_INTERPRET is not 1", allow_module_level=True)
 
 import tproper as tp  # noqa: E402
-from tproper import fused  # noqa: E402
-from tproper.fused import fuse, fused_loss  # noqa: E402
+from tproper.losses.kernels import dispatch as fused  # noqa: E402
+from tproper.losses.kernels.dispatch import fuse, fused_loss  # noqa: E402
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 pytestmark = pytest.mark.filterwarnings("ignore:divide by zero", "ignore:overflow", "ignore:invalid value")

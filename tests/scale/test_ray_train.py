@@ -21,7 +21,7 @@ def loop(config):
     sys.path.insert(0, config["folder"])
     import ddp_worker
 
-    from tproper.distributed import process_group, rank, world_size
+    from tproper.learn.distributed import process_group, rank, world_size
 
     torch.set_num_threads(1)
     with process_group():

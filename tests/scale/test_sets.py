@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from tproper import _sets
-from tproper._sets import _plain_cross_entropy as _plain
-from tproper._sets import _plain_mass, log_set_mass, set_cross_entropy
+from tproper.losses.kernels.cpu import _plain_cross_entropy as _plain
+from tproper.losses.kernels.cpu import set_cross_entropy
+from tproper.transitions.set_mass import _plain_mass, log_set_mass
 
 
 def problem(n=40, K=9, scale=3.0, seed=0):
@@ -63,7 +63,7 @@ def test_an_empty_set_is_impossible_and_has_no_gradient():
 
 def test_one_softmax_where_values_can_be_seen(monkeypatch):
     v, masks = problem()
-    monkeypatch.setattr(_sets, "_plain_mass", lambda *a: pytest.fail("took the plain way"))
+    monkeypatch.setattr("tproper.transitions.set_mass._plain_mass", lambda *a: pytest.fail("took the plain way"))
     log_set_mass(v, masks)
 
 

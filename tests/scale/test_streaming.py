@@ -7,15 +7,10 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.streaming import (
-    CandidateLists,
-    IterableSource,
-    Learner,
-    ParquetSource,
-    StreamProgress,
-    as_source,
-    fit_stream,
-)
+from tproper.data.checkpoints import StreamProgress
+from tproper.data.columns import CandidateLists
+from tproper.data.sources import IterableSource, ParquetSource, as_source
+from tproper.data.stream import Learner, fit_stream
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -161,7 +156,7 @@ def make_learner():
 
 
 def make_classifier():
-    from tproper.estimators import WeakLabelClassifier
+    from tproper.learn.classifier import WeakLabelClassifier
 
     return WeakLabelClassifier(
         tp.complementary(K), model="mlp", hidden=(8,), batch_size=16, random_state=0, device="cpu"
@@ -215,7 +210,7 @@ def test_it_learns(folder):
     X = np.stack([data[c].to_numpy() for c in ("x0", "x1", "x2")], 1)
     p = learner.predict_proba(X)
     np.testing.assert_allclose(p.sum(1), 1, rtol=1e-6)
-    from tproper.metrics import weak_accuracy
+    from tproper.metrics.weak import weak_accuracy
 
     assert weak_accuracy(data["label"].to_numpy(), p.argmax(1), tp.complementary(K)).value > 0.6
 

@@ -8,4 +8,6 @@ A trial flows through the files in this order::
 
 Only torch, numpy and the core are imported at the top of these modules; pandas, pooch, matplotlib,
 typer and rich are imported where they are used, so that the engine runs on a bare GPU machine.
+
+Imports from `plots` and the rooms above it.
 """

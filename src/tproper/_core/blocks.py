@@ -1,0 +1,75 @@
+"""Losses made together with their gradients, a block of rows at a time, so that scores stay in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+BLOCK = 1 << 19  # scores worked on at a time: some MB, which stay in the cache from one pass to the next
+
+
+class _WithSlope(torch.autograd.Function):
+    """A value (...) whose gradient (..., K) is known: `slope`, which the first backward pass uses up.
+
+    A second backward pass has it made again by `remake`; to differentiate the gradient itself, `plain` is used.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, value: Tensor, slope: Tensor, remake: Any, plain: Any) -> Tensor:
+        ctx.save_for_backward(scores)
+        ctx.slope, ctx.remake, ctx.plain = slope, remake, plain
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (scores,) = ctx.saved_tensors
+        slope, ctx.slope = ctx.slope, None
+        if torch.is_grad_enabled():
+            (slope,) = torch.autograd.grad(ctx.plain(scores).sum(), scores, create_graph=True)
+            return slope * grad[..., None], None, None, None, None
+        if slope is None:
+            slope = ctx.remake(scores)
+        if torch._C._functorch.is_legacy_batchedtensor(grad):  # is_grads_batched: many upstream gradients
+            return slope * grad[..., None], None, None, None, None
+        return slope.mul_(grad[..., None]), None, None, None, None
+
+
+def with_slope(
+    scores: Tensor,  # (..., K)
+    work: Callable[[Tensor, slice, Tensor], Tensor],
+    plain: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """A loss (...) that is made together with its gradient, a block of rows at a time.
+
+    ``work(v, rows, slope)`` gives the losses of the rows v (n, K) and fills `slope` (n, K), all in place: large
+    temporary tensors cost more to get from the system than to compute with. ``plain(scores)`` is the same loss for
+    autograd.
+    """
+    n, K = scores.shape[:-1].numel(), scores.shape[-1]
+    step = n if scores.is_cuda else max(1, BLOCK // K)
+
+    def both(scores: Tensor, wanted: bool = True) -> tuple[Tensor, Tensor]:
+        flat = scores.detach().reshape(n, K)
+        slope = flat.new_empty(n if wanted else min(step, n), K)
+        value = flat.new_empty(n)
+        with torch.no_grad():
+            for start in range(0, n, step):
+                rows = slice(start, min(start + step, n))
+                out = slope[rows] if wanted else slope[: rows.stop - start]
+                value[rows] = work(flat[rows], rows, out)
+        return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope
+
+    wanted = torch.is_grad_enabled() and scores.requires_grad
+    value, slope = both(scores, wanted)
+    if not wanted:
+        return value
+    made: Tensor = _WithSlope.apply(scores, value, slope, lambda v: both(v)[1], plain)
+    return made
+
+
+def add_at(out: Tensor, index: Tensor, value: Tensor) -> Tensor:
+    """scatter_add along the classes, in place unless a second derivative is being recorded."""
+    return out.scatter_add(-1, index, value) if torch.is_grad_enabled() else out.scatter_add_(-1, index, value)

@@ -1,0 +1,244 @@
+"""Input rules and their messages, in one place.
+
+Every message has the form "<argument>: expected <rule>, got <value>" followed by what to do about it.
+Nothing here repairs an input: what breaks a rule raises ``ValueError``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from .tracing import readable
+
+FloatArray: TypeAlias = NDArray[np.float64]
+Labels: TypeAlias = Any  # numpy, torch or lists: integers (n,), masks (n, K), sets, or (source, label) pairs
+
+COLUMN_SUM_TOL = 1e-6  # column sums of T, and R T = I, are accepted within this
+RANK_TOL = 1e-10  # singular values below this share of the largest count as zero
+SIMPLEX_TOL = 1e-12  # membership of the probability simplex
+
+
+class NotReconstructibleError(ValueError):
+    """T has no left inverse: some classes cannot be told apart from weak labels."""
+
+
+class ConditioningWarning(UserWarning):
+    """T can be inverted, but only just: targets are huge and so is their variance."""
+
+
+def integer(value: Any, name: str, minimum: int) -> int:
+    """A whole number that is at least `minimum`."""
+    try:
+        out = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name}: expected an integer >= {minimum}, got {value!r}") from None
+    if isinstance(value, bool) or out < minimum:
+        raise ValueError(f"{name}: expected an integer >= {minimum}, got {value!r}")
+    return out
+
+
+def real(
+    value: Any, name: str, low: float = -np.inf, high: float = np.inf, low_open: bool = False, why: str = ""
+) -> float:
+    """A finite number in [low, high], or (low, high] with `low_open`."""
+    rule = f"a finite number in {'(' if low_open else '['}{low:g}, {high:g}]"
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        out = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected {rule}, got {value!r}") from None
+    if not np.isfinite(out) or out < low or out > high or (low_open and out == low):
+        raise ValueError(f"{name}: expected {rule}, got {out!r}{'; ' + why if why else ''}")
+    return out
+
+
+def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
+    """A finite, non-empty float64 matrix (copied: later changes by the caller do not reach us)."""
+    try:
+        if isinstance(value, Tensor):
+            value = value.detach().cpu()
+            value = (value.double() if value.is_floating_point() else value).numpy()  # numpy knows no bfloat16
+        if np.iscomplexobj(value):
+            raise ValueError
+        out = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected a matrix of numbers with rows of equal length") from None
+    if out.ndim != 2 or out.size == 0:
+        raise ValueError(f"{name}: expected a non-empty 2-d matrix, got shape {out.shape}")
+    if not np.isfinite(out).all():
+        y, z = np.argwhere(~np.isfinite(out))[0]
+        raise ValueError(f"{name}: expected finite entries, got {out[y, z]} at row {y}, column {z}")
+    return out
+
+
+def column_stochastic(value: ArrayLike | Tensor, name: str = "matrix") -> FloatArray:
+    """T[y, z] = P(y | z): non-negative, columns sum to one within 1e-6."""
+    T = matrix(value, name)
+    if (T < 0).any():
+        y, z = np.argwhere(T < 0)[0]
+        raise ValueError(f"{name}: expected probabilities >= 0, got {T[y, z]:g} at row {y}, column {z}")
+    sums = T.sum(axis=0)
+    worst = int(np.abs(sums - 1).argmax())
+    if abs(sums[worst] - 1) > COLUMN_SUM_TOL:
+        hint = ""
+        if np.abs(T.sum(axis=1) - 1).max() <= COLUMN_SUM_TOL:
+            hint = (
+                "; its rows sum to one, so it looks row-stochastic: T[y, z] = P(weak label y | class z) has one "
+                "column per class, pass the transpose"
+            )
+        raise ValueError(
+            f"{name}: expected every column to sum to 1 (T[y, z] = P(weak label y | class z)), "
+            f"got {sums[worst]:.9g} in column {worst}{hint}"
+        )
+    return T
+
+
+def probability_vector(value: ArrayLike, name: str, size: int) -> FloatArray:
+    """Strictly positive numbers that sum to one."""
+    try:
+        out = np.array(value.detach().cpu() if isinstance(value, Tensor) else value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected {size} numbers that sum to 1, got {value!r}") from None
+    if out.shape != (size,):
+        raise ValueError(f"{name}: expected {size} numbers, got shape {out.shape}")
+    if not np.isfinite(out).all() or (out <= 0).any():
+        raise ValueError(f"{name}: expected strictly positive numbers, got {out.tolist()}")
+    if abs(out.sum() - 1) > COLUMN_SUM_TOL:
+        raise ValueError(f"{name}: expected numbers that sum to 1, got the sum {out.sum():.9g}")
+    return out
+
+
+def scores(value: Tensor, num_classes: int) -> Tensor:
+    """Scores are a floating tensor (..., K) with at least one row."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        kind = str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"scores: expected a floating torch tensor (..., {num_classes}), got {kind}")
+    if value.ndim < 1 or value.shape[-1] != num_classes:
+        raise ValueError(
+            f"scores: expected the last dimension to be the {num_classes} classes, got shape {tuple(value.shape)}"
+        )
+    if value.numel() == 0:
+        raise ValueError(f"scores: expected at least one example, got shape {tuple(value.shape)}")
+    return value
+
+
+def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool) -> Tensor:
+    """One finite weight >= 0 per example, not all of them zero; `like` has the shape, dtype and device due."""
+    try:
+        out = torch.as_tensor(value, device=like.device).to(like.dtype)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"weights: expected {tuple(like.shape)} numbers, got {short(value)}") from None
+    if out.shape != like.shape:
+        raise ValueError(f"weights: expected shape {tuple(like.shape)}, one per example, got {tuple(out.shape)}")
+    if validate and readable(out):
+        low, high = (float(x) for x in torch.aminmax(out.detach()))
+        if not (low >= 0 and np.isfinite(high)):  # a NaN fails this too
+            raise ValueError(f"weights: expected finite numbers >= 0, got values from {low:g} to {high:g}")
+        if high == 0:
+            raise ValueError("weights: expected at least one weight > 0, got zeros only")
+    return out
+
+
+def different(names: Sequence[Any], name: str) -> None:
+    """Refuse names that stand for two things."""
+    seen = set()
+    for given in names:
+        key = frozenset(given) if isinstance(given, set) else given
+        if key in seen:
+            raise ValueError(f"{name}: expected every name once, got {given!r} twice")
+        seen.add(key)
+
+
+def _tensor(labels: Labels, device: torch.device | None) -> Tensor:
+    if isinstance(labels, Tensor):
+        if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # few operations know these
+            labels = labels.long()
+        return labels if device is None else labels.to(device)
+    try:
+        array = np.asarray(labels)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    if array.dtype == object or array.dtype.kind in "USMm":
+        raise ValueError(f"labels: expected numbers of one shape, got {short(labels)}; encode names as indices first")
+    if array.dtype.kind == "c":
+        raise ValueError(f"labels: expected real numbers, got complex ones, {short(labels)}")
+    if array.dtype.kind == "u":
+        array = array.astype(np.int64)
+    # torch cannot share memory that it must not write to: tables read from disk are such
+    array = np.asarray(array, order="C") if array.flags.writeable else array.copy()
+    return torch.as_tensor(array, device=device)
+
+
+def short(value: Any) -> str:
+    """A value for a message, cut to 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def index_labels(
+    labels: Labels, size: int, name: str = "labels", device: torch.device | None = None, validate: bool = True
+) -> Tensor:
+    """Integer labels in [0, size) as an int64 tensor."""
+    out = _tensor(labels, device)
+    if out.numel() == 0:
+        raise ValueError(f"{name}: expected at least one label, got an empty batch")
+    if out.is_floating_point() or out.is_complex() or out.dtype == torch.bool:
+        raise ValueError(f"{name}: expected integers in [0, {size}), got dtype {str(out.dtype).replace('torch.', '')}")
+    if validate and readable(out):
+        low, high = (int(x) for x in torch.aminmax(out))
+        if low < 0 or high >= size:
+            raise ValueError(f"{name}: expected integers in [0, {size}), got {low if low < 0 else high}")
+    return out.long()
+
+
+def mask_labels(labels: Labels, num_classes: int, device: torch.device | None = None, validate: bool = True) -> Tensor:
+    """Candidate sets as a boolean tensor (..., K), True = still possible; collections of sets are taken too."""
+    if isinstance(labels, Sequence) and len(labels) and isinstance(labels[0], (set, frozenset)):
+        labels = masks_of_sets(labels, num_classes)
+    out = _tensor(labels, device)
+    if out.is_floating_point() or out.ndim == 0 or out.shape[-1] != num_classes:
+        raise ValueError(
+            f"labels: expected boolean candidate masks (n, {num_classes}), True = class still possible, "
+            f"got dtype {str(out.dtype).replace('torch.', '')} and shape {tuple(out.shape)}"
+        )
+    if out.numel() == 0:
+        raise ValueError("labels: expected at least one label, got an empty batch")
+    if validate and readable(out):
+        if out.dtype != torch.bool and not bool(((out == 0) | (out == 1)).all()):
+            raise ValueError("labels: expected masks of 0 and 1 (or booleans), got other integers")
+        empty = (out.bool().view(torch.uint8).amax(-1) == 0).reshape(-1)  # eight times as fast as any(-1)
+        if bool(empty.any()):
+            raise ValueError(
+                f"labels: expected non-empty candidate sets, got an empty one at row {int(empty.nonzero()[0])}"
+            )
+    return out.bool()
+
+
+def masks_of_sets(labels: Sequence[Any], num_classes: int) -> NDArray[np.bool_]:
+    """Boolean (n, K) masks of a sequence of sets of class indices."""
+    out = np.zeros((len(labels), num_classes), dtype=bool)
+    for row, members in enumerate(labels):
+        if not isinstance(members, (set, frozenset, list, tuple)):
+            raise ValueError(f"labels: expected sets of classes, got {short(members)} at row {row}")
+        for z in members:
+            if isinstance(z, bool) or not isinstance(z, (int, np.integer)) or not 0 <= z < num_classes:
+                raise ValueError(f"labels: expected sets of classes in [0, {num_classes}), got {z!r} at row {row}")
+            out[row, z] = True
+    return out
+
+
+def same_leading_shape(scores: Tensor, labels: Tensor, per_class: bool) -> None:
+    """Labels (...) or masks (..., K) must go with scores (..., K)."""
+    want = scores.shape if per_class else scores.shape[:-1]
+    if labels.shape != want:
+        raise ValueError(
+            f"labels: expected shape {tuple(want)} for scores of shape {tuple(scores.shape)}, got {tuple(labels.shape)}"
+        )

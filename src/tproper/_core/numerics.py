@@ -1,0 +1,184 @@
+"""Small numerical tools that the mathematics leans on: the simplex, and roots of monotone functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .checks import SIMPLEX_TOL, FloatArray
+
+
+def centre(v: Tensor) -> Tensor:
+    """v - mean(v): the point of 1^perp that v stands for.
+
+    An entry is subtracted first: differences of close numbers are exact, the mean of many scores near 1e5 is not.
+    """
+    v = v - v[..., :1].detach()
+    return v - v.mean(-1, keepdim=True)
+
+
+def look_up(table: Tensor, index: Tensor) -> Tensor:
+    """Rows (or entries) of a table by an index of any shape; unlike ``table[index]``, also under vmap."""
+    if table.ndim == 1:
+        return torch.nn.functional.embedding(index, table[:, None])[..., 0]
+    return torch.nn.functional.embedding(index, table)
+
+
+def project_simplex(q: Tensor) -> Tensor:
+    """The nearest point of the probability simplex, ``max(q - tau, 0)`` with tau such that it sums to one."""
+    # Neither p nor its gradient sees a shift of q: without one, q - tau has no digits left at scores of 1e21.
+    # relu rather than clamp: an entry exactly at tau must not pass a gradient on, or those of p do not sum to zero.
+    x = q.float() if q.dtype in (torch.float16, torch.bfloat16) else q  # sums of many entries need the digits
+    x = x - x.amax(-1, keepdim=True).detach()
+    return torch.relu(x - simplex_threshold(x)).to(q.dtype)
+
+
+def simplex_threshold(q: Tensor) -> Tensor:
+    """tau (..., 1) with ``sum max(q - tau, 0) = 1``: by sorting, exact."""
+    # The largest entry is taken out first, so that scores of 1e6 keep their small differences.
+    top = q.amax(-1, keepdim=True).detach()
+    ordered = torch.sort(q - top, dim=-1, descending=True).values
+    count = torch.arange(1, q.shape[-1] + 1, dtype=q.dtype, device=q.device)
+    candidates = (ordered.cumsum(-1) - 1) / count
+    # tau >= top - 1: entries further down are out, whatever the rounding of their long cumulative sums says
+    support = ((ordered > candidates) & (ordered > -1)).sum(-1, keepdim=True).clamp_min(1)
+    return candidates.gather(-1, support - 1) + top
+
+
+def in_simplex(columns: FloatArray) -> np.ndarray:
+    """Which vectors (..., K), known to sum to one, have no entry below -1e-12."""
+    return columns.min(axis=-1) >= -SIMPLEX_TOL
+
+
+def critical_k_of(columns: FloatArray) -> FloatArray:
+    """Smallest k at which ``log-sum-exp + k/2 ||v||_1 - <r, v>`` is bounded, for targets r (..., K) summing to one.
+
+    Bounded iff some p in the simplex has ``max(r - p) - min(r - p) <= k`` (r lies in the simplex widened by
+    the box [-k/2, k/2]^K, modulo constants). The best p cuts r off at tau from above, where
+    ``sum max(r - tau, 0) = 1``, so ``k* = tau - min(min r, 0)``: no linear program is needed.
+    """
+    r = torch.as_tensor(columns, dtype=torch.float64)
+    k = simplex_threshold(r)[..., 0] - r.amin(-1).clamp_max(0.0)
+    return np.where(in_simplex(columns), 0.0, k.clamp_min(0.0).numpy())
+
+
+def _middle(low: Tensor, high: Tensor) -> Tensor:
+    """The middle of a bracket on the asinh scale, strictly inside it where there is room."""
+    mid = torch.sinh(torch.asinh(low) / 2 + torch.asinh(high) / 2)
+    return torch.where((mid > low) & (mid < high), mid, low + (high - low) / 2)
+
+
+def increasing_root(
+    f: Callable[[Tensor], tuple[Tensor, Tensor]], low: Tensor, high: Tensor, tol: float = 2e-15
+) -> Tensor:
+    """Roots of elementwise increasing functions with f(low) <= 0 <= f(high), to rounding.
+
+    `f` returns value and slope. Newton's step where it stays inside the bracket, bisection elsewhere and at every
+    fourth step, so that convergence is certain whatever the slope says (kinks and jumps included). Bisection halves
+    the bracket on the asinh scale: brackets reach 1e60 (squeezing with alpha near 1), and their orders of magnitude
+    are what has to be searched. Vectorised: all elements move together. When nested, each level needs a looser `tol`
+    than the one inside, whose rounding it sees.
+    """
+    low, high = low.clone(), high.clone()
+    x = _middle(low, high)
+    for step in range(400):
+        value, slope = f(x)
+        low, high = torch.where(value < 0, x, low), torch.where(value > 0, x, high)
+        newton = x - value / slope
+        usable = (newton > low) & (newton < high) if step % 4 != 3 else torch.zeros_like(newton, dtype=torch.bool)
+        moved = torch.where(usable, newton, _middle(low, high))
+        close = tol * torch.maximum(low.abs(), high.abs())
+        # a Newton step below rounding, an exact zero, or a bracket below rounding: each is an answer
+        done = (value == 0) | ((newton - x).abs() <= close) | (high - low <= close) | value.isnan()
+        x = torch.where(done, x, moved)
+        if bool(done.all()):
+            break
+    return x
+
+
+def warm_root(
+    f: Callable[[Tensor], tuple[Tensor, Tensor]], low: Tensor, high: Tensor, start: Tensor, tol: float = 2e-15
+) -> Tensor:
+    """`increasing_root` from a guess: Newton's steps as long as each is at most half the last, else bisection.
+
+    A small step proves nothing where the slope is infinite. It is therefore made a little too long, and the root counts
+    as found when that has changed the sign of f.
+    """
+    x = torch.minimum(torch.maximum(start, low), high)
+    last, answer = high - low, x
+    for _ in range(400):
+        value, slope = f(x)
+        low, high = torch.where(value <= 0, x, low), torch.where(value >= 0, x, high)
+        step = value / slope
+        answer = torch.where(step.isfinite(), x - step, x)
+        close = tol * torch.maximum(low.abs(), high.abs())
+        done = (high - low <= 4 * close) | value.isnan()
+        if bool(done.all()):
+            break
+        small = step.abs() <= close
+        moved = x - step - 2 * value.sign() * torch.where(small, close, 0.0)
+        usable = (moved > low) & (moved < high) & (step.abs() <= last / 2)
+        last = torch.where(usable, torch.where(small, 0.0, step.abs()), high - low)
+        x = torch.where(done, x, torch.where(usable, moved, _middle(low, high)))
+    return torch.minimum(torch.maximum(answer, low), high)
+
+
+def entmax(v: Tensor, a: float) -> Tensor:
+    """``p = ((a-1)(v - lambda))_+^(1/(a-1))`` with sum p = 1: a bracketed root in lambda, then renormalised.
+
+    For a > 2 the root is sought in the smallest positive p instead, see `_sparse_entmax`.
+    """
+    x = v.detach().double()
+    top = x.amax(-1, keepdim=True)
+    x = x - top
+    K = x.shape[-1]
+    if a > 2:
+        return _sparse_entmax(x, a).to(v.dtype)
+
+    def shares(lam: Tensor) -> Tensor:
+        return ((a - 1) * (x - lam)).clamp_min(0).pow(1 / (a - 1))
+
+    def missing(lam: Tensor) -> tuple[Tensor, Tensor]:
+        p = shares(lam)
+        slope = torch.where(p > 0, p.pow(2 - a), torch.zeros_like(p))
+        return 1 - p.sum(-1, keepdim=True), slope.sum(-1, keepdim=True)
+
+    ends = sorted((-1 / (a - 1), -(K ** (1 - a)) / (a - 1)))
+    zero = torch.zeros_like(top)
+    p = shares(increasing_root(missing, zero + ends[0], zero + ends[1]))
+    return (p / p.sum(-1, keepdim=True)).to(v.dtype)
+
+
+def _sparse_entmax(x: Tensor, a: float) -> Tensor:
+    """The same for a > 2, where p near zero would need more digits of lambda than there are.
+
+    With s the p of the last class in the support, at score x_s, ``p_z = (s^(a-1) + (a-1)(x_z - x_s))_+^(1/(a-1))``:
+    sums of positive terms, which keep their digits. The support is the longest for which s = 0 leaves room, since
+    the sum of p grows with every class that is taken in.
+    """
+    ordered = torch.sort(x, dim=-1, descending=True).values
+
+    def shares(s: Tensor, reference: Tensor) -> Tensor:
+        return (s.pow(a - 1) + (a - 1) * (x - reference)).clamp_min(0).pow(1 / (a - 1))
+
+    # binary search for the last place of the ordered scores that leaves room; the first always does
+    zero = torch.zeros_like(x[..., :1])
+    low = torch.zeros_like(zero, dtype=torch.long)
+    high = torch.full_like(low, x.shape[-1])
+    for _ in range(x.shape[-1].bit_length()):
+        middle = (low + high) // 2
+        at = ordered.gather(-1, middle.clamp_max(x.shape[-1] - 1))
+        room = (shares(zero, at).sum(-1, keepdim=True) < 1) & (middle < x.shape[-1])
+        low, high = torch.where(room, middle, low), torch.where(room, high, middle)
+    reference = ordered.gather(-1, low)
+
+    def excess(s: Tensor) -> tuple[Tensor, Tensor]:
+        p = shares(s, reference)
+        slope = torch.where(p > 0, (s / torch.where(p > 0, p, 1.0)).pow(a - 2), torch.zeros_like(p))
+        return p.sum(-1, keepdim=True) - 1, slope.sum(-1, keepdim=True)
+
+    p = shares(increasing_root(excess, zero, zero + 1), reference)
+    return p / p.sum(-1, keepdim=True)

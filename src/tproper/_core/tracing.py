@@ -1,0 +1,33 @@
+"""What PyTorch is doing at this moment: tracing, transforming or capturing, where values cannot be looked at."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+
+def traced() -> bool:
+    """Under torch.compile, which fuses plain formulas itself, or functorch, which cannot look inside functions."""
+    return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def forward_mode() -> bool:
+    """Whether forward-mode differentiation is on, by torch.func.jvp or by dual numbers."""
+    return forward_ad._current_level >= 0
+
+
+def transformed() -> bool:
+    """Traced, or in forward mode, whose derivatives a loss made with its gradient would lose."""
+    return traced() or forward_mode()
+
+
+def readable(labels: Tensor) -> bool:
+    """Whether label values may be looked at now.
+
+    Not under torch.compile, functorch transforms or CUDA graph capture, where reading a value is
+    impossible; there the caller has checked a batch beforehand or accepts an indexing error.
+    """
+    if traced():
+        return False
+    return not (labels.is_cuda and torch.cuda.is_current_stream_capturing())

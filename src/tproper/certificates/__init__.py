@@ -1,0 +1,21 @@
+"""Properness, lower bounds and witnesses of losses, and the monitor that holds a training run to them.
+
+Imports from `losses` and the rooms above it.
+"""
+
+from .certificate import Certificate, Decomposition, Witness, certify, comparison, critical_k, decompose
+from .monitor import BoundViolationWarning, LossMonitor, UnboundedLossWarning, supervised_floor
+
+__all__ = [
+    "BoundViolationWarning",
+    "Certificate",
+    "Decomposition",
+    "LossMonitor",
+    "UnboundedLossWarning",
+    "Witness",
+    "certify",
+    "comparison",
+    "critical_k",
+    "decompose",
+    "supervised_floor",
+]

@@ -1,0 +1,412 @@
+"""Certificates: is a loss proper, is it bounded from below, and what shows it.
+
+* Lower bounds are exact: ``inf_v lambda_{F,R}(v, y) = -F*(R e_y)`` (Proposition 14).
+* Boundedness is decided exactly: for potentials whose conjugate lives on the simplex it is membership of ``R e_y`` in
+  the simplex; at alpha = 1 it is ``k >= k*``; for alpha > 1 and affine potentials it always holds (Corollary 15).
+* Where a loss is unbounded a witness is given: a direction of scores along which it falls, and the slope.
+* Properness follows from Theorem 7, strictness from Appendix D and the rank of T.
+
+For a loss that is only a function, the verdict is numerical, with a counterexample where it fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from .._core import FloatArray, checks, critical_k_of, in_simplex, simplex_threshold
+from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
+from ..potentials import Potential, Squeezed
+from ..transitions import Reconstruction, Transition, reconstruct
+from .probing import CallableVerdict, not_strictly_convex_on_faces, probe_callable, violates_convexity
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A ray of scores ``t * direction`` along which the loss of `label` falls like ``slope * t``."""
+
+    direction: FloatArray
+    slope: float
+    label: str
+
+    def __str__(self) -> str:
+        shown = np.array2string(self.direction, precision=4, suppress_small=True, threshold=8)
+        return f"{self.label}: along scores t * {shown} the loss falls by {-self.slope:.4g} per unit of t"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about a loss, and how. Prints as a table; `to_dict()` is JSON-ready."""
+
+    loss: str
+    transition: str
+    reconstructible: bool
+    proper: bool
+    strictly_proper: bool
+    lower_bounded: bool
+    bounds: FloatArray  # one per weak label (per set size for candidate sets of more than 12 classes)
+    witness: Witness | None
+    evidence: Literal["exact", "numerical"]
+    notes: tuple[str, ...] = ()
+    counterexample: Mapping[str, Any] | None = None
+    groups: tuple[tuple[str, float], ...] = field(default=(), repr=False)  # (kind of label, its bound)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; infinities are the strings "inf" and "-inf", which JSON has no number for."""
+        return {
+            "loss": self.loss,
+            "transition": self.transition,
+            "reconstructible": self.reconstructible,
+            "proper": self.proper,
+            "strictly_proper": self.strictly_proper,
+            "lower_bounded": self.lower_bounded,
+            "bounds": [_json_number(b) for b in self.bounds],
+            "witness": None
+            if self.witness is None
+            else {
+                "direction": self.witness.direction.tolist(),
+                "slope": self.witness.slope,
+                "label": self.witness.label,
+            },
+            "evidence": self.evidence,
+            "notes": list(self.notes),
+            "counterexample": None if self.counterexample is None else _plain(self.counterexample),
+        }
+
+    def __str__(self) -> str:
+        title = f"{self.loss}, {self.transition}"
+        worst = min((b for _, b in self.groups), default=-math.inf)
+        rows = [
+            ("reconstructible", _yes(self.reconstructible)),
+            ("T-proper", _yes(self.proper)),
+            ("strictly T-proper", _yes(self.strictly_proper)),
+            ("bounded from below", f"yes, by {worst:.6g}" if self.lower_bounded else "NO"),
+            ("evidence", self.evidence),
+        ]
+        lines = [title, "-" * len(title), *(f"{k:<20}{v}" for k, v in rows)]
+        if len(self.groups) > 1:
+            lines.append("lower bounds")
+            shown = self.groups if len(self.groups) <= 12 else (*self.groups[:8], *self.groups[-2:])
+            for i, (name, bound) in enumerate(shown):
+                if len(self.groups) > 12 and i == 8:
+                    lines.append(f"  ... {len(self.groups) - 10} more")
+                lines.append(f"  {name:<24}{bound:.6g}")
+        if self.witness is not None:
+            lines.append(f"witness  {self.witness}")
+        if self.counterexample is not None:
+            lines.append(f"counterexample  {_plain(self.counterexample)}")
+        lines += [f"note  {n}" for n in self.notes]
+        return "\n".join(lines)
+
+
+def _yes(flag: bool) -> str:
+    return "yes" if flag else "NO"
+
+
+def _json_number(x: float) -> float | str:
+    return float(x) if math.isfinite(x) else str(float(x))
+
+
+def _plain(d: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: (np.round(v, 6).tolist() if isinstance(v, np.ndarray) else v) for k, v in d.items()}
+
+
+def certify(
+    loss: WeakLabelLoss | Callable[[Tensor], Tensor], transition: Transition | None = None, seed: int = 0
+) -> Certificate:
+    """Decide properness and boundedness of a loss.
+
+    Parameters
+    ----------
+    loss : a tproper loss, or a callable
+        A callable maps class probabilities (n, K) to the losses of all weak labels (n, M); it is decided numerically.
+    transition : Transition
+        Needed with a callable only.
+    seed : int
+        For the numerical search.
+    """
+    if isinstance(loss, WeakLabelLoss):
+        if transition is not None:
+            raise ValueError("transition: expected None, since a tproper loss knows its own")
+        if isinstance(loss, BackwardLoss):
+            return _certify_backward(loss, seed)
+        if isinstance(loss, ForwardLoss):
+            return _certify_forward(loss)
+        if isinstance(loss, BatchRiskLoss):
+            return _certify_batch(loss)
+    if not callable(loss):
+        raise ValueError(f"loss: expected a tproper loss or a callable on probabilities, got {type(loss).__name__}")
+    if not isinstance(transition, Transition):
+        raise ValueError("transition: expected the Transition that the callable loss is for, got none")
+    return _certify_callable(loss, transition, seed)
+
+
+WeakLabelLoss._certify = staticmethod(certify)
+
+
+def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
+    F, R = loss.potential, loss.reconstruction
+    notes: list[str] = []
+    counterexample = None
+    proper, strict = F.proper, F.proper and F.strictly_proper
+    if F.evidence == "numerical":
+        counterexample = violates_convexity(F, loss.transition.num_classes, seed)
+        if counterexample is not None:
+            proper = strict = False
+            notes.append("F is not convex (or F - max v falls without end), so Theorem 5 does not apply")
+        elif strict:
+            counterexample = not_strictly_convex_on_faces(F, loss.transition.num_classes, seed)
+            strict = counterexample is None
+    if not F.strictly_proper and F.proper:
+        notes.append("F* is not strictly convex on the simplex: different probabilities share a minimiser (Appendix D)")
+    if isinstance(F, Squeezed) and F.k > 0 and F.alpha < 1:
+        notes.append("alpha < 1: F is not convex, and v = 0 is optimal for many different probabilities")
+    if isinstance(F, Squeezed) and F.k >= 1 and F.alpha == 1:
+        notes.append("alpha = 1 and k >= 1: v = 0 is optimal for every p, so nothing can be learned")
+
+    if loss.class_weights is not None:
+        bounds = loss.lower_bounds()
+        groups = tuple((f"label {y}", float(b)) for y, b in enumerate(bounds))
+        proper = strict = False
+        notes.append("class weights: the minimiser is the posterior under the re-weighted class prior, not p itself")
+        witness = _weighted_witness(loss, bounds)
+    else:
+        columns, names = R.orbit_columns()
+        try:
+            values = -F.conjugate(torch.as_tensor(columns)).numpy()
+        except RuntimeError as failure:  # the search for a maximum relies on convexity
+            if counterexample is None:
+                raise
+            values = np.full(len(columns), math.nan)
+            notes.append(f"no bound was found, so none is claimed ({failure})")
+        bounds = R.per_label(values)
+        groups = tuple(zip(names, map(float, values), strict=True))
+        witness = _witness(F, columns, names, values)
+    if not np.isfinite(bounds).all() and loss.class_weights is None and F.domain == "simplex":
+        notes.append("targets leave the simplex, where F* is infinite; squeeze F, or use Brier(), or ForwardLoss")
+    exact = F.evidence == "exact" and not (isinstance(F, Squeezed) and F.alpha < 1)
+    return Certificate(
+        loss=f"BackwardLoss with {F.name}",
+        transition=loss.transition.name,
+        reconstructible=True,  # R exists
+        proper=proper,
+        strictly_proper=strict,
+        lower_bounded=bool((bounds > -math.inf).all()),
+        bounds=bounds,
+        witness=witness,
+        evidence="exact" if exact else "numerical",
+        notes=tuple(notes),
+        counterexample=counterexample,
+        groups=groups,
+    )
+
+
+def _witness(F: Potential, columns: FloatArray, names: list[str], bounds: FloatArray) -> Witness | None:
+    """The steepest descent ray, at unit scale ||v||_1 = 2, of the most unbounded label.
+
+    Every F whose conjugate lives on the simplex has recession function max v. With U the entries of r above its
+    simplex threshold tau and m its smallest entry, ``v = 1_U/|U| - e_m`` has ``<r, v> - max v = tau - r_m = k*``:
+    the dual solution of the linear program behind `critical_k`. Squeezing with alpha = 1 adds k to the slope.
+    """
+    unbounded = np.flatnonzero(np.isneginf(bounds))
+    if len(unbounded) == 0:
+        return None
+    k = critical_k_of(columns)
+    y = int(unbounded[k[unbounded].argmax()])
+    r = columns[y]
+    above = r > float(simplex_threshold(torch.as_tensor(r)))
+    direction = above / above.sum()
+    direction[r.argmin()] -= 1.0
+    return Witness(direction, float(direction.max() - direction @ r + (_growth(F) or 0.0)), names[y])
+
+
+def _weighted_witness(loss: BackwardLoss, bounds: FloatArray) -> Witness | None:
+    """With class weights the target w r sums to s: for s > 0 the loss is s times that of the target w r / s.
+
+    For s <= 0 the loss is concave: it falls from the smallest entry of w r towards the largest. Where F grows faster
+    than its scores (affine, or squeezed with alpha > 1), no slope tells how fast that is, and there is no witness.
+    """
+    F = loss.potential
+    weighted, s = (t.numpy() for t in loss.weighted_targets())
+    y = int(np.argmin(np.where(np.isneginf(bounds), s[:, 0], np.inf)))
+    if not np.isneginf(bounds[y]):
+        return None
+    total = float(s[y, 0])
+    if total > 0:
+        unit = _witness(F, weighted[y : y + 1] / total, [f"label {y}"], bounds[y : y + 1])
+        return None if unit is None else Witness(unit.direction, total * unit.slope, unit.label)
+    direction = np.zeros(weighted.shape[1])
+    direction[weighted[y].argmax()], direction[weighted[y].argmin()] = 1.0, -1.0
+    slope = -float(direction @ weighted[y])
+    if total < 0:
+        growth = _growth(F)
+        if growth is None:
+            return None
+        slope += total * (1.0 + growth)
+    return Witness(direction, slope, f"label {y}")
+
+
+def _growth(F: Potential) -> float | None:
+    """What squeezing with alpha = 1 adds to max v along a ray of ||v||_1 = 2; None where F grows faster than that."""
+    lift = 0.0
+    while isinstance(F, Squeezed):
+        if F.k > 0 and F.alpha > 1:
+            return None
+        lift += F.k if F.alpha == 1 else 0.0
+        F = F.base
+    return lift if F.domain == "simplex" else None
+
+
+def _certify_forward(loss: ForwardLoss) -> Certificate:
+    diagnosis = loss.transition.diagnose()
+    bounds = loss.lower_bounds()
+    notes = [] if diagnosis.reconstructible else [f"not strict: {diagnosis.confusion()} cannot be told apart"]
+    if np.isposinf(bounds).any():
+        notes.append("labels that never occur have the bound inf")
+    return Certificate(
+        loss="ForwardLoss",
+        transition=loss.transition.name,
+        reconstructible=diagnosis.reconstructible,
+        proper=True,  # -log is proper on weak labels, and p = q minimises E log (T q)_y whatever T is
+        strictly_proper=diagnosis.reconstructible,
+        lower_bounded=True,
+        bounds=bounds,
+        witness=None,
+        evidence="exact",
+        notes=tuple(notes),
+        groups=(("all labels", float(bounds.min())),),
+    )
+
+
+def _certify_batch(loss: BatchRiskLoss) -> Certificate:
+    columns, _ = loss.reconstruction.orbit_columns()
+    plain = bool(in_simplex(columns).all())  # then no class risk is ever negative, and nothing is changed
+    notes = (
+        ["targets are probabilities, so the loss equals backward-corrected cross entropy"]
+        if plain
+        else ["proper only in the limit of infinite batches, where it equals backward-corrected cross entropy"]
+    )
+    bounds = loss.lower_bounds()
+    return Certificate(
+        loss=type(loss).__name__,
+        transition=loss.transition.name,
+        reconstructible=True,
+        proper=plain,
+        strictly_proper=plain,
+        lower_bounded=True,
+        bounds=bounds,
+        witness=None,
+        evidence="exact",
+        notes=(*notes, "the bound is that of a whole batch"),
+        groups=(("any batch", 0.0),),
+    )
+
+
+def _certify_callable(loss: Callable[[Tensor], Tensor], transition: Transition, seed: int) -> Certificate:
+    verdict: CallableVerdict = probe_callable(loss, transition, seed)
+    names = [f"label {name}" for name in transition.weak_labels]
+    return Certificate(
+        loss=getattr(loss, "__name__", type(loss).__name__),
+        transition=transition.name,
+        reconstructible=transition.diagnose().reconstructible,
+        proper=verdict.proper,
+        strictly_proper=verdict.strictly_proper,
+        lower_bounded=bool((verdict.bounds > -math.inf).all()),
+        bounds=verdict.bounds,
+        witness=verdict.witness(names, Witness),
+        evidence="numerical",
+        notes=tuple(verdict.notes),
+        counterexample=verdict.counterexample,
+        groups=tuple(zip(names, map(float, verdict.bounds), strict=True)),
+    )
+
+
+def critical_k(transition: Transition, reconstruction: str | Reconstruction = "auto") -> FloatArray:
+    """The smallest k, per weak label, at which squeezing cross entropy with alpha = 1 is bounded from below.
+
+    ``k*(r) = min over p in the simplex of max(r - p) - min(r - p)`` at the target r = R e_y; in closed form
+    ``tau - min(min r, 0)``, tau the simplex threshold of r. Zero iff the target is a probability vector.
+    One per set size for candidate sets of more than 12 classes.
+    """
+    R = reconstruct(transition, reconstruction)
+    return R.per_label(critical_k_of(R.orbit_columns()[0]))
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Theorem 7 read backwards: ``l_W(q, y) = F(v) - (R^T v)_y + Delta_y`` at each point q."""
+
+    scores: FloatArray  # (n, K): v, centred
+    potential: FloatArray  # (n,): F(v)
+    reconstruction: Reconstruction
+    delta: FloatArray  # (n, M): the cokernel part
+    residual: float  # max |T^T Delta|: zero up to rounding, whatever the loss
+    violation: (
+        float | None
+    )  # how far some q_j beats q_i in expectation under q_i (> 0: not proper); None without points
+
+
+def decompose(
+    loss_table: ArrayLike | Tensor | Callable[[Tensor], Tensor],
+    transition: Transition,
+    reconstruction: str | Reconstruction = "auto",
+    points: ArrayLike | Tensor | None = None,
+) -> Decomposition:
+    """Split a T-proper loss into its potential, its reconstruction and its cokernel part (Theorem 7).
+
+    The supervised loss ``l(q, z) = sum_y T_yz l_W(q, y)`` is proper; its dual representation is
+    ``F(v) = mean_z l(q, z)`` and ``v = F(v) - l(q, .)``. What ``F(v) - R^T v`` does not explain of l_W lies in the
+    cokernel of T and does not change any expected loss.
+
+    Parameters
+    ----------
+    loss_table : (n, M) or (M,) array, or a callable
+        Losses of all weak labels at n points q of the simplex; a callable is evaluated at `points`.
+    points : (n, K) array, optional
+        The points q. With them, properness is checked on the sample: E_{q_i} l(q_j) >= E_{q_i} l(q_i).
+    """
+    if points is not None and not isinstance(points, Tensor):
+        points = np.atleast_2d(points)
+    q = None if points is None else checks.matrix(points, "points")
+    if callable(loss_table) and not isinstance(loss_table, Tensor):
+        if q is None:
+            raise ValueError("points: expected the probabilities (n, K) at which to evaluate the callable, got none")
+        loss_table = loss_table(torch.as_tensor(q))
+    if isinstance(loss_table, Tensor):
+        loss_table = loss_table.detach().cpu().numpy()
+    table = checks.matrix(np.atleast_2d(np.asarray(loss_table, dtype=np.float64)), "loss_table")
+    if table.shape[1] != transition.num_weak_labels:
+        raise ValueError(
+            f"loss_table: expected {transition.num_weak_labels} columns, one per weak label, got {table.shape[1]}"
+        )
+    if q is not None and q.shape != (len(table), transition.num_classes):
+        raise ValueError(f"points: expected shape {(len(table), transition.num_classes)}, got {q.shape}")
+    T, R = transition.matrix(), reconstruct(transition, reconstruction)
+    supervised = table @ T  # (n, K): l(q, z)
+    F = supervised.mean(axis=1)
+    v = F[:, None] - supervised
+    delta = table - (F[:, None] - v @ R.matrix())
+    violation = None
+    if q is not None:
+        expected = q @ supervised.T  # [i, j] = E_{q_i} l(q_j)
+        violation = float((expected.diagonal()[:, None] - expected).max())
+    return Decomposition(v, F, R, delta, float(np.abs(delta @ T).max()), violation)
+
+
+def comparison(certificates: Mapping[str, Certificate]) -> str:
+    """Certificates side by side, as the paper's Table 1."""
+    width = max(len(n) for n in certificates)
+    head = f"{'':<{width}}  {'proper':<8}{'strict':<8}{'bounded':<9}{'lower bound':>14}  evidence"
+    lines = [head, "-" * len(head)]
+    for name, c in certificates.items():
+        bound = f"{c.bounds.min():.6g}" if c.lower_bounded else "-inf"
+        flags = f"{_yes(c.proper):<8}{_yes(c.strictly_proper):<8}{_yes(c.lower_bounded):<9}"
+        lines.append(f"{name:<{width}}  {flags}{bound:>14}  {c.evidence}")
+    return "\n".join(lines)

@@ -1,0 +1,295 @@
+"""Watching a training loss against what is certified about it.
+
+A bounded loss cannot fall below its bound; a loss that does is not the loss it is said to be. An unbounded one can
+fall for ever, and the fall is a sign: in expectation a weak-label loss equals a supervised loss, which is at least
+its `floor` (0 for cross entropy and all other textbook scores). A training loss that lies *below the floor, and by
+more than chance*, has no supervised counterpart: the model has learned the noise of the weak labels.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import deque
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._core import FloatArray, Labels, checks
+from ..losses import BackwardLoss, WeakLabelLoss
+
+FEWEST_BATCHES = 20  # below this a standard error of batch means is a guess
+
+
+class UnboundedLossWarning(UserWarning):
+    """An unbounded training loss has fallen below what any supervised loss could be."""
+
+
+class BoundViolationWarning(UserWarning):
+    """A training loss lies below the certified bound of the loss it is said to be, or is not finite."""
+
+
+class LossMonitor:
+    """Watches the batch means of a running loss. Works in any loop or callback; touches no gradient.
+
+    ::
+
+        monitor = tp.LossMonitor(loss, num_examples=len(train_set))
+        for x, y in loader:
+            value = loss(model(x), y)
+            monitor.update(value, y)
+            ...
+
+    For a bounded loss each batch mean is compared with its bound: the mean of the labels' own bounds where `labels` are
+    given, else the bound of the worst label. For an unbounded loss an `UnboundedLossWarning` is issued, once, when the
+    mean of the last `window` batches lies more than `threshold` standard errors below `floor`. Batches of weak labels
+    are noisy and often below the floor by chance; that is no alarm. Two things keep the standard error honest:
+
+    * over several epochs the same labels come again and their noise does not average out, so it is never less than
+      that of one epoch (`num_examples`);
+    * it is taken as it was when the running loss was last above the floor: a loss that falls without bound swings
+      ever more widely, and would hide in its own noise.
+
+    Parameters
+    ----------
+    loss : a tproper loss
+        Reduced by its mean (or by its sum, with `n` given at each update).
+    window : int
+        Batches in the running mean.
+    num_examples : int, optional
+        How many different training examples there are. Needs labels or n at each update. Without it batches are taken
+        for independent, which is right within one epoch.
+    threshold : float
+        Standard errors at which to warn. At the default the chance of a false alarm, during a long run with a model
+        that does not fit the noise, is below 1%.
+    every : int
+        Values are read (which makes a GPU wait) once in so many updates.
+
+    Attributes
+    ----------
+    bounded, bound, floor : what is certified: whether there is a bound, that of the worst label, and the least
+        value that a supervised loss can have
+    alarm : whether a warning was due; `alarm_step` is the update at which it was
+    history : arrays by update: "value", "bound", and "mean" and "stderr" of the running loss
+    """
+
+    def __init__(
+        self,
+        loss: WeakLabelLoss,
+        window: int = 100,
+        num_examples: int | None = None,
+        threshold: float = 4.5,
+        every: int = 10,
+    ) -> None:
+        if not isinstance(loss, WeakLabelLoss):
+            raise ValueError(f"loss: expected a tproper loss, got {type(loss).__name__}")
+        if loss.reduction == "none":
+            raise ValueError("loss: expected reduction 'mean' or 'sum', got 'none'; the monitor watches batch means")
+        self.loss = loss
+        self.window = checks.integer(window, "window", FEWEST_BATCHES)
+        self.num_examples = None if num_examples is None else checks.integer(num_examples, "num_examples", 1)
+        self.threshold = checks.real(threshold, "threshold", 0.0, 30.0, low_open=True)
+        self.every = checks.integer(every, "every", 1)
+        self._bounds = torch.as_tensor(loss.lower_bounds())
+        self.bound = float(self._bounds.min())
+        self.bounded = self.bound > -math.inf
+        self.floor = supervised_floor(loss) + 0.0  # not -0
+        self.alarm = False
+        self.alarm_step: int | None = None
+        self._warned: set[str] = set()
+        self._pending: list[tuple[Tensor | float, Tensor | float, int | None]] = []
+        self._rows: list[tuple[float, float, float, float]] = []
+        self._recent: deque[tuple[float, float]] = deque(maxlen=self.window)  # (batch mean, examples)
+        self._chance = math.inf  # standard error over one epoch when the running loss was last above the floor
+
+    def update(self, value: Tensor | float, labels: Labels | None = None, n: int | None = None) -> None:
+        """Take in the loss of one batch.
+
+        Parameters
+        ----------
+        value : the batch's loss, a number or a tensor of one element
+        labels : the batch's weak labels, which give its exact bound (for a loss without example weights)
+        n : number of examples, where labels are not given
+        """
+        if isinstance(value, Tensor):
+            if value.numel() != 1:
+                raise ValueError(
+                    f"value: expected the mean loss of a batch, got a tensor of shape {tuple(value.shape)}"
+                )
+            value = value.detach().reshape(())
+        else:
+            value = _number(value)
+        bound: Tensor | float = self.bound
+        if labels is not None:
+            # on a GPU a look at the labels would make the host wait; the loss has looked at them anyway
+            on_gpu = isinstance(labels, Tensor) and labels.is_cuda
+            encoded = self.loss.transition.encode(labels, validate=not on_gpu)
+            size = len(encoded)
+            if n is not None and n != size:
+                raise ValueError(f"n: expected {size}, the number of labels, got {n}")
+            n = size
+            bound = self._bounds.to(encoded.device)[self._kinds(encoded)].mean()
+        if n is None and (self.loss.reduction == "sum" or self.num_examples is not None):
+            raise ValueError("n: expected the number of examples in the batch (or its labels), got neither")
+        if n is not None:
+            n = checks.integer(n, "n", 1)
+            if self.loss.reduction == "sum":
+                value = value / n
+        self._pending.append((value, bound, n))
+        if len(self._pending) >= self.every:
+            self._read()
+
+    def _kinds(self, encoded: Tensor) -> Tensor:
+        """Which entry of `lower_bounds()` belongs to each label: its row, or its set size beyond 12 classes."""
+        transition = self.loss.transition
+        if not transition.per_class_labels or len(self._bounds) == transition.num_weak_labels:
+            return transition.row_index(encoded)
+        sizes = transition.set_sizes()  # type: ignore[attr-defined]
+        place = torch.zeros(transition.num_classes + 1, dtype=torch.int64)
+        place[sizes] = torch.arange(len(sizes))
+        return place.to(encoded.device)[encoded.sum(-1)]
+
+    def _read(self) -> None:
+        """Read what has come in since the last time: one synchronisation for all of it."""
+        pending, self._pending = self._pending, []
+        values, bounds = _to_floats([p[0] for p in pending]), _to_floats([p[1] for p in pending])
+        for value, bound, (_, _, n) in zip(values, bounds, pending, strict=True):
+            step = len(self._rows)
+            if math.isfinite(value):
+                self._recent.append((value, float(n or 1)))
+            mean, stderr = self._running()
+            self._rows.append((value, bound, mean, stderr))
+            self._judge(step, value, bound, mean, stderr)
+
+    def _running(self) -> tuple[float, float]:
+        """Mean over the window and its standard error.
+
+        The spread comes from differences of successive batches, so that the trend of training is not taken for noise.
+        """
+        if not self._recent:
+            return math.nan, math.nan
+        values, sizes = (np.array(x) for x in zip(*self._recent, strict=True))
+        mean = float(np.average(values, weights=sizes))
+        if len(values) < FEWEST_BATCHES:
+            return mean, math.nan
+        batches = sizes.sum() ** 2 / (sizes**2).sum()
+        return mean, math.sqrt(float((np.diff(values) ** 2).mean()) / 2 / batches)
+
+    def _epoch_factor(self) -> float:
+        """How much larger the standard error is once the window holds more examples than there are."""
+        seen = sum(n for _, n in self._recent)
+        return 1.0 if self.num_examples is None else math.sqrt(max(1.0, seen / self.num_examples))
+
+    def _distance(self) -> float:
+        """The threshold, widened as Student's t asks for a spread that few batches have shown.
+
+        A spread from m - 1 successive differences of normal values has about 2/3 (m - 1) degrees of freedom.
+        """
+        from scipy.special import ndtr, stdtrit  # slow to import, so only when it is needed
+
+        return -float(stdtrit(2 / 3 * (len(self._recent) - 1), ndtr(-self.threshold)))
+
+    def _falls(self, mean: float, stderr: float) -> bool:
+        """Whether an unbounded loss lies below the floor by more than chance; see the class."""
+        if math.isnan(stderr):
+            return False
+        by_chance = stderr * self._epoch_factor()
+        if mean >= self.floor:
+            self._chance = by_chance
+            return False
+        return self.floor - mean > self._distance() * min(by_chance, self._chance)
+
+    def _judge(self, step: int, value: float, bound: float, mean: float, stderr: float) -> None:
+        if math.isnan(value) or value == -math.inf:
+            self._warn("finite", f"the loss is {value} at update {step}: training has diverged", step)
+            return
+        # the bound is exact; the value carries the rounding of float32 (or less) over a batch
+        if value < bound - 1e-3 * (1 + abs(bound)):
+            self._warn(
+                "bound",
+                f"the loss is {value:.6g} at update {step}, below its certified bound {bound:.6g}: this is not the "
+                f"mean of {type(self.loss).__name__} over these labels",
+                step,
+            )
+        if not self.bounded and self._falls(mean, stderr):
+            self._warn(
+                "unbounded",
+                f"the running loss is {mean:.4g} (standard error {stderr:.2g}) at update {step}, below {self.floor:g}, "
+                "the least that a supervised loss can be, and nothing bounds it: the model is fitting the noise of "
+                "the weak labels. Stop here, or use a bounded loss: ForwardLoss, squeeze=(k, 2) or potential=Brier()",
+                step,
+            )
+
+    def _warn(self, kind: str, message: str, step: int) -> None:
+        if not self.alarm:
+            self.alarm, self.alarm_step = True, step
+        if kind not in self._warned:
+            self._warned.add(kind)
+            category = UnboundedLossWarning if kind == "unbounded" else BoundViolationWarning
+            warnings.warn(message, category, stacklevel=5)
+
+    @property
+    def history(self) -> dict[str, FloatArray]:
+        """Everything seen so far, by update: ready to plot."""
+        self._read()
+        columns = np.array(self._rows, dtype=np.float64).reshape(-1, 4).T
+        return dict(zip(("value", "bound", "mean", "stderr"), columns, strict=True))
+
+    @property
+    def running_mean(self) -> float:
+        """Mean loss of the last `window` batches."""
+        self._read()
+        return self._running()[0]
+
+    @property
+    def stderr(self) -> float:
+        """Standard error of `running_mean`; NaN before 20 batches."""
+        self._read()
+        return self._running()[1]
+
+    def __str__(self) -> str:
+        self._read()
+        mean, stderr = self._running()
+        kind = f"bounded from below by {self.bound:.6g}" if self.bounded else f"unbounded, floor {self.floor:g}"
+        state = f"ALARM at update {self.alarm_step}" if self.alarm else "no alarm"
+        running = f"{len(self._rows)} updates, running mean {mean:.4g}, standard error {stderr:.2g}"
+        return f"{type(self.loss).__name__} ({kind}): {running}, {state}"
+
+    def __repr__(self) -> str:
+        return f"<LossMonitor: {self}>"
+
+
+def supervised_floor(loss: WeakLabelLoss) -> float:
+    """The least value of the supervised loss that `loss` equals in expectation.
+
+    For ``F(v) - <r, v>`` the supervised loss of class z is ``F(v) - v_z >= -F*(e_z)``; class weights multiply it. Every
+    other loss is bounded by its own bound.
+    """
+    if not isinstance(loss, BackwardLoss):
+        return float(loss.lower_bounds().min())
+    K = loss.transition.num_classes
+    if loss.potential.evidence == "exact" and loss.class_weights is None:
+        vertices = torch.eye(1, K, dtype=torch.float64)  # these F treat all classes alike: one vertex will do
+    else:
+        vertices = torch.eye(K, dtype=torch.float64)
+    floors = -loss.potential.conjugate(vertices)
+    if loss.class_weights is not None:
+        floors = floors * loss.class_weights.cpu()
+    return float(floors.min())
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"value: expected the mean loss of a batch, got {value!r}") from None
+
+
+def _to_floats(values: list[Tensor | float]) -> list[float]:
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    if not tensors:
+        return [float(v) for v in values]
+    read = iter(torch.stack([t.double() for t in tensors]).tolist())  # the one place that waits for a device
+    return [next(read) if isinstance(v, Tensor) else float(v) for v in values]

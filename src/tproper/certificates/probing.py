@@ -1,0 +1,176 @@
+"""Numerical verdicts on functions about which nothing is known but their values.
+
+A "no" comes with a counterexample, which is proof; a "yes" means that a search found none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._core import FloatArray, centre
+from ..potentials import Potential
+from ..transitions import Transition
+
+GAIN_TOL = 1e-7  # a smaller advantage over the truth counts as rounding
+
+
+def violates_convexity(F: Potential, K: int, seed: int) -> dict[str, Any] | None:
+    """Two scores whose midpoint lies above their chord, or a ray on which F(v) - max v keeps falling; else None."""
+    rng = np.random.default_rng(seed)
+    size = 10 ** rng.uniform(-2, 1.5, (1000, 1))
+    a, b = (centre(torch.as_tensor(size * rng.standard_normal((1000, K)))) for _ in range(2))
+    fa, fb, middle = F._value(a), F._value(b), F._value((a + b) / 2)
+    gap = middle - (fa + fb) / 2
+    bad = gap > 1e-8 * (1 + fa.abs() + fb.abs())
+    if bool(bad.any()):
+        i = int(torch.where(bad, gap, -math.inf).argmax())
+        return {"v": a[i].numpy(), "w": b[i].numpy(), "midpoint_above_chord_by": float(gap[i])}
+    ray = a[:200] / a[:200].abs().amax(-1, keepdim=True)
+    near, far = (F._value(t * ray) - t * ray.amax(-1) for t in (1e3, 1e4))
+    falls = far - near < -1.0
+    if bool(falls.any()):
+        i = int(falls.nonzero()[0])
+        return {"direction": ray[i].numpy(), "F_minus_max_falls_by": float(near[i] - far[i])}
+    return None
+
+
+def not_strictly_convex_on_faces(F: Potential, K: int, seed: int) -> dict[str, Any] | None:
+    """Appendix D asks that F* be strictly convex on every face: two points of a face with a straight chord, or None."""
+    rng = np.random.default_rng(seed)
+    faces = (
+        [f for m in range(2, K + 1) for f in combinations(range(K), m)]
+        if K <= 6
+        else [tuple(range(K)), (0, 1), (K - 2, K - 1)]
+    )
+    for face in faces:
+        p, q = (np.zeros((6, K)) for _ in range(2))
+        p[:, face], q[:, face] = (rng.dirichlet(np.ones(len(face)), 6) for _ in range(2))
+        inside = [torch.as_tensor((1 - 1e-9) * x + 1e-9 / K) for x in (p, q)]
+        middle = (inside[0] + inside[1]) / 2
+        chord = (F.conjugate(inside[0]) + F.conjugate(inside[1])) / 2
+        slack = chord - F.conjugate(middle)
+        distance = (inside[0] - inside[1]).square().sum(-1)
+        flat = slack < 1e-9 * distance
+        if bool(flat.any()):
+            i = int(flat.nonzero()[0])
+            return {"p": p[i], "q": q[i], "face": list(face), "chord_minus_middle": float(slack[i])}
+    return None
+
+
+@dataclass
+class CallableVerdict:
+    """What the search found about a loss on probabilities."""
+
+    proper: bool
+    strictly_proper: bool
+    bounds: FloatArray
+    counterexample: dict[str, Any] | None
+    notes: list[str] = field(default_factory=list)
+    ray: tuple[FloatArray, float, int] | None = None
+
+    def witness(self, names: list[str], make: Callable[..., Any]) -> Any:
+        """The ray of log-probabilities along which the loss falls, if there is one."""
+        return None if self.ray is None else make(self.ray[0], self.ray[1], names[self.ray[2]])
+
+
+def _interior(x: FloatArray) -> FloatArray:
+    """softmax(x), short of the boundary: a search that runs away must not leave the loss's domain."""
+    e = np.exp(np.maximum(x - x.max(), -600.0))
+    return np.asarray(e / e.sum())
+
+
+def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, seed: int) -> CallableVerdict:
+    """Search for violations of properness, strictness and boundedness of a loss table on probabilities."""
+    from scipy.optimize import minimize
+
+    T, K = transition.matrix(), transition.num_classes
+    rng = np.random.default_rng(seed)
+
+    def table(q: FloatArray) -> FloatArray:
+        out = loss(torch.as_tensor(q))
+        values = out.detach().cpu().double().numpy() if isinstance(out, Tensor) else np.asarray(out, dtype=np.float64)
+        if values.shape != (len(q), len(T)):
+            raise ValueError(
+                f"loss: expected a table of shape {(len(q), len(T))} for {len(q)} probabilities, got {values.shape}"
+            )
+        if np.isnan(values).any():
+            raise ValueError("loss: expected no NaN inside the simplex, got one")
+        return values
+
+    truths = np.concatenate([rng.dirichlet(np.full(K, a), 12) for a in (0.3, 1.0, 5.0)])
+    truths = 0.999 * truths + 0.001 / K
+    guesses = np.concatenate([rng.dirichlet(np.full(K, a), 500) for a in (0.3, 1.0, 3.0)])
+    guesses = np.concatenate([(1 - 1e-6) * guesses + 1e-6 / K, truths])
+    at_guesses, at_truths = table(guesses), table(truths)
+
+    worst: dict[str, Any] | None = None
+    tie: dict[str, Any] | None = None
+    for p, row in zip(truths, at_truths, strict=True):
+        weak = T @ p
+        own = float(weak @ row)
+        values = at_guesses @ weak
+
+        def risk(x: FloatArray, weak: FloatArray = weak) -> float:
+            return float((table(_interior(x)[None]) @ weak)[0])
+
+        best = guesses[values.argmin()]
+        found = minimize(
+            risk,
+            np.log(best),
+            method="Nelder-Mead",
+            options={"maxiter": 200 * K, "xatol": 1e-9, "fatol": 1e-13},
+        )
+        q, value = (_interior(found.x), float(found.fun)) if found.fun < values.min() else (best, float(values.min()))
+        gain = own - value
+        if gain > GAIN_TOL * (1 + abs(own)) and (worst is None or gain > worst["gain"]):
+            worst = {"p": p, "q": q, "gain": gain}
+        far = np.abs(guesses - p).sum(axis=1) > 0.05
+        close = far & (values <= own + 1e-10 * (1 + abs(own)))
+        if np.abs(q - p).sum() > 0.05 and gain >= -1e-11 * (1 + abs(own)):
+            tie = {"p": p, "q": q, "gain": gain}
+        elif close.any():
+            tie = {"p": p, "q": guesses[close.argmax()], "gain": 0.0}
+    bounds, ray = _probe_bounds(table, K, at_guesses)
+    proper = worst is None
+    notes = ["verdict by search: a no is proved by its counterexample, a yes is the absence of one"]
+    return CallableVerdict(proper, proper and tie is None, bounds, worst or tie, notes, ray)
+
+
+def _probe_bounds(
+    table: Callable[[FloatArray], FloatArray], K: int, at_guesses: FloatArray
+) -> tuple[FloatArray, tuple[FloatArray, float, int] | None]:
+    """Follow the loss to the faces of the simplex, where log-probabilities run away: a steady fall means no bound."""
+    exponents = np.array([0, 1, 2, 4, 8, 16, 32, 64, 128, 250]) * math.log(10)
+    faces = (
+        [f for m in range(1, K) for f in combinations(range(K), m)]
+        if K <= 6
+        else [(z,) for z in range(K)] + [tuple(i for i in range(K) if i != z) for z in range(K)]
+    )
+    bounds = at_guesses.min(axis=0)
+    ray = None
+    steepest = 0.0
+    for face in faces:
+        direction = np.full(K, -1.0)
+        direction[list(face)] = 0.0  # these classes keep their probability, the others lose it
+        logits = exponents[:, None] * direction
+        q = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        values = table(q)
+        bounds = np.minimum(bounds, values.min(axis=0))
+        slopes = (values[-1] - values[-3]) / (exponents[-1] - exponents[-3])
+        early = (values[-3] - values[-5]) / (exponents[-3] - exponents[-5])
+        # no bound: still falling at the end, and not noticeably slower than before
+        falling = (slopes < -1e-6) & (slopes < 0.5 * early)
+        bounds = np.where(falling, -math.inf, bounds)
+        if falling.any() and slopes[falling].min() < steepest:
+            steepest = float(slopes[falling].min())
+            y = int(np.where(falling, slopes, 0.0).argmin())
+            ray = (direction - direction.mean(), steepest, y)
+    return bounds, ray

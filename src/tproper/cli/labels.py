@@ -1,0 +1,321 @@
+"""Weak labels in a table: text on one side, what a transition takes on the other.
+
+In a file a label is a name. A square T has one label per class, and the label has the class's name (for complementary
+labels it then says "not this class"); candidate sets are written ``a|b|c``; a T with labels of its own takes their
+names, or 0 .. M-1 where they have none. Empty cells (and NA, N/A, NaN, nan, null) are missing labels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import FloatArray
+from ..data import MISSING, SET_SEPARATOR, nearest, short, texts
+from ..transitions import (
+    CandidateSetTransition,
+    StackedTransition,
+    Transition,
+    UniformTransition,
+    UnknownSizeError,
+    multi_source,
+    parse_transition,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Encoded = NDArray[Any]  # int64 (n,), or bool (n, K) for candidate sets
+UNLABELED = "unlabeled"  # the second label of positive-unlabeled data
+
+
+def is_pu(transition: Transition) -> bool:
+    """Positive-unlabeled data: there a missing label is the label "unlabeled"."""
+    return transition.name.startswith("positive_unlabeled")
+
+
+class _Vocabulary:
+    """The texts of one source's labels."""
+
+    def __init__(self, transition: Transition, classes: Sequence[str]) -> None:
+        self.transition = transition
+        self.classes = list(classes)
+        self.class_index = {name: z for z, name in enumerate(classes)}
+        self.masks = isinstance(transition, CandidateSetTransition)
+        self.sets: dict[frozenset[int], int] | None = None
+        self.names: dict[str, int] = {}
+        if self.masks:
+            return
+        labels = transition.weak_labels
+        if labels and all(isinstance(s, (set, frozenset)) for s in labels):
+            self.sets = {frozenset(s): y for y, s in enumerate(labels)}
+        elif labels != list(range(len(labels))):
+            self.names = {str(name): y for y, name in enumerate(labels)}
+        elif transition.num_weak_labels == transition.num_classes:
+            self.names = dict(self.class_index)
+            if is_pu(transition):
+                self.names.setdefault(UNLABELED, 1)
+        else:
+            self.names = {str(y): y for y in labels}
+
+    def knows(self, text: str) -> bool:
+        """Whether the text is a name, and so not a missing value however it is spelt."""
+        return text in (self.class_index if self.masks or self.sets is not None else self.names)
+
+    def find(self, text: str) -> int | NDArray[np.bool_]:
+        """The row of T, or the candidate mask; a ValueError says what was expected."""
+        found = self._find(text)
+        T = self.transition
+        if isinstance(T, CandidateSetTransition):
+            possible = np.isfinite(T.log_weight[int(np.sum(found))])
+        else:
+            possible = np.isfinite(self._log_row_maxima[found])
+        if not possible:
+            raise ValueError(
+                f"expected a label that occurs under {T.name}, got {text!r}, of probability 0 in every class"
+            )
+        return found
+
+    @cached_property
+    def _log_row_maxima(self) -> FloatArray:
+        return self.transition.log_row_maxima()
+
+    def _find(self, text: str) -> int | NDArray[np.bool_]:
+        if not self.masks and self.sets is None:
+            if text not in self.names:
+                raise ValueError(
+                    f"expected one of {short(list(self.names))}, got {text!r}{nearest(text, list(self.names))}"
+                )
+            return self.names[text]
+        members = [part.strip() for part in text.split(SET_SEPARATOR)]
+        unknown = [m for m in members if m not in self.class_index]
+        if unknown:
+            raise ValueError(
+                f"expected classes among {short(self.classes)} separated by {SET_SEPARATOR!r}, got {text!r}"
+                f"{nearest(unknown[0], self.classes)}"
+            )
+        chosen = frozenset(self.class_index[m] for m in members)
+        if self.sets is None:
+            return np.isin(np.arange(len(self.classes)), list(chosen))
+        if chosen not in self.sets:
+            raise ValueError(f"expected a set that the transition lists, got {text!r}")
+        return self.sets[chosen]
+
+    def text(self, label: Any) -> str:
+        """The name of a row of T, or of a candidate mask."""
+        if self.masks or self.sets is not None:
+            chosen = np.flatnonzero(label) if self.masks else sorted(list(self.sets or [])[int(label)])
+            return SET_SEPARATOR.join(self.classes[z] for z in chosen)
+        if is_pu(self.transition) and int(label) == 1:
+            return UNLABELED
+        return list(self.names)[int(label)]
+
+
+class LabelCodec:
+    """Label columns to encoded labels and back, for one transition or one per source."""
+
+    def __init__(self, transition: Transition, classes: Sequence[str], sources: Sequence[str] = ()) -> None:
+        self.transition = transition
+        self.classes = list(classes)
+        self.sources = list(sources)
+        parts = transition.sources if sources and isinstance(transition, StackedTransition) else [transition]
+        self._vocabularies = [_Vocabulary(t, classes) for t in parts]
+        if any(SET_SEPARATOR in name for name in classes) and any(v.masks or v.sets for v in self._vocabularies):
+            raise ValueError(
+                f"--classes: expected names without {SET_SEPARATOR!r}, which separates candidates, got one"
+            )
+
+    @property
+    def masks(self) -> bool:
+        """Whether labels are (n, K) candidate masks."""
+        return not self.sources and self._vocabularies[0].masks
+
+    def encode(
+        self, labels: pa.Array, sources: pa.Array | None = None, first_row: int = 1, column: str = "label"
+    ) -> tuple[Encoded, NDArray[np.bool_]]:
+        """Encoded labels, and which rows have none (their encoding is 0 and means nothing)."""
+        label_codes, label_values = texts(labels)
+        if sources is None:
+            return self._encode(0, label_codes, label_values, first_row, column)
+        which = self._sources(sources, first_row)
+        out = np.zeros(len(label_codes), dtype=np.int64)
+        missing = np.zeros(len(label_codes), dtype=bool)
+        assert isinstance(self.transition, StackedTransition)
+        for d in np.unique(which):
+            rows = np.flatnonzero(which == d)
+            found, absent = self._encode(int(d), label_codes[rows], label_values, first_row, column, rows)
+            if self._vocabularies[d].masks:
+                import torch
+
+                found[absent] = True  # any valid mask will do
+                found = self.transition.sources[d].row_index(torch.as_tensor(found)).numpy()
+            out[rows] = self.transition.offsets[d] + found
+            missing[rows] = absent
+        return out, missing
+
+    def _sources(self, column: pa.Array, first_row: int) -> NDArray[np.int64]:
+        codes, values = texts(column)
+        known = {name: d for d, name in enumerate(self.sources)}
+        table = np.array([known.get(v, -1) for v in values] + [-1])
+        found = table[codes]
+        if (found < 0).any():
+            row = int((found < 0).argmax())
+            got = "nothing" if codes[row] < 0 else repr(values[codes[row]])
+            raise ValueError(
+                f"--source-column: expected one of {short(self.sources)}, got {got} at row {first_row + row}"
+            )
+        return found
+
+    def _encode(
+        self,
+        d: int,
+        codes: NDArray[np.int64],
+        values: list[str],
+        first_row: int,
+        column: str,
+        rows: NDArray[np.int64] | None = None,
+    ) -> tuple[Encoded, NDArray[np.bool_]]:
+        vocabulary = self._vocabularies[d]
+        shape = (len(values) + 1, len(self.classes)) if vocabulary.masks else (len(values) + 1,)
+        table = np.zeros(shape, dtype=bool if vocabulary.masks else np.int64)
+        absent = np.zeros(len(values) + 1, dtype=bool)
+        absent[-1] = True  # where nulls (code -1) look
+        for code in np.unique(codes[codes >= 0]):
+            text = values[code]
+            if text in MISSING and not vocabulary.knows(text):
+                absent[code] = True
+                continue
+            try:
+                table[code] = vocabulary.find(text)
+            except ValueError as error:
+                position = int((codes == code).argmax())
+                row = first_row + (position if rows is None else int(rows[position]))
+                raise ValueError(f"column {column!r}: {error} at row {row}") from None
+        missing = absent[codes]
+        encoded = table[codes]
+        if is_pu(vocabulary.transition):  # no label is the label "unlabeled"
+            encoded[missing] = 1
+            missing = np.zeros_like(missing)
+        return encoded, missing
+
+    def decode(self, encoded: Encoded) -> tuple[list[str], list[str] | None]:
+        """The texts of encoded labels, and their sources where there are several."""
+        distinct, inverse = np.unique(encoded, axis=0, return_inverse=True)
+        inverse = inverse.reshape(-1)
+        if not self.sources:
+            names = [self._vocabularies[0].text(label) for label in distinct]
+            return [names[i] for i in inverse], None
+        pairs = [self._pair(label) for label in distinct]
+        return [pairs[i][1] for i in inverse], [pairs[i][0] for i in inverse]
+
+    def _pair(self, label: Any) -> tuple[str, str]:
+        assert isinstance(self.transition, StackedTransition)
+        d, y = (int(v) for v in self.transition.pairs([int(label)])[0])
+        vocabulary = self._vocabularies[d]
+        if vocabulary.masks:
+            members = sorted(self.transition.sources[d].weak_labels[y])
+            return self.sources[d], SET_SEPARATOR.join(self.classes[z] for z in members)
+        return self.sources[d], vocabulary.text(y)
+
+    def name(self, label: Any) -> str:
+        """One encoded label in words, for counts and cards."""
+        return ": ".join(self._pair(label)) if self.sources else self._vocabularies[0].text(label)
+
+
+def parse_sources(specs: Sequence[str], source_column: str | None) -> dict[str, str]:
+    """``--transition``: one spec, or NAME=SPEC once per source; keyed by source ("" where there is one)."""
+    named = [re.fullmatch(r"([^:=,]+)=(.+)", s) for s in specs]
+    if source_column is None:
+        if len(specs) != 1:
+            raise ValueError(f"--transition: expected it once (or --source-column with it), got it {len(specs)} times")
+        if named[0] and not Path(specs[0]).is_file():  # a path may have = in it
+            raise ValueError(f"--source-column: expected it beside --transition {specs[0]!r}, which names a source")
+        return {"": specs[0]}
+    if not all(named):
+        raise ValueError("--transition: expected NAME=SPEC once per source when --source-column is given")
+    out = {m.group(1).strip(): m.group(2) for m in named if m}
+    if len(out) != len(specs):
+        raise ValueError("--transition: expected every source once, got one twice")
+    return out
+
+
+def members_of(values: Iterable[str], sets: bool) -> list[str]:
+    """The distinct names in label texts, sorted: by value where all are integers, else by name."""
+    found = {part.strip() for v in values for part in (v.split(SET_SEPARATOR) if sets else [v])} - MISSING
+    if found and all(re.fullmatch(r"-?\d+", name) for name in found):
+        return sorted(found, key=int)
+    return sorted(found)
+
+
+def resolve(
+    specs: dict[str, str],
+    values: Sequence[str],
+    classes: Sequence[str] | None,
+    shares: dict[str, float] | None = None,
+    clean: bool = False,
+) -> tuple[Transition, list[str]]:
+    """The transition and the class names, from the specs, the label texts of the table and ``--classes``.
+
+    Without ``--classes`` the labels name the classes. That is refused where the order of the classes matters and the
+    labels do not tell it (positive-unlabeled data, a matrix), or where a class may not occur among them.
+    `clean` says that the labels are true classes, whatever labels T has.
+    """
+    if classes is not None:
+        names = list(classes)
+        if len(names) < 2 or len(set(names)) != len(names) or any(n in ("", SET_SEPARATOR) for n in names):
+            raise ValueError(
+                f"--classes: expected two or more different names separated by commas, got {','.join(names)!r}"
+            )
+        parts = [parse_transition(spec, len(names)) for spec in specs.values()]
+        return _stack(parts, list(specs), shares), names
+    found = members_of(values, sets=not clean and any(SET_SEPARATOR in v for v in values))
+    parts = [_sized(spec, found) for spec in specs.values()]
+    K = parts[0].num_classes
+    own_labels = all(t.num_weak_labels != K and not isinstance(t, CandidateSetTransition) for t in parts)
+    if own_labels and not clean and len(found) != K:
+        return _stack(parts, list(specs), shares), [str(z) for z in range(K)]  # labels do not name classes
+    if len(found) != K:
+        raise ValueError(
+            f"--transition: {parts[0].name} has {K} classes, but the labels name {len(found)} ({short(found)}); "
+            "list every class, in order, with --classes"
+        )
+    symmetric = all(isinstance(t, (UniformTransition, CandidateSetTransition)) for t in parts)
+    if not symmetric and (K == 2 or found != [str(z) for z in range(K)]):
+        order = "POSITIVE,NEGATIVE" if K == 2 else "the order of its columns"
+        raise ValueError(f"--classes: expected the classes of {parts[0].name} in order ({order}), got none")
+    return _stack(parts, list(specs), shares), found
+
+
+def _sized(spec: str, found: list[str]) -> Transition:
+    try:
+        return parse_transition(spec)
+    except UnknownSizeError:  # the number of classes was left to the data
+        if len(found) < 2:
+            raise ValueError(
+                f"--label: expected labels that name two or more classes, got {short(found) or 'none'}; use --classes"
+            ) from None
+        return parse_transition(spec, len(found))
+
+
+def _stack(parts: list[Transition], names: list[str], shares: dict[str, float] | None) -> Transition:
+    if names == [""]:
+        return parts[0]
+    if shares is None:
+        return multi_source(parts)
+    absent = [n for n in names if shares.get(n, 0.0) <= 0]
+    if absent:
+        raise ValueError(f"--transition: expected rows of every source in --source-column, got none of {absent[0]!r}")
+    return multi_source(parts, [shares[n] for n in names])
+
+
+def blank_label(transition: Transition, share: float) -> Transition:
+    """T with one more label, "no label", which `share` of the examples have whatever their class."""
+    nothing = Transition(np.ones((1, transition.num_classes)), weak_labels=["no label"])
+    nothing.name = "no label"
+    return multi_source([transition, nothing], [1.0 - share, share])

@@ -1,0 +1,201 @@
+"""What a trained model needs to know of its table: which columns, in which order, at which scale, with which names."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from .._core import FloatArray
+from ..data import Table, first_text, numbers, short
+from ..transitions import transition_from_dict
+from .labels import LabelCodec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+
+def split_names(text: str | None, option: str) -> list[str] | None:
+    """``A,B,"C, D"``: names separated by commas, quoted where they contain one."""
+    if text is None:
+        return None
+    try:
+        (names,) = ([n.strip() for n in line] for line in csv.reader([text], skipinitialspace=True, strict=True))
+    except (csv.Error, ValueError):  # line breaks, quotes that do not close, nothing at all
+        names = []
+    if not names or "" in names or len(set(names)) != len(names):
+        raise ValueError(f"{option}: expected different names separated by commas, got {text!r}")
+    return names
+
+
+def feature_columns(
+    table: Table, taken: Iterable[str | None], features: Sequence[str] | None, ignore: Sequence[str] | None
+) -> list[str]:
+    """The feature columns: those asked for, or all that are neither taken nor ignored."""
+    if features is not None and ignore is not None:
+        raise ValueError("--features: expected either --features or --ignore, got both")
+    used = {name for name in taken if name is not None}
+    if features is not None:
+        chosen = [table.require(name, "--features") for name in features]
+        both = [name for name in chosen if name in used]
+        if both:
+            raise ValueError(f"--features: expected columns other than the label's, got {both[0]!r}")
+        return chosen
+    dropped = {table.require(name, "--ignore") for name in ignore or ()}
+    chosen = [name for name in table.names if name not in used | dropped]
+    if not chosen:
+        raise ValueError(f"{table.path}: expected at least one feature column, got none beside the label")
+    return chosen
+
+
+class FeatureReader:
+    """Feature columns of one block after the other as float64 (n, d), checked.
+
+    Text is refused at once. Missing and infinite values are counted to the end of the file, so that `finish` can say
+    how many rows are concerned; until then `clean` tells whether there is any point in using the numbers.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        self.table = table
+        self.columns = list(columns)
+        self.rows = 0
+        self._bad: dict[str, list[int]] = {}  # column -> [rows without a value, infinite rows, first row]
+
+    @property
+    def clean(self) -> bool:
+        """No missing or infinite value so far."""
+        return not self._bad
+
+    def read(self, batch: pa.RecordBatch) -> FloatArray:
+        """One block."""
+        X = np.empty((batch.num_rows, len(self.columns)))
+        for j, name in enumerate(self.columns):
+            values = numbers(batch.column(name))
+            if values is None:
+                row, text = first_text(batch.column(name))
+                text = text if len(text) <= 40 else text[:37] + "..."
+                raise ValueError(
+                    f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}; "
+                    f"leave it out with --ignore, or choose the columns to use with --features"
+                )
+            X[:, j] = values
+        finite = np.isfinite(X)
+        if not finite.all():
+            for j in np.flatnonzero(~finite.all(axis=0)).tolist():
+                missing = np.isnan(X[:, j])
+                first = self.rows + 1 + int((~finite[:, j]).argmax())
+                seen = self._bad.setdefault(self.columns[j], [0, 0, first])
+                seen[0] += int(missing.sum())
+                seen[1] += int((~finite[:, j]).sum() - missing.sum())
+        self.rows += batch.num_rows
+        return X
+
+    def finish(self) -> None:
+        """Raise for missing or infinite values, and for a table without rows."""
+        if self.rows == 0:
+            raise ValueError(f"{self.table.path}: expected rows below the header, got none")
+        if self._bad:
+            name, (missing, infinite, first) = next(iter(self._bad.items()))
+            parts = [f"{missing} rows without a value"] * (missing > 0) + [f"{infinite} infinite values"] * (
+                infinite > 0
+            )
+            others = f" (and {len(self._bad) - 1} more columns like it)" if len(self._bad) > 1 else ""
+            raise ValueError(
+                f"column {name!r}: expected finite numbers, got {' and '.join(parts)}, first at row {first}{others}; "
+                "drop or fill them, or leave the column out with --ignore"
+            )
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How a table becomes the model's inputs, and the model's outputs names. Kept in the model's description."""
+
+    features: list[str]
+    classes: list[str]
+    centre: list[float]  # features are (x - centre) / scale
+    scale: list[float]
+    label: str
+    source: str | None
+    sources: list[str]
+    transition: dict[str, Any]  # the T of the labels, as plain data
+    specs: dict[str, str]  # how it was asked for
+
+    def inputs(self, X: FloatArray) -> FloatArray:
+        """Features as the model was trained on them."""
+        return (X - np.asarray(self.centre)) / np.asarray(self.scale)
+
+    def codec(self) -> LabelCodec:
+        """Reads the label column."""
+        return LabelCodec(transition_from_dict(self.transition), self.classes, self.sources)
+
+    def extra(self) -> dict[str, Any]:
+        """What `tproper.saving.save` keeps, under its checksum."""
+        return {"table": asdict(self)}
+
+    @classmethod
+    def of(cls, estimator: Any, folder: Path) -> Schema:
+        """That of a loaded model."""
+        content = estimator.extra_.get("table")
+        if not isinstance(content, dict) or set(content) != {f.name for f in fields(cls)}:
+            raise ValueError(f"{folder}: expected a model made by `tproper train`, got one that knows no table")
+        return cls(**content)
+
+    def check_columns(self, table: Table) -> None:
+        """The table must have the columns the model was trained on."""
+        absent = [name for name in self.features if name not in table.names]
+        if absent:
+            raise ValueError(
+                f"{table.path}: expected the {len(self.features)} columns that the model was trained on, "
+                f"got none called {short(absent)}"
+            )
+
+
+def standardisation(X: FloatArray, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of every column; a constant column is only centred."""
+    with np.errstate(over="ignore", invalid="ignore"):  # said below
+        centre, scale = X.mean(axis=0), X.std(axis=0)
+    if not np.isfinite(scale).all():
+        name = names[int((~np.isfinite(scale)).argmax())]
+        raise ValueError(
+            f"column {name!r}: expected numbers of which a standard deviation can be taken, got larger ones; "
+            "rescale the column, or leave it out with --ignore"
+        )
+    # a deviation below rounding error of the mean is no deviation
+    constant = scale <= 1e-12 * np.abs(centre)
+    return centre, np.where(constant, 1.0, scale)
+
+
+def watched(batches: Iterator[T], what: str, total: int | None, rows: Any) -> Iterator[T]:
+    """The same batches, with a progress bar on stderr where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield from batches
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("rows"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        for batch in batches:
+            yield batch
+            progress.advance(task, rows(batch))
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner on stderr while something of unknown length runs, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield

@@ -1,0 +1,190 @@
+"""Training from Parquet in constant memory: blocks of rows go by, nothing is held but the model."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..data import (
+    MISSING,
+    CheckpointError,
+    ColumnError,
+    ParquetSource,
+    StreamProgress,
+    Table,
+    check_finite,
+    fit_stream,
+    is_list,
+    texts,
+)
+from .labels import LabelCodec, resolve
+from .schema import FeatureReader, Schema, watched
+from .training import Report, Settings, finish, make_schema
+
+EPOCHS = 5  # passes over data that do not fit in memory, unless --epochs says otherwise
+BATCH = 1024
+
+
+class _Scaled:
+    """A source whose features are standardised as they go by."""
+
+    def __init__(self, source: ParquetSource, schema: Schema, dtype: Any) -> None:
+        self.source, self.schema = source, schema
+        self.dtype = dtype  # what the model takes: a number that is too large for it would be infinite there
+        self.rows: int | None = source.rows
+
+    def batches(self, epoch: int, skip: int = 0) -> Iterator[tuple[Any, Any]]:
+        for X, labels in self.source.batches(epoch, skip):
+            inputs = self.schema.inputs(X.astype(np.float64))
+            with np.errstate(over="ignore"):
+                check_finite(inputs.astype(self.dtype, copy=False), self.schema.features)
+            yield inputs, labels
+
+    def identity(self) -> dict[str, Any]:
+        """The batches are those of the files, at this scale."""
+        return self.source.identity() | {"standardize": np.array([self.schema.centre, self.schema.scale])}
+
+
+def scan_labels(table: Table, label: str) -> Counter[str]:
+    """How often every text occurs in the label column, in one pass over that column alone."""
+    counts: Counter[str] = Counter()
+    missing, row = 0, 1
+    for batch in watched(table.batches([label]), "labels", table.rows, lambda b: b.num_rows):
+        _check_members(batch.column(label), label, row)
+        row += batch.num_rows
+        codes, values = texts(batch.column(label))
+        found, times = np.unique(codes, return_counts=True)
+        for code, n in zip(found.tolist(), times.tolist(), strict=True):
+            if code < 0 or values[code] in MISSING:
+                missing += n
+            else:
+                counts[values[code]] += n
+    if missing:
+        raise ValueError(
+            f"--stream: expected a label in every row of the column {label!r}, got {missing:,} rows without"
+        )
+    if len(counts) < 2:
+        raise ValueError(f"--label: expected at least two different labels in the column {label!r}, got {len(counts)}")
+    return counts
+
+
+def _check_members(column: Any, label: str, first_row: int) -> None:
+    """A list with a gap in it is no label: say where it is."""
+    if not is_list(column.type) or not column.flatten().null_count:
+        return
+    row = next(i for i, members in enumerate(column.to_pylist()) if members is not None and None in members)
+    raise ValueError(
+        f"column {label!r}: expected candidate lists without gaps, got a missing member at row {first_row + row}; "
+        "correct or drop the row"
+    )
+
+
+def check_features(table: Table, columns: Sequence[str]) -> None:
+    """Read the first rows as training in memory reads them, so that what is no number is refused in the same words."""
+    for batch in table.batches(columns):
+        FeatureReader(table, columns).read(batch.slice(0, 1024))
+        return
+
+
+@contextmanager
+def _advice() -> Iterator[None]:
+    """The library's refusals with advice in terms of the command's options; as a decorator, of all of `train`."""
+    try:
+        yield
+    except ColumnError as error:
+        raise ValueError(
+            f"{error.fact}; correct the rows, or leave the column out with --ignore, or choose with --features"
+        ) from None
+    except CheckpointError as error:
+        raise ValueError(
+            f"--out: expected the command that was interrupted, whose work is in {error.path}, got {error.fact}; "
+            f"give that command again, choose another --out, or delete {error.path}"
+        ) from None
+
+
+@_advice()
+def train(
+    table: Table,
+    data: Path,
+    columns: dict[str, Any],
+    classes: Sequence[str] | None,
+    settings: Settings,
+    out: Path,
+) -> Report:
+    """Three passes and more: the labels, the features' means and deviations, then one for every epoch.
+
+    Interrupted, the same command goes on from a checkpoint beside the model's folder, with the same batches as if it
+    had never stopped; another command is refused that checkpoint.
+    """
+    check_features(table, columns["features"])
+    label, specs = columns["label"], columns["specs"]
+    counts = scan_labels(table, label)
+    transition, names = resolve(specs, list(counts), classes, None)
+    codec = LabelCodec(transition, names)
+
+    def encode(column: Any) -> Any:
+        return codec.encode(column, None, column=label)[0]
+
+    source = ParquetSource(
+        data, label, columns["features"], batch_size=BATCH, seed=settings.seed, dtype=np.float64, encode=encode
+    )
+    schema = make_schema(codec, source.moments() if settings.standardize else None, columns)
+    estimator = settings.estimator(transition, names)
+    checkpoint = out.parent / f".{out.name}.stream.safetensors"
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    epochs = settings.epochs or EPOCHS
+    with _bar(source.rows * epochs) as advance:
+        scaled = _Scaled(source, schema, np.float64 if settings.model == "linear" else np.float32)
+        fit_stream(estimator, scaled, epochs=epochs, checkpoint=checkpoint, progress=advance)
+    facts = {
+        "data": str(data),
+        "rows": source.rows,
+        "held_out": 0,
+        "dropped": 0,
+        "blank": 0,
+        "labels": dict(counts.most_common()),
+        "transition": transition.name,
+        "warnings": [],
+        "no_scores": "no rows were held out of a stream; run `tproper evaluate` on another table",
+    }
+    report = finish(estimator, schema, settings, facts, None, out)
+    checkpoint.unlink(missing_ok=True)
+    return report
+
+
+class _bar:
+    """A progress bar with an estimate on stderr, where that is a terminal."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.progress: Any = None
+
+    def __enter__(self) -> Callable[[StreamProgress], None]:
+        if not sys.stderr.isatty():
+            return lambda at: None
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:.0f}%"),
+            TimeRemainingColumn(),
+        )
+        self.progress = Progress(*columns, console=Console(stderr=True), transient=True).__enter__()
+        task = self.progress.add_task("training", total=self.total)
+
+        def advance(at: StreamProgress) -> None:
+            self.progress.update(task, completed=at.rows, description=f"epoch {at.epoch + 1}")
+
+        return advance
+
+    def __exit__(self, *error: Any) -> None:
+        if self.progress is not None:
+            self.progress.__exit__(*error)

@@ -1,0 +1,245 @@
+"""Predict, evaluate and weaken a table a block of rows at a time: memory does not grow with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import FloatArray
+from ..data import CELLS, MISSING, Table, TableWriter, format_of, texts
+from ..transitions import identity
+from .labels import LabelCodec, parse_sources, resolve
+from .schema import FeatureReader, Schema, watched
+from .table_scores import Scores, StreamedScores, why_no_scores
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SAMPLED_ROWS = (
+    8192  # labels are drawn for so many rows at a time, whatever the file's own blocks: same seed, same labels
+)
+PREDICTED = "predicted"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model folder, opened."""
+
+    estimator: Any
+    schema: Schema
+
+    def probabilities(self, X: FloatArray) -> FloatArray:
+        """Class probabilities (n, K) of features as they stand in a table."""
+        return np.asarray(self.estimator.predict_proba(self.schema.inputs(X)), dtype=np.float64)
+
+
+def load_model(folder: Path) -> Trained:
+    """Open a folder that `tproper train` wrote."""
+    from ..learn import load
+
+    estimator = load(folder)
+    return Trained(estimator, Schema.of(estimator, folder))
+
+
+def output_format(out: Path | None, data: Path) -> str:
+    """How to write: by the name of the output; CSV on stdout."""
+    if out is None:
+        return "csv"
+    if out.is_dir():
+        raise ValueError(f"--out: expected a file name to write to, got the directory {out}")
+    if out.exists() and not out.is_file():  # /dev/stdout, a pipe
+        return "csv"
+    if out.suffix.lower() == ".gz":
+        raise ValueError(f"--out: expected a name that ends in .csv, .tsv or .parquet, got {str(out)!r}")
+    if out.exists() and data.exists() and out.samefile(data):
+        raise ValueError(f"--out: expected another file than the table itself, got {out}")
+    return format_of(out)
+
+
+def reblocked(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in blocks of `rows`; only the last one may be smaller."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            table = pa.Table.from_batches(waiting)
+            whole = count - count % rows
+            for start in range(0, whole, rows):
+                yield table.slice(start, rows).combine_chunks().to_batches()[0]
+            waiting = table.slice(whole).to_batches()
+            count -= whole
+    if count:
+        yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
+
+
+def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | IO[bytes], kind: str) -> dict[str, int]:
+    """Write the kept columns, the likeliest class and the class probabilities; returns how often each class won."""
+    import pyarrow as pa
+
+    schema = trained.schema
+    schema.check_columns(table)
+    names = [f"p_{name}" for name in schema.classes]
+    clash = [name for name in keep if name in (PREDICTED, *names)]
+    if clash:
+        raise ValueError(f"--keep: expected columns that do not have the name of a result, got {clash[0]!r}")
+    reader = FeatureReader(table, schema.features)
+    counts = np.zeros(len(schema.classes), dtype=np.int64)
+    classes = np.array(schema.classes, dtype=object)
+    columns = list(dict.fromkeys([*schema.features, *keep]))
+    block = max(1024, CELLS // (len(columns) + len(names)))
+    types = table.types(keep) if kind == "parquet" else {}
+    with TableWriter(target, kind, types) as writer:
+        batches = table.batches(columns)
+        if isinstance(target, Path):  # a progress bar would run into rows that go to the terminal
+            batches = watched(batches, "predicting", table.rows, lambda b: b.num_rows)
+        for whole in batches:
+            for start in range(0, whole.num_rows, block):
+                batch = whole.slice(start, block)
+                X = reader.read(batch)
+                if not reader.clean:
+                    continue
+                p = trained.probabilities(X)
+                best = p.argmax(axis=1)
+                counts += np.bincount(best, minlength=len(counts))
+                out: dict[str, Any] = {name: batch.column(name) for name in keep}
+                out[PREDICTED] = pa.array(classes[best], type=pa.string())
+                writer.write(out | {name: pa.array(p[:, z]) for z, name in enumerate(names)})
+        reader.finish()
+    return {name: int(n) for name, n in zip(schema.classes, counts, strict=True)}
+
+
+def evaluation_codec(trained: Trained, specs: Sequence[str] | None, source_column: str | None) -> LabelCodec:
+    """How to read the weak labels: as in training, or by another transition for the same classes."""
+    if not specs:
+        return trained.schema.codec()
+    source = source_column or (trained.schema.source if any("=" in s.partition(":")[0] for s in specs) else None)
+    named = parse_sources(specs, source)
+    transition, classes = resolve(named, [], trained.schema.classes)
+    return LabelCodec(transition, classes, list(named) if source else ())
+
+
+def evaluate(
+    trained: Trained, table: Table, codec: LabelCodec, label: str, source: str | None, true_label: str | None
+) -> tuple[Scores | None, Scores | None, dict[str, int]]:
+    """Scores from weak labels, unless their T forbids it, and from true classes, where `true_label` is given.
+
+    Rows without a label are counted.
+    """
+    schema = trained.schema
+    why = why_no_scores(codec.transition)
+    if why and true_label is None:
+        raise ValueError(f"--true-label: expected a column with the true classes, got none, and {why}")
+    schema.check_columns(table)
+    reader = FeatureReader(table, schema.features)
+    extra = [c for c in (label, source, true_label) if c is not None]
+    columns = list(dict.fromkeys([*schema.features, *extra]))
+    weak = None if why else StreamedScores(codec.transition)
+    truth = LabelCodec(identity(len(schema.classes)), schema.classes)
+    clean = None if true_label is None else StreamedScores(truth.transition)
+    labelled = absent_rows = 0
+    block = max(4096, CELLS // len(columns))
+    batches = watched(table.batches(columns), "evaluating", table.rows, lambda b: b.num_rows)
+    for batch in reblocked(batches, block):
+        first = reader.rows + 1
+        X = reader.read(batch)
+        sources = None if source is None else batch.column(source)
+        encoded, absent = codec.encode(batch.column(label), sources, first, label)
+        absent_rows += int(absent.sum())
+        labelled += int((~absent).sum())
+        if not reader.clean:
+            continue
+        p = trained.probabilities(X)
+        if weak is not None:
+            weak.add(encoded[~absent], p[~absent])
+        if clean is not None and true_label is not None:
+            classes, unknown = truth.encode(batch.column(true_label), None, first, true_label)
+            clean.add(classes[~unknown], p[~unknown])
+    reader.finish()
+    if labelled == 0:
+        raise ValueError(f"--label: expected labels in the column {label!r}, got none in {reader.rows} rows")
+    counts = {"all": reader.rows, "weak": labelled, "without_label": absent_rows}
+    scores = None if weak is None else weak.scores()
+    if clean is None:
+        return scores, None, counts
+    if clean.rows == 0:
+        raise ValueError(f"--true-label: expected classes in the column {true_label!r}, got none in {reader.rows} rows")
+    return scores, clean.scores(), counts | {"clean": clean.rows}
+
+
+@dataclass(frozen=True)
+class Weakening:
+    """What `tproper simulate` is to do."""
+
+    label: str
+    column: str
+    source_column: str | None
+    keep_true: bool
+    seed: int
+
+    def check(self, table: Table) -> list[str]:
+        """The columns to pass through."""
+        passed = [n for n in table.names if self.keep_true or n != self.label]
+        for name, option in ((self.column, "--column"), (self.source_column, "--source-column")):
+            if name is not None and name in passed:
+                raise ValueError(f"{option}: expected the name of a new column, got {name!r}, which the table has")
+        if self.column == self.source_column:
+            raise ValueError(f"--source-column: expected another name than the label column's, got {self.column!r}")
+        return passed
+
+
+def simulation_codec(table: Table, plan: Weakening, specs: dict[str, str], classes: Sequence[str] | None) -> LabelCodec:
+    """T and the class names; the label column is read once for them where ``--classes`` does not give them."""
+    plan.check(table)
+    found: dict[str, None] = {}
+    if classes is None:
+        for batch in table.batches([plan.label]):
+            codes, values = texts(batch.column(plan.label))
+            found.update(dict.fromkeys(values[c] for c in np.unique(codes[codes >= 0])))
+        if not set(found) - MISSING:
+            raise ValueError(f"{table.path}: expected classes in the column {plan.label!r}, got none")
+    transition, names = resolve(specs, list(found), classes, clean=True)
+    return LabelCodec(transition, names, list(specs) if plan.source_column else ())
+
+
+def weaken(table: Table, plan: Weakening, codec: LabelCodec, target: Path, kind: str) -> dict[str, int]:
+    """Write the table with weak labels; returns how often each was drawn."""
+    import pyarrow as pa
+
+    passed = plan.check(table)
+    truth = LabelCodec(identity(len(codec.classes)), codec.classes)
+    rng = np.random.default_rng(plan.seed)
+    counts: dict[str, int] = {}
+    row = 1
+    with TableWriter(target, kind, table.types(passed) if kind == "parquet" else {}) as writer:
+        batches = watched(table.batches(), "weakening", table.rows, lambda b: b.num_rows)
+        for batch in reblocked(batches, SAMPLED_ROWS):
+            classes = _true_classes(truth, batch, plan.label, row)
+            row += batch.num_rows
+            labels, sources = codec.decode(codec.transition.sample(classes, rng))
+            out: dict[str, Any] = {name: batch.column(name) for name in passed}
+            if sources is not None and plan.source_column is not None:
+                out[plan.source_column] = pa.array(sources, type=pa.string())
+            writer.write(out | {plan.column: pa.array(labels, type=pa.string())})
+            shown = labels if sources is None else [f"{s}: {y}" for s, y in zip(sources, labels, strict=True)]
+            for name, n in zip(*np.unique(shown, return_counts=True), strict=True):
+                counts[str(name)] = counts.get(str(name), 0) + int(n)
+    if row == 1:
+        raise ValueError(f"{table.path}: expected rows below the header, got none")
+    return counts
+
+
+def _true_classes(truth: LabelCodec, batch: pa.RecordBatch, label: str, first: int) -> NDArray[np.int64]:
+    classes, absent = truth.encode(batch.column(label), None, first, label)
+    if absent.any():
+        row = first + int(absent.argmax())
+        raise ValueError(f"column {label!r}: expected a class in every row, got none at row {row}")
+    return classes

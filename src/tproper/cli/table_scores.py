@@ -1,0 +1,247 @@
+"""Scores of a table that is read once, block by block.
+
+Up to two blocks of rows the scores are those of `tproper.metrics` on all rows together. Longer tables are
+scored in blocks, whose means and spreads are put together: the value and the standard error are then the
+same as on all rows, and the interval is the normal one, which so many rows allow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._core import FloatArray
+from ..metrics import (
+    Z95,
+    BinnedErrors,
+    Calibration,
+    Score,
+    TopLabel,
+    bin_edges,
+    bin_sums,
+    score_of,
+    setup,
+    squared_score,
+    weak_accuracy,
+    weak_balanced_accuracy,
+    weak_brier,
+    weak_calibration,
+    weak_log_loss,
+)
+from ..transitions import Transition
+from .errors import write_atomically
+from .labels import Encoded
+
+BLOCK_CELLS = 1 << 20  # probabilities in a block ...
+BLOCK_ROWS = 50_000  # ... of at least so many rows, that the means of heavy-tailed scores may count as normal
+Scores = dict[str, Score | Calibration]
+UNSCORABLE = "this transition makes some classes look alike, so weak labels alone cannot score a model"
+_MEANS = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
+_NAMES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "log_loss": "log loss",
+    "brier": "Brier score",
+    "calibration": "calibration error",
+    "overconfidence": "overconfidence",
+}
+
+
+@dataclass
+class _Pooled:
+    """A mean from the means of blocks; quacks like an `Estimate`."""
+
+    mean: float
+    stderr: float
+
+    @classmethod
+    def of(cls, parts: Sequence[Score]) -> _Pooled:
+        """Exactly the mean and the standard error of all rows, from those of the blocks."""
+        n = np.array([p.n for p in parts], dtype=np.float64)
+        means = np.array([p.value for p in parts])
+        variances = np.array([p.stderr for p in parts]) ** 2 * n  # within each block, n - 1 in the denominator
+        total = n.sum()
+        mean = float((n * means).sum() / total)
+        squares = ((n - 1) * variances).sum() + (n * (means - mean) ** 2).sum()
+        return cls(mean, float(math.sqrt(squares / (total - 1) / total)))
+
+    def interval(self) -> tuple[float, float]:
+        return self.mean - Z95 * self.stderr, self.mean + Z95 * self.stderr
+
+
+def why_no_scores(transition: Transition) -> str:
+    """Why weak labels of this T cannot score a model, or nothing."""
+    return "" if transition.diagnose().reconstructible else UNSCORABLE
+
+
+class StreamedScores:
+    """Add blocks of encoded labels and probabilities; ask for the scores at the end."""
+
+    def __init__(self, transition: Transition) -> None:
+        self.transition = transition
+        self.rows = 0
+        self._limit = max(BLOCK_ROWS, BLOCK_CELLS // transition.num_classes)
+        self._waiting: list[tuple[Encoded, FloatArray]] = []
+        self._count = 0
+        self._parts: dict[str, list[Score]] = {name: [] for name in (*_MEANS, "overconfidence")}
+        self._bins: _Bins | None = None
+
+    def add(self, labels: Encoded, probabilities: FloatArray) -> None:
+        """Some rows."""
+        if len(labels) == 0:
+            return
+        self.rows += len(labels)
+        self._waiting.append((labels, probabilities))
+        self._count += len(labels)
+        while self._count >= 2 * self._limit:  # so that the last block is never a small one
+            labels, probabilities = self._take()
+            self._score(labels[: self._limit], probabilities[: self._limit])
+            self._waiting = [(labels[self._limit :], probabilities[self._limit :])]
+            self._count -= self._limit
+
+    def _take(self) -> tuple[Encoded, FloatArray]:
+        labels = np.concatenate([y for y, _ in self._waiting])
+        return labels, np.concatenate([p for _, p in self._waiting])
+
+    def _score(self, labels: Encoded, q: FloatArray) -> None:
+        for name, score in _MEANS.items():
+            value = q.argmax(axis=1) if name == "accuracy" else q
+            self._parts[name].append(score(labels, value, self.transition))
+        if self._bins is None:
+            self._bins = _Bins()
+        self._parts["overconfidence"].append(self._bins.add(labels, q, self.transition))
+
+    def scores(self) -> Scores:
+        """The scores of all rows added."""
+        labels, q = self._take()
+        if self._bins is None:
+            predicted = q.argmax(axis=1)
+            return {
+                "accuracy": weak_accuracy(labels, predicted, self.transition),
+                "balanced_accuracy": weak_balanced_accuracy(labels, predicted, self.transition),
+                "log_loss": weak_log_loss(labels, q, self.transition),
+                "brier": weak_brier(labels, q, self.transition),
+                "calibration": weak_calibration(labels, q, self.transition),
+            }
+        self._score(labels, q)
+        K, parts = self.transition.num_classes, self._parts
+        limits = {"accuracy": (0.0, 1.0, 1 / K), "log_loss": (math.inf, 0.0, math.log(K)), "brier": (2, 0, 1 - 1 / K)}
+        out: Scores = {}
+        for name, (worst, best, guess) in limits.items():
+            infinite = [p for p in parts[name] if not math.isfinite(p.value)]
+            found: Any = _Pooled.of(parts[name])
+            out[name] = infinite[0] if infinite else score_of(_NAMES[name], found, self.rows, worst, best, guess)
+        over: Any = _Pooled.of(parts["overconfidence"])
+        out["calibration"] = self._bins.calibration(score_of("overconfidence", over, self.rows, -1.0, 1.0, 1.0))
+        return out
+
+
+class _Bins:
+    """The sums behind a calibration curve; the edges are the quantiles of the first block."""
+
+    def __init__(self) -> None:
+        self.edges: FloatArray | None = None
+        self.sums: list[FloatArray] = []
+        self.confidence = np.zeros(0)
+
+    def add(self, labels: Encoded, q: FloatArray, transition: Transition) -> Score:
+        """A block; gives its overconfidence."""
+        import torch
+
+        weigher, y = setup(labels, transition, "auto", None)
+        top = TopLabel(weigher, torch.as_tensor(q), y, None)
+        if self.edges is None:
+            self.edges = bin_edges(top.confidence, top.worthwhile_bins(), "quantile")
+            size = len(self.edges) - 1
+            self.sums = [np.zeros(size) for _ in range(6)]
+            self.confidence = np.zeros(size)
+        cell = np.searchsorted(self.edges[1:-1], top.confidence, side="left")
+        size = len(self.edges) - 1
+        for total, part in zip(self.sums, bin_sums(cell, size, top.weights, top.g - top.confidence), strict=True):
+            total += part
+        self.confidence += np.bincount(cell, weights=top.confidence, minlength=size)
+        return score_of("overconfidence", top.overconfidence, len(y), -1.0, 1.0, 1.0)
+
+    def calibration(self, overconfidence: Score) -> Calibration:
+        """The curve of all blocks."""
+        assert self.edges is not None
+        errors = BinnedErrors(*self.sums)
+        low, high = errors.interval()
+        n = int(errors.counts.sum())
+        confidence = self.confidence / np.where(errors.counts > 0, errors.counts, np.nan)
+        stderr = np.sqrt(errors.variance)
+        return Calibration(
+            kind="top label",
+            squared_error=squared_score(float(errors.squared), float(errors.stderr()), (float(low), float(high)), n),
+            overconfidence=overconfidence,
+            ece=float(np.nansum(errors.shares * np.abs(errors.difference))),
+            ece_of_noise=float(np.nansum(errors.shares * stderr) * math.sqrt(2 / math.pi)),
+            edges=self.edges,
+            count=errors.counts,
+            share=errors.shares,
+            confidence=confidence,
+            accuracy=confidence + errors.difference,
+            accuracy_stderr=stderr,
+        )
+
+
+def plain(scores: Scores) -> dict[str, Any]:
+    """For JSON."""
+    return {name: score.to_dict() for name, score in scores.items()}
+
+
+def as_text(weak: Scores | None, clean: Scores | None) -> str:
+    """A table: value and 95% interval from weak labels and from clean ones, where there are any."""
+
+    def cell(score: Score | Calibration | None) -> str:
+        if score is None:
+            return "-"
+        low, high = score.interval
+        mark = "" if score.informative else " *"
+        return f"{score.value:.4f}  ({low:.4f} to {high:.4f}){mark}"
+
+    columns = {"from weak labels alone": weak, "from clean labels": clean}
+    shown = {head: scores for head, scores in columns.items() if scores is not None}
+    lines = [f"{'':<20}" + "".join(f"{head:<34}" for head in shown)]
+    for name in next(iter(shown.values()), {}):
+        lines.append(f"{_NAMES[name]:<20}" + "".join(f"{cell(scores.get(name)):<34}" for scores in shown.values()))
+    lines = [line.rstrip() for line in lines]
+    notes = {(_NAMES[n], s.note) for scores in shown.values() for n, s in scores.items() if s.note}
+    lines += [f"* {name}: {note}" for name, note in sorted(notes)]
+    if any("outside the possible values" in note for _, note in notes):
+        lines.append("  (or the model was trained on these very rows: score it on others)")
+    return "\n".join(lines)
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is there."""
+    from importlib.util import find_spec
+
+    return find_spec("matplotlib") is not None
+
+
+def draw(weak: Scores | None, clean: Scores | None, path: Path) -> None:
+    """A reliability diagram: accuracy against confidence in bins, with 95% bars, from weak and from clean labels."""
+    from .. import plots
+
+    figure = plots.figure(figsize=(4.4, 4.2), layout="constrained")
+    ax = figure.add_subplot()
+    ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls=":", label="perfectly calibrated")
+    for name, scores, colour in (("weak labels", weak, "#00798c"), ("clean labels", clean, "#d1495b")):
+        curve = None if scores is None else scores["calibration"]
+        if isinstance(curve, Calibration):
+            used = curve.count > 0
+            bars = Z95 * np.nan_to_num(curve.accuracy_stderr[used])
+            ax.errorbar(
+                curve.confidence[used], curve.accuracy[used], bars, color=colour, marker="o", ms=4, lw=1.2, capsize=2,
+                label=f"{name}, error {curve.value:.3f}",
+            )  # fmt: skip
+    ax.set(xlim=(0, 1), ylim=(-0.05, 1.05), xlabel="confidence", ylabel="accuracy")
+    ax.legend(frameon=False, fontsize=8)
+    with write_atomically(path) as temporary:
+        figure.savefig(temporary, format=path.suffix.lstrip(".").lower() or "png", dpi=150)

@@ -1,0 +1,436 @@
+"""From a table with weak labels to a model folder: read, encode, hold out, fit, score, describe."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .._core import FloatArray
+from ..data import MISSING, Table, short, texts
+from ..transitions import ENUMERATION_LIMIT, CandidateSetTransition, Transition, transition_to_dict
+from .labels import Encoded, LabelCodec, blank_label, resolve
+from .schema import FeatureReader, Schema, standardisation, watched, working
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A training table in memory: features, encoded weak labels, and how they came about."""
+
+    X: FloatArray  # (n, d), as in the file
+    labels: Encoded  # what the loss is given, for `transition`
+    transition: Transition
+    own: Encoded  # as the codec's transition takes them; where `blank` they mean nothing
+    blank: NDArray[np.bool_]  # rows without a label that were kept
+    codec: LabelCodec
+    dropped: int  # rows without a label that were left out
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often every label occurs, by name, the most frequent first."""
+        distinct, count = np.unique(self.own[~self.blank], axis=0, return_counts=True)
+        order = np.argsort(-count, kind="stable")
+        named = {self.codec.name(distinct[i]): int(count[i]) for i in order}
+        return named | ({"no label": int(self.blank.sum())} if self.blank.any() else {})
+
+
+def read_rows(
+    table: Table,
+    label: str,
+    source: str | None,
+    features: Sequence[str],
+    specs: dict[str, str],
+    classes: Sequence[str] | None,
+    missing: str,
+    loss: str,
+) -> Rows:
+    """Read a training table: all of it, since every solver goes over it many times."""
+    import pyarrow as pa
+
+    reader = FeatureReader(table, features)
+    columns = [*features, label] + ([source] if source else [])
+    blocks, label_parts, source_parts = [], [], []
+    for batch in watched(table.batches(columns), "reading", table.rows, lambda b: b.num_rows):
+        X = reader.read(batch)
+        if reader.clean:
+            blocks.append(X)
+            label_parts.append(batch.column(label))
+            if source:
+                source_parts.append(batch.column(source))
+    reader.finish()
+    X = np.concatenate(blocks)
+    del blocks
+    column = pa.chunked_array(label_parts).combine_chunks()
+    source_column = pa.chunked_array(source_parts).combine_chunks() if source else None
+
+    codes, values = texts(column)
+    used = [values[c] for c in np.unique(codes[codes >= 0])]
+    if not set(used) - MISSING:
+        raise ValueError(f"--label: expected labels in the column {label!r}, got none in {len(codes)} rows")
+    shares = None
+    if source_column is not None:
+        source_codes, source_values = texts(source_column)
+        found = Counter(source_values[c] for c in source_codes if c >= 0)
+        shares = {name: found[name] / max(sum(found[n] for n in specs), 1) for name in specs}
+    transition, names = resolve(specs, used, classes, shares)
+    codec = LabelCodec(transition, names, list(specs) if source else ())
+    labels, absent = codec.encode(column, source_column, column=label)
+    dropped = 0
+    if missing == "drop":
+        dropped = int(absent.sum())
+        X, labels, absent = X[~absent], labels[~absent], absent[~absent]
+    if len(X) < 2:
+        raise ValueError(f"{table.path}: expected at least two rows with a label, got {len(X)}")
+    present = labels[~absent]
+    if len(np.unique(present, axis=0)) < 2:
+        only = codec.name(present[0])
+        raise ValueError(f"--label: expected at least two different labels in the column {label!r}, got only {only!r}")
+    full, given = keep_blank(transition, labels, absent, loss) if absent.any() else (transition, labels)
+    return Rows(X, given, full, labels, absent, codec, dropped)
+
+
+def keep_blank(
+    transition: Transition, labels: Encoded, absent: NDArray[np.bool_], loss: str
+) -> tuple[Transition, Encoded]:
+    """Missing labels as labels that say nothing.
+
+    For candidate sets and forward correction that is the set of all classes, whose loss is a constant. Elsewhere T gets
+    one more row, "no label", of the probability that a label is missing: the targets of the others grow to make up for
+    it, so that the loss stays proper.
+    """
+    if isinstance(transition, CandidateSetTransition):
+        if loss == "forward":
+            labels = labels.copy()
+            labels[absent] = True
+            return transition, labels
+        if transition.num_classes > ENUMERATION_LIMIT:
+            raise ValueError(
+                f"--missing: expected drop for candidate sets of more than {ENUMERATION_LIMIT} classes with this loss, "
+                "got uninformative; --loss forward keeps them"
+            )
+        filled = labels.copy()
+        filled[absent] = labels[~absent][0]
+        labels = transition.row_index(torch.as_tensor(filled)).numpy()
+    rows = labels.copy()
+    rows[absent] = transition.num_weak_labels
+    return blank_label(transition, float(absent.mean())), rows
+
+
+def split(n: int, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Random training and held-out rows."""
+    order = np.random.default_rng(seed).permutation(n)
+    held = round(share * n)
+    return np.sort(order[held:]), np.sort(order[:held])
+
+
+def make_schema(codec: LabelCodec, scaling: tuple[FloatArray, FloatArray] | None, table: dict[str, Any]) -> Schema:
+    """Everything about the table that prediction needs."""
+    d = len(table["features"])
+    centre, scale = (np.zeros(d), np.ones(d)) if scaling is None else scaling
+    return Schema(
+        classes=codec.classes,
+        centre=centre.tolist(),
+        scale=scale.tolist(),
+        transition=transition_to_dict(codec.transition),
+        sources=codec.sources,
+        **table,
+    )
+
+
+def in_words(certificate: Any) -> str:
+    """What a certificate means to somebody who trains a model."""
+    if certificate.strictly_proper:
+        first = "With enough data the minimum of this loss is at the true class probabilities, and nowhere else."
+    elif certificate.proper:
+        first = "The true class probabilities minimise this loss, but other probabilities may do so as well."
+    else:
+        first = "This loss is not proper: even with endless data its minimum may lie beside the true probabilities."
+    if certificate.lower_bounded:
+        second = "It is bounded from below, so training cannot run off to minus infinity."
+    else:
+        second = (
+            "It has NO lower bound: training can push it to minus infinity and ruin the model. Prefer --loss forward."
+        )
+    return f"{first} {second}"
+
+
+def shown_counts(counts: dict[str, int], limit: int = 12) -> str:
+    """ "a 10, b 9, ..." """
+    return short([f"{name} {n:,}" for name, n in counts.items()], limit)
+
+
+def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> str:
+    """A page about the model, in Markdown: data, labels, loss, and what is known of its quality."""
+    lines = [
+        f"# Model card: {facts['name']}",
+        "",
+        "A classifier trained on weak labels by tproper. Its outputs are class probabilities.",
+        "",
+        "## Data",
+        "",
+        f"- file: `{facts['data']}`",
+        f"- rows: {facts['rows']:,} to train, {facts['held_out']:,} held out; "
+        + f"{facts['dropped']:,} without a label left out"
+        + (f", {facts['blank']:,} without a label kept as uninformative" if facts["blank"] else ""),
+        f"- features ({len(facts['features'])}): {', '.join(f'`{n}`' for n in facts['features'][:40])}"
+        + (f" and {len(facts['features']) - 40} more" if len(facts["features"]) > 40 else "")
+        + (", standardised" if facts["standardized"] else ""),
+        f"- classes ({len(facts['classes'])}): {short(facts['classes'], 40)}",
+        f"- weak labels, column `{facts['label']}`: {shown_counts(facts['labels'], 40)}",
+        "",
+        "## Labels and loss",
+        "",
+        f"- transition: `{facts['transition']}` (asked for as {', '.join(f'`{s}`' for s in facts['specs'])})",
+        f"- model: {facts['model']}, loss: {facts['loss']}",
+        f"- settings: {', '.join(f'{k} = {v}' for k, v in facts['settings'].items())}"
+        + (" (chosen by cross-validated weak risk)" if facts["tuned"] else ""),
+        *(f"- warning: {w}" for w in facts["warnings"]),
+        "",
+        "```text",
+        certificate,
+        "```",
+        "",
+        facts["in_words"],
+        "",
+        "## Quality, from held-out weak labels alone",
+        "",
+    ]
+    if scores is None:
+        lines.append(f"Not measured: {facts['no_scores']}.")
+    else:
+        lines += [
+            "```text",
+            scores,
+            "```",
+            "",
+            "No clean label was used. The intervals cover with 95% probability if the",
+        ]
+        lines += ["transition above is right; a wrong transition makes them wrong too."]
+        if facts["picture"]:
+            lines += ["", f"![reliability]({facts['picture']})"]
+    lines += [
+        "",
+        "## Use",
+        "",
+        f"`tproper predict {facts['name']} DATA`, or in Python, where the features must be scaled as in training:",
+        "",
+        "```python",
+        "from tproper.saving import load",
+        "",
+        f'model = load("{facts["name"]}")',
+        'table = model.extra_["table"]  # features, centre, scale, classes',
+        'p = model.predict_proba((frame[table["features"]].to_numpy() - table["centre"]) / table["scale"])',
+        "```",
+        "",
+        f"Made with tproper {facts['version']}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def model_folder(path: Path, force: bool) -> Path:
+    """Where the model will be: refuses to overwrite, unless it is a model and `force` says so."""
+    if path.exists() or path.is_symlink():
+        if not force:
+            raise ValueError(f"--out: expected a new folder, got {path}, which exists; --force replaces a model")
+        from ..learn import not_replaceable
+
+        reason = not_replaceable(path)
+        if reason is not None:
+            raise ValueError(f"--out: --force replaces only a model that tproper made, got {path}, {reason}")
+    return path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for on the command line; None where nothing was."""
+
+    loss: str | None
+    model: str
+    squeeze: tuple[float, float] | None
+    l2: float | None
+    epochs: int | None
+    seed: int
+    tune: bool
+    standardize: bool
+    holdout: float
+
+    def estimator(self, transition: Transition, classes: Sequence[str]) -> Any:
+        """The classifier to fit."""
+        from ..learn import WeakLabelClassifier
+
+        given: dict[str, Any] = {"loss": self.loss, "squeeze": self.squeeze, "l2": self.l2}
+        given |= {"epochs": self.epochs, "max_iter": self.epochs}  # an iteration of the linear solver is a pass, too
+        return WeakLabelClassifier(
+            transition=transition,
+            model=self.model,
+            random_state=self.seed,
+            classes=list(classes),
+            tune=self.grid() if self.tune else False,
+            **{k: v for k, v in given.items() if v is not None},
+        )
+
+    def grid(self) -> list[dict[str, list[Any]]]:
+        """The settings to try: the estimator's own, where the command line does not fix them."""
+        from ..learn import L2, default_grid
+
+        grids = [g for g in default_grid(self.model) if self.loss in (None, *g["loss"])]
+        if self.squeeze is not None:
+            grids = [g for g in grids if g["loss"] != ["forward"]]
+        grids = grids or [{"loss": [self.loss], "l2": list(L2)}]
+        for grid in grids:
+            if self.l2 is not None:
+                grid["l2"] = [self.l2]
+            if self.squeeze is not None:
+                grid["squeeze"] = [self.squeeze]
+        return grids
+
+
+@dataclass(frozen=True)
+class Report:
+    """What training came to: for people, and for machines."""
+
+    text: str
+    facts: dict[str, Any]
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """The name of a folder to make, which becomes `path` when the block ends well, and vanishes otherwise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    replaced = workshop / "old"
+    try:
+        yield workshop / "new"
+        if path.exists():
+            os.rename(path, replaced)
+        try:
+            os.rename(workshop / "new", path)
+        except OSError:
+            if replaced.exists():
+                os.rename(replaced, path)
+            raise
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
+
+
+def fit(estimator: Any, X: FloatArray, labels: Encoded) -> list[str]:
+    """Fit; gives the warnings as sentences."""
+    with warnings.catch_warnings(record=True) as caught, working(f"training on {len(X):,} rows"):
+        warnings.simplefilter("always")
+        estimator.fit(X, labels)
+    said = [w for w in caught if issubclass(w.category, UserWarning)]  # ConvergenceWarning, ConditioningWarning, ...
+    return list(dict.fromkeys(" ".join(str(w.message).split()) for w in said))
+
+
+def held_out_scores(estimator: Any, schema: Schema, rows: Rows, held: NDArray[np.int64]) -> tuple[Any, str]:
+    """Scores on held-out weak labels, or why there are none."""
+    from . import table_scores as scoring
+
+    if len(held) < 2:
+        return None, "no rows were held out"
+    why = scoring.why_no_scores(rows.codec.transition)
+    if why:
+        return None, why
+    streamed = scoring.StreamedScores(rows.codec.transition)
+    streamed.add(rows.own[held], np.asarray(estimator.predict_proba(schema.inputs(rows.X[held]))))
+    return streamed.scores(), ""
+
+
+def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:
+    """Fit on all rows but those held out, score on the latter, and write the model folder."""
+    chosen, held = split(len(rows.X), settings.holdout, settings.seed)
+    held = held[~rows.blank[held]]
+    scaling = standardisation(rows.X[chosen], columns["features"]) if settings.standardize else None
+    schema = make_schema(rows.codec, scaling, columns)
+    estimator = settings.estimator(rows.transition, schema.classes)
+    said = fit(estimator, schema.inputs(rows.X[chosen]), rows.labels[chosen])
+    scores, why = held_out_scores(estimator, schema, rows, held)
+    facts = {
+        "data": str(data),
+        "rows": len(chosen),
+        "held_out": len(held),
+        "dropped": rows.dropped,
+        "blank": int(rows.blank.sum()),
+        "labels": rows.counts,
+        "transition": rows.codec.transition.name,
+        "warnings": said,
+        "no_scores": why,
+    }
+    return finish(estimator, schema, settings, facts, scores, out)
+
+
+def finish(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, Any], scores: Any, out: Path) -> Report:
+    """Write the model folder with its card, and say what became of it."""
+    from .. import __version__
+    from ..learn import save
+    from . import table_scores as scoring
+
+    certificate = estimator.certificate_
+    used = {"l2": estimator.l2, "iterations": estimator.n_iter_}
+    facts = facts | {
+        "name": out.name,
+        "features": schema.features,
+        "standardized": settings.standardize,
+        "classes": schema.classes,
+        "label": schema.label,
+        "specs": [f"{name}={spec}" if name else spec for name, spec in schema.specs.items()],
+        "model": settings.model,
+        "loss": certificate.loss,
+        "settings": used | {"seed": settings.seed} | getattr(estimator, "best_params_", {}),
+        "tuned": settings.tune,
+        "in_words": in_words(certificate),
+        "picture": None,
+        "version": __version__,
+    }
+    table = None if scores is None else scoring.as_text(scores, None)
+    with new_folder(out) as folder:
+        save(estimator, folder, extra=schema.extra())
+        if scores is not None and scoring.can_draw():
+            facts["picture"] = "reliability.png"
+            scoring.draw(scores, None, folder / "reliability.png")
+        (folder / "model_card.md").write_text(model_card(facts, table, str(certificate)), encoding="utf-8")
+    facts |= {"out": str(out), "certificate": certificate.to_dict()}
+    facts["scores"] = None if scores is None else scoring.plain(scores)
+    return Report(summary(facts, table, certificate, out), facts)
+
+
+def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Path) -> str:
+    """The closing words of `tproper train`."""
+    absent = []
+    if facts["dropped"]:
+        absent.append(f"{facts['dropped']:,} without a label left out")
+    if facts["blank"]:
+        absent.append(f"{facts['blank']:,} without a label kept as uninformative")
+    lines = [
+        f"trained on {facts['rows']:,} rows"
+        + (f" ({facts['held_out']:,} more held out" + "".join(f", {a}" for a in absent) + ")"),
+        f"features  {len(facts['features'])}: {short(facts['features'])}",
+        f"classes   {len(facts['classes'])}: {short(facts['classes'])}",
+        f"labels    {facts['transition']}: {shown_counts(facts['labels'])}",
+        "",
+        str(certificate),
+        "",
+        facts["in_words"],
+        "",
+    ]
+    if scores is None:
+        lines.append(f"No scores: {facts['no_scores']}.")
+    else:
+        lines += ["On held-out weak labels, without one clean label:", scores]
+    picture = ", reliability.png" if facts["picture"] else ""
+    lines += ["", f"model in {out} (model_card.md{picture})"]
+    if scores is not None and not picture:
+        lines.append("no reliability diagram: pip install 'tproper[plots]'")
+    return "\n".join(lines)

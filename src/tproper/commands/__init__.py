@@ -1,1 +1,0 @@
-"""The subcommands of `tproper`, one file each; `cli.py` puts them together."""

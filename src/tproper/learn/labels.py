@@ -1,0 +1,305 @@
+"""From the labels people have (names, candidate lists, pairs) to the encoded labels that transitions take.
+
+A weak label has a *name*. Where weak labels are of the same kind as classes (identity, noisy and complementary labels,
+any square T without names of its own) the names are the classes. Where T names its weak labels, those are the names.
+Elsewhere (positive-unlabeled, bags) they are 0 .. M-1. Candidate sets are masks, or lists of class names. Integers
+index the weak labels wherever no name is an integer, so that nothing is ambiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+from torch import Tensor
+
+from ..transitions import StackedTransition, Transition, UniformTransition, UnknownSizeError, make_transition
+
+SHOWN = 8  # names listed in a message
+
+
+def labels_are_classes(transition: Transition) -> bool:
+    """Whether weak label y of T is called like class y."""
+    if isinstance(transition, UniformTransition):
+        return True
+    square = type(transition) is Transition and transition.num_weak_labels == transition.num_classes
+    own_kind = transition.name.startswith(("positive_unlabeled", "unlabeled_sets"))
+    return square and transition._weak_labels is None and not own_kind
+
+
+def weak_label_names(transition: Transition, classes: NDArray[Any]) -> list[Any]:
+    """The names of the weak labels, in the order of T's rows; class indices inside sets become class names."""
+    if labels_are_classes(transition):
+        return classes.tolist()
+    if isinstance(transition, StackedTransition):
+        return [(d, name) for d, t in enumerate(transition.sources) for name in weak_label_names(t, classes)]
+    return [
+        frozenset(classes[z].item() if hasattr(classes[z], "item") else classes[z] for z in name)
+        if isinstance(name, (set, frozenset))
+        else name
+        for name in transition.weak_labels
+    ]
+
+
+def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, NDArray[Any]]:
+    """T and the class names, from what the user said and, where that leaves something open, from the labels.
+
+    Classes are those given, or the sorted distinct labels where weak labels are called like classes (or the sorted
+    distinct members of candidate lists); labels 0 .. K-1 of which some are missing stand for K classes all the same.
+    """
+    names = None if classes is None else _distinct_names(classes)
+    known = None if names is None else len(names)
+    found: NDArray[Any] | None = None
+    if transition is None:
+        found = _scalars(y) if names is None else None
+        T = make_transition("identity", known if found is None else _at_least_two(_unique(found), "y"))
+    else:
+        try:
+            T = make_transition(transition, known)
+        except UnknownSizeError:
+            T = make_transition(transition, _count_classes(y))
+    if names is not None:
+        return T, names
+    K = T.num_classes
+    if T.per_class_labels:
+        members = _members(y)
+        return T, np.arange(K) if members is None else _sized(members, K)
+    if labels_are_classes(T):
+        return T, _sized(_unique(_scalars(y) if found is None else found), K)
+    return T, np.arange(K)
+
+
+def encode(y: Any, transition: Transition, classes: NDArray[Any]) -> Tensor:
+    """Encoded weak labels: int64 rows of T (n,), or boolean candidate masks (n, K)."""
+    if transition.per_class_labels:
+        return transition.encode(_masks(y, classes))
+    if isinstance(transition, StackedTransition):
+        return transition.encode(_rows_of_pairs(y, transition, classes))
+    names = weak_label_names(transition, classes)
+    if any(isinstance(name, (frozenset, tuple)) for name in names) and _holds_collections(y):
+        kind = frozenset if isinstance(names[0], frozenset) else tuple
+        return transition.encode(_lookup([kind(_item(m) for m in label) for label in y], names))
+    return transition.encode(_lookup(_scalars(y), names))
+
+
+def take(y: Any, rows: NDArray[np.int64]) -> Any:
+    """The labels of some rows, whatever holds them."""
+    if isinstance(y, Tensor):
+        return y[torch.as_tensor(rows)]
+    if _holds_collections(y):
+        items = list(y)
+        return [items[i] for i in rows]
+    return np.asarray(y)[rows]
+
+
+def count(y: Any) -> int:
+    """How many labels there are."""
+    return len(y) if hasattr(y, "__len__") else len(np.asarray(y))
+
+
+def decode_rows(rows: NDArray[np.int64], transition: Transition, classes: NDArray[Any]) -> list[Any]:
+    """Names of weak labels given as rows of T."""
+    names = weak_label_names(transition, classes)
+    return [names[int(row)] for row in rows]
+
+
+# What a user may pass as labels.
+
+
+def _holds_collections(y: Any) -> bool:
+    """Labels that are lists, sets, tuples or series themselves; a 2-d array is none."""
+    if isinstance(y, (np.ndarray, Tensor)) and y.ndim > 1:
+        return False
+    if hasattr(y, "columns") or isinstance(y, (str, bytes)):  # a data frame is 2-d
+        return False
+    first = next(iter(y), None) if isinstance(y, Iterable) else None
+    return isinstance(first, (set, frozenset, list, tuple, np.ndarray)) or hasattr(first, "to_list")
+
+
+def _scalars(y: Any) -> NDArray[Any]:
+    """One name per example, as a 1-d array."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if isinstance(y, Tensor):
+        y = y.detach().cpu().numpy()
+    if _holds_collections(y) and not all(isinstance(label, (list, np.ndarray)) and len(label) == 1 for label in y):
+        raise ValueError(
+            "y: expected one label per example, got collections; candidate sets need a transition such as 'partial:0.3'"
+        )
+    array = column_or_1d(np.asarray(y), warn=True)
+    if array.dtype.kind == "O":
+        missing = [i for i, label in enumerate(array) if label is None or label != label]
+        if missing:
+            raise ValueError(
+                f"y: expected a label for every example, got a missing one (NaN or None) at row {missing[0]}"
+            )
+    if array.dtype.kind != "O":
+        check_classification_targets(array)
+    if len(array) == 0:
+        raise ValueError("y: expected at least one label, got none")
+    return array
+
+
+def _unique(labels: Iterable[Any]) -> NDArray[Any]:
+    array = labels if isinstance(labels, np.ndarray) else np.asarray(list(labels))
+    if array.dtype.kind != "O":
+        return np.unique(array)
+    try:
+        ordered = sorted({_item(label) for label in array})
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in array})
+        raise ValueError(f"y: expected labels of one kind, got a mix of {', '.join(kinds)}; pass `classes`") from None
+    out = np.asarray(ordered)
+    return out if out.dtype.kind == "U" and array.dtype.kind == "U" else np.asarray(ordered, dtype=object)
+
+
+def _item(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _at_least_two(found: NDArray[Any], name: str) -> int:
+    if len(found) < 2:
+        raise ValueError(
+            f"{name}: expected labels of at least 2 classes, got only one class: {_item(found[0])!r}; "
+            "pass `classes` if there are more"
+        )
+    return len(found)
+
+
+def _distinct_names(classes: Any) -> NDArray[Any]:
+    names = classes if isinstance(classes, np.ndarray) else np.asarray(list(classes))
+    if names.ndim != 1 or len(names) < 2:
+        raise ValueError(f"classes: expected a list of at least 2 class names, got {classes!r}")
+    if len({_item(c) for c in names}) != len(names):
+        raise ValueError(f"classes: expected distinct class names, got {classes!r}")
+    return names
+
+
+def _sized(found: NDArray[Any], num_classes: int) -> NDArray[Any]:
+    """The K class names behind the distinct labels found."""
+    if len(found) == num_classes:
+        return found
+    if all(_is_index(_item(label)) and 0 <= _item(label) < num_classes for label in found):
+        return np.arange(num_classes)
+    raise ValueError(
+        f"y: expected labels of {num_classes} classes, as the transition has, got {len(found)} distinct ones: "
+        f"{_shown(found.tolist())}; pass `classes`"
+    )
+
+
+def _is_index(label: Any) -> bool:
+    whole = isinstance(label, (int, np.integer)) or (isinstance(label, float) and label.is_integer())
+    return whole and not isinstance(label, bool)
+
+
+def _count_classes(y: Any) -> int:
+    """How many classes the labels speak of, for a transition that leaves their number out."""
+    if not _holds_collections(y):
+        table = np.asarray(y)
+        if table.ndim == 2 and table.shape[1] > 1:
+            return int(table.shape[1])
+        return _at_least_two(_unique(_scalars(y)), "y")
+    members = _members(y)
+    assert members is not None
+    return _at_least_two(members, "y")
+
+
+def _members(y: Any) -> NDArray[Any] | None:
+    """The distinct classes in candidate lists; None for masks."""
+    if not _holds_collections(y) or _is_boolean_rows(y):
+        return None
+    return _unique([_item(z) for label in y for z in label])
+
+
+def _is_boolean_rows(y: Any) -> bool:
+    return all(isinstance(z, (bool, np.bool_)) for label in y for z in label)
+
+
+def _masks(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
+    """Candidate masks (n, K): a 2-d array is one already, lists and sets hold class names."""
+    K = len(classes)
+    if isinstance(y, Tensor):
+        y = y.detach().cpu().numpy()
+    if not _holds_collections(y) or _is_boolean_rows(y):
+        table = np.asarray(y)
+        if table.dtype.kind == "O" and table.ndim == 2:
+            table = table.astype(bool) if _is_boolean_rows(table) else table
+        if table.ndim != 2 or table.shape[1] != K or table.dtype.kind not in "biuf":
+            raise ValueError(
+                f"y: expected candidate sets, as a boolean mask (n, {K}) or as lists of class names, "
+                f"got shape {table.shape} and dtype {table.dtype}"
+            )
+        if table.dtype.kind == "f":
+            if not np.isin(table, (0.0, 1.0)).all():
+                raise ValueError("y: expected candidate masks of 0 and 1, got other numbers")
+            table = table.astype(bool)
+        return table
+    index = _index_of(classes.tolist())
+    out = np.zeros((count(y), K), dtype=bool)
+    for row, label in enumerate(y):
+        for member in label:
+            z = index.get(_item(member))
+            if z is None:
+                raise ValueError(_unknown(member, row, classes.tolist(), "classes"))
+            out[row, z] = True
+    return out
+
+
+def _rows_of_pairs(y: Any, transition: StackedTransition, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Stacked rows of (source, label) pairs, the label by its name in its own source."""
+    if isinstance(y, Tensor):
+        y = y.detach().cpu().numpy()
+    table = None if _holds_collections(y) else np.asarray(y)
+    if table is not None and (table.ndim == 1 or table.shape[1] == 1):
+        return _lookup(_scalars(table), list(range(transition.num_weak_labels)))
+    rows = np.empty(count(y), dtype=np.int64)
+    offsets = transition.offsets
+    names = [weak_label_names(t, classes) for t in transition.sources]
+    for i, pair in enumerate(y if table is None else table):
+        if len(pair) != 2 or not _is_index(_item(pair[0])) or not 0 <= _item(pair[0]) < len(names):
+            raise ValueError(
+                f"y: expected (source, label) pairs with a source in [0, {len(names)}), got {pair!r} at row {i}"
+            )
+        d, label = int(pair[0]), pair[1]
+        if isinstance(label, (set, list, tuple, np.ndarray)):
+            label = frozenset(_item(z) for z in label)
+        rows[i] = offsets[d] + _lookup([label], names[d], row=i)[0]
+    return rows
+
+
+def _index_of(names: Collection[Any]) -> dict[Any, int]:
+    return {name: i for i, name in enumerate(names)}
+
+
+def _lookup(labels: Any, names: list[Any], row: int | None = None) -> NDArray[np.int64]:
+    """The position of each label among the names; integers index them where no name is a number."""
+    index = _index_of(names)
+    if not any(_is_index(name) for name in names):
+        index |= {i: i for i in range(len(names)) if i not in index}
+    if isinstance(labels, np.ndarray) and labels.dtype.kind != "O":
+        distinct, inverse = np.unique(labels, return_inverse=True)
+        places = np.array([index.get(_item(label), -1) for label in distinct], dtype=np.int64)
+        out = places[inverse]
+    else:
+        out = np.array([index.get(_item(label), -1) for label in labels], dtype=np.int64)
+    unknown = np.flatnonzero(out < 0)
+    if len(unknown):
+        first = int(unknown[0])
+        raise ValueError(_unknown(labels[first], first if row is None else row, names, "labels"))
+    return out
+
+
+def _unknown(label: Any, row: int, names: list[Any], what: str) -> str:
+    return f"y: expected {what} among {_shown(names)}, got {_item(label)!r} at row {row}"
+
+
+def _shown(names: list[Any]) -> str:
+    def text(name: Any) -> str:
+        return "{" + ", ".join(map(repr, sorted(name, key=str))) + "}" if isinstance(name, frozenset) else repr(name)
+
+    return ", ".join(map(text, names[:SHOWN])) + (f", ... ({len(names)} in all)" if len(names) > SHOWN else "")

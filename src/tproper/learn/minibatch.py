@@ -1,0 +1,154 @@
+"""Minibatch steps for networks, with early stopping by the weak risk."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from scipy.sparse import issparse
+from torch import Tensor, nn
+
+from ..losses import BatchRiskLoss, ForwardLoss, WeakLabelLoss
+from .linear import has_pointwise
+
+# Everything else: minibatches.
+
+
+@dataclass
+class Steps:
+    """Settings of minibatch training, and what it remembers between calls."""
+
+    learning_rate: float
+    l2: float
+    batch_size: int
+    generator: torch.Generator
+    device: torch.device
+    optimizer: torch.optim.Optimizer | None = None
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def make_optimizer(module: nn.Module, learning_rate: float, l2: float) -> torch.optim.Optimizer:
+    """Adam; its `weight_decay` adds ``l2 W`` to the gradient, that of the penalty. Biases and norms are left alone."""
+    weights = [p for p in module.parameters() if p.requires_grad and p.ndim > 1]
+    others = [p for p in module.parameters() if p.requires_grad and p.ndim <= 1]
+    groups = [{"params": weights, "weight_decay": l2}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.Adam([g for g in groups if g["params"]], lr=learning_rate)
+
+
+class Rows:
+    """Rows of X as tensors: a dense array goes to the device once, sparse rows are made dense batch by batch."""
+
+    def __init__(self, X: Any, dtype: torch.dtype, device: torch.device) -> None:
+        self.device, self.dtype = device, dtype
+        self.sparse = X.tocsr() if issparse(X) else None
+        self.dense = None if self.sparse is not None else torch.as_tensor(X, dtype=dtype).to(device)
+
+    def __len__(self) -> int:
+        return self.sparse.shape[0] if self.sparse is not None else len(self.dense)  # type: ignore[arg-type]
+
+    def __getitem__(self, rows: Tensor | slice) -> Tensor:
+        if self.sparse is not None:
+            index = rows if isinstance(rows, slice) else rows.cpu().numpy()
+            return torch.as_tensor(self.sparse[index].toarray(), dtype=self.dtype).to(self.device)
+        assert self.dense is not None
+        return self.dense[rows]
+
+
+def train_epoch(
+    module: nn.Module, loss: nn.Module, X: Rows, labels: Tensor, weights: Tensor | None, steps: Steps
+) -> float:
+    """One pass over the data in random order; the mean training loss. Batches differ in size by at most one row."""
+    assert steps.optimizer is not None
+    module.train()
+    n = len(X)
+    order = torch.randperm(n, generator=steps.generator).to(steps.device)
+    batches = torch.tensor_split(order, max(1, math.ceil(n / steps.batch_size)))
+    total = torch.zeros((), dtype=torch.float64, device=steps.device)
+    for rows in batches:
+        steps.optimizer.zero_grad(set_to_none=True)
+        value = batch_loss(loss, module(X[rows]), labels[rows], None if weights is None else weights[rows])
+        value.backward()
+        steps.optimizer.step()
+        total += value.detach().double() * len(rows)
+    return float(total) / n
+
+
+def batch_loss(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
+    """The loss of a batch. Weights have mean one over the whole data, so a batch's weights need not."""
+    if has_pointwise(loss):
+        losses: Tensor = loss.pointwise(scores, labels)  # type: ignore[operator]
+        return losses.mean() if weights is None else (losses * weights.to(losses)).mean()
+    if isinstance(loss, WeakLabelLoss):
+        total: Tensor = loss(scores, labels, weights)
+        return total
+    if weights is not None:
+        raise ValueError(
+            f"sample_weight: expected None with a loss of type {type(loss).__name__}, which takes no weights"
+        )
+    value = loss(scores, labels)
+    return value if value.ndim == 0 else value.mean()
+
+
+def weak_risk(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor | None) -> float:
+    """The held-out weak risk that early stopping watches.
+
+    The loss itself where it is one per example; for losses of whole batches, which are not proper, ``-log (T p)_y``.
+    """
+    if isinstance(loss, BatchRiskLoss):
+        loss = ForwardLoss(loss.transition, validate=False).to(scores.device)
+    with torch.no_grad():
+        return float(batch_loss(loss, scores.double(), labels, weights))
+
+
+def scores_of(module: nn.Module, X: Rows, block: int = 4096) -> Tensor:
+    """Scores in evaluation mode, block by block."""
+    module.eval()
+    with torch.no_grad():
+        return torch.cat([module(X[i : i + block]) for i in map(int, range(0, len(X), block))])
+
+
+def fit_minibatch(
+    module: nn.Module,
+    loss: nn.Module,
+    X: Rows,
+    labels: Tensor,
+    weights: Tensor | None,
+    steps: Steps,
+    epochs: int,
+    held_out: tuple[Rows, Tensor, Tensor | None] | None,
+    patience: int,
+    tol: float,
+    verbose: int = 0,
+) -> int:
+    """Adam with a cosine schedule for `epochs` passes; with `held_out` data, the weights of the epoch with the
+    smallest held-out weak risk, and an end after `patience` epochs without an improvement by `tol`. Returns epochs.
+    """
+    steps.optimizer = make_optimizer(module, steps.learning_rate, steps.l2)
+    best, best_state, waited = math.inf, None, 0
+    for epoch in range(epochs):
+        for group in steps.optimizer.param_groups:
+            group["lr"] = steps.learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
+        record = {"loss": train_epoch(module, loss, X, labels, weights, steps)}
+        if not math.isfinite(record["loss"]):
+            raise ValueError(
+                f"loss: expected finite values, got {record['loss']} in epoch {epoch}; lower learning_rate"
+            )
+        if held_out is not None:
+            Xv, yv, wv = held_out
+            record["weak_risk"] = weak_risk(loss, scores_of(module, Xv), yv, wv)
+        steps.history.append(record)
+        if verbose:
+            print(f"epoch {epoch + 1:4d}  " + "  ".join(f"{k} {v:.6g}" for k, v in record.items()))
+        if held_out is None:
+            continue
+        waited = 0 if record["weak_risk"] < best - tol else waited + 1
+        if record["weak_risk"] < best:
+            best, best_state = record["weak_risk"], copy.deepcopy(module.state_dict())
+        if waited >= patience:
+            break
+    if best_state is not None:
+        module.load_state_dict(best_state)
+    return len(steps.history)

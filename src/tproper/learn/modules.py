@@ -1,0 +1,83 @@
+"""The modules behind the estimator's model names, and the random numbers they are trained with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import _check_sample_weight
+from torch import Tensor, nn
+
+from .._core import FloatArray, checks
+
+
+def linear_module(coef: FloatArray, intercept: FloatArray) -> nn.Linear:
+    """An ``nn.Linear`` in float64 with the given weights (K, d) and intercepts (K,)."""
+    module = nn.Linear(coef.shape[1], coef.shape[0], dtype=torch.float64)
+    with torch.no_grad():
+        module.weight.copy_(torch.as_tensor(coef))
+        module.bias.copy_(torch.as_tensor(intercept))
+    return module
+
+
+def mlp_module(n_features: int, n_classes: int, hidden: int | Sequence[int]) -> nn.Sequential:
+    """Linear layers with ReLU between them."""
+    widths = [hidden] if isinstance(hidden, int) else list(hidden)
+    sizes = [n_features, *(checks.integer(h, "hidden", 1) for h in widths)]
+    layers: list[nn.Module] = []
+    for a, b in pairwise(sizes):
+        layers += [nn.Linear(a, b), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], n_classes))
+
+
+def same_form(a: nn.Module, b: nn.Module) -> bool:
+    """Whether one module's weights could be the other's: same names, shapes and types."""
+
+    def form(module: nn.Module) -> dict[str, Any]:
+        return {name: (tuple(t.shape), t.dtype) for name, t in module.state_dict().items()}
+
+    return form(a) == form(b)
+
+
+def flag(value: Any) -> Any:
+    """True or False however it is spelled (numpy's, 0 and 1); anything else as it is."""
+    if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
+        return bool(value)
+    return value
+
+
+def row_weights(sample_weight: Any, X: Any) -> FloatArray:
+    """A weight for each row of X, some of them positive."""
+    try:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    except (TypeError, ValueError) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"sample_weight: expected a finite number >= 0 for each row, got others ({said})") from None
+    if not weights.sum() > 0:
+        raise ValueError("sample_weight: expected some positive weights, got zeros alone")
+    return np.asarray(weights)
+
+
+def on_device(weights: FloatArray | None, device: torch.device) -> Tensor | None:
+    """Weights as a tensor there."""
+    return None if weights is None else torch.as_tensor(weights).to(device)
+
+
+class seeded(AbstractContextManager[torch.Generator]):
+    """Torch's own random numbers seeded for a while, then put back; gives a generator for the order of rows."""
+
+    def __init__(self, rng: Any, device: torch.device) -> None:
+        self.seed = int(rng.randint(np.iinfo(np.int32).max))
+        self.fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+    def __enter__(self) -> torch.Generator:
+        self.fork.__enter__()
+        torch.manual_seed(self.seed)
+        return torch.Generator().manual_seed(self.seed)
+
+    def __exit__(self, *details: Any) -> None:
+        self.fork.__exit__(*details)

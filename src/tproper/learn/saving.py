@@ -1,0 +1,300 @@
+"""Saved models: a folder with ``model.safetensors`` (the weights) and ``model.json`` (everything else).
+
+Nothing is executed on load: no pickles, no class names to import. The JSON names the SHA-256 of the tensors and carries
+one of itself, so a file that was cut, edited, or swapped for another is refused with the reason. A folder is
+written beside its place and renamed into it, so there is never half a model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as tensors_to_bytes
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from .. import __version__
+from ..losses import loss_from_dict, loss_to_dict
+from ..potentials import Squeezed
+from ..transitions import transition_from_dict, transition_to_dict
+from .classifier import WeakLabelClassifier
+from .modules import mlp_module
+from .selection import WeakLabelClassifierCV
+
+FORMAT = "tproper model"
+FORMAT_VERSION = 1
+TENSORS, DESCRIPTION = "model.safetensors", "model.json"
+#: All that a model's folder holds: `tproper train` puts two more files there. With others it is not replaced.
+FILES = {TENSORS, DESCRIPTION, "model_card.md", "reliability.png"}
+
+
+class ModelFileError(ValueError):
+    """The folder is not a model this version can load; the message says why."""
+
+
+def save(
+    estimator: WeakLabelClassifier | WeakLabelClassifierCV, path: str | Path, extra: Mapping[str, Any] | None = None
+) -> Path:
+    """Write a fitted classifier to the folder `path`; an existing model there is replaced, anything else is not.
+
+    `extra` (JSON-ready) is kept under the key "extra", for notes such as a model card. A model given as a callable is
+    code, which no file holds: save its ``module_.state_dict()`` with torch instead.
+    """
+    if isinstance(estimator, WeakLabelClassifierCV):
+        check_is_fitted(estimator, "best_estimator_")
+        estimator = estimator.best_estimator_
+    if not isinstance(estimator, WeakLabelClassifier):
+        raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(estimator).__name__}")
+    check_is_fitted(estimator, "module_")
+    if estimator.model not in ("linear", "mlp"):
+        raise ValueError(
+            "model: expected 'linear' or 'mlp', got a callable, which is code and cannot be saved; "
+            "save module_.state_dict() with torch instead"
+        )
+    path = Path(path)
+    reason = not_replaceable(path)
+    if reason is not None:
+        raise ModelFileError(f"path: expected a new folder or an older model, got {str(path)!r}, {reason}")
+    tensors = {k: v.detach().cpu().contiguous() for k, v in estimator.module_.state_dict().items()}
+    blob = tensors_to_bytes(tensors)
+    description = _describe(estimator, blob, dict(extra or {}))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        _write(work / TENSORS, blob)
+        _write(work / DESCRIPTION, (json.dumps(description, indent=2, allow_nan=False) + "\n").encode())
+        work.chmod(0o755)
+        _replace(work, path)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return path
+
+
+def not_replaceable(path: Path) -> str | None:
+    """Why a model may not be written at `path`; None if there is nothing, an empty folder, or a model and no more."""
+    if not path.exists() and not path.is_symlink():
+        return None
+    if not path.is_dir():
+        return "which is no folder"
+    found = {entry.name for entry in path.iterdir()}
+    if not found:
+        return None
+    try:
+        description = json.loads((path / DESCRIPTION).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        description = None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        return "which is neither"
+    foreign = sorted(found - FILES)
+    return f"which also holds {foreign[0]!r}: move it away first" if foreign else None
+
+
+def load(path: str | Path) -> WeakLabelClassifier:
+    """The classifier saved in the folder `path`: the same probabilities, bit for bit."""
+    description, blob = read(path)
+    try:
+        return _rebuild(description, blob)
+    except ModelFileError:
+        raise
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, SafetensorError) as error:
+        raise ModelFileError(f"{str(path)!r}: the model's description is not consistent: {error}") from error
+
+
+def read(path: str | Path) -> tuple[dict[str, Any], bytes]:
+    """The checked description and the bytes of the tensors file, without building a model."""
+    path = Path(path)
+    if not path.is_dir():
+        kind = "a file" if path.exists() else "nothing"
+        raise ModelFileError(f"path: expected the folder of a saved model, got {kind} at {str(path)!r}")
+    for name in (DESCRIPTION, TENSORS):
+        if not (path / name).is_file():
+            raise ModelFileError(f"{str(path)!r}: expected a file {name} in the folder of a saved model, got none")
+    try:
+        text, blob = (path / DESCRIPTION).read_bytes(), (path / TENSORS).read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{str(path)!r}: cannot be read: {error.strerror or error}") from None
+    try:
+        description = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{str(path / DESCRIPTION)!r}: not valid JSON (was it cut?): {error}") from None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ModelFileError(f"{str(path / DESCRIPTION)!r}: not the description of a tproper model")
+    version = description.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ModelFileError(
+            f"{str(path)!r}: format version {version!r}, this version of tproper reads {FORMAT_VERSION}; "
+            "load it with the version that wrote it"
+        )
+    if description.get("sha256") != _own_hash(description):
+        raise ModelFileError(f"{str(path / DESCRIPTION)!r}: edited after it was saved (its checksum does not match)")
+    if description.get("tensors_sha256") != hashlib.sha256(blob).hexdigest():
+        raise ModelFileError(
+            f"{str(path / TENSORS)!r}: cut or changed after it was saved: {len(blob)} bytes, "
+            f"expected {description.get('tensors_bytes')} with another checksum"
+        )
+    return description, blob
+
+
+def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]) -> dict[str, Any]:
+    names = getattr(estimator, "feature_names_in_", None)
+    risks = getattr(estimator, "history_", [])
+    description: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "tproper": __version__,
+        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
+        "classes": _names_to_plain(estimator.classes_),
+        "transition": transition_to_dict(estimator.transition_),
+        "loss": loss_to_dict(estimator.loss_),
+        "architecture": {
+            "model": estimator.model,
+            "n_features": int(estimator.n_features_in_),
+            "hidden": _widths(estimator) if estimator.model == "mlp" else [],
+        },
+        "feature_names": None if names is None else [str(n) for n in names],
+        "settings": _plain_settings(estimator),
+        "training": {
+            "n_iter": int(estimator.n_iter_),
+            "last": {k: float(v) for k, v in risks[-1].items()} if risks else {},
+            "best_params": _plain(getattr(estimator, "best_params_", None)),
+        },
+        "extra": extra,
+        "tensors_bytes": len(blob),
+        "tensors_sha256": hashlib.sha256(blob).hexdigest(),
+    }
+    description = json.loads(json.dumps(description, allow_nan=False))  # a tuple is hashed as the list it comes back as
+    return description | {"sha256": _own_hash(description)}
+
+
+def _own_hash(description: Mapping[str, Any]) -> str:
+    content = {k: v for k, v in description.items() if k != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier:
+    architecture = description["architecture"]
+    settings: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) and k in ("hidden", "squeeze") else v
+        for k, v in description["settings"].items()
+    }
+    transition = transition_from_dict(description["transition"])
+    estimator = WeakLabelClassifier(**settings)
+    estimator.set_params(transition=transition, classes=_names_from_plain(description["classes"]))
+    estimator.transition_ = transition
+    estimator.classes_ = estimator.classes
+    estimator.loss_ = loss_from_dict(description["loss"], transition)
+    if "loss" not in settings:
+        estimator.set_params(loss=estimator.loss_)
+    else:  # what was given as an object is the fitted loss's own
+        for name in ("potential", "reconstruction"):
+            if name not in settings and hasattr(estimator.loss_, name):
+                found = getattr(estimator.loss_, name)
+                apart = name == "potential" and settings.get("squeeze") is not None  # squeezed again by the next fit
+                estimator.set_params(**{name: found.base if apart and isinstance(found, Squeezed) else found})
+    estimator.n_features_in_ = int(architecture["n_features"])
+    if description["feature_names"] is not None:
+        estimator.feature_names_in_ = np.asarray(description["feature_names"], dtype=object)
+    K = transition.num_classes
+    if len(estimator.classes_) != K:
+        raise ModelFileError(f"classes: expected {K}, as the transition has, got {len(estimator.classes_)}")
+    if architecture["model"] == "mlp":
+        module: torch.nn.Module = mlp_module(estimator.n_features_in_, K, tuple(architecture["hidden"]))
+    else:
+        module = torch.nn.Linear(estimator.n_features_in_, K, dtype=torch.float64)
+    tensors: dict[str, Tensor] = tensors_from_bytes(blob)
+    module.load_state_dict(tensors, strict=True)
+    estimator.module_ = module
+    estimator.n_iter_ = int(description["training"]["n_iter"])
+    estimator.history_ = [description["training"]["last"]]
+    if description["training"]["best_params"] is not None:
+        estimator.best_params_ = description["training"]["best_params"]
+    estimator.extra_ = description["extra"]
+    return estimator
+
+
+def _widths(estimator: WeakLabelClassifier) -> list[int]:
+    layers = [m for m in estimator.module_.modules() if isinstance(m, torch.nn.Linear)]
+    return [int(layer.out_features) for layer in layers[:-1]]
+
+
+def _plain_settings(estimator: WeakLabelClassifier) -> dict[str, Any]:
+    """The settings that are plain data; transition, classes and fitted loss are stored by themselves."""
+    skipped = ("transition", "classes", "tune", "random_state")  # a tuned model comes back with what was found
+    out: dict[str, Any] = {}
+    for name, value in estimator.get_params(deep=False).items():
+        if name in skipped:
+            continue
+        plain = _plain(value)
+        if plain is not None or value is None:
+            out[name] = plain
+    if isinstance(estimator.random_state, (int, np.integer)):
+        out["random_state"] = int(estimator.random_state)
+    out |= _plain(getattr(estimator, "best_params_", None) or {})
+    if "loss" not in out:  # an object: it comes back whole, and has no use for these
+        for name in ("potential", "squeeze", "reconstruction"):
+            out.pop(name, None)
+    return out
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's terms, None where it has none."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    return None
+
+
+def _names_to_plain(classes: Any) -> dict[str, Any]:
+    kind = classes.dtype.kind
+    values = classes.tolist()
+    if kind not in "biufUO" or not all(isinstance(v, (bool, int, float, str)) for v in values):
+        raise ValueError(f"classes: expected names that are text or numbers, got {values!r}")
+    return {"dtype": "object" if kind == "O" else classes.dtype.str, "names": values}
+
+
+def _names_from_plain(data: Mapping[str, Any]) -> Any:
+    kind = data["dtype"]
+    if kind != "object" and np.dtype(kind).kind not in "biufU":
+        raise ModelFileError(f"classes: expected text or numbers, got dtype {kind!r}")
+    return np.array(data["names"], dtype=object if kind == "object" else np.dtype(kind))
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _replace(work: Path, path: Path) -> None:
+    """Move a finished folder into place; an older model steps aside first and is put back should that fail."""
+    if not path.exists():
+        work.rename(path)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+    old = aside / "model"
+    path.rename(old)
+    try:
+        work.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)

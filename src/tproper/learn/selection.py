@@ -1,0 +1,93 @@
+"""Choosing loss, squeeze, l2 and learning rate by cross-validated weak risk: no clean label is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from .._core import FloatArray
+from . import search as _search
+from .classifier import WeakLabelClassifier
+
+
+class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
+    """`WeakLabelClassifier` with its settings chosen by K-fold cross-validation on weak labels alone.
+
+    The score of a setting is the mean of ``-log (T p)_y`` over held-out weak labels y: T-proper for every T, so in
+    expectation nothing beats the true posterior. ``WeakLabelClassifier(..., tune=True)`` is the short way to the same.
+
+    Parameters
+    ----------
+    estimator : WeakLabelClassifier, optional
+        Holds everything that is not searched. Default: ``WeakLabelClassifier()``, clean labels.
+    grid : dict or list of dicts, optional
+        Settings to try, as for ``GridSearchCV``. Default: forward at eight l2, and squeezed backward losses at three
+        (k, alpha) and two l2; for models other than linear ones also learning rates.
+    cv : int, splitter or list of splits
+        A number of shuffled folds, or anything with ``split(X)``, or (train, test) rows.
+    verbose : int
+        Print the risk of each setting.
+
+    Attributes
+    ----------
+    best_estimator_ : WeakLabelClassifier
+        Fitted on everything with `best_params_`.
+    best_params_, best_index_, best_risk_
+        The winner, and its mean held-out weak risk.
+    cv_results_ : dict
+        One entry per setting: ``params``, ``mean_weak_risk``, ``stderr_weak_risk``, ``stderr_of_difference_to_best``
+        (paired), ``mean_weak_brier``, ``rank``, and each fold's risk; ``criterion`` is "log", or "brier" where
+        some setting's log risk is infinite.
+    """
+
+    def __init__(
+        self, estimator: WeakLabelClassifier | None = None, grid: Any = None, cv: Any = 5, verbose: int = 0
+    ) -> None:
+        self.estimator = estimator
+        self.grid = grid
+        self.cv = cv
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> WeakLabelClassifierCV:
+        """Search, then fit the winner to all rows."""
+        base = WeakLabelClassifier() if self.estimator is None else self.estimator
+        if not isinstance(base, WeakLabelClassifier):
+            raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(base).__name__}")
+        found = _search.search(clone(base), X, y, sample_weight, self.grid, self.cv, self.verbose)
+        self.cv_results_, self.best_params_, self.best_index_ = found.results, found.best_params, found.best_index
+        self.best_risk_ = float(found.results["mean_weak_risk"][found.best_index])
+        self.best_estimator_ = _search.with_params(base, found.best_params, found.names).fit(X, y, sample_weight)
+        self.classes_ = self.best_estimator_.classes_
+        self.n_features_in_ = self.best_estimator_.n_features_in_
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
+        return self
+
+    def _best(self) -> WeakLabelClassifier:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        return self._best().predict(X)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities (n, K)."""
+        return self._best().predict_proba(X)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Centred scores."""
+        return self._best().decision_function(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy as estimated from weak labels y."""
+        return self._best().score(X, y, sample_weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        base = WeakLabelClassifier() if self.estimator is None else self.estimator
+        tags.input_tags.sparse = base.model == "linear"
+        return tags

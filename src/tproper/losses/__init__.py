@@ -1,0 +1,34 @@
+"""The line ``F(v) - <R e_y, v>``, forward correction, and the two batch heuristics; `kernels` holds their fast paths.
+
+Imports from `_core`, `transitions` and `potentials`.
+"""
+
+from .backward import BackwardLoss
+from .base import Reduction, WeakLabelLoss
+from .batch import BatchRiskLoss, GradientAscentLoss, NonNegativeLoss
+from .forward import ForwardLoss
+from .functions import backward_loss, forward_loss, gradient_ascent_loss, non_negative_loss
+from .kernels.dispatch import fuse, fused_loss, obstacle
+from .names import LOSSES, loss_from_dict, loss_to_dict, make_loss, make_potential
+
+__all__ = [
+    "LOSSES",
+    "BackwardLoss",
+    "BatchRiskLoss",
+    "ForwardLoss",
+    "GradientAscentLoss",
+    "NonNegativeLoss",
+    "Reduction",
+    "WeakLabelLoss",
+    "backward_loss",
+    "forward_loss",
+    "fuse",
+    "fused_loss",
+    "gradient_ascent_loss",
+    "loss_from_dict",
+    "loss_to_dict",
+    "make_loss",
+    "make_potential",
+    "non_negative_loss",
+    "obstacle",
+]

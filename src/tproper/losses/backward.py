@@ -1,0 +1,153 @@
+"""The losses: one line for all of backward correction, one for forward correction, and two bounded heuristics.
+
+    weak label y  ->  target r = R e_y  ->  loss = F(v) - <r, v>  ->  probabilities = gradient of F at v
+
+The line is `BackwardLoss.pointwise`. Losses are pointwise; `reduce` puts weights and reductions on top.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from .._core import FloatArray, centre
+from ..potentials import LogSumExp, Potential, Squeezed
+from ..transitions import (
+    Reconstruction,
+    SetReconstruction,
+    Transition,
+    UniformReconstruction,
+    per_example_targets,
+    reconstruct,
+)
+from .base import Reduction, WeakLabelLoss
+from .kernels.cpu import set_cross_entropy, squared_deviation, uniform_cross_entropy
+
+ROUNDING = 1e-13  # a sum below this share of its terms is zero
+
+
+class BackwardLoss(WeakLabelLoss):
+    """``lambda_{F,R}(v, y) = F(v) - (R^T v)_y``: T-proper for every convex potential F (Theorem 7).
+
+    With log-sum-exp this is backward-corrected cross entropy (BC), in general unbounded from below; with
+    ``squeeze=(k, alpha)``, alpha > 1, it is BC + gLS, bounded and still proper (Corollary 15); with ``Brier()`` it is
+    bounded for every R with nothing to tune.
+
+    Parameters
+    ----------
+    transition : Transition
+    potential : Potential
+        F; cross entropy by default.
+    squeeze : (k, alpha), optional
+        Shorthand for ``potential.squeezed(k, alpha)``.
+    reconstruction : str or Reconstruction
+        R, or how to choose it.
+    reduction : "mean", "sum" or "none"
+    class_weights : (K,) array, optional
+        Costs w_z > 0 of the true classes: the loss becomes ``sum_z w_z R_zy lambda_F(v, z)``, whose mean given class z
+        is ``w_z lambda_F(v, z)``. Its minimiser is the posterior under the class prior re-weighted by w. The mean
+        over a batch divides by the number of examples.
+    """
+
+    def __init__(
+        self,
+        transition: Transition,
+        potential: Potential | None = None,
+        squeeze: tuple[float, float] | None = None,
+        reconstruction: str | Reconstruction = "auto",
+        reduction: Reduction = "mean",
+        validate: bool = True,
+        class_weights: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(transition, reduction, validate)
+        potential = LogSumExp() if potential is None else potential
+        if not isinstance(potential, Potential):
+            raise ValueError(f"potential: expected a tproper potential such as LogSumExp(), got {potential!r}")
+        if squeeze is not None:
+            if not isinstance(squeeze, (tuple, list)) or len(squeeze) != 2:
+                raise ValueError(f"squeeze: expected a pair (k, alpha), got {squeeze!r}")
+            potential = potential.squeezed(*squeeze)
+        self.potential = potential
+        self.reconstruction = reconstruct(transition, reconstruction)
+        self._register(self.reconstruction.tables())
+        weights = None if class_weights is None else _class_weights(class_weights, transition.num_classes)
+        self.class_weights: Tensor | None
+        self.register_buffer("class_weights", weights)
+
+    def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """The line: ``F(v) - <r, v>``."""
+        F, R = self.potential, self.reconstruction
+        base, k, alpha = (F.base, F.k, F.alpha) if isinstance(F, Squeezed) else (F, 0.0, 2.0)
+        if self.class_weights is None and isinstance(base, LogSumExp) and alpha == 2:  # in fewer passes
+            if isinstance(R, UniformReconstruction):
+                return uniform_cross_entropy(scores, labels, R.coefficient, k)
+            if isinstance(R, SetReconstruction):
+                return set_cross_entropy(scores, labels, *R._two_values(labels, self.tables, scores.dtype), k)
+        F, penalty = _split(self.potential, scores)
+        if self.class_weights is not None:
+            weights = self.class_weights.to(scores.dtype)
+            own = R.weigh(weights.expand_as(scores), labels, self.tables)  # mean weight of y
+            return F.weak_loss(scores, lambda x: R.weigh(x * weights, labels, self.tables), own) + own * penalty
+        if isinstance(F, LogSumExp) and isinstance(R, UniformReconstruction):
+            return uniform_cross_entropy(scores, labels, R.coefficient) + penalty
+        return F.weak_loss(scores, lambda x: R.weigh(x, labels, self.tables)) + penalty
+
+    def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
+        """The line with each example's own target."""
+        F, penalty = _split(self.potential, scores)
+        targets = per_example_targets(transitions, labels, self.validate).to(scores.dtype)
+        total: Tensor | float = 1.0
+        if self.class_weights is not None:
+            targets = targets * self.class_weights.to(targets)
+            total = targets.sum(-1)
+        return F.weak_loss(scores, lambda x: (targets * x).sum(-1), total) + total * penalty
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """The potential's link, projected onto the simplex."""
+        return self.potential.probabilities(scores)
+
+    def lower_bounds(self) -> FloatArray:
+        """``inf_v lambda_{F,R}(v, y) = -F*(R e_y)`` (Proposition 14)."""
+        if self.class_weights is not None:
+            return self._weighted_bounds()
+        columns, _ = self.reconstruction.orbit_columns()
+        return self.reconstruction.per_label(-self.potential.conjugate(torch.as_tensor(columns)).numpy())
+
+    def _weighted_bounds(self) -> FloatArray:
+        """r becomes w r, of sum s: ``-s F*(w r / s)`` for s > 0; for s < 0 the loss is concave and has no bound."""
+        weighted, s = self.weighted_targets()
+        bounds = -s[:, 0] * self.potential.conjugate(weighted / torch.where(s > 0, s, 1.0))
+        flat = (s[:, 0] == 0) & (weighted == 0).all(-1)
+        return torch.where(s[:, 0] > 0, bounds, torch.where(flat, 0.0, -torch.inf)).numpy()
+
+    def weighted_targets(self) -> tuple[Tensor, Tensor]:
+        """w r of every label, and its sum, zero where it is zero but for rounding.  # (M, K), (M, 1)"""
+        assert self.class_weights is not None
+        weighted = torch.as_tensor(self.reconstruction.matrix().T) * self.class_weights.cpu()
+        s = weighted.sum(-1, keepdim=True)
+        return weighted, torch.where(s.abs() > ROUNDING * weighted.abs().sum(-1, keepdim=True), s, 0.0)
+
+    def extra_repr(self) -> str:
+        """For printing the module."""
+        return f"{self.transition.name}, {self.potential.name}, R: {self.reconstruction.method}"
+
+
+def _class_weights(weights: ArrayLike, num_classes: int) -> Tensor:
+    try:
+        out = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        out = np.empty(0)
+    if out.shape != (num_classes,) or not np.isfinite(out).all() or (out <= 0).any():
+        raise ValueError(f"class_weights: expected {num_classes} positive numbers, got {weights!r}")
+    return torch.as_tensor(out)
+
+
+def _split(potential: Potential, scores: Tensor) -> tuple[Potential, Tensor | float]:
+    """Take squeezing apart, so that its one number per example is not spread over the classes."""
+    if isinstance(potential, Squeezed):
+        if potential.alpha == 2:
+            return potential.base, potential.k / 2 * squared_deviation(scores)
+        return potential.base, potential.penalty(centre(scores))
+    return potential, 0.0

@@ -1,0 +1,70 @@
+"""Losses of a whole batch's risk: gradient ascent (GA) and the non-negative variant. Bounded, not proper."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor
+
+from .._core import FloatArray
+from ..potentials import LogSumExp
+from ..transitions import Reconstruction, Transition, per_example_targets, reconstruct
+from .base import WeakLabelLoss
+
+
+class BatchRiskLoss(WeakLabelLoss):
+    """Losses of a whole batch built from the class risks ``mean_i R[z, y_i] l(v_i, z)``, l = cross entropy.
+
+    There is no pointwise loss, so there is no reduction either: calling gives one number.
+    """
+
+    def __init__(
+        self, transition: Transition, reconstruction: str | Reconstruction = "auto", validate: bool = True
+    ) -> None:
+        super().__init__(transition, "mean", validate)
+        self.potential = LogSumExp()
+        self.reconstruction = reconstruct(transition, reconstruction)
+        self._register(self.reconstruction.tables())
+
+    def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Each example's share of the class risks: ``R[z, y] l(v, z)`` (..., K)."""
+        targets = self.reconstruction._targets(labels, self.tables, scores.dtype)
+        return targets * self.potential.class_losses(scores)
+
+    def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
+        """The same with each example's own target."""
+        targets = per_example_targets(transitions, labels, self.validate).to(scores.dtype)
+        return targets * self.potential.class_losses(scores)
+
+    def class_risks(self, shares: Tensor, weights: Tensor | None) -> Tensor:
+        """Mean over the batch (weighted), one number per class."""
+        shares = shares.reshape(-1, shares.shape[-1])
+        if weights is None:
+            return shares.mean(0)
+        weights = weights.reshape(-1, 1)
+        return (shares * weights).sum(0) / weights.sum()
+
+    def lower_bounds(self) -> FloatArray:
+        """0 for every label: a batch's loss cannot be negative, and tends to 0 on some path."""
+        columns, _ = self.reconstruction.orbit_columns()
+        return self.reconstruction.per_label(np.zeros(len(columns)))
+
+    def extra_repr(self) -> str:
+        """For printing the module."""
+        return f"{self.transition.name}, R: {self.reconstruction.method}"
+
+
+class GradientAscentLoss(BatchRiskLoss):
+    """The paper's BC + GA: ``sum_z | class risk of z |`` over a batch. Bounded by 0; improper for finite batches.
+
+    Where a class risk is negative its gradient is turned around. With infinite batches it equals BC.
+    """
+
+    def _reduce(self, losses: Tensor, weights: Tensor | None) -> Tensor:
+        return self.class_risks(losses, weights).abs().sum()
+
+
+class NonNegativeLoss(BatchRiskLoss):
+    """The ReLU variant: ``sum_z max(class risk of z, 0)``. Bounded by 0; improper for finite batches."""
+
+    def _reduce(self, losses: Tensor, weights: Tensor | None) -> Tensor:
+        return self.class_risks(losses, weights).clamp_min(0).sum()

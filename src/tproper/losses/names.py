@@ -1,0 +1,175 @@
+"""Potentials and losses by name, and as plain data for saved models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from ..potentials import Brier, LogSumExp, Max, Potential, Sparsemax, Spherical, Squeezed, Tsallis
+from ..transitions import METHODS, Reconstruction, SetReconstruction, Transition, UniformReconstruction
+from .backward import BackwardLoss
+from .base import WeakLabelLoss
+from .batch import GradientAscentLoss, NonNegativeLoss
+from .forward import ForwardLoss
+
+LOSSES = ("forward", "backward", "gls", "ga", "nonnegative")
+SQUEEZE = (1.0, 2.0)  # k and alpha of "gls" where none are given: the paper's choice
+_POTENTIALS: dict[str, Callable[..., Potential]] = {
+    "logsumexp": LogSumExp,
+    "sparsemax": Sparsemax,
+    "brier": Brier,
+    "spherical": Spherical,
+    "tsallis": Tsallis,
+    "max": Max,
+}
+
+
+def make_potential(spec: str | Potential) -> Potential:
+    """A potential by name: logsumexp, brier, spherical, sparsemax, max, ``tsallis:1.5``, ``brier:simplex``."""
+    if isinstance(spec, Potential):
+        return spec
+    name, colon, argument = str(spec).partition(":")
+    takes_argument = name in ("tsallis", "brier", "spherical")
+    if not isinstance(spec, str) or name not in _POTENTIALS or (colon and not takes_argument):
+        known = ", ".join(_POTENTIALS)
+        raise ValueError(
+            f"potential: expected one of {known} (tsallis:1.5, brier:simplex) or a Potential, got {spec!r}"
+        )
+    if name != "tsallis":
+        return _POTENTIALS[name](*([argument] if colon else []))
+    try:
+        return Tsallis(float(argument))
+    except ValueError:
+        raise ValueError(f"potential: expected a number as in 'tsallis:1.5', got {spec!r}") from None
+
+
+def make_loss(
+    loss: Any,
+    transition: Transition,
+    potential: str | Potential = "logsumexp",
+    squeeze: tuple[float, float] | None = None,
+    reconstruction: Any = "auto",
+) -> nn.Module:
+    """The loss that a name, an object or a factory ``transition -> loss`` stands for.
+
+    Settings that the loss has no use for are refused, not ignored.
+    """
+    given = {
+        "potential": not (isinstance(potential, str) and potential == "logsumexp"),
+        "squeeze": squeeze is not None,
+        "reconstruction": not (isinstance(reconstruction, str) and reconstruction == "auto"),
+    }
+
+    def refuse(*names: str) -> None:
+        for name in names:
+            if given[name]:
+                shown = loss if isinstance(loss, str) else type(loss).__name__
+                raise ValueError(f"{name}: expected its default with loss={shown!r}, which has no use for it")
+
+    if isinstance(loss, nn.Module):
+        refuse("potential", "squeeze", "reconstruction")
+        if isinstance(loss, WeakLabelLoss) and not loss.transition.same_as(transition):
+            raise ValueError(
+                f"loss: expected one for the transition {transition.name}, got one for {loss.transition.name}"
+            )
+        return loss
+    if callable(loss):
+        refuse("potential", "squeeze", "reconstruction")
+        made = loss(transition)
+        if not isinstance(made, nn.Module):
+            raise ValueError(f"loss: expected the callable to return a loss module, got {type(made).__name__}")
+        return made
+    if loss == "forward":
+        refuse("potential", "squeeze", "reconstruction")
+        return ForwardLoss(transition)
+    if loss in ("backward", "gls"):
+        chosen = SQUEEZE if loss == "gls" and squeeze is None else squeeze
+        R = _reconstruction(reconstruction, transition)
+        F = make_potential(potential)
+        if isinstance(F, Spherical) and F.domain == "affine":
+            raise ValueError(
+                "potential: expected one that is finite at all scores, got spherical (affine), which is infinite "
+                "outside of the unit ball, so that no model can be trained with it; use 'spherical:simplex'"
+            )
+        return BackwardLoss(transition, F, chosen, R)
+    if loss in ("ga", "nonnegative"):
+        refuse("potential", "squeeze")
+        R = _reconstruction(reconstruction, transition)
+        return GradientAscentLoss(transition, R) if loss == "ga" else NonNegativeLoss(transition, R)
+    raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, a loss object, or a callable, got {loss!r}")
+
+
+def _reconstruction(value: Any, transition: Transition) -> str | Reconstruction:
+    if isinstance(value, str) and value not in METHODS:
+        raise ValueError(
+            f"reconstruction: expected one of {', '.join(METHODS)}, a Reconstruction or a matrix, got {value!r}"
+        )
+    return value if isinstance(value, (str, Reconstruction)) else Reconstruction(value, transition)
+
+
+# Plain data.
+
+
+def loss_to_dict(loss: nn.Module) -> dict[str, Any]:
+    """JSON-ready; losses that are not tproper's own, and potentials given as functions, are code and are refused."""
+    if type(loss) is ForwardLoss:
+        return {"kind": "forward"}
+    kinds: dict[type, str] = {BackwardLoss: "backward", GradientAscentLoss: "ga", NonNegativeLoss: "nonnegative"}
+    kind = kinds.get(type(loss))
+    if kind is None:
+        raise ValueError(
+            f"loss: a {type(loss).__name__} is code, which a model file does not hold; "
+            f"use one of tproper's losses, or save module_.state_dict() yourself"
+        )
+    assert isinstance(loss, (BackwardLoss, GradientAscentLoss, NonNegativeLoss))
+    out: dict[str, Any] = {"kind": kind, "reconstruction": _reconstruction_to_plain(loss.reconstruction)}
+    if isinstance(loss, BackwardLoss):
+        out["potential"] = _potential_to_plain(loss.potential)
+        weights = loss.class_weights
+        out["class_weights"] = None if weights is None else [float(w) for w in weights]
+    return out
+
+
+def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module:
+    """The inverse of `loss_to_dict`."""
+    kind = data.get("kind")
+    if kind == "forward":
+        return ForwardLoss(transition)
+    if kind not in ("backward", "ga", "nonnegative"):
+        raise ValueError(f"loss: expected a known kind of loss, got {kind!r}")
+    stored = data["reconstruction"]
+    R = stored if isinstance(stored, str) else Reconstruction(np.asarray(stored, dtype=np.float64), transition)
+    if kind == "backward":
+        potential = _potential_from_plain(data["potential"])
+        return BackwardLoss(transition, potential, reconstruction=R, class_weights=data["class_weights"])
+    return GradientAscentLoss(transition, R) if kind == "ga" else NonNegativeLoss(transition, R)
+
+
+def _reconstruction_to_plain(R: Reconstruction) -> str | list[list[float]]:
+    if isinstance(R, (UniformReconstruction, SetReconstruction)):
+        return R.method  # rebuilt in closed form
+    return [[float(x) for x in row] for row in R.matrix()]
+
+
+def _potential_to_plain(F: Potential) -> dict[str, Any]:
+    if isinstance(F, Squeezed):
+        return {"name": "squeezed", "k": F.k, "alpha": F.alpha, "base": _potential_to_plain(F.base)}
+    names = {make: name for name, make in _POTENTIALS.items()}
+    name = names.get(type(F))
+    if name is None:
+        raise ValueError(f"potential: a {type(F).__name__} is code, which a model file does not hold")
+    if isinstance(F, Tsallis):
+        return {"name": name, "a": F.a}
+    return {"name": name, "domain": F.domain} if name in ("brier", "spherical") else {"name": name}
+
+
+def _potential_from_plain(data: Mapping[str, Any]) -> Potential:
+    name = data["name"]
+    if name == "squeezed":
+        return Squeezed(_potential_from_plain(data["base"]), data["k"], data["alpha"], allow_improper=True)
+    if name not in _POTENTIALS:
+        raise ValueError(f"potential: expected one of {', '.join(_POTENTIALS)}, got {name!r}")
+    return _POTENTIALS[name](**{k: v for k, v in data.items() if k != "name"})

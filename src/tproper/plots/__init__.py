@@ -1,0 +1,20 @@
+"""Pictures: ``compute_*`` returns data, ``draw_*(ax, data)`` draws them. Needs the extra ``tproper[plots]``.
+
+Imports from `metrics` and the rooms above it.
+"""
+
+from .reliability import Reliability, compute_reliability, draw_reliability
+from .style import COLOURS, draw_training, figure
+from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss
+
+__all__ = [
+    "COLOURS",
+    "Reliability",
+    "SimplexLoss",
+    "compute_reliability",
+    "compute_simplex_loss",
+    "draw_reliability",
+    "draw_simplex_loss",
+    "draw_training",
+    "figure",
+]

@@ -1,0 +1,196 @@
+"""F: convex potentials on centred scores, and what follows from each of them.
+
+A proper loss is ``lambda_F(v, z) = F(v) - v_z`` (Theorem 5, the dual representation): F lives on 1^perp, its
+gradient is the link to probabilities, and its convex conjugate F* is the negative Bayes risk on the simplex.
+A potential is three methods (`_value`, `_link`, `_conjugate`; `_inverse_link` where it is known); everything
+else lives once, in `Potential`. Potentials centre their scores themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from .._core import centre, checks, project_simplex, tracing
+from . import conjugates as _solvers
+
+Domain = Literal["simplex", "affine"]
+
+
+def normalised(q: Tensor) -> Tensor:
+    """q shifted to sum to one; F* does not see the shift, because F lives on centred scores."""
+    return q + (1 - q.sum(-1, keepdim=True)) / q.shape[-1]
+
+
+def outside_simplex(q: Tensor) -> Tensor:
+    """Which rows of q, summing to one, leave the simplex by more than 1e-12 (by more than rounding, in float32)."""
+    return q.amin(-1) < -_simplex_tol(q)
+
+
+def _simplex_tol(q: Tensor) -> float:
+    return max(checks.SIMPLEX_TOL, 8 * torch.finfo(q.dtype).eps)
+
+
+def _floating(v: Tensor, name: str) -> Tensor:
+    if not isinstance(v, Tensor) or not v.is_floating_point() or v.ndim < 1 or v.shape[-1] < 2:
+        got = f"{v.dtype} {tuple(v.shape)}" if isinstance(v, Tensor) else type(v).__name__
+        raise ValueError(f"{name}: expected a floating torch tensor (..., K) with K >= 2, got {got}")
+    return v
+
+
+class Potential(ABC):
+    """A closed convex F on 1^perp with ``F(v) - max v`` bounded from below (Condition 1 of Theorem 5).
+
+    `domain` says where F* is finite: on the ``"simplex"`` only, or on the whole ``"affine"`` hull of it. It
+    decides whether every backward loss made of F is bounded (Proposition 14).
+    """
+
+    name: str
+    domain: Domain
+    proper: bool = True  # F convex with Condition 1
+    strictly_proper: bool = True  # F* strictly convex on the simplex (Appendix D)
+    differentiable: bool = True  # F has a gradient everywhere in its domain
+    symmetric: ClassVar[bool] = True  # F treats all classes alike
+    evidence: Literal["exact", "numerical"] = "exact"  # how value, link and conjugate are computed
+
+    def value(self, v: Tensor) -> Tensor:
+        """F(v) for scores (..., K), centred first."""
+        return self._value(centre(_floating(v, "v")))
+
+    def link(self, v: Tensor) -> Tensor:
+        """The gradient of F at v, normalised to sum to one. May leave the simplex; `probabilities` does not."""
+        return self._link(centre(_floating(v, "v")))
+
+    def probabilities(self, v: Tensor) -> Tensor:
+        """The link projected onto the simplex; at a minimiser of an expected loss, the link itself (Prop. 6)."""
+        q = self.link(v)
+        return q if self.domain == "simplex" else project_simplex(q)
+
+    def inverse_link(self, p: Tensor) -> Tensor:
+        """Centred scores v with ``link(v) = p``: the minimiser of ``F(v) - <p, v>``."""
+        return self._inverse_link(normalised(_floating(p, "p")))
+
+    def conjugate(self, q: Tensor) -> Tensor:
+        """``F*(q) = sup_v <q, v> - F(v)``, v centred; ``inf`` outside its domain. On the simplex: minus Bayes risk."""
+        q = normalised(_floating(q, "q"))
+        value = self._conjugate(q)
+        return value if self.domain == "affine" else torch.where(outside_simplex(q), math.inf, value)
+
+    def class_losses(self, v: Tensor) -> Tensor:
+        """The supervised losses ``lambda_F(v, z) = F(v) - v_z`` of all classes (..., K)."""
+        v = centre(v)
+        return self._value(v)[..., None] - v
+
+    def weak_loss(self, v: Tensor, weigh: Callable[[Tensor], Tensor], total: Tensor | float = 1.0) -> Tensor:
+        """``total F(v) - <r, v>`` (...) for a target r that sums to `total`; ``weigh(x)`` is <r, x>.
+
+        Not ``<r, F(v) - v>``: F may be large, and r's entries large and of both signs, which would eat the digits.
+        """
+        v = centre(v)
+        return total * self._value(v) - weigh(v)
+
+    def squeezed(self, k: float, alpha: float, allow_improper: bool = False) -> Squeezed:
+        """Generalised logit squeezing (Corollary 15): ``F(v) + k/2 sum_z |v_z|^alpha``.
+
+        With k > 0 and alpha > 1 every T-proper loss of the result is bounded from below. alpha = 1 is bounded
+        from a critical k on; alpha < 1 is not convex, hence improper, and needs ``allow_improper=True``.
+        """
+        return Squeezed(self, k, alpha, allow_improper)
+
+    def __repr__(self) -> str:
+        return f"<potential {self.name}>"
+
+    @abstractmethod
+    def _value(self, v: Tensor) -> Tensor:
+        """F at centred scores."""
+
+    def _link(self, v: Tensor) -> Tensor:
+        """Gradient of F at centred scores, summing to one; by autograd where no formula is given."""
+        if tracing.transformed():
+            return normalised(torch.func.grad(lambda x: self._value(x).sum())(v))
+        with torch.enable_grad():
+            x = v if v.requires_grad else v.detach().requires_grad_()
+            (grad,) = torch.autograd.grad(self._value(x).sum(), x, create_graph=v.requires_grad)
+        return normalised(grad)
+
+    @abstractmethod
+    def _conjugate(self, q: Tensor) -> Tensor:
+        """F* at q summing to one; outside the domain any number will do."""
+
+    @abstractmethod
+    def _inverse_link(self, p: Tensor) -> Tensor:
+        """Centred v with link(v) = p, p summing to one."""
+
+
+def inside_domain(p: Tensor, name: str, open_set: bool) -> Tensor:
+    """An inverse link exists on the simplex (on its interior, for links that reach zero only at infinity)."""
+    if tracing.readable(p):
+        low = float(p.detach().amin())
+        if low < -_simplex_tol(p) or (open_set and low <= 0):
+            rule = "strictly positive probabilities" if open_set else "probabilities"
+            raise ValueError(f"p: expected {rule} for the inverse link of {name}, got an entry {low:g}")
+    return p
+
+
+def checked_domain(domain: str) -> Domain:
+    """ "affine" or "simplex"."""
+    if domain not in ("affine", "simplex"):
+        raise ValueError(f"domain: expected 'affine' or 'simplex', got {domain!r}")
+    return domain  # type: ignore[return-value]
+
+
+def power(size: Tensor, exponent: float) -> Tensor:
+    """size^exponent with derivative 0 at size = 0, where autograd would meet 0 * inf (exponents below 2)."""
+    zero = size == 0
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, size).pow(exponent))
+
+
+class Squeezed(Potential):
+    """Generalised logit squeezing of another potential (Corollary 15): ``F'(v) = F(v) + k/2 sum_z |v_z|^alpha``.
+
+    Link: ``grad F(v) + (k alpha/2) |v|^(alpha-1) sgn v``, re-centred to sum to one; softmax is *not* it. For
+    alpha > 1 and k > 0 the conjugate is finite on the whole affine hull, so every backward loss is bounded. For
+    alpha = 1 it is finite on the base's domain widened by the box [-k/2, k/2]^K.
+    """
+
+    def __init__(self, base: Potential, k: float, alpha: float, allow_improper: bool = False) -> None:
+        self.base = base
+        self.k = checks.real(k, "k", 0)
+        self.alpha = checks.real(alpha, "alpha", 0, low_open=True)
+        if self.alpha < 1 and not allow_improper:
+            raise ValueError(
+                f"alpha: expected alpha >= 1, got {self.alpha:g}, where squeezing is not convex and the loss improper; "
+                "pass allow_improper=True to study it all the same"
+            )
+        self.name = f"{base.name} + squeezing (k={self.k:g}, alpha={self.alpha:g})"
+        active = self.k > 0
+        self.domain = "affine" if active else base.domain
+        self.proper = base.proper and (self.alpha >= 1 or not active)
+        # F' differentiable with gradients everywhere makes F'* strictly convex; a kink of |v| at 0 maps many p to v = 0
+        self.strictly_proper = base.strictly_proper if not active else (self.alpha > 1 and base.differentiable)
+        self.differentiable = base.differentiable and (self.alpha > 1 or not active)
+        self.evidence = base.evidence  # the conjugate is solved for, with a duality gap that bounds its error
+
+    def penalty(self, v: Tensor) -> Tensor:
+        """``k/2 sum_z |v_z|^alpha`` at centred scores."""
+        if self.alpha == 2:
+            return self.k / 2 * v.square().sum(-1)
+        return self.k / 2 * (v.abs() if self.alpha == 1 else power(v.abs(), self.alpha)).sum(-1)
+
+    def _value(self, v: Tensor) -> Tensor:
+        return self.base._value(v) + self.penalty(v)
+
+    def _link(self, v: Tensor) -> Tensor:
+        slope = v if self.alpha == 2 else v.sign() * (1.0 if self.alpha == 1 else power(v.abs(), self.alpha - 1))
+        return normalised(self.base._link(v) + self.k * self.alpha / 2 * slope)
+
+    def _conjugate(self, q: Tensor) -> Tensor:
+        return self.base.conjugate(q) if self.k == 0 else _solvers.squeezed_conjugate(self, q)
+
+    def _inverse_link(self, p: Tensor) -> Tensor:
+        return self.base.inverse_link(p) if self.k == 0 else _solvers.squeezed_inverse_link(self, p)

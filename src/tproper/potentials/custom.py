@@ -1,0 +1,180 @@
+"""Your own potential: a convex F, or a negative Bayes risk S, given as a function.
+
+`ConvexPotential` needs F alone; `BayesRisk` needs S alone (the Savage representation, Theorem 4). Derivatives come
+from autograd, conjugates from Newton's method, so certificates say "numerical".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from .._core import centre
+from . import conjugates as _solvers
+from .base import Domain, Potential, checked_domain, inside_domain
+from .dual import DualSide
+
+LAST_BARRIER = 9e-14  # of the interior-point method behind `BayesRisk`: p is that close to a face it belongs on
+
+
+class ConvexPotential(Potential):
+    """A convex F on centred scores, ``F(v): (..., K) -> (...)``, written in torch.
+
+    Parameters
+    ----------
+    function : callable
+        F at centred scores; must be convex, with ``F(v) - max v`` bounded from below. `tproper.certify` tests this.
+    domain : "simplex" or "affine"
+        Where F* is finite: "affine" if F grows faster than linearly, "simplex" if it grows like max v.
+    strictly_proper : bool
+        Whether F* is strictly convex on the simplex: so for every differentiable F whose gradients fill its interior.
+    """
+
+    evidence: Literal["exact", "numerical"] = "numerical"
+    symmetric = False
+
+    def __init__(
+        self,
+        function: Callable[[Tensor], Tensor],
+        domain: Domain,
+        strictly_proper: bool = True,
+        name: str = "",
+    ) -> None:
+        if not callable(function):
+            raise ValueError(f"function: expected a callable F(v), got {type(function).__name__}")
+        self.function = function
+        self.domain = checked_domain(domain)
+        self.strictly_proper = strictly_proper
+        self.name = name or getattr(function, "__name__", "custom")
+
+    def _value(self, v: Tensor) -> Tensor:
+        return self.function(v)
+
+    def _conjugate(self, q: Tensor) -> Tensor:
+        flat = q.reshape(-1, q.shape[-1]).double()
+        inside = (flat.detach() >= 0).all(-1) if self.domain == "simplex" else torch.ones(len(flat), dtype=torch.bool)
+        value = torch.full_like(flat[:, 0], math.inf)
+        if bool(inside.any()):
+            v = self._minimiser(flat[inside])
+            value = value.masked_scatter(inside, (flat[inside] * v).sum(-1) - self._value(v))
+        return value.reshape(q.shape[:-1]).to(q.dtype)
+
+    def _inverse_link(self, p: Tensor) -> Tensor:
+        return self._minimiser(p.reshape(-1, p.shape[-1]).double()).reshape(p.shape).to(p.dtype)
+
+    def _minimiser(self, q: Tensor) -> Tensor:
+        """The centred v that minimises F(v) - <q, v>, differentiable in q."""
+        v = _solvers.newton_minimiser(_Plain(self), q.detach())
+        return v + _solvers.newton_step(_Plain(self), v, q) if q.requires_grad else v
+
+
+class _Plain:
+    """A potential seen by the Newton solver as one with nothing squeezed."""
+
+    k, alpha = 0.0, 2.0
+
+    def __init__(self, base: Potential) -> None:
+        self.base = base
+
+    def _value(self, v: Tensor) -> Tensor:
+        return self.base._value(v)
+
+
+class BayesRisk(Potential):
+    """A proper loss given by its negative Bayes risk S on the simplex: ``F(v) = max_p <p, v> - S(p)``.
+
+    The Savage representation (Theorem 4) writes the same loss on probabilities,
+    ``l(q, z) = -S'(q)_z + <q, S'(q)> - S(q)``; `savage_losses` gives that, and the two agree: ``l(q, z) = F(v) - v_z``
+    at ``v = inverse_link(q)``.
+
+    Parameters
+    ----------
+    function : callable
+        S(p): (..., K) -> (...), convex on the simplex and twice differentiable inside it, written in torch.
+    """
+
+    domain: Domain = "simplex"
+    evidence: Literal["exact", "numerical"] = "numerical"
+    symmetric = False
+
+    def __init__(self, function: Callable[[Tensor], Tensor], strictly_proper: bool = True, name: str = "") -> None:
+        if not callable(function):
+            raise ValueError(f"function: expected a callable S(p), got {type(function).__name__}")
+        self.function = function
+        self.strictly_proper = strictly_proper
+        self.name = name or f"Bayes risk {getattr(function, '__name__', 'custom')}"
+
+    def savage_losses(self, q: Tensor) -> Tensor:
+        """Theorem 4: the losses (..., K) of all classes at probabilities q inside the simplex."""
+        slope = self._slope(q)
+        return (q * slope).sum(-1, keepdim=True) - self.function(q)[..., None] - slope
+
+    def _slope(self, q: Tensor) -> Tensor:
+        flat = q.reshape(-1, q.shape[-1])
+        return torch.func.vmap(torch.func.grad(self.function))(flat).reshape(q.shape)
+
+    def _curvature(self, q: Tensor) -> Tensor:
+        """The Hessians of S at rows q, by two backward passes: torch has no forward mode within forward mode."""
+        return torch.func.vmap(torch.func.jacrev(torch.func.grad(self.function)))(q)
+
+    def _value(self, v: Tensor) -> Tensor:
+        out: Tensor = DualSide.apply(v, self)[0]
+        return out
+
+    def _link(self, v: Tensor) -> Tensor:
+        out: Tensor = DualSide.apply(v, self)[1]
+        return out
+
+    def _conjugate(self, q: Tensor) -> Tensor:
+        return self.function(q)
+
+    def _inverse_link(self, p: Tensor) -> Tensor:
+        return centre(self._slope(inside_domain(p, self.name, open_set=True)))
+
+    def jacobian_product(self, p: Tensor, x: Tensor) -> Tensor:
+        """``(H^-1 - H^-1 1 1^T H^-1 / 1^T H^-1 1) x``, H the Hessian of S and of the last barrier at p."""
+        flat, rows = (t.reshape(-1, t.shape[-1]).double() for t in (p, x))
+        H = self._curvature(flat) + torch.diag_embed(LAST_BARRIER / flat.square())
+        solved = torch.linalg.solve(H, torch.stack([rows, torch.ones_like(rows)], -1))
+        total = solved.sum(-2, keepdim=True)  # (B, 1, 2)
+        out = solved[..., 0] - solved[..., 1] * (total[..., 0] / total[..., 1])
+        return out.reshape(x.shape).to(x.dtype)
+
+    def maximiser(self, v: Tensor) -> Tensor:
+        """argmax over the simplex of <p, v> - S(p): Newton steps on log-barrier problems, barrier -> 1e-13."""
+        x = v.detach().reshape(-1, v.shape[-1]).double()
+        K = x.shape[-1]
+        p = torch.full_like(x, 1.0 / K)
+        slope, curvature = torch.func.vmap(torch.func.grad(self.function)), self._curvature
+        ones = torch.ones(K, 1, dtype=x.dtype, device=x.device).expand(len(x), K, 1)
+        barrier = 1.0
+        while barrier >= LAST_BARRIER:
+            close = 1e-2 if barrier / 10 >= LAST_BARRIER else 1e-16  # only the last problem is solved to the end
+
+            def objective(p: Tensor, barrier: float = barrier) -> Tensor:
+                return self.function(p) - (p * x).sum(-1) - barrier * p.log().sum(-1)
+
+            for _ in range(50):
+                gradient = slope(p) - x - barrier / p
+                H = curvature(p) + torch.diag_embed(barrier / p.square())
+                solved = torch.linalg.solve(H, torch.cat([-gradient[..., None], ones], -1))
+                step = solved[..., 0] - solved[..., 1] * (solved[..., 0].sum(-1) / solved[..., 1].sum(-1))[:, None]
+                decrement = -(centre(gradient) * step).sum(-1)  # the multiplier of sum p = 1 would only add rounding
+                if bool((decrement <= close * barrier).all()):
+                    break
+                room = torch.where(step < 0, -p / step, math.inf).amin(-1)
+                size = (0.99 * room).clamp_max(1.0)
+                start = objective(p)
+                for _ in range(40):
+                    good = objective(p + size[:, None] * step) <= start + 1e-14 * start.abs()
+                    good |= decrement <= 1e-13 * (1 + start.abs())  # below its rounding the objective cannot judge
+                    if bool(good.all()):
+                        break
+                    size = torch.where(good, size, size / 2)
+                p = p + size[:, None] * step
+            barrier /= 10
+        return (p / p.sum(-1, keepdim=True)).reshape(v.shape).to(v.dtype)

@@ -1,0 +1,294 @@
+"""The named potentials: log-sum-exp, Tsallis, Brier, sparsemax, spherical, max."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .._core import centre, checks, entmax, project_simplex
+from . import conjugates as _solvers
+from .base import Domain, Potential, _floating, checked_domain, inside_domain
+from .dual import DualSide
+
+
+class LogSumExp(Potential):
+    """``F(v) = log sum_z exp v_z``: cross entropy. Link: softmax. ``F*(p) = sum p log p``."""
+
+    name = "log-sum-exp"
+    domain: Domain = "simplex"
+
+    def _value(self, v: Tensor) -> Tensor:
+        top = v.amax(-1, keepdim=True).detach()  # taken out first: the gradient of logsumexp rounds at scores of 1e6
+        return torch.logsumexp(v - top, -1) + top[..., 0]
+
+    def _link(self, v: Tensor) -> Tensor:
+        return torch.softmax(v, -1)
+
+    def class_losses(self, v: Tensor) -> Tensor:
+        """``-log softmax(v)``: one fused pass, and no centring needed."""
+        return -functional.log_softmax(v, -1)
+
+    def weak_loss(self, v: Tensor, weigh: Callable[[Tensor], Tensor], total: Tensor | float = 1.0) -> Tensor:
+        """Scores are compared with the largest one: at 1e6 a correct label's loss keeps its digits."""
+        behind = v.amax(-1, keepdim=True).detach() - v
+        return total * torch.logsumexp(-behind, -1) + weigh(behind)
+
+    def _conjugate(self, q: Tensor) -> Tensor:
+        return self.phi(q).sum(-1)
+
+    def phi(self, p: Tensor) -> Tensor:
+        """F* is a sum of this."""
+        return torch.xlogy(p.clamp_min(0), p.clamp_min(0))
+
+    def _inverse_link(self, p: Tensor) -> Tensor:
+        return centre(inside_domain(p, self.name, open_set=True).log())
+
+    def density(self, s: Tensor) -> tuple[Tensor, Tensor]:
+        """p_z and its slope as functions of ``s = v_z - lambda``, see `_solvers.Separable`."""
+        p = s.exp()
+        return p, p
+
+    def density_range(self, K: int) -> tuple[float, float]:
+        """s at p = 1/K and at p = 1."""
+        return -math.log(K), 0.0
+
+    def curvature(self, p: Tensor) -> Tensor:
+        """The slope of `density` where it equals p."""
+        return p
+
+
+class Tsallis(Potential):
+    """Tsallis entropies, ``F*(p) = (sum p^a - 1) / (a (a - 1))``, a > 0; a -> 1 is log-sum-exp, a = 2 sparsemax.
+
+    Link: ``p_z = ((a-1)(v_z - lambda))_+^(1/(a-1))`` with lambda such that it sums to one. For a > 1 it is sparse.
+    """
+
+    domain: Domain = "simplex"
+
+    def __init__(self, a: float) -> None:
+        self.a = checks.real(a, "a", 0, 64, low_open=True)
+        if abs(self.a - 1) < 1e-4:
+            raise ValueError(f"a: expected a number at least 0.0001 away from 1, where it is LogSumExp(), got {a!r}")
+        self.name = f"Tsallis({self.a:g})"
+
+    def _value(self, v: Tensor) -> Tensor:
+        out: Tensor = DualSide.apply(v, self)[0]
+        return out
+
+    def _link(self, v: Tensor) -> Tensor:
+        out: Tensor = DualSide.apply(v, self)[1]
+        return out
+
+    def maximiser(self, v: Tensor) -> Tensor:
+        """argmax over the simplex of <p, v> - F*(p)."""
+        return entmax(v, self.a)
+
+    def jacobian_product(self, p: Tensor, x: Tensor) -> Tensor:
+        """``(diag(s) - s s^T / sum s) x``, s the curvature at p: the link's Jacobian."""
+        s = self.curvature(p)
+        return s * (x - (s * x).sum(-1, keepdim=True) / s.sum(-1, keepdim=True))
+
+    def _conjugate(self, q: Tensor) -> Tensor:
+        return (q.clamp_min(0).pow(self.a).sum(-1) - 1) / (self.a * (self.a - 1))
+
+    def phi(self, p: Tensor) -> Tensor:
+        """F* is a sum of this."""
+        return (p.clamp_min(0).pow(self.a) - p) / (self.a * (self.a - 1))
+
+    def _inverse_link(self, p: Tensor) -> Tensor:
+        p = inside_domain(p, self.name, open_set=self.a < 1).clamp_min(0)
+        return centre(p.pow(self.a - 1) / (self.a - 1))
+
+    def density(self, s: Tensor) -> tuple[Tensor, Tensor]:
+        """p_z and its slope as functions of ``s = v_z - lambda``."""
+        p = ((self.a - 1) * s).clamp_min(0).pow(1 / (self.a - 1))
+        return p, torch.where(p > 0, p.pow(2 - self.a), torch.zeros_like(p))
+
+    def density_range(self, K: int) -> tuple[float, float]:
+        """s at p = 1/K and at p = 1."""
+        return K ** (1 - self.a) / (self.a - 1), 1 / (self.a - 1)
+
+    def curvature(self, p: Tensor) -> Tensor:
+        """The slope of `density` where it equals p: p^(2-a) on the support."""
+        tiny = torch.finfo(p.dtype).tiny  # 0^(2-a) is infinite for a > 2
+        return torch.where(p > 0, p.clamp_min(tiny).pow(2 - self.a), torch.zeros_like(p))
+
+
+class Brier(Potential):
+    """The Brier score, loss ``||q - e_z||^2``, ``F*(p) = ||p||^2 - 1``.
+
+    ``domain="affine"`` takes the conjugate over all p that sum to one: ``F(v) = ||v||^2/4 + 1 - 1/K``, link
+    ``1/K + v/2``; every backward loss made of it is bounded, whatever R. ``domain="simplex"`` restricts p to the
+    simplex: link ``projection(v/2)``, the same loss at probabilities, bounded only for targets in the simplex.
+    """
+
+    def __init__(self, domain: Domain = "affine") -> None:
+        self.domain = checked_domain(domain)
+        self.name = f"Brier ({domain})"
+
+    def _value(self, v: Tensor) -> Tensor:
+        if self.domain == "affine":
+            return v.square().sum(-1) / 4 + 1 - 1 / v.shape[-1]
+        p = self._link(v)
+        top = v.amax(-1, keepdim=True)
+        return (p * (v - top)).sum(-1) + top[..., 0] - self._conjugate(p)
+
+    def _link(self, v: Tensor) -> Tensor:
+        return 1 / v.shape[-1] + v / 2 if self.domain == "affine" else project_simplex(v / 2)
+
+    def _conjugate(self, q: Tensor) -> Tensor:
+        return q.square().sum(-1) - 1
+
+    def phi(self, p: Tensor) -> Tensor:
+        """F* is a sum of this."""
+        return p.square() - p
+
+    def _inverse_link(self, p: Tensor) -> Tensor:
+        if self.domain == "simplex":
+            inside_domain(p, self.name, open_set=False)
+        return 2 * centre(p)
+
+    def density(self, s: Tensor) -> tuple[Tensor, Tensor]:
+        """p_z and its slope as functions of ``s = v_z - lambda`` (simplex domain)."""
+        return (s / 2).clamp_min(0), (s > 0).to(s.dtype) / 2
+
+    def density_range(self, K: int) -> tuple[float, float]:
+        """s at p = 1/K and at p = 1."""
+        return 2 / K, 2.0
+
+    def curvature(self, p: Tensor) -> Tensor:
+        """The slope of `density` where it equals p."""
+        return (p > 0).to(p.dtype) / 2
+
+
+class Sparsemax(Potential):
+    """Half a Brier score on the simplex, ``F*(p) = (||p||^2 - 1)/2``; link: projection of v. Tsallis with a = 2."""
+
+    name = "sparsemax"
+    domain: Domain = "simplex"
+
+    def _value(self, v: Tensor) -> Tensor:
+        p = self._link(v)
+        top = v.amax(-1, keepdim=True)
+        return (p * (v - top)).sum(-1) + top[..., 0] - self._conjugate(p)
+
+    def _link(self, v: Tensor) -> Tensor:
+        return project_simplex(v)
+
+    def _conjugate(self, q: Tensor) -> Tensor:
+        return (q.square().sum(-1) - 1) / 2
+
+    def phi(self, p: Tensor) -> Tensor:
+        """F* is a sum of this."""
+        return (p.square() - p) / 2
+
+    def _inverse_link(self, p: Tensor) -> Tensor:
+        return centre(inside_domain(p, self.name, open_set=False))
+
+    def density(self, s: Tensor) -> tuple[Tensor, Tensor]:
+        """p_z and its slope as functions of ``s = v_z - lambda``."""
+        return s.clamp_min(0), (s > 0).to(s.dtype)
+
+    def density_range(self, K: int) -> tuple[float, float]:
+        """s at p = 1/K and at p = 1."""
+        return 1 / K, 1.0
+
+    def curvature(self, p: Tensor) -> Tensor:
+        """The slope of `density` where it equals p."""
+        return (p > 0).to(p.dtype)
+
+
+class Spherical(Potential):
+    """The spherical score, loss ``1 - q_z / ||q||``, ``F*(p) = ||p|| - 1``.
+
+    ``domain="affine"``: ``F(v) = 1 - sqrt((1 - ||v||^2)/K)`` on the ball ||v|| <= 1, ``inf`` outside, where there is no
+    link (it is NaN) and `probabilities` are their limit at the surface, all on the largest score: keep scores inside
+    the ball. ``domain="simplex"``: ``F(v) = 1 + tau`` with ``sum (v_z - tau)_+^2 = 1``, finite everywhere, link
+    ``(v - tau)_+`` normalised.
+    """
+
+    def __init__(self, domain: Domain = "affine") -> None:
+        self.domain = checked_domain(domain)
+        self.name = f"spherical ({domain})"
+
+    def _value(self, v: Tensor) -> Tensor:
+        if self.domain == "simplex":
+            return 1 + _solvers.spherical_threshold(v)[..., 0]
+        room = 1 - v.square().sum(-1)
+        inside = room >= 0
+        return torch.where(inside, 1 - (torch.where(inside, room, 1.0) / v.shape[-1]).sqrt(), math.inf)
+
+    def _link(self, v: Tensor) -> Tensor:
+        if self.domain == "simplex":
+            v = v - v.amax(-1, keepdim=True).detach()  # the link does not see a shift, but rounding does
+            u = torch.relu(v - _solvers.spherical_threshold(v))
+            return u / u.sum(-1, keepdim=True)
+        K = v.shape[-1]
+        return 1 / K + v / (K * (1 - v.square().sum(-1, keepdim=True))).sqrt()
+
+    def probabilities(self, v: Tensor) -> Tensor:
+        """The link projected onto the simplex; outside the ball its limit, all on the largest score."""
+        if self.domain == "simplex":
+            return self.link(v)
+        v = centre(_floating(v, "v"))
+        outside = v.square().sum(-1, keepdim=True) >= 1
+        limit = (v == v.amax(-1, keepdim=True)).to(v.dtype)
+        inside = project_simplex(self._link(torch.where(outside, 0.0, v)))
+        return torch.where(outside, limit / limit.sum(-1, keepdim=True), inside)
+
+    def _conjugate(self, q: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(q, dim=-1) - 1
+
+    def quadratic(self) -> Brier:
+        """What is left of F at a given c: ``||p|| = min over c of c/2 + ||p||^2/(2c)``. The solvers need it."""
+        return Brier(self.domain)
+
+    def _inverse_link(self, p: Tensor) -> Tensor:
+        if self.domain == "simplex":
+            inside_domain(p, self.name, open_set=False)
+        return centre(p / torch.linalg.vector_norm(p, dim=-1, keepdim=True))
+
+
+class Max(Potential):
+    """``F(v) = max_z v_z``: the smallest potential there is, proper and not strictly proper. ``F* = 0`` on the simplex.
+
+    Its loss tells only which class is the likeliest; the link spreads evenly over ties.
+    """
+
+    name = "max"
+    domain: Domain = "simplex"
+    strictly_proper = False
+    differentiable = False
+
+    def _value(self, v: Tensor) -> Tensor:
+        return v.amax(-1)
+
+    def _link(self, v: Tensor) -> Tensor:
+        ties = (v == v.amax(-1, keepdim=True)).to(v.dtype)
+        return ties / ties.sum(-1, keepdim=True)
+
+    def _conjugate(self, q: Tensor) -> Tensor:
+        return torch.zeros_like(q[..., 0])
+
+    def _inverse_link(self, p: Tensor) -> Tensor:
+        return torch.zeros_like(inside_domain(p, self.name, open_set=False))
+
+    def density(self, s: Tensor) -> tuple[Tensor, Tensor]:
+        """A step: anything between 0 and 1 at s = 0."""
+        return (s > 0).to(s.dtype), torch.zeros_like(s)
+
+    def density_range(self, K: int) -> tuple[float, float]:
+        """Both at s = 0."""
+        return 0.0, 0.0
+
+    def curvature(self, p: Tensor) -> Tensor:
+        """None: F is linear where it has a gradient."""
+        return torch.zeros_like(p)
+
+    def phi(self, p: Tensor) -> Tensor:
+        """F* is a sum of this."""
+        return torch.zeros_like(p)

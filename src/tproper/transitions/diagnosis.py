@@ -1,0 +1,99 @@
+"""What T lets a learner recover: rank, conditioning, confused classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._core import FloatArray
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What T lets a learner recover. Prints as a table."""
+
+    name: str
+    num_classes: int
+    num_weak_labels: int
+    rank: int
+    smallest_singular_value: float
+    condition_number: float
+    disjoint_supports: bool
+    ambiguity_degree: float | None
+    _kernel: Callable[[], FloatArray] = field(repr=False, compare=False)
+
+    @property
+    def reconstructible(self) -> bool:
+        """Whether some R has R T = I (Assumption (b)): rank T = K."""
+        return self.rank == self.num_classes
+
+    @cached_property
+    def kernel_basis(self) -> FloatArray:
+        """Orthonormal basis (K, K - rank) of the class distributions' differences that T cannot see."""
+        return self._kernel()
+
+    def confused_classes(self) -> list[list[int]]:
+        """Groups of classes between which probability can move without any weak label noticing."""
+        if self.reconstructible:
+            return []
+        if self.rank == 1:  # all columns of T are equal
+            return [list(range(self.num_classes))]
+        from scipy.sparse import csr_array  # scipy is imported where it is used: it would double the import time
+        from scipy.sparse.csgraph import connected_components
+
+        linked = np.abs(self.kernel_basis @ self.kernel_basis.T) > 1e-8
+        count, group = connected_components(csr_array(linked), directed=False)
+        groups = [np.flatnonzero(group == g).tolist() for g in range(count)]
+        return [g for g in groups if len(g) > 1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return {
+            "transition": self.name,
+            "num_classes": self.num_classes,
+            "num_weak_labels": self.num_weak_labels,
+            "rank": self.rank,
+            "reconstructible": self.reconstructible,
+            "smallest_singular_value": self.smallest_singular_value,
+            "condition_number": self.condition_number,
+            "ambiguity_degree": self.ambiguity_degree,
+            "disjoint_supports": self.disjoint_supports,
+            "confused_classes": self.confused_classes(),
+        }
+
+    def __str__(self) -> str:
+        M = self.num_weak_labels
+        cond = self.condition_number
+        rows = [
+            (
+                "weak labels x classes",
+                f"{M if M < 10**9 else f'about 10^{math.log10(M):.0f}'} x {self.num_classes}",
+            ),
+            ("rank", f"{self.rank} of {self.num_classes}"),
+            (
+                "reconstructible",
+                "yes" if self.reconstructible else f"no: {self.confusion()} cannot be told apart",
+            ),
+            ("smallest singular value", f"{self.smallest_singular_value:.4g}"),
+            (
+                "condition number",
+                f"{cond:.4g}" + ("  (near singular: targets are huge)" if 1e6 < cond < np.inf else ""),
+            ),
+            ("ambiguity degree", "-" if self.ambiguity_degree is None else f"{self.ambiguity_degree:.4g}"),
+            (
+                "disjoint supports",
+                "yes: backward cross entropy is bounded" if self.disjoint_supports else "no",
+            ),
+        ]
+        width = max(len(k) for k, _ in rows)
+        return "\n".join([self.name, "-" * len(self.name), *(f"{k:<{width}}  {v}" for k, v in rows)])
+
+    def confusion(self) -> str:
+        """The groups of `confused_classes` in words."""
+        groups = [", ".join(map(str, g[:12])) + (", ..." if len(g) > 12 else "") for g in self.confused_classes()]
+        return "classes " + " and ".join(f"{{{g}}}" for g in groups[:4]) + (" and more" if len(groups) > 4 else "")

@@ -1,0 +1,158 @@
+"""The named kinds of weak labels: each function returns a `Transition`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._core import checks
+from .base import DENSE_LIMIT, Transition
+from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets, log_binomial
+from .stacked import StackedTransition
+from .uniform import UniformTransition
+
+
+def _named(transition: Transition, name: str) -> Transition:
+    transition.name = name
+    return transition
+
+
+def identity(K: int) -> Transition:
+    """Clean labels: T = I. Supervised learning is this case."""
+    return UniformTransition(checks.integer(K, "K", 2), 1.0, f"identity({K})")
+
+
+def symmetric_noise(K: int, p: float) -> Transition:
+    """With probability p the label is wrong, every wrong label equally likely (Example 1)."""
+    K, p = checks.integer(K, "K", 2), checks.real(p, "p", 0, 1)
+    return UniformTransition(K, 1.0 - p, f"symmetric_noise({K}, {p:g})")
+
+
+def pair_noise(K: int, p: float) -> Transition:
+    """With probability p class z is labelled z + 1 mod K."""
+    K, p = checks.integer(K, "K", 2), checks.real(p, "p", 0, 1)
+    if K * K > DENSE_LIMIT:
+        raise ValueError(
+            f"K: expected at most {math.isqrt(DENSE_LIMIT)} classes for pair noise (its R is dense), got {K}"
+        )
+    T = (1 - p) * np.eye(K) + p * np.roll(np.eye(K), 1, axis=0)
+    return _named(Transition(T), f"pair_noise({K}, {p:g})")
+
+
+def binary_noise(r_pos: float, r_neg: float) -> Transition:
+    """Two classes, class 0 is positive; r_pos = P(flip | positive), r_neg = P(flip | negative)."""
+    a, b = checks.real(r_pos, "r_pos", 0, 1), checks.real(r_neg, "r_neg", 0, 1)
+    return _named(Transition([[1 - a, b], [a, 1 - b]]), f"binary_noise({a:g}, {b:g})")
+
+
+def complementary(K: int, weights: ArrayLike | None = None, noise: float = 0.0) -> Transition:
+    """ "Not this class": label y says that the class is not y.
+
+    Without `weights` every wrong class is equally likely, T = (1 1^T - I) / (K - 1).
+    `weights[y, z]` (K x K, zero diagonal) is the relative frequency of label y given class z; columns are
+    normalised. `noise` is the probability that the label is the true class after all (the diagonal of T).
+    """
+    K, noise = checks.integer(K, "K", 2), checks.real(noise, "noise", 0, 1)
+    name = f"complementary({K}{f', noise={noise:g}' if noise else ''})"
+    if weights is None:
+        return UniformTransition(K, noise, name)
+    W = checks.matrix(weights, "weights")
+    if W.shape != (K, K):
+        raise ValueError(f"weights: expected a {K} x {K} matrix, got shape {W.shape}")
+    if np.diag(W).any():
+        raise ValueError("weights: expected a zero diagonal (a complementary label is never the class); use `noise`")
+    sums = W.sum(axis=0)
+    if (W < 0).any() or (sums <= 0).any():
+        raise ValueError("weights: expected entries >= 0 and a positive sum in every column")
+    return _named(Transition((1 - noise) * W / sums + noise * np.eye(K)), f"biased {name}")
+
+
+def partial_labels(K: int, p: float) -> CandidateSetTransition:
+    """Candidate sets: the true class, and every other class independently with probability p (Example 2).
+
+    Labels are boolean masks (n, K), True = still possible. P(S | z) = p^(|S|-1) (1-p)^(K-|S|).
+    """
+    K, p = checks.integer(K, "K", 2), checks.real(p, "p", 0, 1)
+    j = np.arange(K + 1)
+    log_p = math.log(p) if p > 0 else -np.inf
+    log_q = math.log1p(-p) if p < 1 else -np.inf
+    with np.errstate(invalid="ignore"):
+        log_weight = np.where(j == 1, 0.0, (j - 1) * log_p) + np.where(j == K, 0.0, (K - j) * log_q)
+    log_weight[0] = -np.inf
+    return IndependentSets(log_weight, f"partial_labels({K}, {p:g})", 2**K - 1, p)
+
+
+def multi_complementary(K: int, m: int) -> CandidateSetTransition:
+    """m different classes that the example is *not*, uniformly; m = 1 is `complementary`.
+
+    Labels are boolean masks (n, K) of the K - m classes still possible.
+    """
+    K, m = checks.integer(K, "K", 2), checks.integer(m, "m", 1)
+    if m >= K:
+        raise ValueError(f"m: expected at most K - 1 = {K - 1} classes to be excluded, got {m}")
+    log_weight = np.full(K + 1, -np.inf)
+    log_weight[K - m] = -log_binomial(K - 1, np.array([m]))[0]
+    return FixedSizeSets(log_weight, f"multi_complementary({K}, {m})", math.comb(K, m))
+
+
+def positive_unlabeled(r: float) -> Transition:
+    """PU learning: class 0 is positive; label 0 = labeled positive, 1 = unlabeled; r = P(labeled | positive)."""
+    r = checks.real(r, "r", 0, 1)
+    return _named(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"positive_unlabeled({r:g})")
+
+
+def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike) -> Transition:
+    """Bags of unlabeled data with known class proportions; the weak label is the bag (UU learning is two bags).
+
+    `proportions` (bags x classes) has rows that sum to one; T[b, z] is proportional to sizes[b] * proportions[b, z].
+    """
+    P = checks.matrix(proportions, "proportions")
+    try:
+        n = np.asarray(sizes, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"sizes: expected {len(P)} positive numbers, one per bag, got {sizes!r}") from None
+    if n.shape != (len(P),) or not np.isfinite(n).all() or (n <= 0).any():
+        raise ValueError(f"sizes: expected {len(P)} positive numbers, one per bag, got {np.asarray(sizes).tolist()}")
+    if (P < 0).any() or np.abs(P.sum(axis=1) - 1).max() > checks.COLUMN_SUM_TOL:
+        raise ValueError("proportions: expected rows (bags) of non-negative class proportions that sum to 1")
+    joint = n[:, None] * P
+    if (joint.sum(axis=0) <= 0).any():
+        z = int((joint.sum(axis=0) <= 0).argmax())
+        raise ValueError(f"proportions: expected every class in some bag, got none for class {z}")
+    return _named(Transition(joint / joint.sum(axis=0)), f"unlabeled_sets of {len(P)} bags")
+
+
+def coarse_labels(groups: Sequence[Sequence[int]]) -> Transition:
+    """Super-classes: the label is the index of the group that holds the class. Groups partition the classes."""
+    try:
+        sets = [frozenset(checks.integer(z, "groups", 0) for z in g) for g in groups]
+    except TypeError:
+        raise ValueError(f"groups: expected a list of lists of class indices, got {groups!r}") from None
+    members = sorted(z for g in sets for z in g)
+    if not members or members != list(range(len(members))) or sum(map(len, groups)) != len(members):
+        raise ValueError(
+            "groups: expected every class 0 .. K-1 in exactly one group, got " + repr([sorted(g) for g in sets])
+        )
+    if any(len(g) == 0 for g in sets):
+        raise ValueError("groups: expected non-empty groups")
+    T = np.array([[1.0 if z in g else 0.0 for z in members] for g in sets])
+    return _named(Transition(T, weak_labels=sets), f"coarse_labels of {len(sets)} groups")
+
+
+def multi_source(transitions: Sequence[Transition], weights: ArrayLike | None = None) -> StackedTransition:
+    """Several sources (annotators, data sets), each with its own T (Appendix B).
+
+    `weights` is the share of the examples from each source (positive, sums to one; default: equal shares).
+    Labels are (source, label) pairs (n, 2) or indices of the stacked rows.
+    """
+    sources = list(transitions)
+    if not sources or not all(isinstance(t, Transition) for t in sources):
+        raise ValueError("transitions: expected a non-empty list of Transition objects")
+    if len({t.num_classes for t in sources}) != 1:
+        raise ValueError(f"transitions: expected the same number of classes, got {[t.num_classes for t in sources]}")
+    n = len(sources)
+    w = np.full(n, 1.0 / n) if weights is None else checks.probability_vector(weights, "weights", n)
+    return StackedTransition(sources, w)

@@ -1,0 +1,304 @@
+"""Transitions, potentials and losses as text and as plain data.
+
+Text is for people and command lines (``complementary:10``, ``symmetric:0.2``, ``T.csv``); plain data is for files:
+`transition_to_dict` and `transition_from_dict` are exact inverses of each other, and nothing in them is code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import families
+from .base import Transition
+from .sets import CandidateSetTransition
+from .stacked import StackedTransition
+from .uniform import UniformTransition
+
+MATRIX_FILES = (".csv", ".npy", ".json")
+
+
+class UnknownSizeError(ValueError):
+    """The description leaves the number of classes out, and nobody else knows it."""
+
+
+@dataclass(frozen=True)
+class _Family:
+    """How a family is written: its parameters in order, the number of classes first where it has one."""
+
+    make: Callable[..., Transition]
+    parameters: tuple[tuple[str, type], ...]
+    options: tuple[tuple[str, type], ...] = ()
+    takes_classes: bool = True
+
+    def usage(self, name: str) -> str:
+        return f"{name}:{','.join(p for p, _ in self.parameters)}" + "".join(f"[,{o}=...]" for o, _ in self.options)
+
+
+FAMILIES: dict[str, _Family] = {
+    "identity": _Family(families.identity, (("K", int),)),
+    "symmetric": _Family(families.symmetric_noise, (("K", int), ("p", float))),
+    "pair": _Family(families.pair_noise, (("K", int), ("p", float))),
+    "binary": _Family(families.binary_noise, (("r_pos", float), ("r_neg", float)), takes_classes=False),
+    "complementary": _Family(families.complementary, (("K", int),), (("noise", float),)),
+    "multi_complementary": _Family(families.multi_complementary, (("K", int), ("m", int))),
+    "partial": _Family(families.partial_labels, (("K", int), ("p", float))),
+    "pu": _Family(families.positive_unlabeled, (("r", float),), takes_classes=False),
+}
+# the names of the functions in `tproper` work too
+ALIASES = {
+    "symmetric_noise": "symmetric",
+    "pair_noise": "pair",
+    "binary_noise": "binary",
+    "partial_labels": "partial",
+    "positive_unlabeled": "pu",
+    "coarse_labels": "coarse",
+}
+
+
+def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
+    """The transition that a text names.
+
+    ``identity:3``, ``symmetric:10,0.2``, ``pair:10,0.2``, ``binary:0.1,0.2``, ``complementary:10`` (and
+    ``complementary:10,noise=0.05``), ``multi_complementary:10,3``, ``partial:5,0.1``, ``pu:0.5``, ``coarse:0+1|2+3``
+    (groups of class indices), or the path of a matrix: ``.csv`` (numbers only), ``.npy``, or ``.json`` with the keys
+    "matrix" and, optionally, "weak_labels". With `num_classes` the number of classes may be left out of the text:
+    ``complementary``, ``symmetric:0.2``.
+    """
+    if not isinstance(spec, str) or not spec.strip():
+        raise ValueError(f"transition: expected a text such as 'complementary:10' or 'T.csv', got {spec!r}")
+    text = spec.strip()
+    name, colon, rest = text.partition(":")
+    name = ALIASES.get(name.strip().lower(), name.strip().lower())
+    if name == "coarse" and colon:
+        transition = families.coarse_labels(_groups(rest))
+    elif name in FAMILIES:
+        transition = _family(name, rest, bool(colon), num_classes)
+    elif Path(text).suffix.lower() in MATRIX_FILES:
+        transition = read_matrix(text)
+    else:
+        known = ", ".join(sorted([*FAMILIES, "coarse"]))
+        raise ValueError(
+            f"transition: expected one of {known}, or the path of a .csv, .npy or .json matrix, got {spec!r}"
+        )
+    return _of_size(transition, num_classes)
+
+
+def _of_size(transition: Transition, num_classes: int | None) -> Transition:
+    if num_classes is not None and transition.num_classes != num_classes:
+        raise ValueError(
+            f"transition: expected one for {num_classes} classes, got {transition.num_classes} from {transition.name}"
+        )
+    return transition
+
+
+def _family(name: str, rest: str, colon: bool, num_classes: int | None) -> Transition:
+    family = FAMILIES[name]
+    parts = [p.strip() for p in rest.split(",")] if rest.strip() else []
+    if colon and not parts:
+        raise ValueError(f"transition: expected {family.usage(name)!r}, got nothing after the colon of {name!r}")
+    positional = [p for p in parts if "=" not in p]
+    named: dict[str, str] = {p.split("=", 1)[0].strip(): p.split("=", 1)[1].strip() for p in parts if "=" in p}
+    needed = list(family.parameters)
+    if family.takes_classes and len(positional) + sum(k in dict(needed) for k in named) < len(needed):
+        if num_classes is None:
+            raise UnknownSizeError(
+                f"transition: expected {family.usage(name)!r} with K the number of classes, "
+                f"got {name + (':' + rest if colon else '')!r}"
+            )
+        named.setdefault("K", str(num_classes))
+    needed = [(k, t) for k, t in needed if k not in named]
+    if len(positional) != len(needed):
+        raise ValueError(f"transition: expected {family.usage(name)!r}, got {name + (':' + rest if colon else '')!r}")
+    values: dict[str, Any] = {k: _number(text, t, k, name) for (k, t), text in zip(needed, positional, strict=True)}
+    kinds = dict(family.parameters + family.options)
+    for key, text in named.items():
+        if key not in kinds:
+            raise ValueError(f"transition: expected {family.usage(name)!r}, got the unknown parameter {key!r}")
+        values[key] = _number(text, kinds[key], key, name)
+    return family.make(**values)
+
+
+def _number(text: str, kind: type, key: str, name: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        what = "an integer" if kind is int else "a number"
+        raise ValueError(f"transition: expected {what} for {key} of {name!r}, got {text!r}") from None
+
+
+def _groups(text: str) -> list[list[int]]:
+    try:
+        return [[int(z) for z in group.split("+")] for group in text.split("|")]
+    except ValueError:
+        raise ValueError(
+            f"transition: expected groups of class indices such as 'coarse:0+1|2+3', got 'coarse:{text}'"
+        ) from None
+
+
+def read_matrix(path: str | Path) -> Transition:
+    """A transition from a .csv, .npy or .json file, named after the file."""
+    path = Path(path)
+    kind = path.suffix.lower()
+    names: list[Any] | None = None
+    try:
+        if kind == ".npy":
+            matrix = np.load(path, allow_pickle=False)
+        elif kind == ".csv":
+            matrix = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
+        else:
+            content = json.loads(path.read_text(encoding="utf-8-sig"))
+            if isinstance(content, list):
+                content = {"matrix": content}
+            if not isinstance(content, Mapping) or "matrix" not in content:
+                raise ValueError('expected a list of rows, or an object with the key "matrix"')
+            matrix, names = content["matrix"], content.get("weak_labels")
+            names = None if names is None else [_label_from_plain(n) for n in names]
+        transition = Transition(matrix, weak_labels=names)
+    except OSError as error:
+        raise ValueError(f"transition: cannot read {str(path)!r}: {error.strerror or error}") from None
+    except (ValueError, TypeError, RecursionError) as error:  # JSON and numpy's own complaints are ValueErrors too
+        raise ValueError(f"transition: {str(path)!r} is no transition matrix: {error}") from None
+    transition.name = f"matrix {path.name}"
+    return transition
+
+
+def make_transition(value: Any, num_classes: int | None = None) -> Transition:
+    """A `Transition` from whatever a user may write: an object, a text, (name, parameters), a dict, or a matrix.
+
+    ``("symmetric", {"p": 0.2})`` and ``("symmetric", 0.2)`` and ``{"name": "symmetric", "p": 0.2}`` are the same;
+    a dict made by `transition_to_dict` (it has the key "family") is taken too.
+    """
+    if isinstance(value, Transition):
+        return _of_size(value, num_classes)
+    if isinstance(value, str):
+        return parse_transition(value, num_classes)
+    if isinstance(value, Mapping):
+        if "family" in value:
+            return _of_size(transition_from_dict(value), num_classes)
+        if "name" not in value:
+            raise ValueError(f"transition: expected a dict with the key 'name' or 'family', got keys {sorted(value)}")
+        return _called(value["name"], {k: v for k, v in value.items() if k != "name"}, num_classes)
+    if isinstance(value, tuple) and len(value) >= 1 and isinstance(value[0], str):
+        name, *rest = value
+        if len(rest) == 1 and isinstance(rest[0], Mapping):
+            return _called(name, dict(rest[0]), num_classes)
+        return parse_transition(name + (":" + ",".join(map(str, rest)) if rest else ""), num_classes)
+    return _of_size(Transition(value), num_classes)
+
+
+def _called(name: Any, parameters: dict[str, Any], num_classes: int | None) -> Transition:
+    key = ALIASES.get(name, name)
+    if key == "coarse":
+        make: Callable[..., Transition] = families.coarse_labels
+    elif key in FAMILIES:
+        make = FAMILIES[key].make
+        if FAMILIES[key].takes_classes and "K" not in parameters:
+            if num_classes is None:
+                raise UnknownSizeError(f"transition: expected the parameter K, the number of classes, of {name!r}")
+            parameters = {"K": num_classes, **parameters}
+    else:
+        raise ValueError(f"transition: expected one of {', '.join(sorted([*FAMILIES, 'coarse']))}, got {name!r}")
+    try:
+        return _of_size(make(**parameters), num_classes)
+    except TypeError as error:
+        raise ValueError(f"transition: wrong parameters for {name!r}: {error}") from None
+
+
+# Plain data.
+
+
+def transition_to_dict(transition: Transition) -> dict[str, Any]:
+    """JSON-ready, exact: `transition_from_dict` gives the same T back, bit for bit."""
+    out: dict[str, Any] = {"name": transition.name}
+    if isinstance(transition, UniformTransition):
+        return out | {
+            "family": "uniform",
+            "num_classes": transition.num_classes,
+            "diagonal": float(transition.diagonal),
+        }
+    if isinstance(transition, families.IndependentSets):
+        return out | {"family": "partial", "num_classes": transition.num_classes, "p": float(transition.p)}
+    if isinstance(transition, families.FixedSizeSets):
+        excluded = transition.num_classes - transition.set_sizes()[0]
+        return out | {"family": "multi_complementary", "num_classes": transition.num_classes, "m": int(excluded)}
+    if isinstance(transition, StackedTransition):
+        return out | {
+            "family": "multi_source",
+            "sources": [transition_to_dict(t) for t in transition.sources],
+            "weights": [float(w) for w in transition.weights],
+        }
+    if isinstance(transition, CandidateSetTransition):  # -inf is not JSON: null is log 0
+        return out | {
+            "family": "candidate_sets",
+            "log_weight": [float(w) if np.isfinite(w) else None for w in transition.log_weight],
+            "num_weak_labels": int(transition.num_weak_labels),
+        }
+    names = transition._weak_labels
+    return out | {
+        "family": "matrix",
+        "matrix": transition.matrix().tolist(),
+        "weak_labels": None if names is None else [_label_to_plain(n) for n in names],
+    }
+
+
+def transition_from_dict(data: Mapping[str, Any]) -> Transition:
+    """The inverse of `transition_to_dict`."""
+    family = data.get("family") if isinstance(data, Mapping) else None
+    try:
+        transition = _from_dict(str(family), data)
+        transition.name = str(data["name"])
+    except KeyError as error:
+        raise ValueError(f"transition: expected the key {error} for the family {family!r}, got none") from None
+    except TypeError as error:
+        raise ValueError(f"transition: malformed description of the family {family!r}: {error}") from None
+    return transition
+
+
+def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
+    if family == "uniform":
+        K = families.identity(data["num_classes"]).num_classes  # checks K
+        d = families.checks.real(data["diagonal"], "diagonal", 0, 1)
+        return UniformTransition(K, d, str(data["name"]))
+    if family == "partial":
+        return families.partial_labels(data["num_classes"], data["p"])
+    if family == "multi_complementary":
+        return families.multi_complementary(data["num_classes"], data["m"])
+    if family == "multi_source":
+        sources = [transition_from_dict(s) for s in data["sources"]]
+        return families.multi_source(sources, data["weights"])
+    if family == "candidate_sets":
+        weights = np.array([-np.inf if w is None else float(w) for w in data["log_weight"]])
+        return CandidateSetTransition(weights, str(data["name"]), int(data["num_weak_labels"]))
+    if family == "matrix":
+        names = data["weak_labels"]
+        return Transition(data["matrix"], None if names is None else [_label_from_plain(n) for n in names])
+    raise ValueError(f"transition: expected a known family, got {family!r}")
+
+
+def _label_to_plain(label: Any) -> Any:
+    """Names of weak labels: strings and numbers as they are, sets and tuples tagged."""
+    if isinstance(label, (set, frozenset)):
+        return {"set": sorted(_label_to_plain(z) for z in label)}
+    if isinstance(label, tuple):
+        return {"tuple": [_label_to_plain(z) for z in label]}
+    if isinstance(label, np.generic):
+        label = label.item()
+    if label is None or isinstance(label, (str, int, float, bool)):
+        return label
+    raise ValueError(f"weak_labels: expected names that are text, numbers, sets or tuples, got {label!r}")
+
+
+def _label_from_plain(plain: Any) -> Any:
+    if isinstance(plain, Mapping):
+        if set(plain) == {"set"}:
+            return frozenset(_label_from_plain(z) for z in plain["set"])
+        if set(plain) == {"tuple"}:
+            return tuple(_label_from_plain(z) for z in plain["tuple"])
+        raise ValueError(f"weak_labels: expected 'set' or 'tuple', got the keys {sorted(plain)}")
+    return frozenset(plain) if isinstance(plain, list) else plain

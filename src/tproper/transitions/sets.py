@@ -1,0 +1,272 @@
+"""Candidate sets: a label is a boolean mask over the classes. T and R in O(K), without enumerating the 2^K sets."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._core import FloatArray, Labels, checks, look_up, tracing
+from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition, dense_guard
+from .dense import left_inverse
+from .diagnosis import Diagnosis
+from .set_mass import log_set_mass, mask_sizes
+from .uniform import _centred_basis
+
+
+class CandidateSetTransition(Transition):
+    """Labels are candidate sets S that contain the true class; P(S | z) = g(|S|) for z in S.
+
+    Partial labels and multiple complementary labels are of this kind. A label is a boolean mask (K,),
+    True = still possible. By symmetry all that matters of S is its size, so nothing enumerates the 2^K sets.
+
+    `log_weight[j]` is log g(j), j = 0 .. K, with sum_j C(K-1, j-1) g(j) = 1.
+    """
+
+    per_class_labels: ClassVar[bool] = True
+
+    def __init__(self, log_weight: FloatArray, name: str, num_weak_labels: int) -> None:
+        self.num_classes = len(log_weight) - 1
+        self.log_weight = log_weight
+        self.name = name
+        self.num_weak_labels = num_weak_labels
+
+    @cached_property
+    def size_probability(self) -> FloatArray:
+        """P(|S| = j), j = 0 .. K: the same for every class."""
+        out = np.exp(self.log_weight + log_binomial(self.num_classes - 1, np.arange(-1, self.num_classes)))
+        return out / out.sum()
+
+    def candidate_sets(self) -> list[frozenset[int]]:
+        """The possible sets in the paper's order: by size, then lexicographic. Up to 12 classes."""
+        K = self.num_classes
+        if K > ENUMERATION_LIMIT:
+            raise ValueError(
+                f"{self.name}: candidate sets are enumerated for at most {ENUMERATION_LIMIT} classes, got {K}; "
+                "targets, samples, losses and certificates need no enumeration"
+            )
+        sizes = self.set_sizes()
+        return [frozenset(s) for j in sizes for s in combinations(range(K), j)]
+
+    def set_sizes(self) -> list[int]:
+        """The sizes that candidate sets can have."""
+        return list(range(1, self.num_classes + 1))
+
+    @property
+    def weak_labels(self) -> list[Any]:
+        """The candidate sets, in the order of the rows of `matrix()`."""
+        return self.candidate_sets()
+
+    def matrix(self) -> FloatArray:
+        """T by enumeration of the candidate sets (at most 12 classes)."""
+        masks = checks.masks_of_sets(self.candidate_sets(), self.num_classes)
+        return masks * np.exp(self.log_weight[masks.sum(axis=1)])[:, None]
+
+    def row_index(self, labels: Tensor) -> Tensor:
+        """The row of `matrix()` that belongs to each mask (at most 12 classes)."""
+        bits = 2 ** torch.arange(self.num_classes, device=labels.device)
+        return torch.as_tensor(self._row_of_bits, device=labels.device)[(labels * bits).sum(-1)]
+
+    @cached_property
+    def _row_of_bits(self) -> NDArray[np.int64]:
+        masks = checks.masks_of_sets(self.candidate_sets(), self.num_classes)
+        rows = np.full(2**self.num_classes, -1)
+        rows[masks @ 2 ** np.arange(self.num_classes)] = np.arange(len(masks))
+        return rows
+
+    def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
+        """Candidate masks (..., K), checked to be non-empty."""
+        return checks.mask_labels(labels, self.num_classes, device=device, validate=validate)
+
+    def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+        K, flat = self.num_classes, classes.reshape(-1)
+        block = max(1, (1 << 22) // K)  # rows at a time: the random keys stay below 32 MiB
+        parts = [self._sample_block(flat[i : i + block], rng) for i in range(0, flat.size, block)]
+        return np.concatenate(parts).reshape(*classes.shape, K)
+
+    def _sample_block(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.bool_]:
+        # S is its true class and |S| - 1 others, uniformly: those with the smallest of K random keys.
+        sizes = rng.choice(self.num_classes + 1, size=classes.size, p=self.size_probability)
+        keys = rng.random((classes.size, self.num_classes))
+        keys[np.arange(classes.size), classes] = -1.0
+        threshold = np.take_along_axis(np.sort(keys, axis=1), sizes[:, None] - 1, axis=1)
+        return keys <= threshold
+
+    def diagnose(self) -> Diagnosis:
+        """Closed form: T^T T = a I + b 1 1^T by symmetry."""
+        K = self.num_classes
+        j = np.arange(K + 1)
+        # in logarithms: with 2^K labels the eigenvalues underflow long before their ratio does
+        log_one = float(np.logaddexp.reduce(2 * self.log_weight + log_binomial(K - 1, j - 1)))  # (T^T T)_zz
+        log_a = self.log_centred_gram()
+        ratio = math.exp(log_a - log_one)
+        largest = 1 + (K - 1) * (1 - ratio)  # relative to (T^T T)_zz
+        full = math.sqrt(ratio) > checks.RANK_TOL * math.sqrt(largest)
+
+        def kernel() -> FloatArray:
+            return np.zeros((K, 0)) if full else _centred_basis(K)
+
+        together = float((self.size_probability * (j - 1)).sum() / (K - 1))  # P(z' in S | z)
+        return Diagnosis(
+            name=self.name,
+            num_classes=K,
+            num_weak_labels=self.num_weak_labels,
+            rank=K if full else 1,
+            smallest_singular_value=math.exp(log_a / 2),
+            condition_number=math.sqrt(largest / ratio) if full else math.inf,
+            disjoint_supports=bool((self.size_probability[2:] == 0).all()),
+            ambiguity_degree=together,
+            _kernel=kernel,
+        )
+
+    def log_centred_gram(self) -> float:
+        """log of the eigenvalue of T^T T on centred vectors: sum_j g(j)^2 C(K-2, j-1)."""
+        K = self.num_classes
+        return float(np.logaddexp.reduce(2 * self.log_weight + log_binomial(K - 2, np.arange(-1, K))))
+
+    def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
+        """In closed form for a uniform prior; for any other, by enumeration."""
+        if prior is None or np.ptp(prior) == 0:
+            return SetReconstruction(self, method if method != "inverse" else "min_variance")
+        return Reconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
+
+    def tables(self) -> dict[str, FloatArray]:
+        """log g by set size."""
+        return {"log_weight": self.log_weight}
+
+    def log_row_maxima(self) -> FloatArray:
+        """log g(|S|), by label up to 12 classes, by set size beyond."""
+        if self.num_classes > ENUMERATION_LIMIT:
+            return self.log_weight[self.set_sizes()]
+        return self.log_weight[[len(s) for s in self.candidate_sets()]]
+
+    def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
+        """``log g(|S|) + log sum_{z in S} p_z``."""
+        return log_set_mass(scores, labels) + look_up(tables["log_weight"].to(scores.dtype), mask_sizes(labels))
+
+
+def log_binomial(n: int, k: NDArray[np.int64]) -> FloatArray:
+    """log of the binomial coefficient, -inf outside of 0 <= k <= n."""
+    valid = (k >= 0) & (k <= n)
+    chosen = torch.as_tensor(np.where(valid, k, 0), dtype=torch.float64)
+    out = torch.lgamma(torch.tensor(n + 1.0, dtype=torch.float64)) - torch.lgamma(chosen + 1)
+    return np.where(valid, (out - torch.lgamma(n - chosen + 1)).numpy(), -np.inf)
+
+
+class IndependentSets(CandidateSetTransition):
+    """Every wrong class is a candidate with probability p, independently."""
+
+    def __init__(self, log_weight: FloatArray, name: str, num_weak_labels: int, p: float) -> None:
+        super().__init__(log_weight, name, num_weak_labels)
+        self.p = p
+
+    def _sample_block(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.bool_]:
+        masks = rng.random((classes.size, self.num_classes)) < self.p
+        masks[np.arange(classes.size), classes] = True
+        return masks
+
+
+class FixedSizeSets(CandidateSetTransition):
+    """Candidate sets of one size only."""
+
+    def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
+        """Candidate masks (..., K), checked to have the one size that can occur."""
+        masks = super().encode(labels, device, validate)
+        size = self.set_sizes()[0]
+        if validate and tracing.readable(masks):
+            sizes = masks.sum(-1).reshape(-1)
+            wrong = (sizes != size).nonzero()
+            if len(wrong):
+                row = int(wrong[0])
+                raise ValueError(
+                    f"labels: expected candidate sets of {size} classes ({self.num_classes - size} excluded), "
+                    f"got one of {int(sizes[row])} at row {row}"
+                )
+        return masks
+
+    def set_sizes(self) -> list[int]:
+        """One size."""
+        return np.flatnonzero(np.isfinite(self.log_weight)).tolist()
+
+    def _sample_block(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.bool_]:
+        excluded = self.num_classes - self.set_sizes()[0]
+        keys = rng.random((classes.size, self.num_classes))
+        keys[np.arange(classes.size), classes] = 2.0
+        return keys > np.partition(keys, excluded - 1, axis=1)[:, excluded - 1 : excluded]
+
+
+class SetReconstruction(Reconstruction):
+    """R of candidate sets: ``r_S = 1/K + c(|S|) (1_S - |S|/K)``, one coefficient per set size.
+
+    R T = I holds iff ``sum_j P(|S| = j) c(j) (K - j)/(K - 1) = 1``. By symmetry and convexity the best R of each
+    criterion is of this form (average an optimal one over all renamings of the classes), which gives
+
+    * minimum variance, uniform prior:  ``c(j) = c / j``;
+    * Moore-Penrose:                    ``c(j) = g(j) / sum_i g(i)^2 C(K-2, i-1)``;
+    * tightest, critical k being ``max(0, c(j) - 1/j)``:  ``c(j) = t + 1/j``.
+    """
+
+    def __init__(self, transition: CandidateSetTransition, method: str) -> None:
+        K = transition.num_classes
+        self.transition: CandidateSetTransition = transition
+        self.method = method
+        sizes = np.maximum(np.arange(K + 1), 1)
+        share = transition.size_probability * (K - np.arange(K + 1)) / (K - 1)  # weights of R T = I
+        if method == "pinv":
+            self.coefficient = np.exp(transition.log_weight - transition.log_centred_gram())
+        elif method == "min_variance":
+            self.coefficient = 1.0 / sizes / (share / sizes).sum()
+        else:
+            self.coefficient = max(0.0, (1 - (share / sizes).sum()) / share.sum()) + 1.0 / sizes
+        self.coefficient[transition.size_probability == 0] = 0.0  # a label that never occurs: its target is 1/K
+        self.residual = abs(float((share * self.coefficient).sum()) - 1.0)
+
+    def matrix(self) -> FloatArray:
+        """R by enumeration of the candidate sets (at most 12 classes)."""
+        masks = checks.masks_of_sets(self.transition.candidate_sets(), self.transition.num_classes)
+        return self.targets(masks).numpy().T.copy()
+
+    def tables(self) -> dict[str, FloatArray]:
+        """The coefficient by set size."""
+        return {"coefficient": self.coefficient}
+
+    def _two_values(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """The size of each label's set, and what the target is inside and outside of it.
+
+        In float64: with many classes one is the small difference of c and the other, both large.
+        """
+        size = mask_sizes(labels)
+        c = look_up(tables["coefficient"].double(), size)
+        outside = (1 - c * size) / self.transition.num_classes
+        return size, (c + outside).to(dtype), outside.to(dtype)
+
+    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
+        _, inside, outside = self._two_values(labels, tables, dtype)
+        return torch.where(labels, inside[..., None], outside[..., None])
+
+    def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
+        """``mean(x) + <r, x - mean(x)>``: r may be large and of both signs; what all x share is taken out first."""
+        mean = values.mean(-1, keepdim=True)
+        return mean[..., 0] + (self._targets(labels, tables, values.dtype) * (values - mean)).sum(-1)
+
+    def orbit_columns(self) -> tuple[FloatArray, list[str]]:
+        """Sets of one size are alike: one target per size."""
+        K = self.transition.num_classes
+        sizes = np.array(self.transition.set_sizes())
+        dense_guard(len(sizes), K, "targets of all set sizes")
+        c = self.coefficient[sizes, None]
+        columns = c * (np.arange(K) < sizes[:, None]) + (1 - c * sizes[:, None]) / K
+        return columns, [f"candidate sets of size {j}" for j in sizes]
+
+    def per_label(self, per_orbit: FloatArray) -> FloatArray:
+        """By size of the set. Beyond 12 classes labels cannot be listed: then one value per set size stays."""
+        if self.transition.num_classes > ENUMERATION_LIMIT:
+            return per_orbit
+        by_size = dict(zip(self.transition.set_sizes(), per_orbit, strict=True))
+        return np.array([by_size[len(s)] for s in self.transition.candidate_sets()])

@@ -1,0 +1,53 @@
+"""Several sources side by side (Appendix B): T = (w_1 T_1; w_2 T_2; ...)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from .._core import FloatArray, Labels, checks, tracing
+from .base import Transition
+
+
+class StackedTransition(Transition):
+    """Several sources side by side (Appendix B): T = (w_1 T_1; w_2 T_2; ...).
+
+    Labels are (source, label) pairs (n, 2), or indices of the stacked rows.
+    """
+
+    def __init__(self, sources: Sequence[Transition], weights: FloatArray) -> None:
+        self.sources = list(sources)
+        self.weights = weights
+        blocks = [w * t.matrix() for w, t in zip(weights, sources, strict=True)]
+        self.offsets = np.cumsum([0] + [len(b) for b in blocks])
+        names = [(d, label) for d, t in enumerate(sources) for label in t.weak_labels]
+        super().__init__(np.concatenate(blocks), weak_labels=names)
+        self.name = f"multi_source of {len(blocks)}"
+
+    def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
+        """Stacked row indices; (source, label) pairs are turned into them."""
+        pairs = labels if isinstance(labels, Tensor) else np.asarray(labels)
+        if pairs.ndim == 0 or pairs.shape[-1] != 2 or pairs.ndim < 2:
+            return super().encode(labels, device, validate)
+        source = checks.index_labels(pairs[..., 0], len(self.sources), "source", device, validate)
+        label = checks.index_labels(pairs[..., 1], int(np.diff(self.offsets).max()), "label", device, validate)
+        offsets = torch.as_tensor(self.offsets, device=source.device)
+        if validate and tracing.readable(label):
+            sizes = torch.diff(offsets)[source].reshape(-1)
+            if bool((label.reshape(-1) >= sizes).any()):
+                row = int((label.reshape(-1) >= sizes).nonzero()[0])
+                d, y = int(source.reshape(-1)[row]), int(label.reshape(-1)[row])
+                raise ValueError(
+                    f"labels: expected labels in [0, {int(sizes[row])}) from source {d}, got {y} at row {row}"
+                )
+        return offsets[source] + label
+
+    def pairs(self, indices: ArrayLike) -> NDArray[np.int64]:
+        """(source, label) pairs (n, 2) of stacked row indices."""
+        rows = np.asarray(indices)
+        source = np.searchsorted(self.offsets, rows, side="right") - 1
+        return np.stack([source, rows - self.offsets[source]], axis=-1)

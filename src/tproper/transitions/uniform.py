@@ -1,0 +1,219 @@
+"""Uniform noise: T has one value on the diagonal and one off it. T and R in O(K) for an example, without a table."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from .._core import FloatArray, add_at, checks, tracing, with_slope
+from .base import Reconstruction, Tables, Transition, dense_guard
+from .diagnosis import Diagnosis
+
+
+class UniformTransition(Transition):
+    """T = o 1 1^T + (d - o) I: probability d to keep the class as the label, every other label equally likely.
+
+    Symmetric noise, complementary labels ("not this class") with or without noise, and the identity.
+    T is symmetric with eigenvalues 1 and d - o, so everything has a closed form.
+    """
+
+    def __init__(self, num_classes: int, diagonal: float, name: str) -> None:
+        self.num_classes = self.num_weak_labels = num_classes
+        self.diagonal = diagonal
+        self.off_diagonal = (1.0 - diagonal) / (num_classes - 1)
+        self.name = name
+        self._weak_labels = None
+
+    @property
+    def gap(self) -> float:
+        """d - o, the eigenvalue of T on centred vectors; its sign says whether a label speaks for its class."""
+        return self.diagonal - self.off_diagonal
+
+    def matrix(self) -> FloatArray:
+        """T as a float64 array (K, K); structured code never calls this."""
+        dense_guard(self.num_classes, self.num_classes, self.name)
+        T = np.full((self.num_classes, self.num_classes), self.off_diagonal)
+        np.fill_diagonal(T, self.diagonal)
+        return T
+
+    def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+        keep = rng.random(classes.shape) < self.diagonal
+        other = (classes + rng.integers(1, self.num_classes, classes.shape)) % self.num_classes
+        return np.where(keep, classes, other)
+
+    def diagnose(self) -> Diagnosis:
+        """Closed form: T is symmetric with eigenvalues 1 (once) and d - o (K - 1 times)."""
+        K, s = self.num_classes, abs(self.gap)
+        full = s > checks.RANK_TOL
+
+        def kernel() -> FloatArray:
+            return np.zeros((K, 0)) if full else _centred_basis(K)
+
+        complementary = self.diagonal == 0.0  # label y is then the candidate set "all but y"
+        return Diagnosis(
+            name=self.name,
+            num_classes=K,
+            num_weak_labels=K,
+            rank=K if full else 1,
+            smallest_singular_value=s,
+            condition_number=1.0 / s if full else math.inf,
+            disjoint_supports=self.off_diagonal == 0.0 or (K == 2 and complementary),
+            ambiguity_degree=(K - 2) / (K - 1) if complementary else None,
+            _kernel=kernel,
+        )
+
+    def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
+        """T is square, so R is unique."""
+        return UniformReconstruction(self)
+
+    def same_as(self, other: Transition) -> bool:
+        """Two numbers say it all."""
+        return isinstance(other, UniformTransition) and (self.num_classes, self.diagonal) == (
+            other.num_classes,
+            other.diagonal,
+        )
+
+    def tables(self) -> dict[str, FloatArray]:
+        """Nothing: two numbers say it all."""
+        return {}
+
+    def log_row_maxima(self) -> FloatArray:
+        """The same for every label."""
+        return np.full(self.num_classes, math.log(max(self.diagonal, self.off_diagonal)))
+
+    def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
+        """With u = log-odds of class y: ``log (d sigma(u) + o sigma(-u))``, no term of which grows with u."""
+        u = log_odds(scores, labels)
+        # a term of probability zero is left out: logaddexp of -inf has no second derivative
+        if self.diagonal == 0:
+            return math.log(self.off_diagonal) + functional.logsigmoid(-u)
+        if self.off_diagonal == 0:
+            return functional.logsigmoid(u)
+        own, others = functional.logsigmoid(u), functional.logsigmoid(-u)
+        return torch.logaddexp(own + math.log(self.diagonal), others + math.log(self.off_diagonal))
+
+
+class _LogOdds(torch.autograd.Function):
+    """(v_y - logsumexp_{z != y} v_z, softmax of v without y); the second is returned so that it can be reused.
+
+    One masked softmax serves value and gradient: d u = e_y - q. This is what makes forward correction cost
+    about one cross entropy.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(scores: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        others = scores.scatter(-1, index, -math.inf)
+        top = others.amax(-1, keepdim=True)
+        alone = torch.isneginf(top)  # no other class is possible: u is inf, and there is no q
+        q = torch.softmax(others, -1).masked_fill(alone, 0.0)
+        # the largest q is at least 1/(K-1), so this log-sum-exp is exact however far apart the scores are
+        ahead = scores.gather(-1, index) - top  # first, before a common shift eats digits
+        return (ahead + q.amax(-1, keepdim=True).masked_fill(alone, 1.0).log())[..., 0], q
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        ctx.save_for_backward(inputs[1], output[1])
+        ctx.save_for_forward(inputs[1], output[1])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def jvp(ctx: Any, move: Tensor, _: None) -> tuple[Tensor, Tensor]:
+        index, q = ctx.saved_tensors
+        mean = (q * move).sum(-1, keepdim=True)
+        return (move.gather(-1, index) - mean)[..., 0], q * (move - mean)
+
+    @staticmethod
+    def backward(ctx: Any, grad_u: Tensor | None, grad_q: Tensor | None) -> tuple[Tensor | None, None]:
+        index, q = ctx.saved_tensors
+        grad = None
+        if grad_u is not None:
+            grad = add_at(q * -grad_u[..., None], index, grad_u[..., None])  # q_y = 0
+        if grad_q is not None:
+            through = q * (grad_q - (q * grad_q).sum(-1, keepdim=True))
+            grad = through if grad is None else grad + through
+        return grad, None
+
+
+def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
+    """``log p_y / (1 - p_y)`` for p = softmax(scores), exact when p_y is 0 or 1 to rounding."""
+    if tracing.transformed() or scores.is_cuda:
+        return _plain_log_odds(scores, labels)
+    index = labels.reshape(-1, 1)
+
+    def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:  # as _LogOdds, with the gradient e_y - q made at once
+        at = index[rows]
+        others = v.scatter(-1, at, -math.inf)
+        torch.softmax(others, -1, out=slope)
+        top = others.amax(-1, keepdim=True)
+        peak, alone = slope.amax(-1, keepdim=True), torch.isneginf(top)
+        if bool(alone.any()):
+            slope.masked_fill_(alone, 0.0)
+            peak.masked_fill_(alone, 1.0)
+        u = (v.gather(-1, at) - top + peak.log_())[:, 0]
+        slope.neg_().scatter_(-1, at, 1.0)
+        return u
+
+    return with_slope(scores, work, lambda v: _plain_log_odds(v, labels))
+
+
+def _plain_log_odds(scores: Tensor, labels: Tensor) -> Tensor:
+    index = labels[..., None]
+    if torch.compiler.is_compiling():  # the compiler fuses the plain formula by itself
+        others = torch.logsumexp(scores.scatter(-1, index, -math.inf), -1)
+        return scores.gather(-1, index)[..., 0] - others
+    out: Tensor = _LogOdds.apply(scores, index)[0]
+    return out
+
+
+def _centred_basis(K: int) -> FloatArray:
+    dense_guard(K, K, "kernel basis")
+    return np.linalg.svd(np.eye(K) - 1.0 / K)[0][:, : K - 1]
+
+
+class UniformReconstruction(Reconstruction):
+    """R of uniform noise: ``r_y = 1/K + c (e_y - 1/K)`` with c = 1 / (d - o)."""
+
+    def __init__(self, transition: UniformTransition) -> None:
+        self.transition = transition
+        self.method = "inverse"
+        self.coefficient = 1.0 / transition.gap
+        self.residual = abs(self.coefficient * transition.gap - 1.0)
+
+    def matrix(self) -> FloatArray:
+        """R as a float64 array (K, K); structured code never calls this."""
+        K, c = self.transition.num_classes, self.coefficient
+        return c * np.eye(K) + (1 - c) / K * np.ones_like(self.transition.matrix())
+
+    def tables(self) -> dict[str, FloatArray]:
+        """Nothing: one number says it all."""
+        return {}
+
+    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
+        K, c = self.transition.num_classes, self.coefficient
+        out = torch.full((*labels.shape, K), (1 - c) / K, dtype=dtype, device=labels.device)
+        return out.scatter(-1, labels[..., None], (1 - c) / K + c)
+
+    def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
+        """``c x_y + (1 - c) mean(x)``: no target is built."""
+        c = self.coefficient
+        own = values.gather(-1, labels[..., None])[..., 0]
+        return own if c == 1.0 else c * own + (1 - c) * values.mean(-1)
+
+    def orbit_columns(self) -> tuple[FloatArray, list[str]]:
+        """All labels are alike: one target."""
+        K, c = self.transition.num_classes, self.coefficient
+        column = np.full((1, K), (1 - c) / K)
+        column[0, 0] += c
+        return column, ["every label"]
+
+    def per_label(self, per_orbit: FloatArray) -> FloatArray:
+        """The same value for every label."""
+        return np.full(self.transition.num_weak_labels, per_orbit[0])
