@@ -1,6 +1,6 @@
 """The old name of what lives in `tproper.data`."""
 
-from .data.stream import (
+from .data import (
     Batch,
     CandidateLists,
     CheckpointError,

@@ -21,6 +21,8 @@ which keeps every difference of probabilities in a product, so nothing cancels w
 This module needs Triton; `tproper.fused` imports it only when a loss is about to run there.
 """
 
+# mypy: disallow-untyped-defs=False
+
 from __future__ import annotations
 
 import torch

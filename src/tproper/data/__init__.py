@@ -1,0 +1,51 @@
+"""Columns, tables, sources larger than memory, streamed training and its checkpoints.
+
+Imports from `learn` and the rooms above it.
+"""
+
+from .checkpoints import CheckpointError, StreamProgress
+from .columns import CandidateLists, ColumnError, check_finite, is_list
+from .sources import Batch, IterableSource, ParquetSource, Source, as_source
+from .stream import Learner, fit_stream
+from .tables import (
+    CELLS,
+    MISSING,
+    SET_SEPARATOR,
+    Table,
+    TableWriter,
+    first_text,
+    format_of,
+    nearest,
+    numbers,
+    open_table,
+    short,
+    texts,
+)
+
+__all__ = [
+    "CELLS",
+    "MISSING",
+    "SET_SEPARATOR",
+    "Batch",
+    "CandidateLists",
+    "CheckpointError",
+    "ColumnError",
+    "IterableSource",
+    "Learner",
+    "ParquetSource",
+    "Source",
+    "StreamProgress",
+    "Table",
+    "TableWriter",
+    "as_source",
+    "check_finite",
+    "first_text",
+    "fit_stream",
+    "format_of",
+    "is_list",
+    "nearest",
+    "numbers",
+    "open_table",
+    "short",
+    "texts",
+]

@@ -1,0 +1,277 @@
+"""Checkpoints of streamed training: what was done, with which weights, and in which run.
+
+A checkpoint serves the run that it was made by, and no other. So it carries that run's identity: the data files, the
+columns, the order of the batches, the model, the loss and the optimizer. The number of epochs is no part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..losses import WeakLabelLoss, loss_to_dict
+from ..transitions import Transition, make_transition, transition_to_dict
+
+LONGEST = 2000  # characters of a description; longer ones are kept as their hash
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that belongs to another run. `fact` says what differs, so that a command can give its own advice."""
+
+    def __init__(self, path: Path, fact: str) -> None:
+        super().__init__(
+            f"checkpoint: expected the run that {path} belongs to, got {fact}; "
+            "run it as it was, choose another checkpoint file, or delete this one"
+        )
+        self.path, self.fact = path, fact
+
+
+@dataclass
+class StreamProgress:
+    """Where a streamed fit stands."""
+
+    epoch: int = 0
+    batches: int = 0  # done in this epoch
+    rows: int = 0  # done in all
+    seconds: float = 0.0
+    total_rows: int | None = None  # of all epochs, where it is known
+
+    def __str__(self) -> str:
+        share = f" of {self.total_rows:,}" if self.total_rows else ""
+        rate = self.rows / self.seconds if self.seconds else 0.0
+        left = f", about {(self.total_rows - self.rows) / rate:.0f} s left" if self.total_rows and rate else ""
+        return f"epoch {self.epoch + 1}: {self.rows:,}{share} rows, {rate:,.0f} rows/s{left}"
+
+
+# Who a run is.
+
+
+def described(value: Any) -> Any:
+    """A setting as plain data that is equal where the setting is, in this process or another."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, (float, np.generic)):
+        return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, (list, tuple)):
+        return [described(v) for v in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((described(v) for v in value), key=repr)
+    if isinstance(value, dict):
+        return {str(k): described(v) for k, v in value.items()}
+    if isinstance(value, (np.ndarray, Tensor)):
+        array = value.detach().cpu() if isinstance(value, Tensor) else np.ascontiguousarray(value)
+        content = array.tolist() if isinstance(array, Tensor) or array.dtype == object else array.tobytes()
+        return f"{value.dtype} {tuple(value.shape)} {_hash(content)}"
+    if isinstance(value, Transition):
+        try:
+            return transition_to_dict(value)
+        except ValueError:  # names of labels that are no plain data
+            return {"name": value.name, "matrix": described(value.matrix())}
+    if isinstance(value, nn.Module):
+        return _loss(value)
+    name = getattr(value, "__qualname__", None)
+    if name is not None:  # functions and classes; what they do is not looked at
+        return f"{value.__module__}.{name}"
+    own = getattr(value, "__dict__", {})  # without what is only computed from the rest when asked for
+    parts = {k: v for k, v in own.items() if not k.startswith("_") and not hasattr(type(value), k)}
+    try:
+        return {"kind": _without_addresses(value), **described(parts)}
+    except RecursionError:  # objects that hold one another
+        return _without_addresses(value)
+
+
+def module_facts(module: nn.Module) -> dict[str, Any]:
+    """What a module is made of, whatever its weights are."""
+    shapes = {k: f"{v.dtype} {tuple(v.shape)}" for k, v in module.state_dict().items()}
+    return {"layers": _without_addresses(module), "shapes": shapes}
+
+
+def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Its kind, and the settings of every group of parameters."""
+    groups = [
+        {k: described(v) for k, v in group.items() if k != "params"} | {"parameters": len(group["params"])}
+        for group in optimizer.param_groups
+    ]
+    return {"kind": type(optimizer).__qualname__, **{f"group {i}": g for i, g in enumerate(groups)}}
+
+
+def transition_facts(value: Any, num_classes: int | None) -> Any:
+    """T itself where it is known, so that a matrix read from a file counts by its content."""
+    try:
+        return None if value is None else described(make_transition(value, num_classes))
+    except ValueError:
+        return described(value)
+
+
+def made_facts(module: nn.Module, loss: nn.Module) -> Any:
+    """What came of settings that are code, such as a function that makes the module."""
+    return json.loads(json.dumps(_bounded([module_facts(module), described(loss)], 1)))
+
+
+def identity(learner: Any, source: Any) -> dict[str, Any]:
+    """What must not change between a checkpoint and its resumption: then batches and steps are the same."""
+    if hasattr(source, "identity"):
+        batches = source.identity()
+    else:
+        batches = {n: getattr(source, n) for n in ("rows", "batch_size", "seed") if hasattr(source, n)}
+    facts = {"source": type(source).__qualname__, **batches}
+    own = learner.stream_identity() if hasattr(learner, "stream_identity") else {"type": type(learner).__qualname__}
+    facts |= {f"learner's {k}": v for k, v in own.items()}
+    out: dict[str, Any] = json.loads(json.dumps({k: _bounded(described(v)) for k, v in facts.items()}))
+    return out
+
+
+def _loss(loss: nn.Module) -> dict[str, Any]:
+    parts: list[Any] = []
+    for part in loss.modules():
+        if isinstance(part, WeakLabelLoss):
+            try:
+                parts.append(loss_to_dict(part))
+            except ValueError:  # code of the caller's
+                parts.append(_without_addresses(part))
+            parts.append(described(part.transition))
+    values = {k: described(v) for k, v in [*loss.named_parameters(), *loss.named_buffers()]}
+    return {"kind": _without_addresses(loss), "parts": parts, "values": values}
+
+
+def _without_addresses(value: Any) -> str:
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+def _hash(content: Any) -> str:
+    data = content if isinstance(content, bytes) else json.dumps(content, sort_keys=True, default=repr).encode()
+    return "sha256 " + hashlib.sha256(data).hexdigest()
+
+
+def _bounded(value: Any, level: int = 0) -> Any:
+    if len(json.dumps(value)) <= LONGEST:
+        return value
+    if isinstance(value, dict) and level == 0:
+        return {k: _bounded(v, 1) for k, v in value.items()}
+    return _hash(value)
+
+
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """In words: "another seed (4 instead of 3), files (b.parquet)"."""
+    said = []
+    for key in [*now, *(k for k in before if k not in now)]:
+        old, new = before.get(key), now.get(key)
+        if old == new:
+            continue
+        if isinstance(old, dict) and isinstance(new, dict):
+            inner = [k for k in [*new, *(k for k in old if k not in new)] if old.get(k) != new.get(k)]
+            said.append(f"{key} ({', '.join(inner[:3])}{' and more' if len(inner) > 3 else ''})")
+        else:
+            values = f"{_text(new)} instead of {_text(old)}"
+            said.append(f"{key} ({values})" if len(values) <= 120 and "sha256" not in values else key)
+    return "another " + ", ".join(said)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) and value else json.dumps(value)
+
+
+# Weights and optimizer.
+
+
+def training_state(module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors of both, and what else the optimizer keeps."""
+    tensors = {f"module.{k}": v for k, v in module.state_dict().items()}
+    state = optimizer.state_dict()
+    plain: dict[str, dict[str, Any]] = {}
+    for i, entries in state["state"].items():
+        for key, value in entries.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimizer.{i}.{key}"] = value
+            elif value is not None:
+                plain.setdefault(str(i), {})[key] = value
+    return tensors, {"param_groups": state["param_groups"], "state": plain}
+
+
+def load_training_state(
+    module: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], facts: dict[str, Any]
+) -> None:
+    """The inverse of `training_state`."""
+    module.load_state_dict({k.removeprefix("module."): v for k, v in tensors.items() if k.startswith("module.")})
+    state: dict[int, dict[str, Any]] = {int(i): dict(entries) for i, entries in facts["state"].items()}
+    for name, value in tensors.items():
+        if name.startswith("optimizer."):
+            _, i, key = name.split(".", 2)
+            state.setdefault(int(i), {})[key] = value
+    optimizer.load_state_dict({"state": state, "param_groups": facts["param_groups"]})
+
+
+def random_state(device: torch.device) -> dict[str, Tensor]:
+    """Torch's random numbers, which dropout draws from, on the CPU and on the device in use."""
+    out = {"torch_random.cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        out["torch_random.cuda"] = torch.cuda.get_rng_state(device)
+    return out
+
+
+def load_random_state(tensors: dict[str, Tensor], device: torch.device) -> None:
+    """The inverse of `random_state`."""
+    torch.set_rng_state(tensors["torch_random.cpu"])
+    if device.type == "cuda" and "torch_random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["torch_random.cuda"], device)
+
+
+# Files.
+
+
+def save_checkpoint(learner: Any, run: dict[str, Any], path: Path, at: StreamProgress) -> None:
+    """Under another name, synced, renamed: the file is always a whole one."""
+    from safetensors.torch import save
+
+    tensors, facts = learner.stream_state()
+    try:
+        header = {"progress": json.dumps(asdict(at)), "learner": json.dumps(facts, default=_number)}
+    except TypeError as error:
+        raise ValueError(f"checkpoint: expected a state of tensors, numbers and text, got another: {error}") from None
+    header["run"] = json.dumps(run)
+    # copies, since tied weights share memory, which the format does not hold
+    copies = {k: v.detach().cpu().clone(memory_format=torch.contiguous_format) for k, v in tensors.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(draft, "wb") as file:
+            file.write(save(copies, metadata=header))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _number(value: Any) -> Any:
+    """Learning rates may be tensors of one number."""
+    if isinstance(value, (Tensor, np.generic)) and np.size(value) == 1:
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be kept")
+
+
+def read_checkpoint(path: Path, run: dict[str, Any]) -> tuple[StreamProgress, dict[str, Tensor], dict[str, Any]]:
+    """Progress, tensors and facts of a checkpoint of this very run; one of another run is refused."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            header = {k: json.loads(v) for k, v in (file.metadata() or {}).items()}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        at, facts, before = StreamProgress(**header["progress"]), header["learner"], header["run"]
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(
+            f"checkpoint: expected a file that fit_stream wrote, got {path} ({error}); delete it, or choose another"
+        ) from None
+    if before != run:
+        raise CheckpointError(path, _difference(before, run))
+    return at, tensors, facts

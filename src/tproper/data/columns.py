@@ -1,0 +1,240 @@
+"""Columns of Arrow files as arrays: what is not a number, or no candidate set, is refused with its column and row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import checks
+from ..transitions import CandidateSetTransition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class ColumnError(ValueError):
+    """A column that cannot be used. `fact` says why, `advice` what to do, so that a command can give its own advice."""
+
+    def __init__(self, fact: str, advice: str, row: int | None = None) -> None:
+        super().__init__(f"{fact}; {advice}")
+        self.fact, self.advice = fact, advice
+        self.row = row  # the first that is concerned, counted from 0 in the block that was read
+
+    def located(self, file: str, first_row: int) -> ColumnError:
+        """The same with the row as it is counted in its file, from 1."""
+        if self.row is None:
+            return ColumnError(f"{self.fact} in {file}", self.advice)
+        return ColumnError(f"{self.fact}, first at row {first_row + self.row + 1} of {file}", self.advice)
+
+
+class CandidateLists:
+    """Candidate sets of many rows as lists of classes: a few numbers a row, where masks take K bytes.
+
+    ``lists[rows]`` gives the boolean masks (b, K) that losses take, for those rows only.
+    """
+
+    def __init__(self, members: NDArray[Any], ends: NDArray[Any], num_classes: int) -> None:
+        self.members = np.asarray(members)  # of all lists, one after another
+        self.ends = np.asarray(ends, dtype=np.int64)  # where each list ends among them
+        self.num_classes = checks.integer(num_classes, "num_classes", 2)
+        self.shape = (len(self.ends), self.num_classes)
+        if not len(self.members):
+            self.members = np.empty(0, np.int64)  # nothing has no type of its own
+        if self.members.dtype.kind not in "iu":
+            raise ValueError(f"members: expected candidate classes as integers, got {self.members.dtype}")
+        if len(self.members) and (self.members.min() < 0 or self.members.max() >= num_classes):
+            raise ValueError(f"labels: expected candidate classes in [0, {num_classes}), got others")
+
+    @classmethod
+    def from_masks(cls, masks: NDArray[np.bool_]) -> CandidateLists:
+        """From boolean masks (n, K)."""
+        small = np.uint16 if masks.shape[1] <= 1 << 16 else np.int32
+        return cls(np.nonzero(masks)[1].astype(small), masks.sum(1).cumsum(), masks.shape[1])
+
+    @classmethod
+    def sample(cls, transition: CandidateSetTransition, y: NDArray[Any], seed: int) -> CandidateLists:
+        """Draw a candidate set for every true class, a block of rows at a time: no (n, K) table ever exists.
+
+        Blocks have seeds of their own, so the draws differ from those of ``transition.sample(y, seed)``.
+        """
+        block = max(1, (1 << 22) // transition.num_classes)
+        seeds = np.random.SeedSequence(seed).spawn(-(-len(y) // block))
+        parts = [
+            cls.from_masks(transition.sample(y[i * block : (i + 1) * block], np.random.default_rng(s)))
+            for i, s in enumerate(seeds)
+        ]
+        return cls.joined(parts)
+
+    @classmethod
+    def joined(cls, parts: Sequence[CandidateLists]) -> CandidateLists:
+        """Several after one another."""
+        offsets = np.cumsum([0, *(len(p.members) for p in parts[:-1])])
+        ends = np.concatenate([p.ends + o for p, o in zip(parts, offsets, strict=True)])
+        return cls(np.concatenate([p.members for p in parts]), ends, parts[0].num_classes)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def take(self, index: Any) -> CandidateLists:
+        """The lists of some rows."""
+        lengths = np.diff(self.ends, prepend=0)
+        rows = np.arange(len(self))[index]
+        length = lengths[rows]
+        ends = length.cumsum()
+        first = np.repeat((self.ends - lengths)[rows] - (ends - length), length)
+        return CandidateLists(self.members[first + np.arange(len(first))], ends, self.num_classes)
+
+    def masks(self) -> NDArray[np.bool_]:
+        """Boolean masks (n, K) of all rows."""
+        out = np.zeros(self.shape, bool)
+        out[np.repeat(np.arange(len(self)), np.diff(self.ends, prepend=0)), self.members] = True
+        return out
+
+    def __getitem__(self, index: Any) -> NDArray[np.bool_]:
+        return self.take(index).masks()
+
+
+LEAVE_OUT = "leave the column out of features"
+FILL = "drop or fill them, or leave the column out of features"
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Lists of any layout that is read here."""
+    import pyarrow as pa
+
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def check_number_type(kind: pa.DataType, name: str) -> None:
+    """Refuse what NumPy would turn into numbers that mean nothing: dates, times, durations, bytes.
+
+    Text passes, since it may spell numbers; its values are looked at when they are read.
+    """
+    import pyarrow as pa
+
+    t = pa.types
+    inner = kind.value_type if t.is_dictionary(kind) else kind
+    tests = (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean, t.is_null, t.is_string, t.is_large_string)
+    if not any(test(inner) for test in tests):
+        raise ColumnError(f"column {name!r}: expected numbers, got {kind}", LEAVE_OUT)
+
+
+def numbers(column: pa.Array, name: str) -> NDArray[Any]:
+    """A feature column without gaps."""
+    import pyarrow as pa
+
+    check_number_type(column.type, name)
+    if column.null_count:
+        raise ColumnError(
+            f"column {name!r}: expected numbers without gaps, got {column.null_count} missing among {len(column)} rows",
+            FILL,
+            int(np.argmax(column.is_null().to_numpy(zero_copy_only=False))),
+        )
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.dictionary_decode()
+    plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
+    try:
+        out: NDArray[Any] = (column if plain else column.cast(pa.float64())).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        raise ColumnError(f"column {name!r}: expected numbers, got {kind}", LEAVE_OUT) from None
+    return out
+
+
+def check_finite(X: NDArray[Any], names: Sequence[str] | None = None, where: str = "") -> None:
+    """One NaN or infinity would make every weight NaN; refuse it by its column's name, or number where it has none."""
+    if X.dtype.kind != "f" or np.isfinite(X).all():
+        return
+    bad = ~np.isfinite(X)
+    if bad.ndim != 2:
+        raise ValueError(
+            f"features: expected finite numbers, got {int(bad.sum())} NaN or infinite values{where}; drop or fill them"
+        )
+    j = int(bad.any(0).argmax())
+    column = f"column {j if names is None else repr(names[j])}"
+    fact = f"{column}: expected finite numbers, got {int(bad[:, j].sum())} NaN or infinite among {len(X)} rows{where}"
+    if names is None:
+        raise ValueError(f"{fact}; drop or fill them")
+    raise ColumnError(fact, FILL, int(bad[:, j].argmax()))
+
+
+def encoded_labels(column: pa.Array, name: str, encode: Callable[[pa.Array], Any]) -> NDArray[Any]:
+    """Labels as the caller reads them."""
+    check_no_gaps(column, name)
+    labels = np.asarray(encode(column))
+    if labels.shape[:1] != (len(column),):
+        raise ValueError(f"encode: expected {len(column)} labels, one per row, got shape {labels.shape}")
+    return labels
+
+
+def check_no_gaps(column: pa.Array, name: str) -> None:
+    """Every row has a label."""
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        fact = f"column {name!r}: expected a label in every row, got {column.null_count} missing"
+        raise ColumnError(f"{fact} among {len(column)} rows", "drop those rows", row)
+
+
+def check_label_type(kind: pa.DataType, name: str, num_classes: int | None) -> None:
+    """Integers, lists of integers, or lists of booleans."""
+    import pyarrow as pa
+
+    if not is_list(kind):
+        if not pa.types.is_integer(kind):
+            raise ColumnError(
+                f"column {name!r}: expected integers or lists of classes, got {kind}",
+                "pass encode to turn it into labels",
+            )
+        return
+    if num_classes is None:
+        raise ValueError("num_classes: expected the number of classes for a column of candidate lists, got None")
+    members = kind.value_type
+    if not (pa.types.is_integer(members) or pa.types.is_boolean(members) or pa.types.is_null(members)):
+        raise ColumnError(
+            f"column {name!r}: expected lists of classes as integers, or of booleans, got {kind}",
+            "pass encode to turn them into masks",
+        )
+
+
+def labels_of(column: pa.Array, name: str, num_classes: int | None) -> NDArray[np.int64] | CandidateLists:
+    """Integers (n,), or candidate lists; where they are wrong, with the row."""
+    import pyarrow as pa
+
+    check_no_gaps(column, name)
+    check_label_type(column.type, name, num_classes)
+    if not is_list(column.type):
+        out: NDArray[np.int64] = column.to_numpy(zero_copy_only=False).astype(np.int64)
+        return out
+    assert num_classes is not None
+    kind = column.type
+    if pa.types.is_fixed_size_list(kind):
+        column = column.cast(pa.list_(kind.value_type))
+    lengths = column.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+    ends = lengths.cumsum()
+    values = column.flatten()
+
+    def refuse(rule: str, got: str, rows: NDArray[Any]) -> None:
+        if len(rows):
+            raise ColumnError(f"column {name!r}: expected {rule}, got {got}", "correct or drop the row", int(rows[0]))
+
+    def rows_of(bad: NDArray[np.bool_]) -> NDArray[Any]:
+        return np.searchsorted(ends, np.flatnonzero(bad), side="right")
+
+    if values.null_count:
+        gaps = values.is_null().to_numpy(zero_copy_only=False)
+        refuse("lists without gaps", "a missing member", rows_of(gaps))
+    members = values.to_numpy(zero_copy_only=False)
+    if pa.types.is_boolean(kind.value_type):
+        wrong = np.flatnonzero(lengths != num_classes)
+        refuse(f"lists of {num_classes} booleans", f"{lengths[wrong[0]] if len(wrong) else 0}", wrong)
+        masks = members.astype(bool).reshape(-1, num_classes)
+        refuse("at least one candidate class", "none", np.flatnonzero(~masks.any(1)))
+        return CandidateLists.from_masks(masks)
+    refuse("at least one candidate class", "an empty list", np.flatnonzero(lengths == 0))
+    outside = (members < 0) | (members >= num_classes)
+    if outside.any():
+        refuse(f"candidate classes in [0, {num_classes})", f"{members[outside][0]}", rows_of(outside))
+    return CandidateLists(members, ends, num_classes)

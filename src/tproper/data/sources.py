@@ -1,0 +1,438 @@
+"""Repeatable streams of (features, labels) batches: Parquet and Arrow files on disk, or whatever the caller makes.
+
+Files are shuffled by blocks: row groups in random order, a block of rows at a time in memory, its rows in random order.
+The stream depends on seed and epoch alone, so any part of it can be asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import FloatArray, checks
+from . import columns as _columns
+from .columns import CandidateLists, ColumnError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Batch = tuple[NDArray[Any], NDArray[Any]]  # features (b, d), labels (b,) or masks (b, K)
+
+
+class Source(Protocol):
+    """A repeatable stream of batches."""
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of an epoch, where they are known."""
+        ...
+
+    def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, without the first `skip` of them."""
+        ...
+
+
+class IterableSource:
+    """Batches that the caller makes: a collection of (X, labels), or a function that starts a new pass over them.
+
+    The order is the caller's. An iterator that can be gone through only once serves one epoch.
+    """
+
+    rows: int | None = None
+
+    def __init__(self, batches: Iterable[Batch] | Callable[[], Iterable[Batch]]) -> None:
+        if not callable(batches) and not isinstance(batches, Iterable):
+            raise ValueError(f"batches: expected an iterable of (X, labels) or a function, got {type(batches)}")
+        self._make = batches if callable(batches) else lambda: batches
+        self.once = isinstance(batches, Iterator)
+        self._passes = 0
+
+    def first(self) -> Batch:
+        """The first batch, which an iterator gives again: the pass that follows starts with it."""
+        source = self
+        if self.once:
+            iterator = iter(self._make())
+            seen = list(islice(iterator, 1))
+            self._make = lambda: chain(seen, iterator)
+            source = IterableSource(seen)
+        for batch in source.batches(0):
+            return batch
+        raise ValueError("source: expected at least one batch, got none")
+
+    def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
+        """One pass; skipped batches are drawn and dropped."""
+        if self.once and self._passes:
+            raise ValueError(
+                "batches: expected a collection or a function for several epochs, got an iterator, which is used up"
+            )
+        self._passes += 1
+        i = -1
+        for i, batch in enumerate(self._make()):
+            if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+                raise ValueError(f"batches: expected pairs (X, labels), got {type(batch).__name__} at batch {i}")
+            if i >= skip:
+                X, labels = np.asarray(batch[0]), np.asarray(batch[1])
+                _columns.check_finite(X, where=f" of batch {i}")
+                yield X, labels
+        if i + 1 < skip:
+            raise ValueError(f"batches: expected the {skip} that were trained on before and more, got {i + 1} in all")
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A piece of a file that can be read by itself: a row group (Parquet) or a record batch (Arrow)."""
+
+    file: int
+    index: int
+    rows: int
+    start: int  # rows of the file before it
+
+
+class ParquetSource:
+    """Parquet or Arrow (Feather) files on disk, read a block at a time.
+
+    Parameters
+    ----------
+    path : path, or a sequence of paths
+        A file, or a folder with files that end in .parquet, .pq, .arrow or .feather.
+    label : str
+        The column with weak labels: integers, or lists of candidate classes (then `num_classes` is needed), or lists of
+        num_classes booleans.
+    features : sequence of str, optional
+        Columns with numbers; all but the label by default. Missing values are refused, not filled in.
+    batch_size : int
+    block_rows : int
+        Rows held in memory and shuffled together. More is closer to a full shuffle and costs more memory. Row groups
+        larger than this are read in slices of it, in order.
+    seed : int
+        Of the shuffling; epochs differ, runs do not. ``shuffle=False`` reads the files as they are.
+    num_classes : int, optional
+        Width of the candidate masks that lists become.
+    encode : callable, optional
+        From the label column (an Arrow array) to labels (n,) or masks (n, K), where the column holds something else,
+        such as names.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Sequence[str | Path],
+        label: str,
+        features: Sequence[str] | None = None,
+        batch_size: int = 1024,
+        block_rows: int = 1 << 16,
+        seed: int = 0,
+        shuffle: bool = True,
+        num_classes: int | None = None,
+        dtype: Any = np.float32,
+        encode: Callable[[pa.Array], NDArray[Any]] | None = None,
+    ) -> None:
+        self.files = _files(path)
+        given = [path] if isinstance(path, (str, Path)) else path
+        self._roots = [Path(p) for p in given if Path(p).is_dir()]
+        self._stamps = {file: _stamp(file) for file in self.files}  # before anything is read from them
+        self.encode = encode
+        self.batch_size = checks.integer(batch_size, "batch_size", 1)
+        self.block_rows = max(checks.integer(block_rows, "block_rows", 1), self.batch_size)
+        self.seed, self.shuffle, self.dtype = seed, shuffle, dtype
+        self.num_classes = None if num_classes is None else checks.integer(num_classes, "num_classes", 2)
+        schemas: list[pa.Schema] = []
+        self._groups: list[_Group] = []
+        for i, file in enumerate(self.files):
+            schema, sizes = _layout(file)
+            if schemas and set(schema.names) != set(schemas[0].names):
+                raise ValueError(f"path: expected the same columns in every file, got others in {file}")
+            schemas.append(schema)
+            starts = np.cumsum([0, *sizes]).tolist()
+            self._groups += [_Group(i, j, n, starts[j]) for j, n in enumerate(sizes) if n]
+        names = schemas[0].names
+        self.rows = sum(g.rows for g in self._groups)
+        if not self.rows:
+            raise ValueError(f"path: expected rows in {path}, got none")
+        self.label = label
+        self.features = [n for n in names if n != label] if features is None else list(features)
+        for what, column in [("label", label), *(("features", f) for f in self.features)]:
+            if column not in names:
+                raise ValueError(f"{what}: expected a column of {self.files[0]}, got {column!r}")
+        if not self.features:
+            raise ValueError("features: expected at least one column, got none")
+        self._check_types(schemas)
+
+    def _check_types(self, schemas: list[pa.Schema]) -> None:
+        """What the files' own descriptions tell to be wrong is refused before training begins."""
+        for file, schema in zip(self.files, schemas, strict=True):
+            kind, first = schema.field(self.label).type, schemas[0].field(self.label).type
+            if _columns.is_list(kind) != _columns.is_list(first):
+                raise ValueError(
+                    f"column {self.label!r}: expected the same kind of labels in every file, got {first} in "
+                    f"{self.files[0].name} and {kind} in {file.name}; write them alike"
+                )
+            try:
+                for name in self.features:
+                    _columns.check_number_type(schema.field(name).type, name)
+                if self.encode is None:
+                    _columns.check_label_type(kind, self.label, self.num_classes)
+            except ColumnError as error:
+                raise error.located(file.name, 0) from None
+
+    def identity(self) -> dict[str, Any]:
+        """All that decides which batches come in which order; files count by name, size and time of change."""
+        names = ("label", "features", "num_classes", "batch_size", "block_rows", "seed", "shuffle", "rows")
+        files: dict[str, Any] = {}
+        for i, file in enumerate(self.files):
+            # by the name within the folder that was given, so that data may move; the order counts
+            root = next((r for r in self._roots if file.is_relative_to(r)), file.parent)
+            name = file.relative_to(root).as_posix()
+            files[name if name not in files else f"{name} ({i})"] = [i, *(self._stamps[file] or ())]
+        facts = {n: getattr(self, n) for n in names}
+        return facts | {"dtype": np.dtype(self.dtype).name, "encode": self.encode, "files": files}
+
+    def __len__(self) -> int:
+        return -(-self.rows // self.batch_size)
+
+    def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
+        """An epoch's batches; what is skipped is not read, but for the slices before it in its own row group."""
+        position = skip * self.batch_size  # in the stream of shuffled rows
+        waiting: list[tuple[NDArray[Any], Any]] = []
+        held = 0
+        for number, (start, read) in enumerate(self._blocks(epoch, position)):
+            X, labels = read()
+            if self.shuffle:
+                order = np.random.default_rng([self.seed, epoch, start]).permutation(len(X))
+                X, labels = X[order], _taken(labels, order)
+            if number == 0 and position > start:
+                X, labels = X[position - start :], _taken(labels, slice(position - start, None))
+            waiting.append((X, labels))
+            held += len(X)
+            while held >= self.batch_size:
+                batch, waiting = _cut(waiting, self.batch_size)
+                held -= self.batch_size
+                yield batch[0], _dense(batch[1])
+        if held:
+            batch, _ = _cut(waiting, held)
+            yield batch[0], _dense(batch[1])
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of every feature, in one pass and constant memory; constants get deviation 1."""
+        n, mean, square = 0, np.zeros(len(self.features)), np.zeros(len(self.features))
+        for _, read in self._blocks(0, 0, labels=False):
+            X = read()[0].astype(np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):  # seen at the end
+                count, own = len(X), X.mean(0)
+                gap = own - mean
+                square += ((X - own) ** 2).sum(0) + gap**2 * n * count / (n + count)  # Chan's update
+                mean += gap * count / (n + count)
+            n += count
+        deviation = np.sqrt(square / n)
+        if not np.isfinite(deviation).all():
+            name = self.features[int((~np.isfinite(deviation)).argmax())]
+            raise ColumnError(
+                f"column {name!r}: expected numbers of which a standard deviation can be taken, got larger ones",
+                "rescale the column, or leave it out of features",
+            )
+        return mean, np.where(deviation > 0, deviation, 1.0)
+
+    def _blocks(
+        self, epoch: int, position: int, labels: bool = True
+    ) -> Iterator[tuple[int, Callable[[], tuple[NDArray[Any], Any]]]]:
+        """(first position in the stream, how to read it) of every block that ends after `position`."""
+        order = np.arange(len(self._groups))
+        if self.shuffle:
+            order = np.random.default_rng([self.seed, epoch]).permutation(len(self._groups))
+        together: list[_Group] = []
+        start = size = 0
+
+        def whole(groups: list[_Group]) -> Callable[[], tuple[NDArray[Any], Any]]:
+            return lambda: _joined(
+                [self._located(g, i, t, labels) for g in groups for i, t in self._read(g, labels, g.rows)]
+            )
+
+        for group in (self._groups[i] for i in order):
+            if together and size + group.rows > self.block_rows:
+                if start + size > position:
+                    yield start, whole(together)
+                start, together, size = start + size, [], 0
+            if group.rows > self.block_rows:
+                if start + group.rows > position:
+                    for row, table in self._read(group, labels, self.block_rows):
+                        if start + table.num_rows > position:
+                            yield start, partial(self._located, group, row, table, labels)
+                        start += table.num_rows
+                else:
+                    start += group.rows
+            else:
+                together.append(group)
+                size += group.rows
+        if together and start + size > position:
+            yield start, whole(together)
+
+    def _read(self, group: _Group, labels: bool, rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """A row group in pieces of at most `rows` rows, each with the number of its first row in the file.
+
+        The file is compared with what it was at the start, before and after: other rows in the middle of training, or
+        fewer, would go unnoticed otherwise.
+        """
+        file, row = self.files[group.file], group.start
+        self._check_unchanged(file)
+        try:
+            for batch in _pieces(file, group.index, [*self.features, *([self.label] if labels else [])], rows):
+                yield row, batch
+                row += batch.num_rows
+        except (OSError, IndexError, KeyError) as error:  # what Arrow says of a file that is not the one it was
+            self._check_unchanged(file)
+            raise OSError(f"{file}: cannot be read: {' '.join(str(error).split())}") from None
+        self._check_unchanged(file)
+        if row - group.start != group.rows:
+            raise ValueError(f"{file}: expected {group.rows} rows in piece {group.index}, got {row - group.start}")
+
+    def _check_unchanged(self, file: Path) -> None:
+        now, then = _stamp(file), self._stamps[file]
+        if now == then:
+            return
+        got = (
+            "nothing, the file is gone" if now is None else f"{now[0]:,} bytes" if then and now[0] != then[0] else None
+        )
+        raise ValueError(
+            f"{file}: expected the file as it was when training began, got {got or 'one that was written to since'}; "
+            "start again once nothing writes to it"
+        )
+
+    def _located(self, group: _Group, row: int, table: pa.RecordBatch, labels: bool) -> tuple[NDArray[Any], Any]:
+        try:
+            return self._convert(table, labels)
+        except ColumnError as error:
+            raise error.located(self.files[group.file].name, row) from None
+
+    def _convert(self, table: pa.RecordBatch, labels: bool) -> tuple[NDArray[Any], Any]:
+        X = np.empty((table.num_rows, len(self.features)), self.dtype)
+        with np.errstate(over="ignore"):  # what is too large for the dtype becomes infinite, and is refused as such
+            for j, name in enumerate(self.features):
+                X[:, j] = _columns.numbers(table.column(name), name)
+        _columns.check_finite(X, self.features)
+        return X, self._labels(table.column(self.label)) if labels else None
+
+    def _labels(self, column: pa.Array) -> Any:
+        if self.encode is not None:
+            return _columns.encoded_labels(column, self.label, self.encode)
+        return _columns.labels_of(column, self.label, self.num_classes)
+
+
+def _dense(labels: Any) -> NDArray[Any]:
+    """Candidate lists as masks: made for one batch only, so that memory holds lists, not (rows, K) tables."""
+    out: NDArray[Any] = labels.masks() if isinstance(labels, CandidateLists) else labels
+    return out
+
+
+def _is_parquet(file: Path) -> bool:
+    return file.suffix in (".parquet", ".pq")
+
+
+def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
+    suffixes = (".parquet", ".pq", ".arrow", ".feather")
+    out: list[Path] = []
+    for item in [path] if isinstance(path, (str, Path)) else path:
+        item = Path(item)
+        if item.is_dir():
+            out += sorted(f for f in item.rglob("*") if f.suffix in suffixes)
+        elif not item.exists():
+            raise ValueError(f"path: expected a file or folder, got {item}, which is not there")
+        elif item.suffix in suffixes:
+            out.append(item)
+        else:
+            raise ValueError(f"path: expected a file that ends in {', '.join(suffixes)}, got {item}")
+    if not out:
+        raise ValueError(f"path: expected Parquet or Arrow files in {path}, got none")
+    return out
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """Size and time of the last change; None for a file that is gone."""
+    try:
+        facts = file.stat()
+    except FileNotFoundError:
+        return None
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _pieces(file: Path, index: int, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """One row group, or record batch, in pieces of at most `rows` rows."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        if _is_parquet(file):
+            with parquet.ParquetFile(file) as opened:
+                yield from opened.iter_batches(rows, [index], columns, use_threads=False)
+            return
+        with pa.memory_map(str(file)) as mapped:
+            batch = pa.ipc.open_file(mapped).get_batch(index).select(columns)
+            for i in range(0, batch.num_rows, rows):
+                yield batch.slice(i, rows)
+    except pa.ArrowException as error:
+        raise OSError(str(error)) from None
+
+
+def _layout(file: Path) -> tuple[pa.Schema, list[int]]:
+    """The columns with their types, and the rows of every piece that can be read by itself."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise ValueError("pyarrow: expected it to be installed to read files; pip install 'tproper[tables]'") from None
+    try:
+        if _is_parquet(file):
+            with parquet.ParquetFile(file) as opened:
+                meta = opened.metadata
+                return opened.schema_arrow, [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
+        with pa.memory_map(str(file)) as mapped:
+            reader = pa.ipc.open_file(mapped)
+            return reader.schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"path: expected a Parquet or Arrow file, got {file}: {error}") from None
+
+
+def _taken(labels: Any, index: Any) -> Any:
+    return labels.take(index) if isinstance(labels, CandidateLists) else labels[index]
+
+
+def _joined(parts: list[tuple[NDArray[Any], Any]]) -> tuple[NDArray[Any], Any]:
+    if len(parts) == 1:
+        return parts[0]
+    X, labels = np.concatenate([p[0] for p in parts]), [p[1] for p in parts]
+    if labels[0] is None:
+        return X, None
+    return X, CandidateLists.joined(labels) if isinstance(labels[0], CandidateLists) else np.concatenate(labels)
+
+
+def _cut(parts: list[tuple[NDArray[Any], Any]], n: int) -> tuple[tuple[NDArray[Any], Any], list[Any]]:
+    """The first n rows, and the rest."""
+    taken: list[tuple[NDArray[Any], Any]] = []
+    for i, (X, labels) in enumerate(parts):
+        if len(X) > n:
+            taken.append((X[:n], _taken(labels, slice(0, n))))
+            return _joined(taken), [(X[n:], _taken(labels, slice(n, None))), *parts[i + 1 :]]
+        taken.append((X, labels))
+        n -= len(X)
+        if n == 0:
+            return _joined(taken), parts[i + 1 :]
+    return _joined(taken), []
+
+
+def as_source(source: Any, **options: Any) -> Source:
+    """A source as it is; a path (or several) as files, read with `options`; anything else as an iterable of batches."""
+    if hasattr(source, "batches"):
+        out: Source = source
+        return out
+    if isinstance(source, (str, Path)) or (
+        isinstance(source, (list, tuple)) and source and all(isinstance(s, (str, Path)) for s in source)
+    ):
+        return ParquetSource(source, **options)
+    if options:
+        raise ValueError(f"options: expected none for batches that the caller makes, got {', '.join(sorted(options))}")
+    return IterableSource(source)

@@ -1,0 +1,299 @@
+"""Training on data that does not fit in memory: Parquet and Arrow files, folders of them, or any iterable of batches.
+
+    source = ParquetSource("clicks/", label="label", batch_size=4096, seed=0)
+    fit_stream(learner, source, epochs=3, checkpoint="run/checkpoint.safetensors")
+
+Memory holds one block of rows, whatever the size of the files. A source gives the same batches for the same seed, so a
+checkpoint needs the number of batches that are done beside weights, optimizer and random numbers: a resumed run ends
+with the weights that an uninterrupted one has. It is refused by any other run than its own.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from .._core import FloatArray, checks
+from ..losses import WeakLabelLoss
+from . import checkpoints as _checkpoints
+from .checkpoints import CheckpointError, StreamProgress
+from .columns import check_finite
+from .sources import IterableSource, Source, as_source
+
+
+class Learner:
+    """A module, a loss and an optimizer as something that learns batch by batch and can be put aside.
+
+    `optimizer` makes an optimizer from parameters, for example ``lambda p: torch.optim.SGD(p, lr=.1, momentum=.9)``.
+    `standardise` is a pair (mean, standard deviation) of the features, as `ParquetSource.moments` gives it.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: WeakLabelLoss | nn.Module,
+        optimizer: Callable[[Any], torch.optim.Optimizer],
+        standardise: tuple[FloatArray, FloatArray] | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.device = torch.device(device)
+        self.module, self.loss = module.to(self.device), loss.to(self.device)
+        self.optimizer = optimizer(self.module.parameters())
+        moments = (0.0, 1.0) if standardise is None else standardise
+        self._made_with = {
+            "module": _checkpoints.module_facts(module),
+            "loss": loss,
+            "optimizer": _checkpoints.optimizer_facts(self.optimizer),
+            "standardise": standardise,
+        }
+        self._centre, self._scale = (torch.as_tensor(m, dtype=torch.float32, device=self.device) for m in moments)
+        self.last_loss: Tensor | None = None
+
+    def _inputs(self, X: NDArray[Any]) -> Tensor:
+        return (torch.as_tensor(X, dtype=torch.float32, device=self.device) - self._centre) / self._scale
+
+    def partial_fit(self, X: NDArray[Any], labels: NDArray[Any]) -> Learner:
+        """One step on one batch."""
+        check_finite(np.asarray(X))
+        self.module.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        value = self.loss(self.module(self._inputs(X)), torch.as_tensor(labels, device=self.device))
+        value.backward()
+        self.optimizer.step()
+        self.last_loss = value.detach()
+        return self
+
+    @torch.no_grad()
+    def predict_proba(self, X: NDArray[Any]) -> FloatArray:
+        """Class probabilities (n, K) by the loss's own link."""
+        self.module.eval()
+        link: Any = self.loss.probabilities
+        return np.asarray(link(self.module(self._inputs(X)).double()).cpu())
+
+    def stream_identity(self) -> dict[str, Any]:
+        """What a checkpoint's learner must have in common with this one; settings count as they were at the start."""
+        return self._made_with
+
+    def stream_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and plain facts from which training goes on as if it had not stopped."""
+        tensors, facts = _checkpoints.training_state(self.module, self.optimizer)
+        return tensors | _checkpoints.random_state(self.device), facts
+
+    def load_stream_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Take over what `stream_state` gave."""
+        _checkpoints.load_training_state(self.module, self.optimizer, tensors, facts)
+        _checkpoints.load_random_state(tensors, self.device)
+
+
+# Of a classifier's settings, those that `partial_fit` uses.
+_SETTINGS = (
+    "loss", "model", "potential", "squeeze", "reconstruction", "l2", "batch_size", "learning_rate", "hidden",
+    "random_state",
+)  # fmt: skip
+
+
+class _EstimatorLearner:
+    """A scikit-learn style classifier of this package, seen as something that can be put aside.
+
+    Its module, optimiser and random numbers do not exist before the first batch. To go on from a checkpoint it is shown
+    one batch, which makes them, and then given their contents.
+    """
+
+    def __init__(self, estimator: Any, classes: Any) -> None:
+        self.estimator, self.classes = estimator, classes
+
+    def partial_fit(self, X: NDArray[Any], labels: NDArray[Any]) -> None:
+        self.estimator.partial_fit(X, labels, classes=self.classes)
+
+    def stream_identity(self) -> dict[str, Any]:
+        model = self.estimator
+        classes = model.classes if self.classes is None else self.classes
+        transition = _checkpoints.transition_facts(model.transition, None if classes is None else len(classes))
+        facts = {name: getattr(model, name) for name in _SETTINGS}
+        return {"transition": transition, "classes": None if classes is None else list(classes), **facts}
+
+    def prepare(self, source: Source) -> None:
+        """Make what a checkpoint's contents go into."""
+        if getattr(self.estimator, "_optimizer", None) is None:
+            first = source.first() if isinstance(source, IterableSource) else next(iter(source.batches(0)), None)
+            if first is None:
+                raise ValueError("source: expected at least one batch, got none")
+            self.partial_fit(*first)
+
+    def stream_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        model = self.estimator
+        tensors, facts = _checkpoints.training_state(model.module_, model._optimizer)
+        kind, keys, *rest = model._stream.get_state()
+        tensors["random"] = torch.as_tensor(keys.astype(np.int64))
+        facts["made"] = _checkpoints.made_facts(model.module_, model.loss_)
+        return tensors, {**facts, "random": [kind, *rest], "history": model.history_, "n_iter": model.n_iter_}
+
+    def load_stream_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        model = self.estimator
+        if facts["made"] != _checkpoints.made_facts(model.module_, model.loss_):
+            raise RuntimeError("its module has other layers, or its loss is another")
+        _checkpoints.load_training_state(model.module_, model._optimizer, tensors, facts)
+        kind, *rest = facts["random"]
+        model._stream.set_state((kind, tensors["random"].numpy().astype(np.uint32), *rest))
+        model.history_, model.n_iter_ = facts["history"], facts["n_iter"]
+
+
+def fit_stream(
+    learner: Any,
+    source: Any,
+    *,
+    epochs: int = 1,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: Callable[[StreamProgress], None] | None = None,
+    classes: Any = None,
+) -> Any:
+    """Train anything with ``partial_fit(X, labels)`` on a source, an epoch at a time, in constant memory.
+
+    Parameters
+    ----------
+    learner : Learner, WeakLabelClassifier, or any object with partial_fit
+    source : ParquetSource, path, or iterable of (X, labels)
+    epochs : int
+    checkpoint : path, optional
+        A .safetensors file, replaced every `checkpoint_seconds` and when training is interrupted. If it exists,
+        training goes on from it, with the same batches as if it had never stopped; the weights are the same, too.
+        A checkpoint of other data, another model or other settings is refused (`CheckpointError`); more epochs are
+        welcome. Of batches that the caller makes nothing is known: that they are the same is the caller's affair.
+        Works for `Learner`, for `WeakLabelClassifier` with an integer ``random_state``, and for whatever has
+        ``stream_state()`` and ``load_stream_state()``. The file stays at the end, and then says that all is done.
+    progress : callable, optional
+        Called with a `StreamProgress` after every batch.
+    classes : list, optional
+        Class names for the first ``partial_fit`` of a classifier whose transition does not say how many there are.
+
+    Returns
+    -------
+    The learner.
+    """
+    epochs = checks.integer(epochs, "epochs", 1)
+    if not hasattr(learner, "partial_fit"):
+        raise ValueError(f"learner: expected an object with partial_fit, got {type(learner).__name__}")
+    source = as_source(source)
+    given = learner
+    if not hasattr(learner, "stream_state") and hasattr(learner, "predict_proba"):
+        learner = _EstimatorLearner(learner, classes)
+    elif classes is not None:
+        raise ValueError(f"classes: expected None for a {type(learner).__name__}, which has no class names")
+    if isinstance(source, IterableSource) and source.once and epochs > 1:
+        raise ValueError("source: expected a collection or a function for several epochs, got an iterator")
+    at = StreamProgress(total_rows=None if source.rows is None else epochs * source.rows)
+    path = None if checkpoint is None else Path(checkpoint)
+    run: dict[str, Any] = {}
+    if path is not None:
+        if not hasattr(learner, "stream_state") or not _can_be_put_aside(learner):
+            raise ValueError(
+                f"checkpoint: expected a learner with stream_state, such as Learner, got {type(given).__name__}"
+            )
+        run = _checkpoints.identity(learner, source)
+        if path.exists():
+            at = _restore(learner, source, path, run, at, epochs)
+    began, saved = time.monotonic() - at.seconds, time.monotonic()
+    with _WholeSteps() as steps:
+        try:
+            while at.epoch < epochs:
+                for X, labels in source.batches(at.epoch, at.batches):
+                    with steps:
+                        learner.partial_fit(X, labels)
+                        at.batches, at.rows = at.batches + 1, at.rows + len(X)
+                    at.seconds = time.monotonic() - began
+                    if progress is not None:
+                        progress(at)
+                    if path is not None and time.monotonic() - saved > checkpoint_seconds:
+                        _checkpoints.save_checkpoint(learner, run, path, at)
+                        saved = time.monotonic()
+                if not at.batches:
+                    raise ValueError("source: expected at least one batch, got none")
+                with steps:
+                    at.epoch, at.batches = at.epoch + 1, 0
+        finally:  # also when interrupted: what is done is kept, but never half a batch
+            if path is not None and at.rows and steps.whole:
+                _checkpoints.save_checkpoint(learner, run, path, at)
+    return given
+
+
+def _can_be_put_aside(learner: Any) -> bool:
+    """Of other libraries' classifiers nothing is known that could be kept."""
+    if not isinstance(learner, _EstimatorLearner):
+        return True
+    from ..learn import WeakLabelClassifier
+
+    return isinstance(learner.estimator, WeakLabelClassifier)
+
+
+class _WholeSteps:
+    """Ctrl-C waits for the end of a batch: ``with steps:`` inside ``with _WholeSteps() as steps:``.
+
+    Weights in the middle of a batch are those of no moment of an uninterrupted run. A second Ctrl-C does not wait;
+    then, as after an error inside a batch, `whole` is False and the state is not to be kept.
+    """
+
+    def __init__(self) -> None:
+        self.whole = True
+        self.inside_domain = self._open = False
+        self._waiting: tuple[int, FrameType | None] | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _WholeSteps:
+        if self._open:
+            self.inside_domain, self.whole = True, False
+            return self
+        self._open = True
+        if threading.current_thread() is threading.main_thread():  # signals reach no other thread
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.getsignal(number)
+                if callable(before):  # not where the signal is ignored, or ends the process anyway
+                    self._before[number] = before
+                    signal.signal(number, self._received)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+        if self.inside_domain:
+            self.whole = kind is None
+            self.inside_domain = False
+            if self._waiting is not None and kind is None:
+                number, frame = self._waiting
+                self._waiting = None
+                self._before[number](number, frame)
+            return
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _received(self, number: int, frame: FrameType | None) -> None:
+        if self.inside_domain and self._waiting is None:
+            self._waiting = (number, frame)
+        else:
+            self._before[number](number, frame)
+
+
+def _restore(
+    learner: Any, source: Source, path: Path, run: dict[str, Any], fresh: StreamProgress, epochs: int
+) -> StreamProgress:
+    at, tensors, facts = _checkpoints.read_checkpoint(path, run)
+    if (at.epoch, at.batches) > (epochs, 0):
+        begun = at.epoch + (at.batches > 0)
+        raise CheckpointError(path, f"fewer epochs ({epochs}, of which it has begun {begun})")
+    try:
+        if isinstance(learner, _EstimatorLearner):
+            learner.prepare(source)
+        learner.load_stream_state(tensors, facts)
+    except (RuntimeError, KeyError, IndexError, TypeError) as error:  # two that look alike from outside, and are not
+        fact = f"a learner that its state does not fit ({' '.join(str(error).split())})"
+        raise CheckpointError(path, fact) from None
+    at.total_rows = fresh.total_rows
+    return at

@@ -1,0 +1,447 @@
+"""Tables: CSV and Parquet files read and written a block of rows at a time.
+
+Nothing is guessed in silence. A CSV file is read as text and turned into numbers column by column, so that a value
+that is not a number is reported with its row, whichever block of the file it stands in; text is never encoded, missing
+values are never filled in, and what is only passed through keeps its spelling.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SET_SEPARATOR = "|"  # candidate sets are written a|b|c
+MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null"])  # spellings of a missing value in text
+CELLS = 1 << 22  # numbers held at a time (32 MiB): rows per block = CELLS / columns
+CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time, more where the header needs it; no row may be longer
+LONGEST_HEADER = 1 << 28  # bytes
+# whole numbers whose spelling or digits a float would lose: +1, 007, 15 digits and more
+_MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
+_TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
+
+
+class TableError(ValueError):
+    """A table that cannot be used, and why."""
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise TableError(
+            "pyarrow: expected it to be installed, since tables are read with it; pip install 'tproper[tables]'"
+        ) from None
+    return pyarrow
+
+
+def short(names: Sequence[str], limit: int = 8) -> str:
+    """A list of names for a message: the first few and how many more."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """ "; did you mean ...?" where some name is close, else nothing."""
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def format_of(path: Path) -> str:
+    """ "csv", "tsv" or "parquet", by the file's name (a folder is taken for one of Parquet files)."""
+    suffixes = [s.lower() for s in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    suffix = suffixes[-1] if suffixes else ""
+    if suffix in (".csv", ".tsv"):
+        return suffix[1:]
+    if suffix in (".parquet", ".pq") or path.is_dir():
+        return "parquet"
+    raise TableError(
+        f"{path}: expected a name that ends in .csv, .tsv or .parquet (or .csv.gz to read), got {suffix!r}"
+    )
+
+
+class Table(ABC):
+    """A file on disk: the names of its columns, and its rows in blocks. Made by `open_table`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.format = format_of(path)
+        self.rows: int | None = None  # where it is known without reading everything
+        self.names: list[str] = []
+        self.in_folders: list[str] = []  # columns that the names of folders hold (year=2024/), not the files
+
+    def _check_names(self) -> None:
+        if not self.names:
+            raise TableError(f"{self.path}: expected a table with named columns, got none")
+        repeated = [n for n, count in Counter(self.names).items() if count > 1]
+        if repeated:
+            raise TableError(f"{self.path}: expected every column name once, got {repeated[0]!r} more than once")
+
+    def require(self, name: str, option: str) -> str:
+        """`name` if the table has it; the error names the option that asked for it."""
+        if name in self.names:
+            return name
+        hint = nearest(name, self.names)
+        if len(self.names) == 1 and any(c in self.names[0] for c in ";\t"):
+            hint = "; the file seems to use another separator than a comma"
+        raise TableError(
+            f"{option}: expected a column of {self.path}, got {name!r}{hint} (columns: {short(self.names)})"
+        )
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Blocks of rows in order, with `columns` only (all by default)."""
+
+    @abstractmethod
+    def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
+        """A type for each column that holds every one of its values; a CSV file is read through for it."""
+
+
+class _CSV(Table):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        from pyarrow import csv
+
+        self._block = CSV_BLOCK
+        with _reading(path):
+            while not self.names:
+                try:
+                    # only the header is wanted here, and no type of the first block's values
+                    self.names = list(csv.open_csv(path, *self._options(None)[:2]).schema.names)
+                except ValueError as error:  # a header longer than the block looks like an empty file
+                    if "Empty CSV" not in str(error) or path.stat().st_size == 0:
+                        raise
+                    if self._block >= LONGEST_HEADER:
+                        raise self._without_header() from None
+                    self._block *= 4
+        self._check_names()
+
+    def _without_header(self) -> TableError:
+        if self.path.stat().st_size < LONGEST_HEADER:
+            return TableError(f"{self.path}: expected a header and rows, got an empty file")
+        return TableError(f"{self.path}: expected a header of at most {LONGEST_HEADER >> 20} MiB, got a longer line")
+
+    def _options(self, columns: Sequence[str] | None) -> tuple[Any, Any, Any]:
+        from pyarrow import csv, string
+
+        return (
+            csv.ReadOptions(block_size=self._block, use_threads=False),  # without threads errors know their row
+            csv.ParseOptions(delimiter="\t" if self.format == "tsv" else ",", newlines_in_values=True),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(self.names, string()),
+                include_columns=None if columns is None else list(columns),
+                strings_can_be_null=False,
+            ),
+        )
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The columns as text."""
+        from pyarrow import csv
+
+        if columns is not None and not columns:
+            raise ValueError("columns: expected at least one")
+        with _reading(self.path):
+            reader = csv.open_csv(self.path, *self._options(columns))
+        while True:
+            with _reading(self.path):
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+            if batch.num_rows:
+                yield batch
+
+    def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
+        """Integers, else numbers, else text, over the whole file: the first that loses nothing of any value."""
+        import pyarrow as pa
+
+        left = {name: [pa.int64(), pa.float64()] for name in columns}
+        if columns:
+            for batch in self.batches(columns):
+                for name in columns:
+                    column = _missing_as_null(batch.column(name))
+                    left[name] = [kind for kind in left[name] if _holds(column, kind)]
+        return {name: [*kinds, pa.string()][0] for name, kinds in left.items()}
+
+
+class _Parquet(Table):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        from pyarrow import dataset
+
+        with _reading(path):
+            self._data = dataset.dataset(path, format="parquet", partitioning="hive")
+            if not self._data.files:
+                raise TableError(f"{path}: expected a folder with Parquet files, got none")
+            self.names = list(self._data.schema.names)
+            held = set(next(self._data.get_fragments()).physical_schema.names)
+            parts = {part.partition("=")[0] for file in self._data.files for part in Path(file).parts if "=" in part}
+            self.in_folders = [name for name in self.names if name in parts - held]
+            self.rows = self._data.count_rows()
+        self._check_names()
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The columns with the types they have."""
+        width = len(self.names if columns is None else columns)
+        with _reading(self.path):
+            scan = self._data.scanner(
+                columns=None if columns is None else list(columns),
+                batch_size=max(1024, CELLS // max(width, 1)),
+                batch_readahead=1,
+                fragment_readahead=1,
+                use_threads=False,
+            ).to_batches()
+        while True:
+            with _reading(self.path):
+                batch = next(scan, None)
+            if batch is None:
+                return
+            if batch.num_rows:
+                yield batch
+
+    def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
+        """As the file says."""
+        return {name: self._data.schema.field(name).type for name in columns}
+
+
+class _reading:
+    """Turns what Arrow says about an unreadable file into one sentence that names the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        import pyarrow as pa
+
+        if isinstance(error, TableError) or error is None:
+            return
+        text = " ".join(str(error).split())
+        if "UTF8" in text or isinstance(error, UnicodeDecodeError):
+            raise TableError(f"{self.path}: expected text in UTF-8, got other bytes; save the file as UTF-8") from None
+        if isinstance(error, FileNotFoundError):
+            raise TableError(f"{self.path}: expected a file to read, got nothing of that name") from None
+        if isinstance(error, PermissionError):
+            raise TableError(f"{self.path}: no permission to read it") from None
+        if "duplicate field names" in text:
+            raise TableError(f"{self.path}: expected every column name once, got some more than once") from None
+        if "straddl" in text:
+            raise TableError(
+                f"{self.path}: expected shorter rows, got one of more than {CSV_BLOCK >> 20} MiB"
+            ) from None
+        if "Empty CSV" in text:
+            raise TableError(f"{self.path}: expected a header and rows, got an empty file") from None
+        if isinstance(error, (pa.ArrowException, OSError)):
+            ragged = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", text)
+            if ragged:
+                line, want, got = ragged.groups()
+                raise TableError(
+                    f"{self.path}: expected {want} values in every row as in the header, got {got}"
+                    + (f" in line {line}" if line else "")
+                ) from None
+            text = "".join(c if c.isprintable() else "?" for c in text).rstrip(".")
+            text = text if len(text) <= 160 else text[:157] + "..."
+            raise TableError(
+                f"{self.path}: cannot be read, it may be cut short or of another format ({text})"
+            ) from None
+
+
+def open_table(path: str | Path) -> Table:
+    """Open a .csv, .tsv or .parquet file, or a folder of Parquet files."""
+    _arrow()
+    path = Path(path)
+    if not path.exists():
+        raise TableError(f"{path}: expected a file to read, got nothing of that name")
+    if format_of(path) == "parquet":
+        return _Parquet(path)
+    if path.is_dir():
+        raise TableError(f"{path}: expected a file to read, got a directory")
+    return _CSV(path)
+
+
+def _missing_as_null(column: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_string(column.type):
+        return column
+    missing = pc.is_in(column, value_set=pa.array(sorted(MISSING)))
+    return pc.if_else(missing, None, column) if pc.any(missing).as_py() else column
+
+
+def _castable(column: pa.Array, kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    try:
+        column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
+def _holds(column: pa.Array, kind: pa.DataType) -> bool:
+    """Whether the texts of a column can be kept as numbers: 007, +1 and long account numbers cannot."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not _castable(column, kind):
+        return False
+    if pa.types.is_integer(kind):
+        return bool(pc.all(pc.equal(column.cast(kind).cast(pa.string()), column), min_count=0).as_py())
+    return not pc.any(pc.match_substring_regex(column, _MORE_THAN_A_FLOAT), min_count=0).as_py()
+
+
+def numbers(column: pa.Array) -> FloatArray | None:
+    """The column as float64, missing values as NaN; None where it holds something else than numbers or booleans."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds = pa.types
+    if kinds.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if kinds.is_large_string(column.type) or kinds.is_string_view(column.type):
+        column = column.cast(pa.string())
+    if kinds.is_string(column.type):
+        column = _missing_as_null(column)
+        if not _castable(column, pa.float64()):
+            truth = pc.index_in(column, value_set=pa.array(list(_TRUTH)))
+            column = pc.if_else(pc.is_valid(truth), pc.take(pa.array(list(_TRUTH.values())), truth), column)
+    elif not any(
+        test(column.type)
+        for test in (kinds.is_integer, kinds.is_floating, kinds.is_decimal, kinds.is_boolean, kinds.is_null)
+    ):
+        return None
+    if kinds.is_decimal(column.type) or kinds.is_boolean(column.type):
+        column = column.cast(pa.float64() if kinds.is_decimal(column.type) else pa.int8())
+    try:
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+    except pa.ArrowInvalid:
+        return None
+
+
+def first_text(column: pa.Array) -> tuple[int, str]:
+    """Where a column stops being numbers: the position and the value."""
+    for row, value in enumerate(column.to_pylist()):
+        if value is not None and numbers(column.slice(row, 1)) is None:
+            return row, str(value)
+    return 0, str(column[0].as_py())
+
+
+def texts(column: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
+    """The column's distinct values as text, and for every row which of them it has (-1: null, or a null in its list).
+
+    Whole numbers have no decimal point whatever their type, booleans are True and False, lists are joined by ``|``.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds = pa.types
+    if kinds.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if kinds.is_nested(column.type):
+        rows = column.to_pylist()
+        values = [None if row is None or None in row else SET_SEPARATOR.join(map(_text, row)) for row in rows]
+        column = pa.array(values, type=pa.string())
+    elif kinds.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
+    encoded = column.dictionary_encode()
+    codes = np.asarray(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return codes, [_text(v) for v in encoded.dictionary.to_pylist()]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        raise TableError("expected text or numbers in a label column, got bytes")
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+class TableWriter:
+    """Writes blocks of columns to a CSV or Parquet file, or CSV to an open binary stream.
+
+    CSV values are quoted only where they must be, so that what is passed through keeps its spelling.
+    """
+
+    def __init__(self, target: Path | IO[bytes], kind: str, types: Mapping[str, pa.DataType] | None = None) -> None:
+        self._arrow = _arrow()
+        self.kind = kind
+        self._types = dict(types or {})
+        self._parquet: Any = None
+        self._target = target
+        self._owns = isinstance(target, Path)
+        self._stream: IO[bytes] | None = None
+        if kind != "parquet":
+            self._stream = target.open("wb") if isinstance(target, Path) else target
+        self._started = False
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._parquet is not None:
+            self._parquet.close()
+        if self._stream is not None and self._owns:
+            self._stream.close()
+
+    def write(self, columns: Mapping[str, pa.Array]) -> None:
+        """One block of rows; every block has the same columns."""
+        pa = self._arrow
+        if self.kind == "parquet":
+            from pyarrow import parquet
+
+            arrays = {n: self._typed(n, pa.array(c) if isinstance(c, np.ndarray) else c) for n, c in columns.items()}
+            block = pa.table(arrays)
+            if self._parquet is None:
+                self._parquet = parquet.ParquetWriter(self._target, block.schema)
+            self._parquet.write_table(block)
+            return
+        assert self._stream is not None
+        separator = "\t" if self.kind == "tsv" else ","
+        if not self._started:
+            self._stream.write(_csv_lines({n: pa.array([n]) for n in columns}, separator))
+            self._started = True
+        self._stream.write(_csv_lines(columns, separator))
+
+    def _typed(self, name: str, column: pa.Array) -> pa.Array:
+        kind = self._types.get(name)
+        return column if kind is None or column.type == kind else _missing_as_null(column).cast(kind)
+
+
+def _csv_lines(columns: Mapping[str, pa.Array], separator: str) -> bytes:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    cells = []
+    for column in columns.values():
+        array = pa.array(column) if isinstance(column, np.ndarray) else column
+        if pa.types.is_dictionary(array.type) or pa.types.is_nested(array.type):
+            codes, values = texts(array)
+            array = pa.array([None if c < 0 else values[c] for c in codes], type=pa.string())
+        array = pc.fill_null(array.cast(pa.string()), "")
+        special = pc.match_substring_regex(array, f'["\r\n{separator}]')
+        if pc.any(special).as_py():
+            quoted = pc.binary_join_element_wise('"', pc.replace_substring(array, '"', '""'), '"', "")
+            array = pc.if_else(special, quoted, array)
+        cells.append(array)
+    if len(cells) == 1:  # a lone empty cell must not become a blank line, which is no row at all
+        cells[0] = pc.if_else(pc.equal(cells[0], ""), '""', cells[0])
+    lines = pc.binary_join_element_wise(*cells, separator)
+    return ("\n".join(lines.to_pylist()) + "\n").encode()
