@@ -245,13 +245,13 @@ class _WholeSteps:
 
     def __init__(self) -> None:
         self.whole = True
-        self.inside_domain = self._open = False
+        self._inside = self._open = False
         self._waiting: tuple[int, FrameType | None] | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> _WholeSteps:
         if self._open:
-            self.inside_domain, self.whole = True, False
+            self._inside, self.whole = True, False
             return self
         self._open = True
         if threading.current_thread() is threading.main_thread():  # signals reach no other thread
@@ -263,9 +263,9 @@ class _WholeSteps:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
-        if self.inside_domain:
+        if self._inside:
             self.whole = kind is None
-            self.inside_domain = False
+            self._inside = False
             if self._waiting is not None and kind is None:
                 number, frame = self._waiting
                 self._waiting = None
@@ -275,7 +275,7 @@ class _WholeSteps:
             signal.signal(number, before)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
-        if self.inside_domain and self._waiting is None:
+        if self._inside and self._waiting is None:
             self._waiting = (number, frame)
         else:
             self._before[number](number, frame)

@@ -56,7 +56,7 @@ def _signed_power(u, exponent):
 
 
 @triton.jit
-def inside_domain(labels, y, base, col, ok, MASKED: tl.constexpr):
+def _inside(labels, y, base, col, ok, MASKED: tl.constexpr):
     """Whether a class is the label, or in the label's candidate set."""
     if MASKED:
         ind = tl.load(labels + base[:, None] + col[None, :], mask=ok, other=0) != 0
@@ -146,7 +146,7 @@ def _rows(
             scores + base[:, None] + col[None, :], mask=ok, other=float("-inf"), eviction_policy="evict_last"
         ).to(tl.float32)
         if FORWARD:
-            ind = inside_domain(labels, y, base, col, ok, MASKED)
+            ind = _inside(labels, y, base, col, ok, MASKED)
             new_out = tl.maximum(m_out, tl.max(tl.where(ind, float("-inf"), x), 1))
             if MASKED:
                 new_in = tl.maximum(m_in, tl.max(tl.where(ind, x, float("-inf")), 1))
@@ -168,7 +168,7 @@ def _rows(
                 if SQUEEZE == 1:
                     square += tl.sum(away * away, 1)
                 if MASKED:
-                    ind = inside_domain(labels, y, base, col, ok, MASKED)
+                    ind = _inside(labels, y, base, col, ok, MASKED)
                     chosen += tl.sum(tl.where(ind, away, 0.0), 1)
                     size += tl.sum(tl.where(ind, 1.0, 0.0), 1)
 
@@ -244,7 +244,7 @@ def _rows(
             x = tl.load(scores + base[:, None] + col[None, :], mask=ok, other=0.0, eviction_policy="evict_first").to(
                 tl.float32
             )
-            ind = inside_domain(labels, y, base, col, ok, MASKED)
+            ind = _inside(labels, y, base, col, ok, MASKED)
             if FORWARD:
                 shift = tl.where(ind, m_in[:, None], m_out[:, None])
                 q = tl.exp((x - shift) - tl.where(ind, log_in[:, None], log_out[:, None]))
