@@ -32,6 +32,7 @@ from .potentials import (
 )
 from .transitions import (
     Diagnosis,
+    EstimatedTransition,
     Reconstruction,
     Transition,
     binary_noise,
@@ -113,6 +114,7 @@ __all__ = [
     "ConvexPotential",
     "Decomposition",
     "Diagnosis",
+    "EstimatedTransition",
     "ForwardLoss",
     "GradientAscentLoss",
     "LogSumExp",

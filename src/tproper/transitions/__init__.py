@@ -9,6 +9,7 @@ from . import families
 from .base import (
     ENUMERATION_LIMIT,
     METHODS,
+    EstimatedTransition,
     Reconstruction,
     Tables,
     Transition,
@@ -41,6 +42,7 @@ __all__ = [
     "METHODS",
     "CandidateSetTransition",
     "Diagnosis",
+    "EstimatedTransition",
     "Reconstruction",
     "SetReconstruction",
     "StackedTransition",

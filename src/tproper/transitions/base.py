@@ -5,7 +5,7 @@ A `Transition` knows its matrix, can sample from it, says what it lets a learner
 gives ``log (T p)_y`` for forward correction. Families with structure (uniform noise, candidate sets) do all
 of this in O(K) for an example, without the matrix.
 
-R leads from a weak label back to a target over the classes: classes x weak labels with ``R T = I`` (Assumption (b)). Its
+R leads from a weak label back to a target: classes x weak labels with ``R T = I`` (Assumption (b)). Its
 columns are normalised to sum to one, which any left inverse allows: ``R + (1/K) 1 (1 - R^T 1)^T`` is again a left
 inverse, because ``1^T T = 1^T``. The column ``r = R e_y`` is the *target* of label y: its mean given class z is the
 one-hot vector of z, and it may have negative entries.
@@ -64,6 +64,18 @@ class Transition:
         checks.different(self._weak_labels or [], "weak_labels")
         if self._labels_are_sets():
             checks.masks_of_sets(self._weak_labels or [], self.num_classes)
+
+    @staticmethod
+    def from_counts(counts: ArrayLike, weak_labels: Sequence[Any] | None = None) -> EstimatedTransition:
+        """T from counts ``counts[y, z]``: how often label y was given to an example of class z.
+
+        Column z of T is the mean of its Dirichlet posterior, ``(counts + 1/M) / (n_z + 1)``.
+        """
+        table = checks.matrix(counts, "counts")
+        if (table < 0).any():
+            y, z = np.argwhere(table < 0)[0]
+            raise ValueError(f"counts: expected numbers >= 0, got {table[y, z]:g} at row {y}, column {z}")
+        return EstimatedTransition.from_dirichlet(table + 1.0 / len(table), weak_labels)
 
     def _labels_are_sets(self) -> bool:
         return bool(self._weak_labels) and all(isinstance(s, (set, frozenset)) for s in self._weak_labels or [])
@@ -179,6 +191,97 @@ def log_mixture(scores: Tensor, log_weights: Tensor) -> Tensor:
     top = terms.amax(-1, keepdim=True).detach()  # taken out first: the gradient of logsumexp rounds at scores of 1e6
     out = torch.logsumexp(terms - top, -1) + top[..., 0]
     return out.masked_fill(impossible[..., 0], -math.inf)
+
+
+class EstimatedTransition(Transition):
+    """A T that was estimated: a `Transition`, usable everywhere, that knows its own uncertainty.
+
+    The uncertainty is a set of posterior draws of T, from a Dirichlet distribution of each column (`concentration`) or
+    given (`draws`). Scores and tests that are handed one widen their intervals by it.
+
+    Parameters
+    ----------
+    matrix : (M, K) array
+        The estimate.
+    draws : (S, M, K) array, optional
+        Posterior draws of T.
+    concentration : (M, K) array, optional
+        Parameters of the columns' Dirichlet distributions; instead of `draws`.
+    weak_labels, notes
+        Names of the weak labels; what a reader should know of the estimate.
+    """
+
+    name = "estimated transition"
+
+    def __init__(
+        self,
+        matrix: ArrayLike | Tensor,
+        *,
+        draws: ArrayLike | None = None,
+        concentration: ArrayLike | None = None,
+        weak_labels: Sequence[Any] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(matrix, weak_labels)
+        if (draws is None) == (concentration is None):
+            raise ValueError("draws: expected either draws or concentration, got both or neither")
+        self.notes = list(notes)
+        self.classifier: Any = None  # the model that T was estimated with, where there is one
+        self.concentration = None if concentration is None else checks.matrix(concentration, "concentration")
+        self.draws = None if draws is None else np.array(draws, dtype=np.float64)
+        given = self.concentration if self.draws is None else self.draws
+        assert given is not None
+        if given.shape[-2:] != self._T.shape or given.ndim != (2 if self.draws is None else 3) or not given.size:
+            raise ValueError(f"draws: expected the shape {self._T.shape} of T, got {given.shape}")
+        if not (np.isfinite(given).all() and (given >= 0).all()):
+            raise ValueError("draws: expected finite numbers >= 0, got others")
+
+    @classmethod
+    def from_dirichlet(
+        cls, concentration: ArrayLike, weak_labels: Sequence[Any] | None = None, notes: Sequence[str] = ()
+    ) -> EstimatedTransition:
+        """The mean of independent Dirichlet distributions of the columns; zeros stay zero."""
+        a = checks.matrix(concentration, "concentration")
+        return cls(a / a.sum(axis=0), concentration=a, weak_labels=weak_labels, notes=notes)
+
+    @property
+    def stderr(self) -> FloatArray:
+        """Posterior standard deviation of each entry (M, K)."""
+        if self.concentration is not None:
+            total = self.concentration.sum(axis=0)
+            mean = self.concentration / total
+            return np.sqrt(mean * (1 - mean) / (total + 1))
+        assert self.draws is not None
+        return self.draws.std(axis=0)
+
+    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """(low, high), each (M, K): the central posterior interval of each entry."""
+        tail = (1 - checks.real(level, "level", 0, 1)) / 2
+        if self.concentration is not None:
+            from scipy.special import betaincinv
+
+            a = self.concentration
+            rest = a.sum(axis=0) - a
+            inside = (a > 0) & (rest > 0)  # an entry known to be 0 or 1 has no width
+            ends = [
+                np.where(inside, betaincinv(np.where(inside, a, 1), np.where(inside, rest, 1), q), self._T)
+                for q in (tail, 1 - tail)
+            ]
+            return ends[0], ends[1]
+        assert self.draws is not None
+        low, high = np.quantile(self.draws, [tail, 1 - tail], axis=0)
+        return low, high
+
+    def samples(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
+        """n posterior draws of T (n, M, K); the same seed gives the same draws."""
+        n, rng = checks.integer(n, "n", 1), np.random.default_rng(seed)
+        if self.concentration is not None:
+            gammas = rng.standard_gamma(self.concentration, size=(n, *self._T.shape))
+            total = gammas.sum(axis=1, keepdims=True)
+            return np.where(total > 0, gammas / np.where(total > 0, total, 1.0), self._T)
+        assert self.draws is not None
+        stored = len(self.draws)
+        return self.draws[rng.permutation(stored)[:n] if n <= stored else rng.integers(0, stored, n)]
 
 
 METHODS = ("auto", "inverse", "pinv", "min_variance", "tightest")

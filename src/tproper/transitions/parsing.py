@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import families
-from .base import Transition
+from .base import EstimatedTransition, Transition
 from .sets import CandidateSetTransition
 from .stacked import StackedTransition
 from .uniform import UniformTransition
@@ -240,8 +240,14 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
             "num_weak_labels": int(transition.num_weak_labels),
         }
     names = transition._weak_labels
+    if isinstance(transition, EstimatedTransition):
+        out |= {
+            "notes": list(transition.notes),
+            "concentration": None if transition.concentration is None else transition.concentration.tolist(),
+            "draws": None if transition.draws is None else transition.draws.tolist(),
+        }
     return out | {
-        "family": "matrix",
+        "family": "estimated" if isinstance(transition, EstimatedTransition) else "matrix",
         "matrix": transition.matrix().tolist(),
         "weak_labels": None if names is None else [_label_to_plain(n) for n in names],
     }
@@ -278,6 +284,15 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     if family == "matrix":
         names = data["weak_labels"]
         return Transition(data["matrix"], None if names is None else [_label_from_plain(n) for n in names])
+    if family == "estimated":
+        names = data["weak_labels"]
+        return EstimatedTransition(
+            data["matrix"],
+            draws=data["draws"],
+            concentration=data["concentration"],
+            weak_labels=None if names is None else [_label_from_plain(n) for n in names],
+            notes=data["notes"],
+        )
     raise ValueError(f"transition: expected a known family, got {family!r}")
 
 

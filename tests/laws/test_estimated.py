@@ -1,0 +1,40 @@
+"""A T that was estimated: a Transition with draws, standard errors and intervals that belong together."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tproper as tp
+from tproper.transitions import transition_from_dict, transition_to_dict
+
+
+def test_counts_become_a_transition_with_its_uncertainty():
+    counts = np.array([[40, 3], [10, 27]])
+    T = tp.Transition.from_counts(counts)
+    assert isinstance(T, tp.EstimatedTransition)
+    draws = T.samples(20_000, seed=1)
+    assert draws.shape == (20_000, 2, 2)
+    np.testing.assert_allclose(draws.sum(axis=1), 1)
+    np.testing.assert_allclose(draws.mean(axis=0), T.matrix(), atol=3e-3)
+    np.testing.assert_allclose(draws.std(axis=0), T.stderr, rtol=0.05)
+    low, high = T.interval(0.9)
+    inside = ((draws >= low) & (draws <= high)).mean(axis=0)
+    np.testing.assert_allclose(inside, 0.9, atol=0.01)
+    assert np.array_equal(draws, T.samples(20_000, seed=1))
+
+
+def test_given_draws_are_kept_and_written_down():
+    draws = np.random.default_rng(0).dirichlet(np.ones(3), size=(50, 2)).transpose(0, 2, 1)
+    T = tp.EstimatedTransition(draws.mean(axis=0), draws=draws, notes=["made up"])
+    again = transition_from_dict(json.loads(json.dumps(transition_to_dict(T))))
+    assert isinstance(again, tp.EstimatedTransition)
+    assert np.array_equal(again.samples(10, 3), T.samples(10, 3))
+    assert again.notes == ["made up"]
+    assert T.samples(80, 0).shape == (80, 3, 2)
+
+
+@pytest.mark.parametrize("counts", [[[1, -1], [2, 3]], [[1, np.nan], [2, 3]], [1, 2]])
+def test_counts_that_are_no_counts(counts):
+    with pytest.raises(ValueError, match=r"^counts: expected"):
+        tp.Transition.from_counts(counts)
