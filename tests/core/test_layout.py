@@ -31,7 +31,7 @@ INNER_IMPORTS = {
 }  # fmt: skip
 TOO_LONG = {
     "cli/data.py", "cli/demo.py", "cli/reproduce.py", "cli/training.py", "data/stream.py", "lab/ray_engine.py",
-    "lab/store.py", "learn/classifier.py", "learn/linear.py", "metrics/weak.py", "potentials/conjugates.py",
+    "lab/store.py", "learn/classifier.py", "learn/linear.py", "potentials/conjugates.py",
     "potentials/newton.py",
 }  # fmt: skip
 LOOKS_INSIDE = {"cli/reproduce.py", "lab/engine.py", "lab/figures.py", "lab/report.py", "lab/runner.py"}

@@ -14,6 +14,7 @@ import typer
 from .. import plots
 from .._core import FloatArray
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss, WeakLabelLoss
+from ..metrics import clean_scores, forward_risk
 from ..transitions import Transition, families
 from .errors import user_errors, write_atomically
 
@@ -66,10 +67,9 @@ def train(
 
 def weak_risk(loss: WeakLabelLoss, model: torch.nn.Module, X: torch.Tensor, y: torch.Tensor) -> float:
     """Held-out ``-log (T p)_y`` of the model's probabilities: proper, and needs no clean label."""
-    T = torch.as_tensor(loss.transition.matrix(), dtype=X.dtype)
     with torch.no_grad():
         p = loss.probabilities(model(X))
-        return float(-(p @ T.T).gather(1, y[:, None]).log().mean())
+    return forward_risk(y, p, loss.transition) if bool(torch.isfinite(p).all()) else float("inf")
 
 
 def register(app: typer.Typer) -> None:
@@ -129,7 +129,7 @@ def register(app: typer.Typer) -> None:
                     p = loss.probabilities(model(X_test)).double().numpy()
                 bounds[name] = float(loss.lower_bounds().min())
                 curves[name] = plots.compute_reliability(p, z[test])
-                outcomes.append(_outcome(name, rate, p, z[test], curves[name], risks[name], bounds[name]))
+                outcomes.append(_outcome(name, rate, p, z[test], risks[name], bounds[name]))
 
         shown = Table(title="on clean test digits (risk and bound: training)", title_justify="left")
         for heading in ("loss", "lr", "accuracy", "log loss", "Brier", "ECE", "risk", "bound"):
@@ -163,14 +163,10 @@ def register(app: typer.Typer) -> None:
         console.print(f"picture: {picture}    numbers: {numbers}")
 
 
-def _outcome(
-    name: str, rate: float, p: FloatArray, z: FloatArray, curve: plots.Reliability, risk: list[float], bound: float
-) -> Outcome:
-    with np.errstate(divide="ignore"):  # a probability of exactly zero for the truth is an infinite log loss
-        log_loss = float(-np.log(p[np.arange(len(z)), z]).mean())
-    brier = float(np.square(p - np.eye(p.shape[1])[z]).sum(axis=1).mean())
-    accuracy = float((p.argmax(1) == z).mean())
-    return Outcome(name, rate, accuracy, log_loss, brier, curve.error, risk[-1], min(risk), bound)
+def _outcome(name: str, rate: float, p: FloatArray, z: FloatArray, risk: list[float], bound: float) -> Outcome:
+    scores = clean_scores(z, p)  # a probability of exactly zero for the truth is an infinite log loss
+    accuracy, log_loss, brier, ece = (scores[n] for n in ("accuracy", "log_loss", "brier", "ece"))
+    return Outcome(name, rate, accuracy, log_loss, brier, ece, risk[-1], min(risk), bound)
 
 
 def _draw(
