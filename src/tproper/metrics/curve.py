@@ -199,6 +199,10 @@ def squared_score(form: QuadraticForm, known: QuadraticForm, n: int, draws: Tran
     if draws is not None and draws.singular:
         return Score(name, value, stderr, LIMITS, n, False, UNINFORMATIVE + draws.note, LIMITS, from_T, 1.0)
     low, high = (float(x) for x in form.interval())
+    inner = low, high
+    if draws is not None:  # a model that looks better than noise allows must not look better still for noise in T
+        inner = float(known.interval()[0]), float(known.interval()[1])
+        low, high = min(low, inner[0]), max(high, inner[1])
     if low > LIMITS[1]:
         note = (
             f"{UNINFORMATIVE}the whole interval lies outside the possible values 0 to 1: "
@@ -209,8 +213,8 @@ def squared_score(form: QuadraticForm, known: QuadraticForm, n: int, draws: Tran
     low, high = min(low, shown), max(min(high, 1.0), shown)
     share = 0.0
     if from_T > 0 and high > low:
-        inner = [min(float(x), 1.0) for x in known.interval()]
-        share = max(1 - (math.sqrt(inner[1]) - math.sqrt(inner[0])) / (math.sqrt(high) - math.sqrt(low)), 0.0)
+        width = math.sqrt(min(inner[1], 1.0)) - math.sqrt(min(inner[0], 1.0))
+        share = max(1 - width / (math.sqrt(high) - math.sqrt(low)), 0.0)
     wide = math.sqrt(high) - math.sqrt(low) > 0.5
     note = f"{UNINFORMATIVE}too few weak labels to say anything about calibration" if wide else ""
     return Score(name, value, stderr, (low, high), n, not wide, note, LIMITS, from_T, share)

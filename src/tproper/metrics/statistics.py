@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from scipy.special import ndtr, ndtri
 from torch import Tensor
 
 from .._core import FloatArray
@@ -35,6 +36,7 @@ REFERENCE_DRAWS = 512  # at least this many reference labels ...
 REFERENCE_ROWS = 4096  # ... from at most this many examples: beyond, the correction is too small to matter
 # How far variance may fall as the mean moves, as a share of the sample's. The relation is exact where g has two values
 # (Wilson never goes below .17) and an extrapolation elsewhere, where three examples can say anything.
+MOST_SHIFT = 0.5  # of z0: beyond, a thousand draws have no quantile to read
 LEAST_VARIANCE = {False: 0.1, True: 0.25}
 
 Values = Callable[[Tensor], Tensor]  # example indices (m,) -> one value per class (m, K)
@@ -155,7 +157,7 @@ class Estimate:
         Each side gets the standard error whose 1.96-fold reaches that side's 2.5% quantile: far out where T comes close
         to singular, and deaf to the few draws that are beyond.
         """
-        low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        low, high = np.quantile(values, bias_corrected_levels(values, float(self.mean)))
         self.transition_low = max(float(self.mean - low), 0.0) / Z95
         self.transition_high = max(float(high - self.mean), 0.0) / Z95
         self.draws = draws
@@ -195,6 +197,18 @@ class Estimate:
                 variance > 0, -delta / np.sqrt(np.where(variance > 0, variance, 1.0)), -np.sign(delta) * np.inf
             )
         return np.where(delta == 0, 0.0, t)
+
+
+def bias_corrected_levels(values: FloatArray, at: float) -> FloatArray:
+    """The levels of `values` that bound a 95% interval, if `at` is what they scatter about (Efron, 1987).
+
+    An inverse of a noisy T is too large on average, for the estimate as for the draws around it: the draws lie above
+    the estimate by as much as the estimate does above the truth. With ``z0`` the normal quantile of the share of draws
+    below the estimate, the levels are ``Phi(2 z0 -+ 1.96)``; 2.5% and 97.5% where that share is half.
+    """
+    share = float(np.mean(values < at) + np.mean(values == at) / 2)
+    z0 = np.clip(ndtri(share), -MOST_SHIFT, MOST_SHIFT)
+    return np.asarray(ndtr([2 * z0 - Z95, 2 * z0 + Z95]))
 
 
 def student_quantile(df: FloatArray) -> FloatArray:

@@ -20,7 +20,7 @@ from .._core import FloatArray
 from ..transitions import Reconstruction, Transition
 
 MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 1000, 200, 1 << 23  # as many draws as fit into so many entries
-SMALLEST = 0.02  # R T_s is the identity at the estimate; below this a draw amplifies noise more than fifty times
+LARGEST = 50.0  # R T_s is the identity at the estimate: a draw whose inverse is so many times larger has no use
 LOST = 0.025  # so many draws beyond singular leave no interval at the 95% level
 
 
@@ -64,8 +64,9 @@ def draws_of(transition: Transition, reconstruction: Reconstruction, seed: int =
     R = reconstruction.matrix()
     T = samples(int(np.clip(ENTRIES // size, FEWEST_DRAWS, MOST_DRAWS)), seed)  # (S, M, K)
     products = R @ T
-    singular_values = np.linalg.svd(products, compute_uv=False)
-    fine = (singular_values[:, -1] > SMALLEST) & (np.linalg.det(products) > 0)
-    lost = 1 - float(fine.mean())
-    kept = products[fine] if fine.any() else np.eye(len(R))[None]
-    return TransitionDraws(R, np.linalg.inv(kept), lost)
+    same_side = np.linalg.slogdet(products)[0] > 0
+    inverses = np.linalg.inv(np.where(same_side[:, None, None], products, np.eye(len(R))))
+    fine = same_side & (np.linalg.norm(inverses, axis=(1, 2)) < LARGEST * np.sqrt(len(R)))
+    if not fine.any():
+        return TransitionDraws(R, np.eye(len(R))[None], 1.0)
+    return TransitionDraws(R, inverses[fine], 1 - float(fine.mean()))
