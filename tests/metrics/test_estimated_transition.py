@@ -191,3 +191,12 @@ def test_blocks_of_a_long_table_share_the_error_of_T(monkeypatch):
     squared = scores["calibration"].squared_error
     assert squared.stderr_transition == pytest.approx(whole["calibration"].stderr_transition, rel=0.5)
     assert "of the width of these intervals" in table_scores.as_text(scores, None)
+
+
+def test_a_ratio_says_when_T_leaves_its_denominators_open():
+    T = tp.symmetric_noise(3, 0.3)
+    y, q = data(T, 3000)
+    assert tp.weak_balanced_accuracy(y, q.argmax(1), tp.Transition(T.matrix())).informative
+    score = tp.weak_balanced_accuracy(y, q.argmax(1), sharp(T, 25))
+    assert not score.informative
+    assert score.note.startswith("not informative: T is known too poorly to say anything: ")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
@@ -136,6 +137,8 @@ class ClassShares:
         joint = draws.targets(table)  # (S, class, prediction)
         N, D = np.einsum("szz->sz", joint), joint.sum(-1)
         at = draws.R @ table
+        low, high = np.quantile(D, ndtr([-1.0, 1.0]), axis=0)
+        self.D_stderr = torch.hypot(self.D_stderr, torch.as_tensor((high - low) / 2))
         present = self.present.numpy()
         fine = (D[:, present] > 0).all(-1)
         recalls = (N[:, present] / np.where(D[:, present] > 0, D[:, present], 1.0)).mean(-1)

@@ -113,6 +113,7 @@ def score_of(
         why = "the interval is wider than half of what is possible"
         if not wide:
             why = "the interval reaches from a perfect model to one that guesses"
-        why = note if open_end else f"too few weak labels to say anything: {why}"
+        few = "T is known too poorly" if share > 0.5 else "too few weak labels"
+        why = note if open_end else f"{few} to say anything: {why}"
         return Score(name, value, stderr, (low, high), n, False, UNINFORMATIVE + why, limits, from_T, share)
     return Score(name, value, stderr, (low, high), n, True, note, limits, from_T, share)
