@@ -36,10 +36,10 @@ def weak_balanced_accuracy(
     ``N_z`` = P(class z, predicted z) and ``D_z`` = P(class z) are means of ``r_i[z] 1[prediction_i = z]`` and
     ``r_i[z]``. If the class proportions are known, pass them as `prior`: they take the place of D, and the estimate
     is unbiased and far less noisy. Otherwise it is a ratio of estimates, and no ratio is unbiased: the bias left by
-    `ClassShares` grows with the relative errors of the D_z, and there is a chance that a D_z comes out near 0. Below a
-    relative error of 1/3 in every class the bias stays within a fifth of the standard error (``docs/coverage.md``);
-    beyond, the score says that it is not informative. The standard error is the delta method's. A class that certainly
-    does not occur is left out, as scikit-learn does.
+    `ClassShares` grows with the relative errors of the D_z (``docs/coverage.md`` has it in standard errors). Where a
+    class's relative error is above 1/3 the score says that it is not informative. Do not keep only the samples that
+    are: D_z errs upwards in them, and the ratio downwards. The standard error is the delta method's. A class that
+    certainly does not occur is left out, as scikit-learn does.
     """
     sample = Sample(labels, transition, reconstruction, prior, sample_weight)
     K, n, weigher = sample.K, sample.n, sample.weigher
