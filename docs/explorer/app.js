@@ -110,7 +110,8 @@
     }
     columnHandles.forEach((node, z) => {
       const column = t.column(model.T, z);
-      settle(node, holder, column, column.map((x, y) => `label ${model.labels[y]} ${Math.round(100 * x)}%`).join(", "));
+      const same = columnHandles.slice(0, z).filter((other) => Math.max(...other.vector.map((x, y) => Math.abs(x - column[y]))) < 0.02).length;
+      settle(node, holder, column, column.map((x, y) => `${draw.labelName(model.labels[y])} ${Math.round(100 * x)}%`).join(", "), 22 * same);
     });
     pointHandle = pointHandle || handle($("targets-picture"), {
       name: "Prediction p",
@@ -180,7 +181,7 @@
       group.replaceChildren(...model.labels.map((label, y) => {
         const input = tables.make("input", { type: "radio", name: "label", value: y });
         input.addEventListener("change", () => { state.label = y; schedule(); });
-        return tables.make("label", {}, input, tables.make("span", {}, `label ${label}`));
+        return tables.make("label", {}, input, tables.make("span", {}, draw.labelName(label)));
       }));
     }
     group.querySelectorAll("input")[state.label].checked = true;

@@ -3,14 +3,14 @@
   "use strict";
 
   const Plot = root.Plot, d3 = root.d3, t = root.TProper;
-  const { place, HEIGHT, scoreField, lossField, reached } = root.TProperModel;
+  const { place, HEIGHT, scoreField, lossField } = root.TProperModel;
   const LIMIT = 5; // losses beyond it have the colour at the end of the scale
   const STEPS = d3.range(-LIMIT, LIMIT + 0.25, 0.5);
   const CORNERS = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
   const OUT = [[-0.87, -0.5], [0.87, -0.5], [0, 1]]; // directions away from the middle, where corner names go
-  const TAU = 2 * Math.PI;
+  const SIMPLEX_BOX = { half: 0.62, middle: [0.5, HEIGHT / 2 - 0.03] }; // a window for what lives on the simplex alone
+  const labelName = (l) => (/^\d+$/.test(l) ? `label ${l}` : l);
 
-  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const dark = () => document.documentElement.dataset.theme === "dark";
   const classColour = (z) => `var(--class-${z})`;
   const ramp = {
@@ -41,10 +41,11 @@
   const outline = (points, options) => Plot.line(points, { x: "0", y: "1", curve: "linear-closed", strokeWidth: 1.2, ...options });
   const simplex = (size) => CORNERS.slice(0, size).map((c) => place(c.slice(0, size)));
 
-  function cornerNames(names, size, colours) {
+  /** Names below the lower corners and above the top one. */
+  function cornerNames(names, size, colour) {
     return names.map((name, i) => {
-      const at = simplex(size)[i], out = size === 3 ? OUT[i] : [0, -1];
-      return Plot.text([at], { x: "0", y: "1", text: [name], dx: 16 * out[0], dy: -18 * out[1], fill: colours ? colours(i) : "var(--label)", fontWeight: 600 });
+      const below = size === 2 || i < 2;
+      return Plot.text([simplex(size)[i]], { x: "0", y: "1", text: [name], dy: below ? 22 : -20, fill: colour ? colour(i) : "var(--label)", fontWeight: 600, stroke: "var(--card)", strokeWidth: 4 });
     });
   }
 
@@ -52,9 +53,11 @@
   function windowFor(points, size) {
     const middle = size === 3 ? [0.5, HEIGHT / 3] : [0.5, 0];
     const far = Math.max(...points.map((u) => place(u)).map(([x, y]) => Math.max(Math.abs(x - middle[0]), Math.abs(y - middle[1]) * 1.1)));
-    const half = [0.78, 1.2, 1.9, 3].find((h) => far < h * 0.93) || 3;
-    return { half, middle, box: [middle[0] - half, middle[0] + half, middle[1] - half, middle[1] + half] };
+    const half = [0.78, 1, 1.3, 1.9, 3].find((h) => far < h * 0.93) || 3;
+    return boxed({ half, middle });
   }
+
+  const boxed = ({ half, middle }) => ({ half, middle, box: [middle[0] - half, middle[0] + half, middle[1] - half, middle[1] + half] });
 
   /** The columns of T among the weak labels: a triangle for three labels, a line for two, bars for more. */
   function columns(holder, model) {
@@ -70,7 +73,7 @@
         outline(simplex(M), { stroke: "var(--muted)", fill: "var(--wash)" }),
         outline(at, { stroke: "var(--ink)", fill: "var(--accent)", fillOpacity: 0.12, strokeDasharray: flat ? null : "4 3" }),
         Plot.dot(simplex(M), { x: "0", y: "1", symbol: "diamond", r: 6, fill: "var(--label)" }),
-        ...cornerNames(labels.map((l) => `label ${l}`), M),
+        ...cornerNames(labels.map(labelName), M),
       ],
     });
   }
@@ -78,8 +81,7 @@
   function bars(holder, { T, labels }, label) {
     const rows = T.flatMap((row, y) => row.map((x, z) => ({ z, y: labels[y], x })));
     put(holder, {
-      width: 420, height: 380, margin: 26, marginLeft: 64, marginBottom: 34, label, x: null, y: null,
-      ...{ x: undefined, y: undefined }, marks: [
+      width: 420, height: 380, margin: 26, marginLeft: 64, marginBottom: 34, label, marks: [
         Plot.cell(rows, { x: "z", y: "y", fill: "var(--accent)", fillOpacity: "x", inset: 1.5, rx: 4 }),
         Plot.text(rows, { x: "z", y: "y", text: (d) => d.x.toFixed(2), fill: (d) => (d.x > 0.55 ? "var(--card)" : "var(--ink)") }),
         Plot.axisX({ label: null, tickFormat: (z) => `class ${z}`, tickSize: 0, fontSize: 13 }),
@@ -92,10 +94,9 @@
   function blindLines(model, p) {
     const kernel = t.svd(model.T).vectors.slice(model.diagnosis.rank);
     return kernel.map((d) => {
-      const steps = d.map((x, z) => (Math.abs(x) < 1e-12 ? [-Infinity, Infinity] : [-p[z] / x, -p[z] / x * 1]).map((s) => (Math.abs(x) < 1e-12 ? s : -p[z] / x)));
       const low = Math.max(...d.map((x, z) => (x > 1e-12 ? -p[z] / x : -Infinity)));
       const high = Math.min(...d.map((x, z) => (x < -1e-12 ? -p[z] / x : Infinity)));
-      return steps && [low, high].map((s) => place(p.map((x, z) => x + s * d[z])));
+      return [low, high].map((s) => place(p.map((x, z) => x + s * d[z])));
     });
   }
 
@@ -109,7 +110,8 @@
       const hull = K === 3 && at.length > 2 ? d3.polygonHull(at) || at : at;
       marks.push(outline(hull, { stroke: "var(--label)", strokeDasharray: "4 3", fill: "var(--label)", fillOpacity: 0.07 }));
       const middle = frame.middle;
-      marks.push(Plot.dot(at, { x: "0", y: "1", symbol: "diamond", r: (_, y) => (y === selected ? 8 : 5.5), fill: "var(--label)", stroke: "var(--card)", strokeWidth: 1.5 }));
+      const diamond = { x: "0", y: "1", symbol: "diamond", fill: "var(--label)", stroke: "var(--card)", strokeWidth: 1.5 };
+      marks.push(Plot.dot(at, { ...diamond, r: 6 }), Plot.dot([at[selected]], { ...diamond, r: 9 }));
       at.forEach((a, y) => {
         const away = Math.atan2(a[1] - middle[1], a[0] - middle[0]), inside = Math.hypot(a[0] - middle[0], a[1] - middle[1]) < 0.05;
         const lift = K === 2 ? [0, -20] : inside ? [0, -16] : [20 * Math.cos(away), -18 * Math.sin(away)];
@@ -121,14 +123,9 @@
       marks.push(outline(simplex(K), { stroke: "var(--bad)", fill: "var(--bad)", fillOpacity: 0.12, strokeWidth: 2 }));
     }
     marks.push(Plot.dot(simplex(K), { x: "0", y: "1", r: 5, fill: (_, z) => classColour(z) }));
-    simplex(K).forEach((a, z) => {
-      const d = K === 3 ? OUT[z] : [0, -1];
-      const crowded = R && model.targets.some((r) => Math.hypot(place(r)[0] - a[0], place(r)[1] - a[1]) < 0.06);
-      const s = crowded && K === 3 ? -1.3 : 1;
-      marks.push(Plot.text([a], { x: "0", y: "1", text: [`class ${z}`], dx: s * 22 * d[0], dy: -s * 17 * d[1], fill: classColour(z), fontWeight: 600, stroke: "var(--card)", strokeWidth: 4 }));
-    });
+    marks.push(...cornerNames(model.classes.map((z) => `class ${z}`), K, classColour));
     const tall = K === 2 ? 150 : 380, ratio = tall / 420;
-    const up = K === 2 ? frame.half * ratio : frame.half * ratio;
+    const up = frame.half * ratio;
     return put(holder, {
       width: 420, height: tall, x: [frame.middle[0] - frame.half, frame.middle[0] + frame.half], y: [frame.middle[1] - up, frame.middle[1] + up], marks,
       label: R ? `Targets: ${model.targets.map((r, y) => `label ${labels[y]} is (${r.map((x) => x.toFixed(2)).join(", ")})`).join("; ")}.` : "No targets: T has no left inverse.",
@@ -150,7 +147,7 @@
     const ray = model.rays[loss] && model.rays[loss][y];
     if (!ray) return null;
     const [k, alpha] = squeezeOf(model, loss);
-    return d3.range(0.6, 7, 0.2).map((s) => place(t.link(ray.direction.map((x) => s * x), k, alpha)));
+    return d3.range(0, 7, 0.2).map((s) => place(t.link(ray.direction.map((x) => s * x), k, alpha)));
   }
 
   /** One loss of one label: bands of colour over the plane of predictions; curves where there are two classes. */
@@ -158,7 +155,7 @@
     if (loss !== "forward" && !model.R) return absent(holder, "No R, so no backward loss.");
     if (model.K === 2) return lossCurves(holder, model, loss, y, p);
     const [k, alpha] = squeezeOf(model, loss);
-    const frame = windowFor(loss === "squeezed" ? [...model.targets, ...CORNERS] : CORNERS, 3);
+    const frame = loss === "squeezed" ? windowFor([...model.targets, ...CORNERS], 3) : boxed(SIMPLEX_BOX);
     const n = quick ? 36 : 64;
     const values = lossField(model, loss, y, scoreField(frame.box, n, n, 3, k, alpha));
     const fill = Plot.contour(values, {
@@ -207,7 +204,7 @@
 
   function lossCurves(holder, model, loss, y, p) {
     const [k, alpha] = squeezeOf(model, loss);
-    const frame = windowFor([...model.targets, [1, 0], [0, 1]], 2);
+    const frame = loss === "squeezed" ? windowFor([...model.targets, [1, 0], [0, 1]], 2) : boxed({ half: 0.62, middle: [0.5, 0] });
     const curves = model.labels.map((_, label) => {
       const field = scoreField([frame.box[0], frame.box[1], 0, 0], 240, 1, 2, k, alpha);
       const values = lossField(model, loss, label, field);
@@ -218,7 +215,7 @@
       Plot.ruleY([0], { stroke: "var(--muted)", strokeOpacity: 0.5 }),
       ...curves.map((c, label) => Plot.line(c, { x: "x", y: "loss", clip: true, stroke: label === y ? "var(--label)" : "var(--muted)", strokeOpacity: label === y ? 1 : 0.45, strokeWidth: label === y ? 3 : 1.5 })),
       Plot.ruleX([p[1]], { stroke: "var(--ink)", strokeDasharray: "3 3" }),
-      Plot.axisX({ label: null, ticks: [0, 1], tickFormat: (z) => `class ${z}`, tickSize: 0 }),
+      Plot.axisX({ label: null, ticks: [0, 1], tickFormat: (z) => (loss === "squeezed" ? `${z}` : `class ${z}`), tickSize: 0 }),
       Plot.axisY({ label: null, ticks: 5, tickSize: 0 }),
     ];
     return put(holder, { width: 340, height: 300, margin: 14, marginLeft: 30, marginBottom: 28, x: [frame.box[0], frame.box[1]], y: [-LIMIT, LIMIT], marks, label: `${loss} loss of label ${model.labels[y]} from class 0 to class 1` });
@@ -250,9 +247,11 @@
   }
 
   function legend(holder) {
-    const scale = Plot.legend({ color: { type: "linear", domain: [-LIMIT, LIMIT], interpolate: dark() ? ramp.dark : ramp.light, ticks: 5, tickFormat: (x) => String(x).replace("-", "−"), label: "loss: blue is below zero, orange above; the diamond is the lowest point, an arrow where there is none" }, width: 420, height: 46, marginLeft: 6, marginRight: 6 });
-    holder.replaceChildren(scale);
+    const scale = Plot.legend({ color: { type: "linear", domain: [-LIMIT, LIMIT], interpolate: dark() ? ramp.dark : ramp.light, ticks: 5, label: null, tickFormat: (x) => String(x).replace("-", "−")}, width: 300, height: 30, marginTop: 2, marginBottom: 18, marginLeft: 6, marginRight: 6, tickSize: 4 });
+    const words = document.createElement("p");
+    words.textContent = "Blue is a loss below zero, orange above. The diamond is the lowest point; an arrow shows the way down where there is none. The ring is p.";
+    holder.replaceChildren(scale, words);
   }
 
-  root.TProperDraw = { columns, targets, lossPicture, thumbnail, legend, style, TAU, reached };
+  root.TProperDraw = { columns, targets, lossPicture, thumbnail, legend, labelName };
 })(window);

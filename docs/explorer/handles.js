@@ -23,19 +23,20 @@
     make("circle", { class: "hit", r: 22 }, node);
     make("circle", { class: "ring", r: 14 }, node);
     look(node, make);
+    const under = (event) => new DOMPoint(event.clientX, event.clientY).matrixTransform(holder.layer.getScreenCTM().inverse());
     node.addEventListener("pointerdown", (event) => {
       node.setPointerCapture(event.pointerId);
       node.focus({ preventScroll: true });
-      node.held = true;
+      const at = under(event), own = holder.toPixels(place(node.vector));
+      node.held = [at.x - own[0], at.y - own[1]]; // where on the handle it was taken
       event.preventDefault();
     });
     node.addEventListener("pointermove", (event) => {
       if (!node.held) return;
-      const matrix = holder.layer.getScreenCTM().inverse();
-      const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix);
-      move(unplace(holder.toData([point.x, point.y]), node.vector.length), event);
+      const at = under(event);
+      move(unplace(holder.toData([at.x - node.held[0], at.y - node.held[1]]), node.vector.length), event);
     });
-    for (const kind of ["pointerup", "pointercancel"]) node.addEventListener(kind, () => { node.held = false; });
+    for (const kind of ["pointerup", "pointercancel"]) node.addEventListener(kind, () => { node.held = null; });
     node.addEventListener("keydown", (event) => {
       const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
       if (!way) return;
@@ -48,12 +49,12 @@
     return node;
   }
 
-  /** Put a handle where its vector is, and say so. */
-  function settle(node, holder, vector, words) {
+  /** Put a handle where its vector is (`lift` pixels above, where another one is there already), and say so. */
+  function settle(node, holder, vector, words, lift = 0) {
     node.vector = vector;
     holder.layer.setAttribute("viewBox", `0 0 ${holder.size[0]} ${holder.size[1]}`);
     const [x, y] = holder.toPixels(place(vector));
-    node.setAttribute("transform", `translate(${x},${y})`);
+    node.setAttribute("transform", `translate(${x},${y - lift})`);
     node.setAttribute("aria-valuenow", Math.max(...vector).toFixed(3));
     node.setAttribute("aria-valuetext", words);
   }

@@ -90,8 +90,9 @@
       forward: model.T.map((_, y) => t.forward(model.T, plain, y)),
       backward: model.targets && model.targets.map((r) => t.backward(r, plain)),
       squeezed: model.targets && squeezed && model.targets.map((r) => t.backward(r, squeezed, model.k, model.alpha)),
-      scores: squeezed,
+      scores: model.targets && squeezed,
       softmax: squeezed && t.softmax(squeezed),
+      link: squeezed && t.link(squeezed, model.k, model.alpha),
     };
   }
 

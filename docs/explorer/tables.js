@@ -90,7 +90,7 @@
     ];
     const classes = [
       pad(cells("p", p)),
-      ...(at.scores ? [pad(cells("scores v that gLS needs for p", at.scores)), pad(cells("softmax of these scores", at.softmax)), pad(cells("link of these scores", p))] : []),
+      ...(at.scores ? [pad(cells("scores v that gLS needs for p", at.scores)), pad(cells("softmax of these scores", at.softmax)), pad(cells("link of these scores", at.link))] : []),
     ];
     table.replaceChildren(
       make("thead", {}, heads("weak label", model.labels)), make("tbody", {}, ...rows),
