@@ -21,10 +21,9 @@
 
   /** A Plot of fixed size without axes, put into `holder` under the handles that live there. */
   function put(holder, { width, height, x, y, marks, ...rest }) {
-    const axes = rest.x || rest.y ? {} : { axis: null };
     const plot = Plot.plot({
       width, height, margin: rest.margin ?? 0, marginLeft: rest.marginLeft ?? rest.margin ?? 0, marginBottom: rest.marginBottom ?? rest.margin ?? 0,
-      ...axes, x: { domain: x, ...rest.x }, y: { domain: y, ...rest.y },
+      axis: null, x: { domain: x }, y: { domain: rest.bands || y },
       style: { background: "none", color: "inherit", fontFamily: "inherit", fontSize: "13px" }, marks,
     });
     plot.setAttribute("role", "img");
@@ -59,12 +58,12 @@
 
   const boxed = ({ half, middle }) => ({ half, middle, box: [middle[0] - half, middle[0] + half, middle[1] - half, middle[1] + half] });
 
-  /** The columns of T among the weak labels: a triangle for three labels, a line for two, bars for more. */
+  /** The columns of T among the weak labels: a triangle for three labels, a line for two, shaded cells for more. */
   function columns(holder, model) {
     const { T, M, K, labels } = model;
     const points = T[0].map((_, z) => t.column(T, z));
     const label = `Columns of T: ${points.map((c, z) => `class ${z} gives ${c.map((x, y) => `${labels[y]} ${x.toFixed(2)}`).join(", ")}`).join("; ")}.`;
-    if (M > 3) return bars(holder, model, label);
+    if (M > 3) return cells(holder, model, label);
     const flat = M === 2, at = points.map(place);
     const size = flat ? { width: 420, height: 150, x: [-0.2, 1.2], y: [-0.25, 0.25] }
       : { width: 420, height: 380, x: [-0.2, 1.2], y: [-0.2, -0.2 + 1.4 * (380 / 420)] };
@@ -78,10 +77,10 @@
     });
   }
 
-  function bars(holder, { T, labels }, label) {
+  function cells(holder, { T, labels }, label) {
     const rows = T.flatMap((row, y) => row.map((x, z) => ({ z, y: labels[y], x })));
     put(holder, {
-      width: 420, height: 380, margin: 26, marginLeft: 64, marginBottom: 34, label, marks: [
+      width: 420, height: 380, margin: 26, marginLeft: 64, marginBottom: 34, label, bands: labels, marks: [
         Plot.cell(rows, { x: "z", y: "y", fill: "var(--accent)", fillOpacity: "x", inset: 1.5, rx: 4 }),
         Plot.text(rows, { x: "z", y: "y", text: (d) => d.x.toFixed(2), fill: (d) => (d.x > 0.55 ? "var(--card)" : "var(--ink)") }),
         Plot.axisX({ label: null, tickFormat: (z) => `class ${z}`, tickSize: 0, fontSize: 13 }),
@@ -246,10 +245,11 @@
     return tables[key];
   }
 
-  function legend(holder) {
+  function legend(holder, classes = 3) {
     const scale = Plot.legend({ color: { type: "linear", domain: [-LIMIT, LIMIT], interpolate: dark() ? ramp.dark : ramp.light, ticks: 5, label: null, tickFormat: (x) => String(x).replace("-", "−")}, width: 300, height: 30, marginTop: 2, marginBottom: 18, marginLeft: 6, marginRight: 6, tickSize: 4 });
     const words = document.createElement("p");
-    words.textContent = "Blue is a loss below zero, orange above. The diamond is the lowest point; an arrow shows the way down where there is none. The ring is p.";
+    words.textContent = classes === 2 ? "The thick curve is the label chosen, from class 0 to class 1; the shaded band is the simplex, the dashed line p."
+      : "Blue is a loss below zero, orange above. The diamond is the lowest point; an arrow shows the way down where there is none. The ring is p.";
     holder.replaceChildren(scale, words);
   }
 

@@ -56,7 +56,7 @@
 
   /** One row per weak label: its target, thumbnails of its losses, their floors. */
   function overview(table, model, selected, thumbnail, select) {
-    const head = ["Weak label", "Target R e", "Forward floor", "Backward floor", "gLS floor", "k*"];
+    const head = ["Weak label", "Target R eᵧ", "Forward floor", "Backward floor", "gLS floor", "k*"];
     const rows = model.labels.map((label, y) => {
       const cell = (loss) => {
         if (loss !== "forward" && !model.R) return make("td", {}, "–");
