@@ -70,7 +70,7 @@
       redraw(true);
       setTimeout(() => timings.push(performance.now() - began)); // runs when the frame has been painted
       clearTimeout(refine);
-      refine = setTimeout(() => { redraw(false); write(); }, 180);
+      refine = setTimeout(() => { redraw(false); write(); draw.prepare(model); }, 180);
     });
   }
 
@@ -78,19 +78,26 @@
     model = compute(state);
     if (state.p.length !== model.K) state.p = model.K === 2 ? [0.6, 0.4] : [0.6, 0.3, 0.1];
     state.label = Math.min(Math.max(0, Math.round(state.label)), model.M - 1);
+    const due = quick ? inView : () => true; // what is out of sight can wait until the hand rests
+    const shown = ["columns-picture", "targets-picture", "forward-picture", "backward-picture", "squeezed-picture", "overview", "point"].filter(due);
     controls();
-    pictures(quick);
+    pictures(quick, shown);
     words();
-    tables.overview($("overview"), model, state.label, draw.thumbnail, (y) => { state.label = y; schedule(); });
-    tables.point($("point"), model, state.p, atPoint(model, state.p));
+    if (shown.includes("overview")) tables.overview($("overview"), model, state.label, draw.thumbnail, (y) => { state.label = y; schedule(); });
+    if (shown.includes("point")) tables.point($("point"), model, state.p, atPoint(model, state.p));
     $("python").textContent = pythonLines(model, state, Boolean(model.R));
   }
 
-  function pictures(quick) {
+  function inView(id) {
+    const box = $(id).getBoundingClientRect();
+    return box.bottom > 0 && box.top < innerHeight;
+  }
+
+  function pictures(quick, shown) {
     if (!quick) draw.legend($("legend"), model.K);
     draw.columns($("columns-picture"), model);
     draw.targets($("targets-picture"), model, state.p, state.label);
-    for (const loss of ["forward", "backward", "squeezed"]) draw.lossPicture($(`${loss}-picture`), model, loss, state.label, state.p, quick);
+    for (const loss of ["forward", "backward", "squeezed"].filter((name) => shown.includes(`${name}-picture`))) draw.lossPicture($(`${loss}-picture`), model, loss, state.label, state.p, quick);
     placeHandles();
   }
 
@@ -238,7 +245,8 @@
     system.addEventListener("change", () => theme(system.matches ? "dark" : "light"));
     theme(document.documentElement.dataset.theme || (system.matches ? "dark" : "light"));
     redraw(false);
-    root.addEventListener("hashchange", () => { read(); redraw(false); });
+    setTimeout(() => draw.prepare(model), 50);
+    root.addEventListener("hashchange", () => { read(); redraw(false); draw.prepare(model); });
   }
 
   start();

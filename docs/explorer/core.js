@@ -12,7 +12,7 @@
   const SIMPLEX_TOL = 1e-12; // how far an entry may fall below zero and still count as a probability
   const SUM_TOL = 1e-6; // how far a column of T may sum away from one
 
-  const sum = (x) => x.reduce((a, b) => a + b, 0);
+  const sum = (x) => { let s = 0; for (let i = 0; i < x.length; i++) s += x[i]; return s; };
   const dot = (x, y) => { let s = 0; for (let i = 0; i < x.length; i++) s += x[i] * y[i]; return s; };
   const column = (A, j) => A.map((row) => row[j]);
   const centre = (v) => { const m = sum(v) / v.length; return v.map((x) => x - m); };
@@ -200,15 +200,15 @@
   /** The link, projected onto the simplex. */
   const probabilities = (v, k = 0, alpha = 2) => (k === 0 ? softmax(v) : projectSimplex(link(v, k, alpha)));
 
-  /** Centred scores v with link(v) = q; null where there are none. */
-  function inverseLink(q, k = 0, alpha = 2) {
+  /** Centred scores v with link(v) = q; null where there are none. Pictures ask for fewer digits and give a guess. */
+  function inverseLink(q, k = 0, alpha = 2, tol = 1e-13, start = null) {
     const p = normalised(q);
     if (k === 0) return Math.min(...p) > 0 ? centre(p.map(Math.log)) : null;
     if (alpha === 1) {
-      const u = mostUniform(p, k);
+      const u = mostUniform(p, k, tol);
       return u && Math.min(...u) > 0 ? centre(u.map(Math.log)) : null;
     }
-    return root.TProperSolve.minimiser(p, k, alpha);
+    return root.TProperSolve.minimiser(p, k, alpha, tol, start);
   }
 
   /** F*(q) = sup <q, v> - F(v); Infinity outside of its domain (Proposition 14). */
@@ -226,7 +226,7 @@
   /** alpha = 1: the p nearest to uniform with range(q - p) <= k, null where there is none.
 
       F'*(q) is then F*(p). For an offset a the best p is clip(mu, q - a - k, q - a); what is left is convex in a. */
-  function mostUniform(q, k) {
+  function mostUniform(q, k, tol = 0) {
     let high = Math.min(Math.min(...q), 0);
     let low = simplexThreshold(q) - k;
     if (low > high + 1e-12 * (1 + Math.abs(high))) return null;
@@ -243,7 +243,7 @@
     };
     for (let i = 0; i < 200; i++) {
       const mid = low + (high - low) / 2;
-      if (mid <= low || mid >= high) break;
+      if (mid <= low || mid >= high || (tol > 1e-12 && high - low < tol)) break;
       if (slope(mid) <= 0) low = mid; else high = mid;
     }
     const b = box(slope(low) === 0 || low === high ? low : high);

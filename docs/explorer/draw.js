@@ -9,6 +9,7 @@
   const CORNERS = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
   const OUT = [[-0.87, -0.5], [0.87, -0.5], [0, 1]]; // directions away from the middle, where corner names go
   const SIMPLEX_BOX = { half: 0.62, middle: [0.5, HEIGHT / 2 - 0.03] }; // a window for what lives on the simplex alone
+  const HALVES = [0.78, 1, 1.3, 1.9, 3]; // the zooms
   const labelName = (l) => (/^\d+$/.test(l) ? `label ${l}` : l);
 
   const dark = () => document.documentElement.dataset.theme === "dark";
@@ -52,7 +53,7 @@
   function windowFor(points, size) {
     const middle = size === 3 ? [0.5, HEIGHT / 3] : [0.5, 0];
     const far = Math.max(...points.map((u) => place(u)).map(([x, y]) => Math.max(Math.abs(x - middle[0]), Math.abs(y - middle[1]) * 1.1)));
-    const half = [0.78, 1, 1.3, 1.9, 3].find((h) => far < h * 0.93) || 3;
+    const half = HALVES.find((h) => far < h * 0.93) || 3;
     return boxed({ half, middle });
   }
 
@@ -139,6 +140,24 @@
     return d3.polygonHull(CORNERS.flatMap((c) => cube.map((o) => place(t.normalised(c.map((x, z) => x + o[z]))))));
   }
 
+  /** Points along a side of a picture's grid: fewer while something moves, fewest where scores take longest to find. */
+  function gridSize(loss, quick, alpha) {
+    if (loss !== "squeezed") return quick ? 32 : 64;
+    return quick ? (alpha < 1.5 ? 18 : 24) : 44;
+  }
+
+  /** Scores of squeezed pictures at every zoom, worked out when nothing else is to be done: drags then find them ready. */
+  function prepare(model) {
+    const boxes = model.R && model.K === 3 ? HALVES.map((half) => boxed({ half, middle: [0.5, HEIGHT / 3] }).box) : [];
+    const next = () => {
+      if (!boxes.length) return;
+      const n = gridSize("squeezed", true, model.alpha);
+      scoreField(boxes.shift(), n, n, 3, model.k, model.alpha);
+      setTimeout(next);
+    };
+    next();
+  }
+
   const squeezeOf = (model, loss) => (loss === "squeezed" ? [model.k, model.alpha] : [0, 2]);
 
   /** Where the loss falls without end: the links along the witness's ray. */
@@ -155,7 +174,7 @@
     if (model.K === 2) return lossCurves(holder, model, loss, y, p);
     const [k, alpha] = squeezeOf(model, loss);
     const frame = loss === "squeezed" ? windowFor([...model.targets, ...CORNERS], 3) : boxed(SIMPLEX_BOX);
-    const n = quick ? 36 : 64;
+    const n = gridSize(loss, quick, alpha);
     const values = lossField(model, loss, y, scoreField(frame.box, n, n, 3, k, alpha));
     const fill = Plot.contour(values, {
       width: n, height: n, x1: frame.box[0], x2: frame.box[1], y1: frame.box[2], y2: frame.box[3],
@@ -223,7 +242,7 @@
   /** A thumbnail of a loss on a canvas: pixels inside the simplex (and around it, where the link reaches). */
   function thumbnail(canvas, model, loss, y) {
     const [k, alpha] = squeezeOf(model, loss);
-    const n = 38, m = model.K === 3 ? 34 : 1;
+    const n = model.K === 3 ? 30 : 60, m = model.K === 3 ? 26 : 1;
     const box = model.K === 3 ? [0, 1, HEIGHT, 0] : [0, 1, 0, 0];
     const field = scoreField(box, n, m, model.K, k, alpha);
     const values = lossField(model, loss, y, field);
@@ -253,5 +272,5 @@
     holder.replaceChildren(scale, words);
   }
 
-  root.TProperDraw = { columns, targets, lossPicture, thumbnail, legend, labelName };
+  root.TProperDraw = { columns, targets, lossPicture, thumbnail, legend, prepare, labelName };
 })(window);

@@ -5,6 +5,7 @@
   const t = root.TProper, { build } = root.TProperFamilies;
   const ALPHAS = [1, ...Array.from({ length: 19 }, (_, i) => (12 + i) / 10)]; // 1, then 1.2 to 3
   const HEIGHT = Math.sqrt(3) / 2;
+  const PICTURE_TOL = 1e-5; // digits enough for a colour
 
   /** A vector that sums to one as a point of the plane: corners (0, 0), (1, 0), (1/2, HEIGHT); two entries on a line. */
   const place = (u) => (u.length === 2 ? [u[1], 0] : [u[1] + u[2] / 2, u[2] * HEIGHT]);
@@ -44,7 +45,7 @@
     }
     if (t.criticalK(q) < k - 1e-9) return q;
     let low = 0, high = 1;
-    for (let i = 0; i < 30; i++) {
+    for (let i = 0; i < 14; i++) {
       const mid = (low + high) / 2;
       if (t.criticalK(at(mid)) < k - 1e-6) low = mid; else high = mid;
     }
@@ -64,7 +65,7 @@
         const y = m === 1 ? 0 : y0 + ((j + 0.5) / m) * (y1 - y0);
         const q = reached(unplace([x0 + ((i + 0.5) / n) * (x1 - x0), y], size), k, alpha);
         const near = k > 0 && alpha > 1 ? scores[scores.length - 1] : null;
-        const v = near && i ? root.TProperSolve.minimiser(q, k, alpha, near) : t.inverseLink(q, k, alpha);
+        const v = t.inverseLink(q, k, alpha, PICTURE_TOL, i ? near : null);
         points.push(q);
         scores.push(v || new Array(size).fill(0));
         F.push(v ? t.backward(new Array(size).fill(1 / size), v, k, alpha) : NaN); // <1/K, v> is zero

@@ -49,10 +49,10 @@
     return centre(b.map((x) => x[0] - shift * x[1]));
   }
 
-  function newton(q, start, k, alpha) {
+  function newton(q, start, k, alpha, tol) {
     let v = start, at = excess(q, v, k, alpha), value = backward(q, v, k, alpha);
     for (let i = 0; i < 50; i++) {
-      if (at.error <= SETTLED) return { v, error: at.error };
+      if (at.error <= Math.max(SETTLED, tol / 10)) return { v, error: at.error };
       const bend = v.map((x) => Math.min(((k * alpha * (alpha - 1)) / 2) * Math.pow(Math.max(Math.abs(x), 1e-9), alpha - 2), 1e12));
       const d = newtonStep(at.g, at.p, bend);
       const fall = dot(at.g, d);
@@ -125,10 +125,10 @@
     return p[i] - p[2] + pull(v[i], k, alpha) - pull(v[2], k, alpha) - q[i] + q[2];
   }
 
-  /** The centred v that minimises F(v) - <q, v>, q summing to one; `start` is a guess from nearby. */
-  function minimiser(q, k, alpha, start = null) {
-    const first = newton(q, start || asIfMax(q, k, alpha), k, alpha);
-    if (first.error <= 1e-13) return first.v;
+  /** The centred v that minimises F(v) - <q, v>, q summing to one; `start` is a guess from nearby, `tol` the error allowed. */
+  function minimiser(q, k, alpha, tol = 1e-13, start = null) {
+    const first = newton(q, start || asIfMax(q, k, alpha), k, alpha, tol);
+    if (first.error <= tol) return first.v;
     const second = nested(q, k, alpha);
     return excess(q, second, k, alpha).error < first.error ? second : first.v;
   }
