@@ -19,7 +19,14 @@ from typing import Any
 
 CHROMIUM = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
 NO_CHROMIUM = "no chromium on PATH (Debian: apt-get install chromium)"
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars"]
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--hide-scrollbars",
+]
 
 
 def dump_dom(page: Path, timeout: float = 120) -> str:

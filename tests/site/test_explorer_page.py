@@ -54,7 +54,8 @@ def test_everything_is_beside_the_page_and_small():
 
 
 def test_vendored_files_are_the_ones_named():
-    rows = re.findall(r"\| `(\S+\.js)` .*`(\w+\.LICENSE)` \| `([0-9a-f]{64})`", (EXPLORER / "vendor/README.md").read_text())
+    table = (EXPLORER / "vendor" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"\| `(\S+\.js)` .*`(\w+\.LICENSE)` \| `([0-9a-f]{64})`", table)
     assert len(rows) == 2
     for name, licence, digest in rows:
         assert hashlib.sha256((EXPLORER / "vendor" / name).read_bytes()).hexdigest() == digest
@@ -77,13 +78,17 @@ def test_views_open_without_errors_and_their_python_builds_what_is_shown(browser
     assert (shown["backward"] is None) == ("gls" not in names)
     for loss, name in (("forward", "forward"), ("backward", "backward"), ("squeezed", "gls")):
         if name in names:
-            np.testing.assert_allclose([float(x) for x in shown[loss]], names[name].lower_bounds(), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(
+                [float(x) for x in shown[loss]], names[name].lower_bounds(), rtol=1e-9, atol=1e-9
+            )
 
 
 @needs_chromium
-def test_a_drag_moves_a_column_and_redraws_within_100_ms(browser):
+@pytest.mark.parametrize("height", [900, 1700])  # what is out of sight waits; 1700 pixels show every picture
+def test_a_drag_moves_a_column_and_redraws_within_100_ms(browser, height):
     browser.problems.clear()
-    browser.open(PAGE)
+    browser.open(PAGE, height=height)
+    assert browser.run("document.getElementById('squeezed-picture').getBoundingClientRect().bottom") < 1700
     before = transition_of(browser)
     x, y = centre_of(browser, "#columns-picture .handle .ring")
     browser.mouse("mousePressed", x, y)
@@ -99,7 +104,7 @@ def test_a_drag_moves_a_column_and_redraws_within_100_ms(browser):
     assert browser.run("document.getElementById('family').value") == "own"
     print(f"drag: {len(timings)} redraws, median {np.median(timings):.0f} ms, slowest {timings.max():.0f} ms")
     assert len(timings) >= 20
-    assert np.median(timings) < 100
+    assert np.quantile(timings, 0.9) < 100  # from the event to the painted frame, on whatever machine this is
 
 
 @needs_chromium
@@ -129,8 +134,8 @@ def test_handles_move_with_the_arrow_keys_and_say_where_they_are(browser):
 def test_an_entry_that_is_typed_rescales_its_column(browser):
     browser.open(PAGE)
     type_in = (
-        "(() => { const i = document.querySelector('#matrix input[data-y=\"0\"][data-z=\"2\"]'); i.focus(); i.value = '%s';"
-        " i.dispatchEvent(new Event('input', { bubbles: true })); })()"
+        '(() => { const i = document.querySelector(\'#matrix input[data-y="0"][data-z="2"]\'); i.focus();'
+        " i.value = '%s'; i.dispatchEvent(new Event('input', { bubbles: true })); })()"
     )
     browser.run(type_in % "0.4")
     browser.run(FRAME)
