@@ -142,7 +142,9 @@
       $("parameter").value = state.parameter;
       $("parameter").setAttribute("aria-valuetext", `${name} ${state.parameter}: ${say(state.parameter)}`);
       $("parameter-name").textContent = name;
-      $("parameter-value").textContent = state.family === "coarse" ? say(state.parameter) : `${state.parameter} · ${say(state.parameter)}`;
+      $("parameter-value").textContent = state.parameter;
+      const words = say(state.parameter);
+      $("parameter-words").textContent = `${words[0].toUpperCase()}${words.slice(1)}.`;
     }
     tables.matrix($("matrix"), model, typed);
     $("add-label").disabled = model.M >= 7 || model.K !== 3;

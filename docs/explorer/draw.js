@@ -25,7 +25,7 @@
     const plot = Plot.plot({
       width, height, margin: rest.margin ?? 0, marginLeft: rest.marginLeft ?? rest.margin ?? 0, marginBottom: rest.marginBottom ?? rest.margin ?? 0,
       axis: null, x: { domain: x }, y: { domain: rest.bands || y },
-      style: { background: "none", color: "inherit", fontFamily: "inherit", fontSize: "13px" }, marks,
+      style: { background: "none", color: "inherit", fontFamily: "inherit", fontSize: "14px" }, marks,
     });
     plot.setAttribute("role", "img");
     plot.setAttribute("aria-label", rest.label);
@@ -114,8 +114,9 @@
       marks.push(Plot.dot(at, { ...diamond, r: 6 }), Plot.dot([at[selected]], { ...diamond, r: 9 }));
       at.forEach((a, y) => {
         const away = Math.atan2(a[1] - middle[1], a[0] - middle[0]), inside = Math.hypot(a[0] - middle[0], a[1] - middle[1]) < 0.05;
-        const lift = K === 2 ? [0, -20] : inside ? [0, -16] : [20 * Math.cos(away), -18 * Math.sin(away)];
-        marks.push(Plot.text([a], { x: "0", y: "1", text: [labels[y]], dx: lift[0], dy: lift[1], fill: "var(--label)", fontWeight: y === selected ? 700 : 500, stroke: "var(--card)", strokeWidth: 4 }));
+        const lift = K === 2 ? [0, -20] : inside ? [0, -16] : [12 * Math.cos(away), -18 * Math.sin(away)];
+        const textAnchor = K === 2 || Math.abs(Math.cos(away)) < 0.4 || inside ? "middle" : Math.cos(away) > 0 ? "start" : "end";
+        marks.push(Plot.text([a], { x: "0", y: "1", text: [labels[y]], textAnchor, dx: lift[0], dy: lift[1], fill: "var(--label)", fontWeight: y === selected ? 700 : 500, stroke: "var(--card)", strokeWidth: 4 }));
       });
     } else if (K === 3 && model.diagnosis.rank === 2) {
       blindLines(model, p).forEach((line) => marks.push(Plot.line(line, { x: "0", y: "1", stroke: "var(--bad)", strokeWidth: 3 })));
@@ -239,7 +240,7 @@
     return put(holder, { width: 340, height: 300, margin: 14, marginLeft: 30, marginBottom: 28, x: [frame.box[0], frame.box[1]], y: [-LIMIT, LIMIT], marks, label: `${loss} loss of label ${model.labels[y]} from class 0 to class 1` });
   }
 
-  /** A thumbnail of a loss on a canvas: pixels inside the simplex (and around it, where the link reaches). */
+  /** A thumbnail of a loss on a canvas; the style sheet cuts it to a triangle. */
   function thumbnail(canvas, model, loss, y) {
     const [k, alpha] = squeezeOf(model, loss);
     const n = model.K === 3 ? 30 : 60, m = model.K === 3 ? 26 : 1;
@@ -249,8 +250,6 @@
     canvas.width = n; canvas.height = m;
     const context = canvas.getContext("2d"), image = context.createImageData(n, m);
     for (let i = 0; i < n * m; i++) {
-      const x = ((i % n) + 0.5) / n, h = model.K === 3 ? 1 - (Math.floor(i / n) + 0.5) / m : 0;
-      if (h > 2 * Math.min(x, 1 - x)) continue; // outside of the triangle
       const c = shades()[Math.min(255, Math.max(0, Math.round(((values[i] + LIMIT) / (2 * LIMIT)) * 255)))];
       image.data.set([c.r, c.g, c.b, 255], 4 * i);
     }

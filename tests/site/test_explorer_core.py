@@ -25,7 +25,8 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>cases</title>
 <script>window.problems = []; window.onerror = (m) => { window.problems.push(String(m)); };</script>
-<script src="%(base)s/core.js"></script><script src="%(base)s/solve.js"></script><script src="%(base)s/families.js"></script>
+<script src="%(base)s/core.js"></script><script src="%(base)s/solve.js"></script>
+<script src="%(base)s/families.js"></script>
 <script type="application/json" id="cases">%(cases)s</script><pre id="out"></pre><script>%(script)s</script>"""
 
 SCRIPT = """

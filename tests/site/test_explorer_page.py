@@ -1,4 +1,4 @@
-"""The Explorer's page in a real Chromium: no errors, no network, drags, keys, names for readers, and Python that runs."""
+"""The Explorer's page in a real Chromium: no errors, no network, drags, keys, names, and Python that runs."""
 
 import hashlib
 import json
