@@ -246,7 +246,8 @@
       if (mid <= low || mid >= high || (tol > 1e-12 && high - low < tol)) break;
       if (slope(mid) <= 0) low = mid; else high = mid;
     }
-    const b = box(slope(low) === 0 || low === high ? low : high);
+    // with few digits asked for, the middle of what is left: at its ends an entry of p may be zero
+    const b = box(tol > 1e-12 ? low + (high - low) / 2 : slope(low) === 0 || low === high ? low : high);
     return clip(level(b), b);
   }
 

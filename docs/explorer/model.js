@@ -43,11 +43,11 @@
       const low = Math.min(...q);
       return low >= 1e-5 ? q : at((1 / K - 1e-5) / (1 / K - low));
     }
-    if (t.criticalK(q) < k - 1e-9) return q;
+    if (t.criticalK(q) < k - 1e-4) return q;
     let low = 0, high = 1;
     for (let i = 0; i < 14; i++) {
       const mid = (low + high) / 2;
-      if (t.criticalK(at(mid)) < k - 1e-6) low = mid; else high = mid;
+      if (t.criticalK(at(mid)) < k - 1e-4) low = mid; else high = mid;
     }
     return at(low);
   }

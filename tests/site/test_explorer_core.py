@@ -38,7 +38,8 @@ const answers = JSON.parse(document.getElementById("cases").textContent).map((c)
   const out = { T, ...t.diagnose(T), R: t.reconstruct(T), forward: T.map((_, y) => t.forward(T, v, y)),
     forwardFloor: T.map((_, y) => t.forwardFloor(T, y)), link: t.link(v, k, alpha), softmax: t.softmax(v),
     probabilities: t.probabilities(v, k, alpha), weak: t.weakProbabilities(T, p), conjugate: t.conjugate(q, k, alpha) };
-  if (alpha > 1) { out.scores = t.inverseLink(p, k, alpha); out.scoresAt = t.inverseLink(q, k, alpha); }
+  out.scores = t.inverseLink(p, k, alpha);
+  if (alpha > 1) out.scoresAt = t.inverseLink(q, k, alpha);
   if (out.R) {
     const targets = T.map((_, y) => t.column(out.R, y));
     const plain = t.inverseLink(p);
@@ -132,9 +133,8 @@ def expected(case, transition):
         "weak": transition.matrix() @ np.array(case["p"]),
         "R": None,
     }
-    if alpha > 1:
-        scores = squeezed.inverse_link(torch.cat([p, q]))
-        out |= {"scores": scores[0], "scoresAt": scores[1]}
+    scores = squeezed.inverse_link(torch.cat([p, q]) if alpha > 1 else p)
+    out |= dict(zip(("scores", "scoresAt"), scores, strict=False))
     if alpha == 1 or not d.reconstructible:  # elsewhere floors are conjugates already, and those take the longest
         out["conjugate"] = squeezed.conjugate(q)[0]
     if d.reconstructible:

@@ -84,6 +84,23 @@ def test_views_open_without_errors_and_their_python_builds_what_is_shown(browser
 
 
 @needs_chromium
+def test_every_slider_goes_from_end_to_end(browser):
+    browser.problems.clear()
+    browser.open(PAGE)
+    sweep = """(() => { let count = 0; const { state, redraw } = explorer;
+      for (const [name, f] of Object.entries(TProperFamilies.FAMILIES)) {
+        const { min, max, step } = f.parameter || { min: 0, max: 0, step: 1 };
+        for (const x of new Set([min, min + step, (min + max) / 2, 2 / 3, max - step, max])) {
+          if (step === 1 && !Number.isInteger(x)) continue;
+          for (const [k, alpha] of [[0.03, 1], [10, 1.2], [1, 3]]) {
+            Object.assign(state, { family: name, parameter: Math.min(x, max), k, alpha }); redraw(true); count++; } } }
+      return count; })()"""
+    assert browser.run(sweep) > 100
+    assert browser.problems == []
+    assert "NaN" not in browser.run("document.querySelector('main').innerHTML")
+
+
+@needs_chromium
 @pytest.mark.parametrize("height", [900, 1700])  # what is out of sight waits; 1700 pixels show every picture
 def test_a_drag_moves_a_column_and_redraws_within_100_ms(browser, height):
     browser.problems.clear()
