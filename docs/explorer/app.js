@@ -70,9 +70,11 @@
       redraw(true);
       setTimeout(() => timings.push(performance.now() - began)); // runs when the frame has been painted
       clearTimeout(refine);
-      refine = setTimeout(() => { redraw(false); write(); draw.prepare(model); }, 180);
+      refine = setTimeout(() => { redraw(false); write(); refine = null; draw.prepare(model, busy); }, 180);
     });
   }
+
+  const busy = () => Boolean(waiting || refine); // something moves, or has just moved
 
   function redraw(quick) {
     model = compute(state);
@@ -247,8 +249,8 @@
     system.addEventListener("change", () => theme(system.matches ? "dark" : "light"));
     theme(document.documentElement.dataset.theme || (system.matches ? "dark" : "light"));
     redraw(false);
-    setTimeout(() => draw.prepare(model), 50);
-    root.addEventListener("hashchange", () => { read(); redraw(false); draw.prepare(model); });
+    setTimeout(() => draw.prepare(model, busy), 50);
+    root.addEventListener("hashchange", () => { read(); redraw(false); draw.prepare(model, busy); });
   }
 
   start();

@@ -148,10 +148,10 @@
   }
 
   /** Scores of squeezed pictures at every zoom, worked out when nothing else is to be done: drags then find them ready. */
-  function prepare(model) {
+  function prepare(model, busy) {
     const boxes = model.R && model.K === 3 ? HALVES.map((half) => boxed({ half, middle: [0.5, HEIGHT / 3] }).box) : [];
     const next = () => {
-      if (!boxes.length) return;
+      if (!boxes.length || busy()) return; // never in the way of a hand that moves
       const n = gridSize("squeezed", true, model.alpha);
       scoreField(boxes.shift(), n, n, 3, model.k, model.alpha);
       setTimeout(next);
