@@ -142,6 +142,12 @@ class Browser:
             raise RuntimeError(details.get("exception", {}).get("description", details["text"]))
         return answer["result"].get("value")
 
+    def work(self) -> float:
+        """Processor seconds that the page's main thread has spent so far, however busy the machine is otherwise."""
+        self.call("Performance.enable", timeDomain="threadTicks")
+        metrics = {m["name"]: m["value"] for m in self.call("Performance.getMetrics")["metrics"]}
+        return float(metrics["TaskDuration"])
+
     def mouse(self, kind: str, x: float, y: float) -> None:
         """mousePressed, mouseMoved or mouseReleased at a point of the window."""
         held = {"button": "left", "buttons": 0 if kind == "mouseReleased" else 1, "clickCount": 1}
