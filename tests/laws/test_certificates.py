@@ -204,3 +204,29 @@ def test_witnesses_of_weighted_losses(potential, weights):
     far = [float(loss(t * ray[None], [y])) for t in (1e4, 2e4)]
     assert (far[1] - far[0]) / 1e4 == pytest.approx(certificate.witness.slope, abs=1e-6)
     assert certificate.witness.slope < 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_tightest_r_is_bounded_where_the_supports_say_so(seed):
+    """Disjoint supports: some R has all targets in the simplex, and rounding of the one that was found does not hide it."""
+    rng = np.random.default_rng(seed)
+    K, M = 3, 7
+    owner = np.concatenate([np.arange(K), rng.integers(0, K, M - K)])
+    T = tp.Transition(_owned(rng, owner, K))
+    assert T.diagnose().disjoint_supports
+    certificate = tp.certify(tp.BackwardLoss(T, reconstruction="tightest"))
+    assert certificate.lower_bounded
+    assert certificate.witness is None
+
+
+def _owned(rng, owner, K):
+    weights = rng.random((len(owner), K)) * (owner[:, None] == np.arange(K))
+    return weights / weights.sum(axis=0)
+
+
+def test_rounding_of_r_does_not_decide_what_is_bounded():
+    T = tp.Transition([[0.5, 0.0], [0.5, 0.0], [0.0, 1.0]])
+    R = np.array([[1.0, 1.0, -1e-11], [0.0, 0.0, 1.0 + 1e-11]])
+    assert tp.certify(tp.BackwardLoss(T, reconstruction=tp.Reconstruction(R, T))).lower_bounded
+    R[0, 2], R[1, 2] = -1e-7, 1 + 1e-7  # this is no rounding
+    assert not tp.certify(tp.BackwardLoss(T, reconstruction=tp.Reconstruction(R, T))).lower_bounded
