@@ -65,8 +65,8 @@ class LogSumExp(Potential):
 class SparsePotential(Potential):
     """Potentials known by their conjugate on the simplex, ``F*(p) = sum_z phi(p_z)``; their links may be sparse.
 
-    ``F(v) = <p, v> - F*(p)`` with p = `maximiser`, so dF = p exactly, whatever branch the maximiser took, and the link's
-    Jacobian is symmetric with zero column sums, at scores on the edge of the support too.
+    ``F(v) = <p, v> - F*(p)`` with p = `maximiser`, so dF = p exactly, whatever branch the maximiser took, and the
+    link's Jacobian is symmetric with zero column sums, at scores on the edge of the support too.
     """
 
     domain: Domain = "simplex"
