@@ -28,12 +28,19 @@ def look_up(table: Tensor, index: Tensor) -> Tensor:
 
 
 def project_simplex(q: Tensor) -> Tensor:
-    """The nearest point of the probability simplex, ``max(q - tau, 0)`` with tau such that it sums to one."""
+    """The nearest point of the probability simplex, ``max(q - tau, 0)`` with tau such that it sums to one.
+
+    Its Jacobian is ``diag(s) - s s^T / sum s`` with s the indicator of the support: the support is decided once, so
+    that an entry exactly at the threshold is either in both tau and the result, or in neither.
+    """
     # Neither p nor its gradient sees a shift of q: without one, q - tau has no digits left at scores of 1e21.
-    # relu rather than clamp: an entry exactly at tau must not pass a gradient on, or those of p do not sum to zero.
     x = q.float() if q.dtype in (torch.float16, torch.bfloat16) else q  # sums of many entries need the digits
     x = x - x.amax(-1, keepdim=True).detach()
-    return torch.relu(x - simplex_threshold(x)).to(q.dtype)
+    support = x.detach() > simplex_threshold(x.detach())
+    inside = torch.where(support, x, 0.0)
+    tau = (inside.sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
+    p = torch.where(support, x - tau, 0.0)
+    return (p - p.detach().clamp_max(0)).to(q.dtype)  # rounding may leave an entry just below zero
 
 
 def simplex_threshold(q: Tensor) -> Tensor:

@@ -57,6 +57,7 @@ class Certificate:
     notes: tuple[str, ...] = ()
     counterexample: Mapping[str, Any] | None = None
     groups: tuple[tuple[str, float], ...] = field(default=(), repr=False)  # (kind of label, its bound)
+    searched: bool = False  # bounds are the smallest values that a search found, which proves no bound
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; infinities are the strings "inf" and "-inf", which JSON has no number for."""
@@ -78,6 +79,7 @@ class Certificate:
             "evidence": self.evidence,
             "notes": list(self.notes),
             "counterexample": None if self.counterexample is None else _plain(self.counterexample),
+            "searched": self.searched,
         }
 
     def __str__(self) -> str:
@@ -87,7 +89,7 @@ class Certificate:
             ("reconstructible", _yes(self.reconstructible)),
             ("T-proper", _yes(self.proper)),
             ("strictly T-proper", _yes(self.strictly_proper)),
-            ("bounded from below", f"yes, by {worst:.6g}" if self.lower_bounded else "NO"),
+            ("bounded from below", self._bounded(worst)),
             ("evidence", self.evidence),
         ]
         lines = [title, "-" * len(title), *(f"{k:<20}{v}" for k, v in rows)]
@@ -104,6 +106,11 @@ class Certificate:
             lines.append(f"counterexample  {_plain(self.counterexample)}")
         lines += [f"note  {n}" for n in self.notes]
         return "\n".join(lines)
+
+    def _bounded(self, worst: float) -> str:
+        if not self.lower_bounded:
+            return "NO"
+        return f"no fall found; smallest value found {worst:.6g}" if self.searched else f"yes, by {worst:.6g}"
 
 
 def _yes(flag: bool) -> str:
@@ -181,7 +188,7 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         columns, names = R.orbit_columns()
         try:
             values = -F.conjugate(torch.as_tensor(columns)).numpy()
-        except RuntimeError as failure:  # the search for a maximum relies on convexity
+        except (RuntimeError, ValueError) as failure:  # the search for a maximum relies on convexity and growth
             if counterexample is None:
                 raise
             values = np.full(len(columns), math.nan)
@@ -189,6 +196,9 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         bounds = R.per_label(values)
         groups = tuple(zip(names, map(float, values), strict=True))
         witness = _witness(F, columns, names, values)
+        if witness is not None and not _walks_down(F, witness, columns[names.index(witness.label)]):
+            notes.append(f"{witness.label}: no ray was found along which the loss falls, though its bound is -inf")
+            witness = None
     if not np.isfinite(bounds).all() and loss.class_weights is None and F.domain == "simplex":
         notes.append("targets leave the simplex, where F* is infinite; squeeze F, or use Brier(), or ForwardLoss")
     exact = F.evidence == "exact" and not (isinstance(F, Squeezed) and F.alpha < 1)
@@ -225,6 +235,16 @@ def _witness(F: Potential, columns: FloatArray, names: list[str], bounds: FloatA
     direction = above / above.sum()
     direction[r.argmin()] -= 1.0
     return Witness(direction, float(direction.max() - direction @ r + (_growth(F) or 0.0)), names[y])
+
+
+def _walks_down(F: Potential, witness: Witness, r: FloatArray) -> bool:
+    """Whether ``F(t v) - t <r, v>`` falls along the witness at its slope: walked before it is printed."""
+    t = torch.tensor([[1e3], [2e3], [4e3]], dtype=torch.float64)
+    v = t * torch.as_tensor(witness.direction)
+    values = F._value(v) - v @ torch.as_tensor(r)
+    slopes = torch.diff(values) / torch.diff(t[:, 0])
+    rounding = 1e-9 * (1 + float(np.abs(r).max()))
+    return bool((slopes <= 0.5 * witness.slope + rounding).all())
 
 
 def _weighted_witness(loss: BackwardLoss, bounds: FloatArray) -> Witness | None:
@@ -325,6 +345,7 @@ def _certify_callable(loss: Callable[[Tensor], Tensor], transition: Transition, 
         notes=tuple(verdict.notes),
         counterexample=verdict.counterexample,
         groups=tuple(zip(names, map(float, verdict.bounds), strict=True)),
+        searched=True,
     )
 
 

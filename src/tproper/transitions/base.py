@@ -285,6 +285,7 @@ class EstimatedTransition(Transition):
 
 
 METHODS = ("auto", "inverse", "pinv", "min_variance", "tightest")
+ROUNDING = 1e-10  # entries of R below this share of their column's largest are zero
 CONDITION_LIMIT = 1e7  # beyond it a target is rounding noise in float32
 
 
@@ -294,7 +295,8 @@ class Reconstruction:
     Parameters
     ----------
     matrix : (K, M) array
-        Any left inverse: ``R T = I`` is checked to 1e-6. Its columns are then shifted to sum to one.
+        Any left inverse: ``R T = I`` is checked to 1e-6. Its columns are then shifted to sum to one, and entries below
+        1e-10 of their column's largest count as zero: whether a target lies in the simplex must not hang on rounding.
     transition : Transition
         The T it belongs to.
     """
@@ -311,7 +313,7 @@ class Reconstruction:
             )
         self.transition = transition
         self.method = method
-        self._R = R + (1 - R.sum(axis=0)) / len(R)
+        self._R = _without_rounding(R + (1 - R.sum(axis=0)) / len(R))
         self._R.setflags(write=False)
         self.residual = float(np.abs(self._R @ T - np.eye(len(R))).max())
         if self.residual > checks.COLUMN_SUM_TOL:
@@ -353,6 +355,15 @@ class Reconstruction:
     def per_label(self, per_orbit: FloatArray) -> FloatArray:
         """Spread one value per orbit over the weak labels, in the order of the transition's rows."""
         return per_orbit
+
+
+def _without_rounding(R: FloatArray) -> FloatArray:
+    """Entries that are zero but for rounding become zero; the largest entry of the column takes what they leave."""
+    size = np.abs(R)
+    out = np.where(size < ROUNDING * size.max(axis=0), 0.0, R)
+    largest, columns = size.argmax(axis=0), np.arange(R.shape[1])
+    out[largest, columns] += 1 - out.sum(axis=0)
+    return out
 
 
 def _label_text(name: object) -> str:
