@@ -14,6 +14,8 @@ from .checks import (
     Labels,
     NotReconstructibleError,
 )
+from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
+from .finite import Before, NonFiniteError, all_finite, finite_rows, training_tensors
 from .numerics import (
     centre,
     critical_k_of,
@@ -25,31 +27,50 @@ from .numerics import (
     simplex_threshold,
     warm_root,
 )
+from .plain import json_text, plain
+from .sealed import DamagedError, read_sealed, write_sealed
 from .tracing import forward_mode, readable, traced, transformed
 
 __all__ = [
     "COLUMN_SUM_TOL",
     "RANK_TOL",
     "SIMPLEX_TOL",
+    "Before",
     "ConditioningWarning",
+    "DamagedError",
     "FloatArray",
     "Labels",
+    "Mark",
+    "NonFiniteError",
     "NotReconstructibleError",
+    "TakenError",
     "add_at",
+    "all_finite",
+    "atomic_file",
+    "atomic_folder",
     "centre",
     "checks",
     "critical_k_of",
     "entmax",
+    "finite_rows",
     "forward_mode",
     "in_simplex",
     "increasing_root",
+    "json_text",
     "look_up",
+    "mark",
+    "plain",
     "project_simplex",
+    "read_sealed",
     "readable",
     "simplex_threshold",
+    "sweep",
     "traced",
     "tracing",
+    "training_tensors",
     "transformed",
     "warm_root",
     "with_slope",
+    "write_file",
+    "write_sealed",
 ]

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, checks, critical_k_of, in_simplex, simplex_threshold
+from .._core import FloatArray, checks, critical_k_of, in_simplex, plain, simplex_threshold
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
 from ..potentials import Potential, Squeezed
 from ..transitions import Reconstruction, Transition, reconstruct
@@ -61,14 +61,14 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; infinities are the strings "inf" and "-inf", which JSON has no number for."""
-        return {
+        out = {
             "loss": self.loss,
             "transition": self.transition,
             "reconstructible": self.reconstructible,
             "proper": self.proper,
             "strictly_proper": self.strictly_proper,
             "lower_bounded": self.lower_bounded,
-            "bounds": [_json_number(b) for b in self.bounds],
+            "bounds": self.bounds,
             "witness": None
             if self.witness is None
             else {
@@ -77,10 +77,11 @@ class Certificate:
                 "label": self.witness.label,
             },
             "evidence": self.evidence,
-            "notes": list(self.notes),
-            "counterexample": None if self.counterexample is None else _plain(self.counterexample),
+            "notes": self.notes,
+            "counterexample": None if self.counterexample is None else _rounded(self.counterexample),
             "searched": self.searched,
         }
+        return dict(plain(out))
 
     def __str__(self) -> str:
         title = f"{self.loss}, {self.transition}"
@@ -103,7 +104,7 @@ class Certificate:
         if self.witness is not None:
             lines.append(f"witness  {self.witness}")
         if self.counterexample is not None:
-            lines.append(f"counterexample  {_plain(self.counterexample)}")
+            lines.append(f"counterexample  {_rounded(self.counterexample)}")
         lines += [f"note  {n}" for n in self.notes]
         return "\n".join(lines)
 
@@ -117,11 +118,7 @@ def _yes(flag: bool) -> str:
     return "yes" if flag else "NO"
 
 
-def _json_number(x: float) -> float | str:
-    return float(x) if math.isfinite(x) else str(float(x))
-
-
-def _plain(d: Mapping[str, Any]) -> dict[str, Any]:
+def _rounded(d: Mapping[str, Any]) -> dict[str, Any]:
     return {k: (np.round(v, 6).tolist() if isinstance(v, np.ndarray) else v) for k, v in d.items()}
 
 

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammainc
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks
+from .._core import FloatArray, Labels, checks, plain
 from ..transitions import Reconstruction, Transition
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
@@ -38,11 +38,6 @@ REFERENCE_DRAWS = 512  # at least this many reference labels ...
 REFERENCE_ROWS = 4096  # ... from at most this many examples: beyond, the correction is too small to matter
 
 Values = Callable[[Tensor], Tensor]  # example indices (m,) -> one value per class (m, K)
-
-
-def finite_or_none(x: float) -> float | None:
-    """For JSON, which has no infinity."""
-    return float(x) if math.isfinite(x) else None
 
 
 @dataclass(frozen=True)
@@ -66,10 +61,8 @@ class Score:
         return line + (f"; {self.note}" if self.note else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what is not finite becomes None."""
-        out = asdict(self)
-        out.update({k: finite_or_none(out[k]) for k in ("value", "stderr")})
-        return out | {"interval": [finite_or_none(x) for x in self.interval]}
+        """Plain values for JSON: infinities are the texts "inf" and "-inf", NaN is None."""
+        return dict(plain(asdict(self)))
 
 
 class Reweigher:
