@@ -15,7 +15,7 @@ from .checks import (
     NotReconstructibleError,
 )
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
-from .finite import Before, NonFiniteError, all_finite, finite_rows, training_tensors
+from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
 from .numerics import (
     centre,
     critical_k_of,
@@ -59,6 +59,7 @@ __all__ = [
     "json_text",
     "look_up",
     "mark",
+    "optimizer_tensors",
     "plain",
     "project_simplex",
     "read_sealed",
@@ -67,7 +68,6 @@ __all__ = [
     "sweep",
     "traced",
     "tracing",
-    "training_tensors",
     "transformed",
     "warm_root",
     "with_slope",

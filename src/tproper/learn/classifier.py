@@ -237,7 +237,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             value = minibatch.train_epoch(
                 self.module_, self.loss_.to(device), rows, labels.to(device), on_device(weights, device), steps
             )
-        before.check(value, self.module_, optimizer)
+        before.check(value)
         self.history_.append({"loss": value})
         self.n_iter_ += 1
         return self
