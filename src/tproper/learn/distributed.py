@@ -125,13 +125,13 @@ class GlobalBatchLoss(nn.Module):
             return nothing.expand(K if isinstance(loss, BatchRiskLoss) else 1), nothing.detach()
         scores = checks.scores(scores, K)
         encoded = loss.transition.encode(labels, scores.device, loss.validate)
-        checks.same_leading_shape(scores, encoded, loss.transition.per_class_labels)
+        checks.same_leading_shape(scores, encoded, loss.transition.label_shape)
         if loss.backend != "torch" and obstacle(loss, scores) is None:
             losses = fused_loss(loss, scores, encoded, reduction="none").to(dtype)
         else:
             losses = loss.pointwise(scores.to(dtype), encoded)
         if weights is None:
-            count = losses.new_tensor(float(encoded.numel() // (K if loss.transition.per_class_labels else 1)))
+            count = losses.new_tensor(float(scores.numel() // K))
             return losses.reshape(-1, K if isinstance(loss, BatchRiskLoss) else 1).sum(0), count
         like = scores.detach()[..., 0].to(dtype)
         # this process's weights may all be zero; those of all processes together may not

@@ -36,6 +36,8 @@ def has_pointwise(loss: nn.Module) -> bool:
 def score_loss(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray) -> ScoreLoss:
     """The loss of a whole data set as a function of scores (K, n); `weights` (n,) sum to one."""
     if isinstance(loss, BackwardLoss) and loss.class_weights is None:
+        silent = loss.reconstruction.silent(labels)
+        weights = weights if silent is None else np.where(silent.numpy(), 0.0, weights)
         targets = loss.reconstruction.targets(labels).numpy().T.copy()  # (K, n)
         F = loss.potential
         if isinstance(F, LogSumExp):
@@ -57,7 +59,10 @@ def score_loss(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray) -> Scor
             with np.errstate(invalid="ignore"):
                 offset = -float(weights @ transition.log_weight[labels.sum(-1).numpy()])
         else:
-            rows, offset = transition.matrix()[labels.numpy()].T.copy(), 0.0
+            log_rows = transition.log_rows(labels, loss.tables).numpy().T
+            top = log_rows.max(axis=0)  # taken out: the product of hundreds of answers' probabilities underflows
+            top[np.isneginf(top)] = 0.0
+            rows, offset = np.exp(log_rows - top), -float(weights @ top)
         return _forward(rows, weights, offset, _autograd(loss, labels, weights))
     return _autograd(loss, labels, weights)
 

@@ -22,7 +22,7 @@ from ..transitions import (
     per_example_targets,
     reconstruct,
 )
-from .base import Reduction, WeakLabelLoss
+from .base import Reduction, WeakLabelLoss, hush
 from .kernels.cpu import set_cross_entropy, squared_deviation, uniform_cross_entropy
 
 ROUNDING = 1e-13  # a sum below this share of its terms is zero
@@ -89,10 +89,11 @@ class BackwardLoss(WeakLabelLoss):
         if self.class_weights is not None:
             weights = self.class_weights.to(scores.dtype)
             own = R.weigh(weights.expand_as(scores), labels, self.tables)  # mean weight of y
-            return F.weak_loss(scores, lambda x: R.weigh(x * weights, labels, self.tables), own) + own * penalty
+            out = F.weak_loss(scores, lambda x: R.weigh(x * weights, labels, self.tables), own) + own * penalty
+            return hush(out, R, labels)
         if isinstance(F, LogSumExp) and isinstance(R, UniformReconstruction):
             return uniform_cross_entropy(scores, labels, R.coefficient) + penalty
-        return F.weak_loss(scores, lambda x: R.weigh(x, labels, self.tables)) + penalty
+        return hush(F.weak_loss(scores, lambda x: R.weigh(x, labels, self.tables)) + penalty, R, labels)
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The line with each example's own target."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core import FloatArray, Labels, checks, tracing
-from ..transitions import Tables, Transition
+from ..transitions import Reconstruction, Tables, Transition
 
 Reduction = Literal["none", "mean", "sum"]
 
@@ -25,6 +25,14 @@ def reduce(losses: Tensor, reduction: Reduction, weights: Tensor | None = None) 
     if reduction == "sum":
         return losses.sum()
     return losses.mean() if weights is None else losses.sum() / weights.sum()
+
+
+def hush(losses: Tensor, reconstruction: Reconstruction, labels: Tensor) -> Tensor:
+    """Losses (...) or (..., K), with 0 for labels that say nothing (a row in which no annotator answered)."""
+    silent = reconstruction.silent(labels)
+    if silent is None:
+        return losses
+    return losses.masked_fill(silent if losses.ndim == silent.ndim else silent[..., None], 0.0)
 
 
 class WeakLabelLoss(nn.Module, ABC):
@@ -88,7 +96,7 @@ class WeakLabelLoss(nn.Module, ABC):
             scores = scores.float()
         if transitions is None:
             encoded = self.transition.encode(labels, scores.device, self.validate)
-            checks.same_leading_shape(scores, encoded, self.transition.per_class_labels)
+            checks.same_leading_shape(scores, encoded, self.transition.label_shape)
             losses = self.pointwise(scores, encoded)
         else:
             transitions, encoded = _per_example(transitions, labels, scores, self.validate)
@@ -145,5 +153,5 @@ def _per_example(transitions: Tensor, labels: Labels, scores: Tensor, validate: 
     if validate and tracing.readable(T) and not bool(((T >= 0).all()) & ((T.sum(1) - 1).abs() <= 1e-4).all()):
         raise ValueError("transitions: expected every T[i] to have columns of probabilities that sum to 1")
     encoded = checks.index_labels(labels, T.shape[1], device=scores.device, validate=validate)
-    checks.same_leading_shape(scores, encoded, per_class=False)
+    checks.same_leading_shape(scores, encoded)
     return T, encoded

@@ -8,7 +8,7 @@ from torch import Tensor
 from .._core import FloatArray
 from ..potentials import LogSumExp
 from ..transitions import Reconstruction, Transition, per_example_targets, reconstruct
-from .base import WeakLabelLoss
+from .base import WeakLabelLoss, hush
 
 
 class BatchRiskLoss(WeakLabelLoss):
@@ -28,7 +28,7 @@ class BatchRiskLoss(WeakLabelLoss):
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Each example's share of the class risks: ``R[z, y] l(v, z)`` (..., K)."""
         targets = self.reconstruction._targets(labels, self.tables, scores.dtype)
-        return targets * self.potential.class_losses(scores)
+        return hush(targets * self.potential.class_losses(scores), self.reconstruction, labels)
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The same with each example's own target."""

@@ -26,10 +26,10 @@ from .statistics import (
     Score,
     estimate,
     finite_or_none,
+    heard,
     moment_slope,
     probabilities_of,
     setup,
-    weights_of,
 )
 from .weak import one_hot, score_of
 
@@ -155,7 +155,7 @@ def weak_calibration(
     weigher, y = setup(labels, transition, reconstruction, prior)
     K, n = transition.num_classes, len(y)
     q = probabilities_of(probabilities, K, n)
-    w = weights_of(sample_weight, n)
+    w = heard(sample_weight, weigher, y)
     if strategy not in ("quantile", "uniform"):
         raise ValueError(f"strategy: expected 'quantile' or 'uniform', got {strategy!r}")
     given = _given_edges(bins)

@@ -6,6 +6,7 @@ Imports from `_core`.
 """
 
 from . import families
+from .annotators import AnnotatorTransition, annotators
 from .base import (
     ENUMERATION_LIMIT,
     METHODS,
@@ -40,6 +41,7 @@ from .uniform import UniformReconstruction, UniformTransition
 __all__ = [
     "ENUMERATION_LIMIT",
     "METHODS",
+    "AnnotatorTransition",
     "CandidateSetTransition",
     "Diagnosis",
     "EstimatedTransition",
@@ -51,6 +53,7 @@ __all__ = [
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",
+    "annotators",
     "binary_noise",
     "coarse_labels",
     "complementary",

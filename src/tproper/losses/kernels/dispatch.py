@@ -306,7 +306,7 @@ def fast_path(loss: WeakLabelLoss, scores: Tensor, labels: Labels, weights: Any 
     if getattr(loss, "backend", "auto") == "torch" or obstacle(loss, scores, weights) is not None:
         return None
     encoded, fault = _checked(loss, scores, labels)
-    checks.same_leading_shape(scores, encoded, loss.transition.per_class_labels)
+    checks.same_leading_shape(scores, encoded, loss.transition.label_shape)
     if weights is not None:
         weights = checks.example_weights(weights, scores.detach()[..., 0].float(), loss.validate)
     return fused_loss(loss, scores, encoded, weights, fault=fault)
