@@ -4,7 +4,7 @@ Imports nothing of tproper.
 """
 
 from . import checks, tracing
-from .blocks import add_at, with_slope
+from .blocks import Work, add_at, softmax_into, value_and_slope, with_slope
 from .checks import (
     COLUMN_SUM_TOL,
     RANK_TOL,
@@ -35,6 +35,7 @@ __all__ = [
     "FloatArray",
     "Labels",
     "NotReconstructibleError",
+    "Work",
     "add_at",
     "centre",
     "checks",
@@ -47,9 +48,11 @@ __all__ = [
     "project_simplex",
     "readable",
     "simplex_threshold",
+    "softmax_into",
     "traced",
     "tracing",
     "transformed",
+    "value_and_slope",
     "warm_root",
     "with_slope",
 ]

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, checks, critical_k_of, in_simplex, simplex_threshold
-from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
+from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss, certificate_of
 from ..potentials import Potential, Squeezed
 from ..transitions import AnnotatorTransition, Reconstruction, Transition, reconstruct
 from .probing import CallableVerdict, not_strictly_convex_on_faces, probe_callable, violates_convexity
@@ -148,7 +148,7 @@ def certify(
     return _certify_callable(loss, transition, seed)
 
 
-WeakLabelLoss._certify = staticmethod(certify)
+certificate_of.register(WeakLabelLoss, certify)  # what `loss.certify()` calls
 
 
 def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:

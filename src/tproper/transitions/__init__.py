@@ -33,7 +33,7 @@ from .families import (
     unlabeled_sets,
 )
 from .parsing import UnknownSizeError, make_transition, parse_transition, transition_from_dict, transition_to_dict
-from .set_mass import indicator
+from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
@@ -62,6 +62,7 @@ __all__ = [
     "indicator",
     "log_mixture",
     "make_transition",
+    "mask_sizes",
     "multi_complementary",
     "multi_source",
     "pair_noise",
