@@ -4,7 +4,7 @@ Imports nothing of tproper.
 """
 
 from . import checks, tracing
-from .blocks import add_at, with_slope
+from .blocks import Work, add_at, softmax_into, value_and_slope, with_slope
 from .checks import (
     COLUMN_SUM_TOL,
     RANK_TOL,
@@ -44,6 +44,7 @@ __all__ = [
     "NonFiniteError",
     "NotReconstructibleError",
     "TakenError",
+    "Work",
     "add_at",
     "all_finite",
     "atomic_file",
@@ -65,10 +66,12 @@ __all__ = [
     "read_sealed",
     "readable",
     "simplex_threshold",
+    "softmax_into",
     "sweep",
     "traced",
     "tracing",
     "transformed",
+    "value_and_slope",
     "warm_root",
     "with_slope",
     "write_file",

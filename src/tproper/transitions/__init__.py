@@ -6,6 +6,7 @@ Imports from `_core`.
 """
 
 from . import families
+from .annotators import AnnotatorTransition, annotators
 from .base import (
     ENUMERATION_LIMIT,
     METHODS,
@@ -32,7 +33,7 @@ from .families import (
     unlabeled_sets,
 )
 from .parsing import UnknownSizeError, make_transition, parse_transition, transition_from_dict, transition_to_dict
-from .set_mass import indicator
+from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
@@ -40,6 +41,7 @@ from .uniform import UniformReconstruction, UniformTransition
 __all__ = [
     "ENUMERATION_LIMIT",
     "METHODS",
+    "AnnotatorTransition",
     "CandidateSetTransition",
     "Diagnosis",
     "EstimatedTransition",
@@ -51,6 +53,7 @@ __all__ = [
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",
+    "annotators",
     "binary_noise",
     "coarse_labels",
     "complementary",
@@ -59,6 +62,7 @@ __all__ = [
     "indicator",
     "log_mixture",
     "make_transition",
+    "mask_sizes",
     "multi_complementary",
     "multi_source",
     "pair_noise",

@@ -85,6 +85,11 @@ class Transition:
         """The weak labels' names, in the order of the rows of `matrix()`."""
         return list(range(self.num_weak_labels)) if self._weak_labels is None else list(self._weak_labels)
 
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        """The shape of one encoded label: () for an index, (K,) for a mask, (m,) for the answers of m annotators."""
+        return (self.num_classes,) if self.per_class_labels else ()
+
     def matrix(self) -> FloatArray:
         """T as a float64 array (M, K)."""
         return self._T.copy()
@@ -172,8 +177,11 @@ class Transition:
 
     def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``log (T p)_y`` for p = softmax(scores): log-sum-exp over ``log T + log p``, never a log of a sum."""
-        rows = look_up(tables["log_T"].to(scores.dtype), labels)  # (..., K)
-        return log_mixture(scores, rows)
+        return log_mixture(scores, self.log_rows(labels, tables, scores.dtype))
+
+    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
+        """``log T_y`` (..., K) of encoded labels."""
+        return look_up(tables["log_T"].to(dtype), labels)
 
 
 def dense_guard(rows: int, columns: int, name: str) -> None:
@@ -344,6 +352,10 @@ class Reconstruction:
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``<R e_y, values>`` over the last axis, for encoded labels."""
         return (self._targets(labels, tables, values.dtype) * values).sum(-1)
+
+    def silent(self, labels: Tensor) -> Tensor | None:
+        """Which labels say nothing, so that their loss is 0 and scores leave them out; None where all say something."""
+        return None
 
     def orbit_columns(self) -> tuple[FloatArray, list[str]]:
         """One target for every kind of weak label that differs from the others by more than a renaming of classes.
