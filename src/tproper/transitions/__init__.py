@@ -15,9 +15,9 @@ from .base import (
     Tables,
     Transition,
     log_mixture,
-    per_example_targets,
     reconstruct,
 )
+from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .families import (
     binary_noise,
