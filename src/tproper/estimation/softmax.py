@@ -1,8 +1,8 @@
 """The small linear model that T is estimated with: softmax regression on the likelihoods of weak labels.
 
 It minimises ``mean_i -log sum_z t_iz p_z(x_i) + l2/2 ||W||^2``, where ``t_iz`` is the likelihood of what is known of
-example i if its class is z: ``T[y_i, z]`` for a weak label, a candidate mask, one-hot for a clean row. Many features are
-first turned to their leading principal axes, which keeps the model linear and makes a pass over the rows cheap.
+example i if its class is z: ``T[y_i, z]`` for a weak label, a candidate mask, one-hot for a clean row. Many features
+are first turned to their leading principal axes, which keeps the model linear and makes a pass over the rows cheap.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from .._core import FloatArray
 
 AXES = 100  # principal axes kept of wider features
-L2 = 3e-3  # of the fold models; stronger than a final fit wants, so that held-out p is not overconfident
+L2 = 1e-2  # of the folds' models, for clean labels
 
 
 def softmax(scores: FloatArray) -> FloatArray:
@@ -87,9 +87,9 @@ class Design:
         end = minimize(objective, W.ravel(), jac=True, method="L-BFGS-B", options=options)
         return np.asarray(end.x).reshape(K, -1)
 
-    def probabilities(self, W: FloatArray, rows: Any = slice(None)) -> FloatArray:
-        """p (K, n) of the `rows` given."""
-        return softmax(W @ self.A[rows].T)
+    def scores(self, W: FloatArray, rows: Any = slice(None)) -> FloatArray:
+        """Scores (K, n) of the `rows` given."""
+        return np.asarray(W @ self.A[rows].T)
 
     def model(self, W: FloatArray) -> LinearSoftmax:
         """W as coefficients of the raw features."""

@@ -34,7 +34,7 @@ from .families import (
 from .parsing import UnknownSizeError, make_transition, parse_transition, transition_from_dict, transition_to_dict
 from .set_mass import indicator
 from .sets import CandidateSetTransition, SetReconstruction
-from .shrinkage import STRUCTURES, shrink, structure_of
+from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
 
@@ -47,6 +47,7 @@ __all__ = [
     "EstimatedTransition",
     "Reconstruction",
     "SetReconstruction",
+    "Shrunk",
     "StackedTransition",
     "Tables",
     "Transition",

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleError, checks, look_up, tracing
+from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleError, checks, look_up
 from .dense import left_inverse
 from .diagnosis import Diagnosis
 from .shrinkage import shrink
@@ -206,7 +206,7 @@ class EstimatedTransition(Transition):
     """A T that was estimated: a `Transition`, usable everywhere, that knows its own uncertainty.
 
     The uncertainty is a distribution of T: of each column a Dirichlet distribution or an even mixture of some
-    (`concentration`), or a set of posterior draws (`draws`). Scores and tests that are handed one widen their intervals.
+    (`concentration`), or a set of posterior draws (`draws`). Scores and tests widen their intervals by it.
 
     Parameters
     ----------
@@ -302,7 +302,9 @@ class EstimatedTransition(Transition):
 
     def __str__(self) -> str:
         """T as a table, each entry with its standard error, and the notes."""
-        head = f"{self.name}: P(label | class), {self.num_weak_labels} labels x {self.num_classes} classes (+- 1 stderr)"
+        head = (
+            f"{self.name}: P(label | class), {self.num_weak_labels} labels x {self.num_classes} classes (+- 1 stderr)"
+        )
         return "\n".join([head, *_table(self._T, self.stderr, [_label_text(y) for y in self.weak_labels]), *self.notes])
 
 
@@ -313,7 +315,7 @@ def _table(T: FloatArray, stderr: FloatArray, names: list[str], most: int = 20) 
     lines = [" " * width + "".join(f"{z:>13d}" for z in range(K))]
     for y in range(M):
         lines.append(f"{names[y]:>{width}}" + "".join(f"  {T[y, z]:.3f}+-{stderr[y, z]:.3f}" for z in range(K)))
-    return lines if (M, K) == T.shape else [*lines, f"({M} of {T.shape[0]} labels, {K} of {T.shape[1]} classes shown)"]
+    return lines if T.shape == (M, K) else [*lines, f"({M} of {T.shape[0]} labels, {K} of {T.shape[1]} classes shown)"]
 
 
 METHODS = ("auto", "inverse", "pinv", "min_variance", "tightest")

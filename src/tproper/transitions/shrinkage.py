@@ -48,7 +48,7 @@ class Form:
         M, K = counts.shape
         if self.diagonal == "none":
             return True
-        return M >= max(K, 2) and (self.diagonal == "own" or not counts.diagonal().any())
+        return max(K, 2) <= M and (self.diagonal == "own" or not counts.diagonal().any())
 
 
 FORMS = {
@@ -89,8 +89,8 @@ def structure_of(name: object) -> tuple[str, ...]:
     return STRUCTURES[name]
 
 
-def shrink(counts: FloatArray, structure: str = "auto") -> Shrunk:
-    """The posterior of T given `counts` (M, K), some of them positive."""
+def shrink(counts: FloatArray, structure: str = "auto", seen: np.ndarray | None = None) -> Shrunk:
+    """The posterior of T given `counts` (M, K), some of them positive; `seen` (K,): classes with counts to speak of."""
     M, K = counts.shape
     n = counts.sum(axis=0)
     asked = [FORMS[name] for name in structure_of(structure)]
@@ -114,7 +114,7 @@ def shrink(counts: FloatArray, structure: str = "auto") -> Shrunk:
         form, strength = forms[cell // STRENGTHS], s[cell % STRENGTHS]
         means = _means(form, counts, strength, int((chosen == cell).sum()), rng)
         # nobody has seen a class without counts: it may differ more from the others than they do among themselves
-        own = np.where(n > 0, strength, min(strength, float(M)))
+        own = np.where(n > 0 if seen is None else seen, strength, min(strength, float(M)))
         parts.append(own * means + counts)
     kept = {f.name: float(p) for f, p in zip(forms, weight.sum(axis=1), strict=True) if p > 0}
     return Shrunk(np.concatenate(parts), kept, float((weight * s).sum()), _notes(kept, weight, s, n))
@@ -132,7 +132,10 @@ def _log_evidence(form: Form, counts: FloatArray, s: FloatArray) -> FloatArray:
     gain += (gammaln(s[:, None]) - gammaln(s[:, None] + n)).sum(axis=1)
     # examples of one class are worth at most s of them in what they say about the form
     worth = (n * (s[:, None] + 1) / (n + s[:, None])).sum(axis=1)
-    out: FloatArray = gain - 0.5 * form.parameters(len(counts)) * np.log1p(worth)
+    free = form.parameters(len(counts))
+    if form.diagonal == "own" and not counts.diagonal().any():
+        free += 1  # a rate at its bound: a uniform prior gives N + 1, not the root of N, against it
+    out: FloatArray = gain - 0.5 * free * np.log1p(worth)
     return out
 
 
@@ -166,7 +169,7 @@ def _label_weights(form: Form, counts: FloatArray) -> FloatArray:
 
 def _mean(form: Form, share: float, w: FloatArray, shape: tuple[int, int]) -> FloatArray:
     """m (M, K) for a share on the diagonal and label weights w."""
-    M, K = shape
+    K = shape[1]
     m: FloatArray = np.repeat(w[:, None], K, axis=1)
     if form.diagonal == "none":
         return m
