@@ -55,6 +55,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "BoundViolationWarning": "certificates",
     "Calibration": "metrics",
+    "IdentifiabilityWarning": "estimation",
     "LossMonitor": "certificates",
     "ModelFileError": "learn",
     "PairedTest": "metrics",
@@ -62,6 +63,7 @@ _LAZY = {
     "UnboundedLossWarning": "certificates",
     "WeakLabelClassifier": "learn",
     "WeakLabelClassifierCV": "learn",
+    "estimate_transition": "estimation",
     "fuse": "losses",
     "load": "learn",
     "paired_test": "metrics",
@@ -77,6 +79,7 @@ _LAZY = {
 
 if TYPE_CHECKING:
     from .certificates import BoundViolationWarning, LossMonitor, UnboundedLossWarning
+    from .estimation import IdentifiabilityWarning, estimate_transition
     from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
     from .losses import fuse
     from .metrics import (
@@ -118,6 +121,7 @@ __all__ = [
     "EstimatedTransition",
     "ForwardLoss",
     "GradientAscentLoss",
+    "IdentifiabilityWarning",
     "LogSumExp",
     "LossMonitor",
     "Max",
@@ -146,6 +150,7 @@ __all__ = [
     "complementary",
     "critical_k",
     "decompose",
+    "estimate_transition",
     "forward_loss",
     "fuse",
     "gradient_ascent_loss",

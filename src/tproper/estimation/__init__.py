@@ -3,4 +3,7 @@
 Imports from `metrics` and the rooms above it.
 """
 
-__all__: list[str] = []
+from .clean import estimate_transition
+from .features import IdentifiabilityWarning
+
+__all__ = ["IdentifiabilityWarning", "estimate_transition"]

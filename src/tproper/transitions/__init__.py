@@ -35,18 +35,21 @@ from .families import (
 from .parsing import UnknownSizeError, make_transition, parse_transition, transition_from_dict, transition_to_dict
 from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
+from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
 
 __all__ = [
     "ENUMERATION_LIMIT",
     "METHODS",
+    "STRUCTURES",
     "AnnotatorTransition",
     "CandidateSetTransition",
     "Diagnosis",
     "EstimatedTransition",
     "Reconstruction",
     "SetReconstruction",
+    "Shrunk",
     "StackedTransition",
     "Tables",
     "Transition",
@@ -71,6 +74,8 @@ __all__ = [
     "per_example_targets",
     "positive_unlabeled",
     "reconstruct",
+    "shrink",
+    "structure_of",
     "symmetric_noise",
     "transition_from_dict",
     "transition_to_dict",

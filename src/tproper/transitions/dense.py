@@ -1,4 +1,4 @@
-"""Left inverses of a matrix T: minimum variance, and the one with the smallest critical k."""
+"""Left inverses of a matrix T: minimum variance, the one with the smallest critical k, one T an example."""
 
 from __future__ import annotations
 
