@@ -15,9 +15,9 @@ from .base import (
     Tables,
     Transition,
     log_mixture,
-    per_example_targets,
     reconstruct,
 )
+from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .families import (
     binary_noise,
@@ -35,12 +35,14 @@ from .families import (
 from .parsing import UnknownSizeError, make_transition, parse_transition, transition_from_dict, transition_to_dict
 from .set_mass import indicator
 from .sets import CandidateSetTransition, SetReconstruction
+from .shrinkage import STRUCTURES, shrink, structure_of
 from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
 
 __all__ = [
     "ENUMERATION_LIMIT",
     "METHODS",
+    "STRUCTURES",
     "AnnotatorTransition",
     "CandidateSetTransition",
     "Diagnosis",
@@ -70,6 +72,8 @@ __all__ = [
     "per_example_targets",
     "positive_unlabeled",
     "reconstruct",
+    "shrink",
+    "structure_of",
     "symmetric_noise",
     "transition_from_dict",
     "transition_to_dict",
