@@ -53,8 +53,12 @@ __version__ = "0.1.0"
 
 # What needs scikit-learn, or is not part of every program, is imported when it is first asked for.
 _LAZY = {
+    "AnnotatorEstimate": "estimation",
+    "Answers": "estimation",
     "BoundViolationWarning": "certificates",
     "Calibration": "metrics",
+    "DependenceWarning": "estimation",
+    "IdentifiabilityWarning": "estimation",
     "LossMonitor": "certificates",
     "ModelFileError": "learn",
     "PairedTest": "metrics",
@@ -62,6 +66,7 @@ _LAZY = {
     "UnboundedLossWarning": "certificates",
     "WeakLabelClassifier": "learn",
     "WeakLabelClassifierCV": "learn",
+    "estimate_annotators": "estimation",
     "fuse": "losses",
     "load": "learn",
     "paired_test": "metrics",
@@ -77,6 +82,13 @@ _LAZY = {
 
 if TYPE_CHECKING:
     from .certificates import BoundViolationWarning, LossMonitor, UnboundedLossWarning
+    from .estimation import (
+        AnnotatorEstimate,
+        Answers,
+        DependenceWarning,
+        IdentifiabilityWarning,
+        estimate_annotators,
+    )
     from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
     from .losses import fuse
     from .metrics import (
@@ -105,6 +117,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AnnotatorEstimate",
+    "Answers",
     "BackwardLoss",
     "BayesRisk",
     "BoundViolationWarning",
@@ -114,10 +128,12 @@ __all__ = [
     "ConditioningWarning",
     "ConvexPotential",
     "Decomposition",
+    "DependenceWarning",
     "Diagnosis",
     "EstimatedTransition",
     "ForwardLoss",
     "GradientAscentLoss",
+    "IdentifiabilityWarning",
     "LogSumExp",
     "LossMonitor",
     "Max",
@@ -146,6 +162,7 @@ __all__ = [
     "complementary",
     "critical_k",
     "decompose",
+    "estimate_annotators",
     "forward_loss",
     "fuse",
     "gradient_ascent_loss",

@@ -3,4 +3,8 @@
 Imports from `metrics` and the rooms above it.
 """
 
-__all__: list[str] = []
+from .answers import Answers
+from .crowds import AnnotatorEstimate, estimate_annotators
+from .warnings import DependenceWarning, IdentifiabilityWarning
+
+__all__ = ["AnnotatorEstimate", "Answers", "DependenceWarning", "IdentifiabilityWarning", "estimate_annotators"]

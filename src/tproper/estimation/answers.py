@@ -41,14 +41,14 @@ class Answers:
             values = columns["answer"]
         if not len(values):
             raise ValueError("answer: expected at least one answer, got none")
-        self.items, self.item = np.unique(columns["item"], return_inverse=True)
-        self.annotators, self.annotator = np.unique(columns["annotator"], return_inverse=True)
+        self.items, self.item = _codes(columns["item"])
+        self.annotators, self.annotator = _codes(columns["annotator"])
         if values.dtype.kind in "iu":
             self.answer: NDArray[np.int64] = values.astype(np.int64)
             self.classes: NDArray[Any] = np.arange(int(self.answer.max()) + 1)
             self.named = False
         else:
-            self.classes, self.answer = np.unique(values, return_inverse=True)
+            self.classes, self.answer = _codes(values)
             self.named = True
 
     @classmethod
@@ -122,7 +122,9 @@ def _column(values: Any, name: str) -> NDArray[Any]:
     if out.dtype.kind == "O":
         absent = [i for i, v in enumerate(out) if v is None or v != v]
         if absent:
-            raise ValueError(f"{name}: expected a value in every row, got a missing one (NaN or None) at row {absent[0]}")
+            raise ValueError(
+                f"{name}: expected a value in every row, got a missing one (NaN or None) at row {absent[0]}"
+            )
         kinds = {type(v).__name__ for v in out}
         if kinds <= {"int"}:
             out = out.astype(np.int64)
@@ -131,6 +133,18 @@ def _column(values: Any, name: str) -> NDArray[Any]:
     if out.dtype.kind not in "iuUS":
         raise ValueError(f"{name}: expected names or integers, got dtype {out.dtype}")
     return out
+
+
+def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The different values in order, and the place of each value among them."""
+    if values.dtype.kind in "iu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low <= 4 * len(values):  # no sorting: numbers that lie close together are counted
+            shifted = values.astype(np.int64) - low
+            present = np.bincount(shifted, minlength=high - low + 1) > 0
+            return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[shifted]
+    different, place = np.unique(values, return_inverse=True)
+    return different, place
 
 
 def _whole(values: NDArray[Any], name: str) -> None:

@@ -1,0 +1,113 @@
+"""Annotators with features: the class prior of an item becomes a classifier's p(x), and both are fitted together.
+
+    maximise  sum_i log sum_z p_z(x_i) prod over answers (a, y) to i of T_a[y, z]
+
+by turns: softmax regression given every T (its loss is the line above), then EM for the T given p(x). The p of an item
+comes from a model that has not seen the item, because an overfitted one would explain away the annotators' errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import FloatArray
+from .dawid_skene import Crowd, Fit, advance
+from .softmax import Design, LinearSoftmax, softmax
+
+FOLDS = 5
+ROUNDS = 12
+PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of the regression, for features of unit variance; chosen on held-out items
+FIRST, LATER, LAST = 60, 25, 200  # iterations of the solver
+EM_ROUNDS = 5
+SETTLED = 2e-3  # mean change of the posteriors in a round
+
+
+class LinearModel:
+    """Softmax regression on the raw features: `predict_proba` (n, K), `predict` gives class names."""
+
+    def __init__(self, inner: LinearSoftmax, mean: FloatArray, scale: FloatArray, classes: NDArray[Any]) -> None:
+        self.coef_ = inner.coef_ / scale  # (K, d)
+        self.intercept_ = inner.intercept_ - self.coef_ @ mean
+        self.classes_ = classes
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores (n, K)."""
+        X = np.asarray(X, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != self.coef_.shape[1]:
+            raise ValueError(f"X: expected (n, {self.coef_.shape[1]}) features, got shape {X.shape}")
+        out: FloatArray = X @ self.coef_.T + self.intercept_
+        return out
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities (n, K)."""
+        return softmax(self.decision_function(X).T).T
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class."""
+        return self.classes_[self.decision_function(X).argmax(axis=1)]
+
+
+class Folds:
+    """One regression for each fold, kept between rounds."""
+
+    def __init__(self, design: Design, fold: NDArray[np.int64], num_classes: int) -> None:
+        self.design, self.fold = design, fold
+        self.W = [design.start(num_classes) for _ in range(FOLDS)]
+
+    def probabilities(self, likelihood: FloatArray, l2: float, iterations: int) -> FloatArray:
+        """Cross-fitted p (K, n) given the likelihoods of the answers (K, n)."""
+        out = np.empty_like(likelihood)
+        for f in range(FOLDS):
+            rows, held = np.flatnonzero(self.fold != f), np.flatnonzero(self.fold == f)
+            self.W[f] = self.design.fit(likelihood[:, rows], self.W[f], iterations, rows, l2)
+            out[:, held] = softmax(self.W[f] @ self.design.A[held].T)
+        return out
+
+
+def fit_with_features(
+    crowd: Crowd, fit: Fit, X: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, LinearModel]:
+    """Log p(x) of each item, cross-fitted (n, K), and the classifier of all items; `fit` is brought along."""
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
+    design = Design((X - mean) / scale)
+    fold = rng.permutation(np.arange(crowd.n) % FOLDS)
+    p, l2 = _choose_penalty(crowd, fit, design, fold)
+    folds = Folds(design, fold, crowd.num_classes)
+    log_prior = np.log(fit.prior)
+    for r in range(ROUNDS):
+        p = folds.probabilities(likelihoods(crowd, fit), l2, FIRST if r == 0 else LATER)
+        log_prior = np.log(np.maximum(p.T, 1e-12))
+        before = fit.P
+        fit.log_likelihood = -np.inf
+        advance(crowd, fit, EM_ROUNDS, log_prior)
+        if r == 2:  # T has come right by then
+            _, l2 = _choose_penalty(crowd, fit, design, fold)
+        if r > 2 and float(np.abs(fit.P - before).sum(axis=1).mean()) < SETTLED:
+            break
+    W = design.fit(likelihoods(crowd, fit), np.mean(folds.W, axis=0), LAST, l2=l2)
+    classes = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else np.arange(crowd.num_classes)
+    return log_prior, LinearModel(design.model(W), mean, scale, classes)
+
+
+def likelihoods(crowd: Crowd, fit: Fit) -> FloatArray:
+    """What is known of each item, as likelihoods of the classes (K, n), the largest 1."""
+    out = np.exp(fit.evidence - fit.evidence.max(axis=1, keepdims=True)).astype(np.float64)
+    out[crowd.fixed] = np.eye(crowd.num_classes)[crowd.known[crowd.fixed]]
+    return out.T.copy()
+
+
+def _choose_penalty(crowd: Crowd, fit: Fit, design: Design, fold: NDArray[np.int64]) -> tuple[FloatArray, float]:
+    """Cross-fitted p, and the penalty, with the best held-out likelihood of the answers."""
+    t = likelihoods(crowd, fit)
+    best: tuple[float, FloatArray, float] | None = None
+    for l2 in PENALTIES:
+        p = Folds(design, fold, crowd.num_classes).probabilities(t, l2, FIRST)
+        value = float(np.log(np.maximum((p * t).sum(axis=0), 1e-300)).sum())
+        if best is None or value > best[0]:
+            best = value, p, l2
+    assert best is not None
+    return best[1], best[2]
