@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._core import FloatArray, checks
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
 from .answers import Answers, as_answers, true_classes
-from .dawid_skene import Crowd, Fit, choose_start, run
+from .dawid_skene import Crowd, Fit, choose_start, name_classes, run
 from .dependence import Copies, copies, dependence, discounted
 from .warnings import DependenceWarning, IdentifiabilityWarning
 from .with_features import LinearModel, fit_with_features
@@ -147,9 +147,15 @@ def estimate_annotators(
     sign = choose_start(crowd, rng) if start == "auto" else 1.0 if start == "majority" else -1.0
     fit = run(crowd, sign, rng)
     notes = _notes(crowd, fit, sign, features is not None)
-    log_prior, classifier = np.log(fit.prior), None
+    if sign > 0:
+        name_classes(crowd, fit)
+    classifier = None
     if features is not None:
         log_prior, classifier = fit_with_features(crowd, fit, features, rng)
+        if sign > 0 and name_classes(crowd, fit):  # once more, from the names that are right
+            log_prior, classifier = fit_with_features(crowd, fit, features, rng)
+    else:
+        log_prior = np.log(fit.prior)
     rho = dependence(crowd, fit, log_prior, rng)
     copied = copies(crowd, fit, log_prior, rng)
     posteriors = discounted(fit.evidence.astype(np.float64), log_prior, crowd.degree, rho)

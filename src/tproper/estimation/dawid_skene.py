@@ -28,8 +28,8 @@ SAMPLE = 50_000  # answers that the strength is chosen with
 TOLERANCE = 1e-5  # change of log likelihood for each answer, below which EM ends
 MOST_ROUNDS = 200
 FIRST_ROUNDS = 2  # before the strength is chosen
-START_ROUNDS = 12  # of EM with one T for all, which tells the two starts apart
-START_ITEMS = 5_000
+FEW_ITEMS, FEW_ROUNDS = 5_000, 6  # of EM with one T for all, which tells the two starts apart ...
+MORE_ITEMS, MORE_ROUNDS = 50_000, 40  # ... and where that does not tell
 MANY = 1 << 21  # answers x classes, from which float32 is used ...
 LONGEST = 10_000  # ... where no sum has more terms than this
 
@@ -186,6 +186,25 @@ def run(crowd: Crowd, sign: float, rng: np.random.Generator) -> Fit:
     return advance(crowd, fit)
 
 
+def name_classes(crowd: Crowd, fit: Fit) -> bool:
+    """Give the classes the names that agree with the most answers; the likelihood is the same for all names.
+
+    Returns whether names were exchanged. Classes of known items have their names.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    K = crowd.num_classes
+    if len(crowd.fixed) or crowd.num_answers < K:
+        return False
+    agree = fit.counts.sum(axis=0, dtype=np.float64)[:K]  # (answer, class)
+    _, order = linear_sum_assignment(-agree)
+    if np.trace(agree[:, order]) <= np.trace(agree) * (1 + 1e-3):
+        return False
+    fit.P, fit.counts, fit.evidence = fit.P[:, order], fit.counts[:, :, order], fit.evidence[:, order]
+    fit.prior = fit.prior[order]
+    return True
+
+
 def choose_strength(crowd: Crowd, fit: Fit, rng: np.random.Generator) -> float:
     """The least shrinkage whose held-out likelihood is within one standard error of the best.
 
@@ -215,17 +234,32 @@ def choose_strength(crowd: Crowd, fit: Fit, rng: np.random.Generator) -> float:
 def choose_start(crowd: Crowd, rng: np.random.Generator) -> float:
     """+1: start from the votes; -1: from votes turned around, for answers that say what the class is not.
 
-    Two short runs of EM with one T for all annotators, on a sample of items, that differ in their start alone. A turned
-    start must be better by more than its standard error: the likelihood does not see names of classes exchanged.
+    Two runs of EM with one T for all annotators that differ in their start alone; the turned one must fit better, by
+    more than three standard errors. Few rounds on some items often tell; later both may reach the same likelihood, as
+    it does not see names of classes exchanged. Where they do not tell, more rounds on more items may; else votes count.
     """
-    chosen = np.arange(crowd.n) if crowd.n <= START_ITEMS else np.sort(rng.choice(crowd.n, START_ITEMS, replace=False))
+    if crowd.num_classes == 2:  # "not this one" is "the other one"
+        return 1.0
+    for items, rounds, clear in ((FEW_ITEMS, FEW_ROUNDS, -5.0), (MORE_ITEMS, MORE_ROUNDS, np.inf)):
+        gain = _turned_gain(crowd, items, rounds, rng)
+        error = np.sqrt((gain**2).sum())
+        if gain.sum() > 3.0 * error and gain.sum() > 1.0:
+            return -1.0
+        if gain.sum() < clear * error:
+            break
+    return 1.0
+
+
+def _turned_gain(crowd: Crowd, items: int, rounds: int, rng: np.random.Generator) -> FloatArray:
+    """Log likelihood of each item (of a sample) after EM from the turned votes, minus that from the votes."""
+    chosen = np.arange(crowd.n) if crowd.n <= items else np.sort(rng.choice(crowd.n, items, replace=False))
     given = crowd.given(chosen)
     fixed = np.flatnonzero(crowd.known[chosen] >= 0)
     known = crowd.known[chosen][fixed]
     value: dict[float, FloatArray] = {}
     for sign in (1.0, -1.0):
         P = crowd.votes(given, crowd.known[chosen], sign)
-        for _ in range(START_ROUNDS):
+        for _ in range(rounds):
             pooled = given.T @ P + EVEN / crowd.num_answers
             joint = given @ np.log(pooled / pooled.sum(axis=0)) + np.log(crowd.prior(P))
             top = joint.max(axis=1)
@@ -235,5 +269,4 @@ def choose_start(crowd: Crowd, rng: np.random.Generator) -> float:
             P /= mass[:, None]
             P[fixed] = np.eye(crowd.num_classes)[known]
         value[sign][fixed] = joint[fixed, known]
-    gain = value[-1.0] - value[1.0]
-    return -1.0 if gain.sum() > 4.0 * np.sqrt((gain**2).sum()) else 1.0
+    return value[-1.0] - value[1.0]

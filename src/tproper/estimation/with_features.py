@@ -19,10 +19,12 @@ from .softmax import Design, LinearSoftmax, softmax
 
 FOLDS = 5
 ROUNDS = 12
-PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)  # of the regression, for features of unit variance; chosen on held-out items
+PENALTIES = (1e-3, 1e-2, 1e-1)  # of the regression, for features of unit variance; chosen on held-out items
 FIRST, LATER, LAST = 60, 25, 200  # iterations of the solver
 EM_ROUNDS = 5
 SETTLED = 2e-3  # mean change of the posteriors in a round
+CHOICES = (0, 3)  # rounds in which the penalty is chosen: at first, and when T has come right
+LEAST = 1e-9  # of p(x): no answer can be outvoted by features alone
 
 
 class LinearModel:
@@ -57,13 +59,13 @@ class Folds:
         self.design, self.fold = design, fold
         self.W = [design.start(num_classes) for _ in range(FOLDS)]
 
-    def probabilities(self, likelihood: FloatArray, l2: float, iterations: int) -> FloatArray:
-        """Cross-fitted p (K, n) given the likelihoods of the answers (K, n)."""
+    def scores(self, likelihood: FloatArray, l2: float, iterations: int) -> FloatArray:
+        """Cross-fitted scores (K, n) given the likelihoods of the answers (K, n)."""
         out = np.empty_like(likelihood)
         for f in range(FOLDS):
             rows, held = np.flatnonzero(self.fold != f), np.flatnonzero(self.fold == f)
             self.W[f] = self.design.fit(likelihood[:, rows], self.W[f], iterations, rows, l2)
-            out[:, held] = softmax(self.W[f] @ self.design.A[held].T)
+            out[:, held] = self.W[f] @ self.design.A[held].T
         return out
 
 
@@ -75,20 +77,22 @@ def fit_with_features(
     scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
     design = Design((X - mean) / scale)
     fold = rng.permutation(np.arange(crowd.n) % FOLDS)
-    p, l2 = _choose_penalty(crowd, fit, design, fold)
-    folds = Folds(design, fold, crowd.num_classes)
-    log_prior = np.log(fit.prior)
+    folds, log_prior = Folds(design, fold, crowd.num_classes), np.log(fit.prior)
+    l2, heat = 0.0, 1.0
     for r in range(ROUNDS):
-        p = folds.probabilities(likelihoods(crowd, fit), l2, FIRST if r == 0 else LATER)
-        log_prior = np.log(np.maximum(p.T, 1e-12))
-        before = fit.P
-        fit.log_likelihood = -np.inf
+        t = likelihoods(crowd, fit)
+        if r in CHOICES:
+            folds, l2 = choose_penalty(t, design, fold)
+            scores = folds.scores(t, l2, 1)
+        else:
+            scores = folds.scores(t, l2, LATER)
+        heat, _ = best_heat(scores, t)
+        log_prior = np.log(np.maximum(softmax(heat * scores).T, LEAST))
+        before, fit.log_likelihood = fit.P, -np.inf
         advance(crowd, fit, EM_ROUNDS, log_prior)
-        if r == 2:  # T has come right by then
-            _, l2 = _choose_penalty(crowd, fit, design, fold)
-        if r > 2 and float(np.abs(fit.P - before).sum(axis=1).mean()) < SETTLED:
+        if r > max(CHOICES) and float(np.abs(fit.P - before).sum(axis=1).mean()) < SETTLED:
             break
-    W = design.fit(likelihoods(crowd, fit), np.mean(folds.W, axis=0), LAST, l2=l2)
+    W = heat * design.fit(likelihoods(crowd, fit), np.mean(folds.W, axis=0), LAST, l2=l2)
     classes = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else np.arange(crowd.num_classes)
     return log_prior, LinearModel(design.model(W), mean, scale, classes)
 
@@ -100,14 +104,28 @@ def likelihoods(crowd: Crowd, fit: Fit) -> FloatArray:
     return out.T.copy()
 
 
-def _choose_penalty(crowd: Crowd, fit: Fit, design: Design, fold: NDArray[np.int64]) -> tuple[FloatArray, float]:
-    """Cross-fitted p, and the penalty, with the best held-out likelihood of the answers."""
-    t = likelihoods(crowd, fit)
-    best: tuple[float, FloatArray, float] | None = None
+def choose_penalty(t: FloatArray, design: Design, fold: NDArray[np.int64]) -> tuple[Folds, float]:
+    """Fitted folds, and the penalty, with the best held-out likelihood of the answers at their best temperature."""
+    best: tuple[float, Folds, float] | None = None
     for l2 in PENALTIES:
-        p = Folds(design, fold, crowd.num_classes).probabilities(t, l2, FIRST)
-        value = float(np.log(np.maximum((p * t).sum(axis=0), 1e-300)).sum())
+        folds = Folds(design, fold, len(t))
+        _, value = best_heat(folds.scores(t, l2, FIRST), t)
         if best is None or value > best[0]:
-            best = value, p, l2
+            best = value, folds, l2
     assert best is not None
     return best[1], best[2]
+
+
+def best_heat(scores: FloatArray, t: FloatArray) -> tuple[float, float]:
+    """The factor of held-out scores with the best likelihood ``sum_i log sum_z t_iz p_z``, and that likelihood.
+
+    A penalty that classifies best makes probabilities too timid: the factor gives them their confidence back.
+    """
+    from scipy.optimize import minimize_scalar
+
+    def value(log_heat: float) -> float:
+        p = softmax(np.exp(log_heat) * scores)
+        return -float(np.log(np.maximum((p * t).sum(axis=0), 1e-300)).sum())
+
+    found = minimize_scalar(value, bounds=(np.log(0.1), np.log(30.0)), method="bounded", options={"xatol": 1e-2})
+    return float(np.exp(found.x)), -float(found.fun)
