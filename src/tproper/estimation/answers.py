@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,12 @@ class Answers:
         out.item, out.annotator = item, annotator
         out.answer = wide[item, annotator].astype(np.int64)
         out.classes, out.named = np.arange(int(out.answer.max()) + 1), False
+        return out
+
+    def replaced(self, answer: NDArray[np.int64]) -> Answers:
+        """The same items and annotators with other answers."""
+        out = copy.copy(self)
+        out.answer = answer
         return out
 
     def __len__(self) -> int:

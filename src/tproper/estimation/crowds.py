@@ -156,7 +156,7 @@ def estimate_annotators(
             log_prior, classifier = fit_with_features(crowd, fit, features, rng)
     else:
         log_prior = np.log(fit.prior)
-    rho = dependence(crowd, fit, log_prior, rng)
+    rho = dependence(crowd, fit, log_prior, sign, rng)
     copied = copies(crowd, fit, log_prior, rng)
     posteriors = discounted(fit.evidence.astype(np.float64), log_prior, crowd.degree, rho)
     posteriors[crowd.fixed] = np.eye(K)[known[crowd.fixed]]

@@ -240,7 +240,7 @@ def choose_start(crowd: Crowd, rng: np.random.Generator) -> float:
     """
     if crowd.num_classes == 2:  # "not this one" is "the other one"
         return 1.0
-    for items, rounds, clear in ((FEW_ITEMS, FEW_ROUNDS, -5.0), (MORE_ITEMS, MORE_ROUNDS, np.inf)):
+    for items, rounds, clear in ((FEW_ITEMS, FEW_ROUNDS, -5.0), (MORE_ITEMS, MORE_ROUNDS, 0.0)):
         gain = _turned_gain(crowd, items, rounds, rng)
         error = np.sqrt((gain**2).sum())
         if gain.sum() > 3.0 * error and gain.sum() > 1.0:

@@ -16,18 +16,19 @@ without the item's own share in it, else the fit would hide part of the dependen
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray
-from .dawid_skene import Crowd, Fit
+from .dawid_skene import Crowd, Fit, advance, first
 
 ANSWERS, ENTRIES = 20_000, 1 << 22  # that rho is estimated with, at most: answers, answers x T's entries
 MOST_PAIRS = 100_000  # pairs of answers that copies are looked for in
 SIGNIFICANT = 3.0  # standard errors of rho from which answers count as dependent
+SIMULATIONS = 5  # of independent answers; 3 where there are many
 LEVEL = 0.01  # of the tests for copies, all pairs of annotators together
 FEWEST_SHARED = 8  # items that two annotators must share to be compared
 MOST_RHO = 0.5  # beyond, few answers cannot tell dependence from a T that fits badly
@@ -79,7 +80,7 @@ class Sample:
         return np.bincount(self.item, weights=values, minlength=len(self.items))
 
     def rho(self, Q: FloatArray) -> tuple[float, float]:
-        """rho for posteriors Q, and how many standard errors it lies from 0."""
+        """rho for posteriors Q, and its standard error over items."""
         n, K = Q.shape
         over, under = np.zeros(n), 0.0
         for z in range(K):
@@ -94,7 +95,7 @@ class Sample:
             under += float(Q[:, z] @ (self.total(s) ** 2 - self.total(variance)))
         if under <= 0:
             return 0.0, 0.0
-        return float(over.sum()) / under, float(over.sum() / max(math.sqrt(float((over**2).sum())), 1e-300))
+        return float(over.sum()) / under, math.sqrt(float((over**2).sum())) / under
 
 
 def discounted(evidence: FloatArray, log_prior: FloatArray, degree: NDArray[np.int64], rho: float) -> FloatArray:
@@ -111,13 +112,23 @@ def discounted(evidence: FloatArray, log_prior: FloatArray, degree: NDArray[np.i
     return out
 
 
-def dependence(crowd: Crowd, fit: Fit, log_prior: FloatArray, rng: np.random.Generator) -> float:
-    """rho, 0 where it is not significant; `log_prior` is (K,), or (n, K) with one row for each item."""
+def dependence(crowd: Crowd, fit: Fit, log_prior: FloatArray, sign: float, rng: np.random.Generator) -> float:
+    """rho, 0 where it is not significant; `log_prior` is (K,), or (n, K) with one row for each item.
+
+    T that was shrunk or badly determined looks like dependence too. So rho must be larger than what independent answers
+    drawn from the fit, to the same items by the same annotators, show after they were fitted in the same way.
+    """
     if not (crowd.degree >= 2).any():
         return 0.0
     sample = Sample(crowd, fit, log_prior, rng)
-    rho, z = sample.rho(sample.posteriors(0.0))
-    if z < SIGNIFICANT or rho <= 0:
+    rho, error = sample.rho(sample.posteriors(0.0))
+    if rho <= SIGNIFICANT * error:
+        return 0.0
+    null = [
+        _independent(crowd, fit, log_prior, sign, rng)
+        for _ in range(SIMULATIONS if len(crowd.answers) <= 50_000 else 3)
+    ]
+    if rho - np.mean(null) <= SIGNIFICANT * math.hypot(error, float(np.std(null, ddof=1))):
         return 0.0
     for _ in range(ROUNDS):
         new, _ = sample.rho(sample.posteriors(rho))
@@ -126,6 +137,23 @@ def dependence(crowd: Crowd, fit: Fit, log_prior: FloatArray, rng: np.random.Gen
             return new
         rho = new
     return rho
+
+
+def _independent(crowd: Crowd, fit: Fit, log_prior: FloatArray, sign: float, rng: np.random.Generator) -> float:
+    """rho of independent answers, drawn from the fit and fitted again."""
+    a = crowd.answers
+    z = (fit.P.cumsum(axis=1) < rng.random((crowd.n, 1))).sum(axis=1).clip(max=crowd.num_classes - 1)
+    z[crowd.fixed] = crowd.known[crowd.fixed]
+    cdf = np.cumsum(fit.T, axis=1)
+    u = rng.random(len(a))
+    y = np.zeros(len(a), dtype=np.int64)
+    for level in range(crowd.num_answers - 1):
+        y += cdf[a.annotator, level, z[a.item]] < u
+    drawn = replace(crowd, answers=a.replaced(y))
+    start = first(drawn, drawn.votes(drawn.given(), drawn.known, sign), fit.strength)
+    again = advance(drawn, start, log_prior=None if log_prior.ndim == 1 else log_prior)
+    sample = Sample(drawn, again, np.log(again.prior) if log_prior.ndim == 1 else log_prior, rng)
+    return sample.rho(sample.posteriors(0.0))[0]
 
 
 def copies(crowd: Crowd, fit: Fit, log_prior: FloatArray, rng: np.random.Generator) -> list[Copies]:
