@@ -53,8 +53,11 @@ __version__ = "0.1.0"
 
 # What needs scikit-learn, or is not part of every program, is imported when it is first asked for.
 _LAZY = {
+    "AnnotatorEstimate": "estimation",
+    "Answers": "estimation",
     "BoundViolationWarning": "certificates",
     "Calibration": "metrics",
+    "DependenceWarning": "estimation",
     "IdentifiabilityWarning": "estimation",
     "LossMonitor": "certificates",
     "ModelFileError": "learn",
@@ -64,6 +67,7 @@ _LAZY = {
     "WeakLabelClassifier": "learn",
     "WeakLabelClassifierCV": "learn",
     "estimate_transition": "estimation",
+    "estimate_annotators": "estimation",
     "fuse": "losses",
     "load": "learn",
     "paired_test": "metrics",
@@ -79,7 +83,14 @@ _LAZY = {
 
 if TYPE_CHECKING:
     from .certificates import BoundViolationWarning, LossMonitor, UnboundedLossWarning
-    from .estimation import IdentifiabilityWarning, estimate_transition
+    from .estimation import (
+        AnnotatorEstimate,
+        Answers,
+        DependenceWarning,
+        IdentifiabilityWarning,
+        estimate_annotators,
+        estimate_transition,
+    )
     from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
     from .losses import fuse
     from .metrics import (
@@ -108,6 +119,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AnnotatorEstimate",
+    "Answers",
     "BackwardLoss",
     "BayesRisk",
     "BoundViolationWarning",
@@ -117,6 +130,7 @@ __all__ = [
     "ConditioningWarning",
     "ConvexPotential",
     "Decomposition",
+    "DependenceWarning",
     "Diagnosis",
     "EstimatedTransition",
     "ForwardLoss",
@@ -150,6 +164,7 @@ __all__ = [
     "complementary",
     "critical_k",
     "decompose",
+    "estimate_annotators",
     "estimate_transition",
     "forward_loss",
     "fuse",

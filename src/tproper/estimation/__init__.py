@@ -3,7 +3,16 @@
 Imports from `metrics` and the rooms above it.
 """
 
+from .answers import Answers
 from .clean import estimate_transition
-from .features import IdentifiabilityWarning
+from .crowds import AnnotatorEstimate, estimate_annotators
+from .warnings import DependenceWarning, IdentifiabilityWarning
 
-__all__ = ["IdentifiabilityWarning", "estimate_transition"]
+__all__ = [
+    "AnnotatorEstimate",
+    "Answers",
+    "DependenceWarning",
+    "IdentifiabilityWarning",
+    "estimate_annotators",
+    "estimate_transition",
+]

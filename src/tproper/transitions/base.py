@@ -2,8 +2,7 @@
 
 ``T[y, z] = P(weak label y | class z)``: weak labels x classes, columns sum to one (Section 2.2 of the paper).
 A `Transition` knows its matrix, can sample from it, says what it lets a learner recover (`diagnose`), and
-gives ``log (T p)_y`` for forward correction. Families with structure (uniform noise, candidate sets) do all
-of this in O(K) for an example, without the matrix.
+gives ``log (T p)_y`` for forward correction. Families with structure do all of this in O(K), without the matrix.
 
 R leads from a weak label back to a target: classes x weak labels with ``R T = I`` (Assumption (b)). Its
 columns are normalised to sum to one, which any left inverse allows: ``R + (1/K) 1 (1 - R^T 1)^T`` is again a left
