@@ -58,9 +58,11 @@ _LAZY = {
     "ModelFileError": "learn",
     "PairedTest": "metrics",
     "Score": "metrics",
+    "TransitionCheck": "estimation",
     "UnboundedLossWarning": "certificates",
     "WeakLabelClassifier": "learn",
     "WeakLabelClassifierCV": "learn",
+    "check_transition": "estimation",
     "fuse": "losses",
     "load": "learn",
     "paired_test": "metrics",
@@ -76,6 +78,7 @@ _LAZY = {
 
 if TYPE_CHECKING:
     from .certificates import BoundViolationWarning, LossMonitor, UnboundedLossWarning
+    from .estimation import TransitionCheck, check_transition
     from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
     from .losses import fuse
     from .metrics import (
@@ -131,6 +134,7 @@ __all__ = [
     "Spherical",
     "Squeezed",
     "Transition",
+    "TransitionCheck",
     "Tsallis",
     "UnboundedLossWarning",
     "WeakLabelClassifier",
@@ -139,6 +143,7 @@ __all__ = [
     "backward_loss",
     "binary_noise",
     "certify",
+    "check_transition",
     "coarse_labels",
     "comparison",
     "complementary",

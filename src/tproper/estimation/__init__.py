@@ -3,4 +3,10 @@
 Imports from `metrics` and the rooms above it.
 """
 
-__all__: list[str] = []
+from .check import TransitionCheck, TransitionTest, check_transition
+
+__all__ = [
+    "TransitionCheck",
+    "TransitionTest",
+    "check_transition",
+]
