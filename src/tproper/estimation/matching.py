@@ -22,8 +22,8 @@ from .hull import chi_square
 from .views import Index, View
 
 MOST_ROWS = 20_000  # more add nothing that the tolerance would not forgive
-SIMULATED = 40_000  # rows of labels drawn for the covariances, at least four times all rows
-FEWEST_EXPECTED = 5.0  # examples of a class in a group
+SIMULATED = 20_000  # rows of labels drawn for the covariances, at least twice all rows
+FEWEST_EVENTS = 10.0  # that a sum must rest on: (sum u^2)^2 / sum u^4, the expected number where u is a rare event
 TINY = 1e-6  # log p is taken of at least this much
 
 
@@ -79,22 +79,18 @@ class ScoreTests:
         self.log_p = np.log(np.maximum(p, TINY))
         n, K = self.p.shape
         self.groups = int(group.max()) + 1
-        expected = np.zeros((self.groups, K))
-        np.add.at(expected, group, self.p)
-        self.kept = expected >= FEWEST_EXPECTED
+        repeats = int(np.clip(SIMULATED // n, 2, 20))
+        self.kept = self._events(view, repeats, rng) >= FEWEST_EVENTS
         self.column = np.where(self.kept, np.cumsum(self.kept.ravel()).reshape(self.kept.shape) - 1, -1)
         self.width = int(self.kept.sum())
         self.trend = self._trend()
         self.marginal = self.p.mean(axis=0)
         self.sums = np.asarray(self._features(view.likelihood(observed)).sum(axis=0)).ravel()
-        repeats = int(np.clip(SIMULATED // n, 4, 40))
         D = self.width + K + 2
         self.V, self.W = np.zeros((D, D)), np.zeros((D, self.groups * K))
         draws = None if view.draws is None else np.zeros((50, D))
-        cumulative = self.p.cumsum(axis=1)
         for _ in range(repeats):
-            classes = np.minimum((cumulative < rng.random((n, 1))).sum(axis=1), K - 1)
-            labels = view.simulate(rows, classes, rng)
+            labels = self._simulate(view, rng)
             likelihood = view.likelihood(labels)
             x = self._features(likelihood)
             self.V += (x.T @ x).toarray() / repeats
@@ -108,6 +104,30 @@ class ScoreTests:
             centred = draws - draws.mean(axis=0)
             self.V += centred.T @ centred / (len(draws) - 1)
 
+    def _simulate(self, view: View, rng: np.random.Generator) -> Any:
+        """Labels drawn from T and p."""
+        n, K = self.p.shape
+        classes = np.minimum((self.p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), K - 1)
+        return view.simulate(self.rows, classes, rng)
+
+    def _scores(self, likelihood: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """u (n, K) and the labels' probability (T p)_y (n,)."""
+        mass = np.maximum((likelihood * self.p).sum(axis=1), 1e-300)
+        return likelihood * self.p / mass[:, None] - self.p, mass
+
+    def _events(self, view: View, repeats: int, rng: np.random.Generator) -> FloatArray:
+        """On how many events the sum of u in each group and class rests, examples of the class and of others included."""
+        square, fourth = np.zeros((2, self.groups, self.p.shape[1]))
+        for _ in range(repeats):
+            u = self._scores(view.likelihood(self._simulate(view, rng)))[0]
+            square += self._by_group(u**2) / repeats
+            fourth += self._by_group(u**4) / repeats
+        members = np.minimum(self._by_group(self.p), self._by_group(1 - self.p))
+        return np.minimum(members, square**2 / np.maximum(fourth, 1e-300))
+
+    def _by_group(self, values: FloatArray) -> FloatArray:
+        return np.stack([np.bincount(self.group, column, self.groups) for column in values.T], axis=1)
+
     def _trend(self) -> FloatArray:
         """Confidence, centred within each predicted class."""
         top, confidence = self.p.argmax(axis=1), self.p.max(axis=1)
@@ -120,8 +140,7 @@ class ScoreTests:
         from scipy.sparse import coo_array
 
         n, K = self.p.shape
-        mass = np.maximum((likelihood * self.p).sum(axis=1), 1e-300)
-        u = likelihood * self.p / mass[:, None] - self.p
+        u, mass = self._scores(likelihood)
         own = self.column[self.group]  # (n, K)
         i, z = np.nonzero(own >= 0)
         every, each = np.repeat(np.arange(n), K), np.tile(np.arange(K), n)
@@ -138,7 +157,7 @@ class ScoreTests:
         from scipy.sparse import coo_array
 
         n, K = self.p.shape
-        ratio = likelihood / np.maximum((likelihood * self.p).sum(axis=1), 1e-300)[:, None] - 1
+        ratio = likelihood / self._scores(likelihood)[1][:, None] - 1
         column = self.group[:, None] * K + np.arange(K)
         row = np.repeat(np.arange(n), K)
         return coo_array((ratio.ravel(), (row, column.ravel())), shape=(n, self.groups * K)).tocsr()
@@ -155,13 +174,14 @@ class ScoreTests:
         scale = np.sqrt(np.maximum(np.diag(self.V)[chosen], 1e-300))
         values, vectors = np.linalg.eigh(V / scale[:, None] / scale)
         keep = values > 1e-5
+        if not keep.any():  # recalibration takes up all that there is to test
+            return Match(0.0, 0, 0.0)
         root = (vectors[:, keep] / np.sqrt(values[keep])).T / scale
         statistic = float(((root @ sums) ** 2).sum())
         share = np.maximum(np.bincount(self.group, minlength=self.groups), 1) / len(self.group)
         moved = (root @ W).reshape(-1, self.groups, K)
         moved = (moved - moved.mean(axis=2, keepdims=True)) / np.sqrt(share)[:, None]
-        flat = moved.reshape(len(root), -1)
-        largest = float(np.linalg.norm(flat, 2)) ** 2 if flat.size else 0.0
+        largest = float(np.linalg.norm(moved.reshape(len(root), -1), 2)) ** 2
         return Match(statistic, int(keep.sum()), self.tolerance**2 * largest)
 
     def match(self) -> Match:
