@@ -56,6 +56,7 @@ _LAZY = {
     "Calibration": "metrics",
     "LossMonitor": "certificates",
     "ModelFileError": "learn",
+    "PUEstimate": "estimation",
     "PairedTest": "metrics",
     "Score": "metrics",
     "TransitionCheck": "estimation",
@@ -63,6 +64,7 @@ _LAZY = {
     "WeakLabelClassifier": "learn",
     "WeakLabelClassifierCV": "learn",
     "check_transition": "estimation",
+    "estimate_pu": "estimation",
     "fuse": "losses",
     "load": "learn",
     "paired_test": "metrics",
@@ -78,7 +80,7 @@ _LAZY = {
 
 if TYPE_CHECKING:
     from .certificates import BoundViolationWarning, LossMonitor, UnboundedLossWarning
-    from .estimation import TransitionCheck, check_transition
+    from .estimation import PUEstimate, TransitionCheck, check_transition, estimate_pu
     from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
     from .losses import fuse
     from .metrics import (
@@ -126,6 +128,7 @@ __all__ = [
     "ModelFileError",
     "NonNegativeLoss",
     "NotReconstructibleError",
+    "PUEstimate",
     "PairedTest",
     "Potential",
     "Reconstruction",
@@ -149,6 +152,7 @@ __all__ = [
     "complementary",
     "critical_k",
     "decompose",
+    "estimate_pu",
     "forward_loss",
     "fuse",
     "gradient_ascent_loss",

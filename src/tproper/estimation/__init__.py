@@ -4,9 +4,12 @@ Imports from `metrics` and the rooms above it.
 """
 
 from .check import TransitionCheck, TransitionTest, check_transition
+from .pu import PUEstimate, estimate_pu
 
 __all__ = [
+    "PUEstimate",
     "TransitionCheck",
     "TransitionTest",
     "check_transition",
+    "estimate_pu",
 ]
