@@ -17,13 +17,14 @@ from .._core import FloatArray, Labels, checks
 from ..metrics import probabilities_of
 from ..transitions import CandidateSetTransition, StackedTransition, Transition
 from .agreement import pair_fits, total_agreement
-from .hull import Block, chi_square, fit_hull, one_hot_block
+from .groups import Group, make_groups
+from .hull import chi_square, fit_hull, one_hot_block
+from .limits import anchors, confusions, testable
 from .matching import MOST_ROWS, ScoreTests
 from .views import Index, OneLabel, SetLabel, SeveralAnswers, View, view_of
 
 PLAUSIBLE = 0.01
 MOST_CLASSES = 1000  # beyond this many classes (or 4,000 x 1,000 entries of T) nothing is tested
-HARDLY = 0.2  # columns of T whose L1 distance (at most 2) is below this are hardly told apart
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class TransitionCheck:
         verdict = (
             f"The {self.n} labels may come from {self.name} (p = {self.p_value:.2g} over all tests)."
             if self.plausible
-            else f"WARNING: these {self.n} labels hardly come from {self.name} (p = {self.p_value:.2g} over all tests). "
+            else f"WARNING: these {self.n} labels hardly come from {self.name} (p = {self.p_value:.2g}). "
             "Every score and probability that rests on this T is in doubt."
         )
         lines = [f"- {t.name}: {t.sentence} (p = {t.p_value:.2g})." for t in self.tests]
@@ -77,21 +78,6 @@ class TransitionCheck:
             "tests": [asdict(t) for t in self.tests],
             "notes": list(self.notes),
         }
-
-
-@dataclass(frozen=True)
-class Group:
-    """Examples that a model predicts alike."""
-
-    rows: Index
-    predicted: int  # -1: those of classes that are predicted too rarely
-    low: float
-    high: float
-    surest: bool  # the most confident of its predicted class
-
-    def __str__(self) -> str:
-        who = f"predicted class {self.predicted}" if self.predicted >= 0 else "predicted as rare classes"
-        return f"the {len(self.rows)} examples {who} with confidence {self.low:.2f} to {self.high:.2f}"
 
 
 def check_transition(
@@ -133,15 +119,15 @@ def check_transition(
     p = None if probabilities is None else probabilities_of(probabilities, view.num_classes, view.n).numpy()
     tests = [*_impossible(view), *_structure(view, transition)]
     tests += _annotators(view) if isinstance(view, SeveralAnswers) else [_overall(view)]
-    notes, confirmed = _confusions(view), False
+    notes, confirmed = confusions(view), False
     if p is not None:
         groups = make_groups(p, view.features)
         tests += _in_groups(view, groups)
         tests += _matches(view, p, groups, tolerance, seed)
-        confirmed, more = _anchors(view, groups)
+        confirmed, more = anchors(view, groups)
         notes += more
     else:
-        confirmed, more = _testable(view)
+        confirmed, more = testable(view)
         notes += more
     informative = [t for t in tests if not np.isnan(t.p_value)]
     p_value = min(1.0, len(informative) * min((t.p_value for t in informative), default=1.0))
@@ -153,30 +139,6 @@ def _too_large(transition: Any) -> bool:
         return False
     K, M = transition.num_classes, transition.num_weak_labels
     return K > MOST_CLASSES or (not isinstance(transition, CandidateSetTransition) and M * K > 4000 * MOST_CLASSES)
-
-
-def make_groups(p: FloatArray, features: int) -> list[Group]:
-    """Examples by predicted class, and within it by confidence; labels have no part in it."""
-    n, K = p.shape
-    top, confidence = p.argmax(axis=1), p.max(axis=1)
-    least = max(50, 5 * min(features, 20))
-    most = max(2, 20 // K)
-    groups, rest = [], []
-    for z in range(K):
-        rows = np.flatnonzero(top == z)
-        if len(rows) < least:
-            rest.append(rows)
-            continue
-        rows = rows[np.argsort(confidence[rows], kind="stable")]
-        parts = np.array_split(rows, min(most, len(rows) // least))
-        groups += [
-            Group(part, z, confidence[part[0]], confidence[part[-1]], i == len(parts) - 1)
-            for i, part in enumerate(parts)
-        ]
-    left = np.concatenate(rest) if rest else np.zeros(0, dtype=np.int64)
-    if len(left) >= 20:
-        groups.append(Group(left, -1, confidence[left].min(), confidence[left].max(), False))
-    return groups
 
 
 # Tests from labels alone.
@@ -239,14 +201,14 @@ def _overall(view: OneLabel | SetLabel) -> TransitionTest:
     if block is None:
         return TransitionTest("label shares", 0.0, 1.0, "too few labels to test")
     fit = fit_hull([block], view.shifts([block]))
-    text = _farthest(view, [(None, rows, block, fit.priors[0])])
+    text = _farthest(view, [(None, rows, fit.priors[0])])
     return TransitionTest("label shares", fit.statistic, fit.p_value, text)
 
 
-def _farthest(view: OneLabel | SetLabel, fitted: list[tuple[Group | None, Index, Block, FloatArray]]) -> str:
+def _farthest(view: OneLabel | SetLabel, fitted: list[tuple[Group | None, Index, FloatArray]]) -> str:
     """The label that is farthest from what T allows, in words."""
     worst: tuple[float, str] = (-1.0, "nothing to compare")
-    for group, rows, block, prior in fitted:
+    for group, rows, prior in fitted:
         if isinstance(view, OneLabel):
             counts, T, names = view.counts(rows), view.T, view.names
         else:
@@ -275,8 +237,7 @@ def _annotators(view: SeveralAnswers) -> list[TransitionTest]:
     total = total_agreement(view)
     if total is not None:
         text = (
-            f"{total.observed:.0f} of {total.pairs:.0f} pairs of answers to one item agree, "
-            f"T says {total.expected:.0f}"
+            f"{total.observed:.0f} of {total.pairs:.0f} pairs of answers to one item agree, T says {total.expected:.0f}"
         )
         tests.append(TransitionTest("agreement of all annotators", total.z, total.p_value, text))
     pairs = pair_fits(view)
@@ -285,7 +246,9 @@ def _annotators(view: SeveralAnswers) -> list[TransitionTest]:
         p_value = min(1.0, len(pairs) * worst.fit.p_value)
         tests.append(TransitionTest("answers of pairs of annotators", worst.fit.statistic, p_value, worst.gap))
     else:
-        single = [(a, _overall(view.one(a)[0])) for a in range(view.answers.shape[1]) if (view.answers[:, a] >= 0).any()]
+        single = [
+            (a, _overall(view.one(a)[0])) for a in range(view.answers.shape[1]) if (view.answers[:, a] >= 0).any()
+        ]
         a, worst_one = min(single, key=lambda pair: pair[1].p_value)
         p_value = min(1.0, len(single) * worst_one.p_value)
         text = f"annotator {a}: {worst_one.sentence}"
@@ -321,7 +284,7 @@ def _in_groups(view: View, groups: list[Group]) -> list[TransitionTest]:
     if not used:
         return []
     fit = fit_hull([b for _, b in used], view.shifts([b for _, b in used]))
-    text = _farthest(view, [(g, g.rows, b, prior) for (g, b), prior in zip(used, fit.priors, strict=True)])
+    text = _farthest(view, [(g, g.rows, prior) for (g, _), prior in zip(used, fit.priors, strict=True)])
     return [TransitionTest(name, fit.statistic, fit.p_value, text)]
 
 
@@ -342,7 +305,7 @@ def _matches(view: View, p: FloatArray, groups: list[Group], tolerance: float, s
     more = "more" if excess[i, z] > 0 else "less"
     text = (
         f"after recalibration the labels of {groups[used[i]]} speak {more} for class {z} than T p does, by "
-        f"{abs(excess[i, z]):.1f} standard errors; if T is right, the model's calibration is off by more than {tolerance:g}"
+        f"{abs(excess[i, z]):.1f} standard errors"
     )
     up = "falls" if tests.sums[-1] < 0 else "grows"
     along = (
@@ -355,98 +318,3 @@ def _matches(view: View, p: FloatArray, groups: list[Group], tolerance: float, s
         TransitionTest("match with T p", match.statistic, match.p_value, text),
         TransitionTest("noise within a class", trend.statistic, trend.p_value, along),
     ]
-
-
-# What cannot be known.
-
-
-def _confusions(view: View) -> list[str]:
-    """Classes whose columns of T are equal, or nearly."""
-    if isinstance(view, SetLabel):
-        distance = 2 * abs(view.inclusion[0, 0] - view.inclusion[0, 1])
-        pairs = [(distance, 0, 1)]
-        every = f"any two of the {view.num_classes} classes"
-    else:
-        tables = [view.T] if isinstance(view, OneLabel) else view.tables
-        apart = np.max([np.abs(T[:, :, None] - T[:, None, :]).sum(axis=0) for T in tables], axis=0)
-        first, second = np.triu_indices(view.num_classes, 1)
-        order = np.argsort(apart[first, second], kind="stable")
-        pairs = [(float(apart[first[i], second[i]]), int(first[i]), int(second[i])) for i in order]
-        every = ""
-    close = [t for t in pairs if t[0] < HARDLY]
-    if not close:
-        return []
-    shown = [
-        f"{every or f'classes {a} and {b}'} (columns of T differ by {d:.2g} of at most 2)" for d, a, b in close[:5]
-    ]
-    more = f" and {len(close) - 5} more pairs" if len(close) > 5 else ""
-    verb = "cannot tell apart" if close[0][0] < 1e-12 else "hardly tells apart"
-    return [f"T {verb} " + ", ".join(shown) + more]
-
-
-def _testable(view: View) -> tuple[bool, list[str]]:
-    """Whether labels alone could confirm T: only where label shares have more dimensions than class shares."""
-    if isinstance(view, SeveralAnswers):
-        if ((view.answers >= 0).sum(axis=1) >= 2).any():
-            return True, []
-        return False, ["No item has two answers: nothing in these labels can confirm T"]
-    if isinstance(view, SetLabel):
-        return False, [
-            "The sizes of the sets speak for T or against it; which classes join a set is tested by its shares alone"
-        ]
-    rank = int(np.linalg.matrix_rank(view.T))
-    if rank < len(view.T):
-        return True, []
-    y = int(np.argmax(np.ptp(view.T, axis=1)))
-    low, high = view.T[y].min(), view.T[y].max()
-    return False, [
-        f"Nothing in these labels alone can confirm T: with suitable class shares it allows any share of "
-        f"{view.names[y]} from {low:.3g} to {high:.3g}; pass a model's probabilities to test more, and look at the "
-        "sensitivity"
-    ]
-
-
-def _anchors(view: View, groups: list[Group]) -> tuple[bool, list[str]]:
-    """For each class: do the labels of its surest examples look like its column of T?"""
-    if isinstance(view, SeveralAnswers):
-        return _testable(view)
-    reached, lacking = set(), []
-    for g in groups:
-        if not g.surest:
-            continue
-        block, z = view.block(g.rows), g.predicted
-        if block is None:
-            continue
-        free = fit_hull([block], view.shifts([block]))
-        share = float(free.priors[0][z] / free.priors[0].sum())
-        near = 0.95 * block.A[:, [z]] + 0.05 * block.A
-        close = fit_hull([Block(block.f, near, block.n, _at_corner(block, z))])
-        if close.statistic - free.statistic < 6.6 or share >= 0.95:
-            reached.add(z)
-        else:
-            lacking.append((z, share, g))
-    missing = sorted(set(range(view.num_classes)) - reached)
-    if not missing:
-        return True, []
-    notes = [
-        f"The surest examples of class {z} do not have the labels of class {z}: as far as T goes, only {share:.0%} of "
-        f"{g} are of that class. Either they are not, or column {z} of T is wrong: nothing in these labels can tell, "
-        "so nothing confirms T; look at the sensitivity"
-        for z, share, g in lacking
-    ]
-    silent = [z for z in missing if z not in {z for z, _, _ in lacking}]
-    if silent:
-        listed = ", ".join(map(str, silent[:12]))
-        notes.append(f"Nothing in these labels can confirm T's column of class {listed}: too few examples are predicted so")
-    return False, notes
-
-
-def _at_corner(block: Block, z: int) -> Any:
-    """E[phi phi^T] where `near` mixes class z into every class: pi of the mixture, then as before."""
-
-    def second(pi: FloatArray) -> FloatArray:
-        mixed = 0.05 * pi
-        mixed[z] += 0.95 * pi.sum()
-        return block.second(mixed)
-
-    return second

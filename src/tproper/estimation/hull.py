@@ -7,8 +7,10 @@ distance of the observed mean f of n labels from the hull is
     X^2 = n min_{pi >= 0} (f - A pi)^T E[phi phi^T]^-1 (f - A pi),
 
 Pearson's statistic at the maximum likelihood fit where phi is one-hot. (The second moment may take the place of the
-covariance because phi sums to one: ``E[phi phi^T]^-1 q = 1``, and residuals are orthogonal to 1; the mass of pi comes out
-as one by itself.) Given the face of the hull on which the fit lies, X^2 has a chi-square distribution with the face's
+covariance because phi sums to one: ``E[phi phi^T]^-1 q = 1``, and residuals are orthogonal to 1; the mass of pi
+comes out as one by itself.)
+
+Given the face of the hull on which the fit lies, X^2 has a chi-square distribution with the face's
 codimension as degrees of freedom, whatever pi is on that face (Bartholomew 1961; Wollan and Dykstra 1986). Inside
 of the hull X^2 is 0 and p is 1: there T cannot be refuted.
 """
@@ -29,7 +31,7 @@ MOST_CELLS = 200  # rarer labels are taken together beyond this many
 
 @dataclass(frozen=True)
 class Block:
-    """The labels of one group of examples: mean features f (F,), their mean by class A (F, K), E[phi phi^T] given pi."""
+    """Labels of a group of examples: mean features f (F,), their mean by class A (F, K), E[phi phi^T] given pi."""
 
     f: FloatArray
     A: FloatArray
@@ -170,7 +172,7 @@ def _fit_together(
         design = solve_triangular(lower, A, lower=True)
         target = solve_triangular(lower, f, lower=True)
         pi = nnls(design, target, maxiter=30 * A.shape[1])[0]
-        priors = [pi[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        priors = np.split(pi, ends[1:-1])
     residual = target - design @ pi
     return Fit(float(residual @ residual), len(f) - int((pi > 0).sum()), priors)
 

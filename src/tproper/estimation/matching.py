@@ -116,7 +116,7 @@ class ScoreTests:
         return likelihood * self.p / mass[:, None] - self.p, mass
 
     def _events(self, view: View, repeats: int, rng: np.random.Generator) -> FloatArray:
-        """On how many events the sum of u in each group and class rests, examples of the class and of others included."""
+        """On how many events the sum of u in each group and class rests: labels, members, and others."""
         square, fourth = np.zeros((2, self.groups, self.p.shape[1]))
         for _ in range(repeats):
             u = self._scores(view.likelihood(self._simulate(view, rng)))[0]

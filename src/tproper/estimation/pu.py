@@ -83,9 +83,9 @@ def estimate_pu(
     scores : (n,) array, optional
         Instead of X: scores that are higher where positives are likelier, from a model that has not seen these rows.
     sampling : "one sample" or "two samples"
-        One sample whose positives are labeled at random with rate r: `prior` is the share of positives in it. Or a sample
-        of positives beside a separate unlabeled sample: `prior` is the share of positives in the unlabeled one, and
-        `rate` and `transition` belong to the two samples pooled, which is what a model is trained with.
+        One sample whose positives are labeled at random with rate r: `prior` is the share of positives in it. Or a
+        sample of positives beside a separate unlabeled sample: `prior` is the share of positives in the unlabeled one,
+        and `rate` and `transition` belong to the two samples pooled, which is what a model is trained with.
     random_state : int
         Seed of the folds and of the bootstrap.
 
@@ -110,7 +110,7 @@ def estimate_pu(
     prior = _score("class prior", float(unlabeled_share(point.pooled)), unlabeled_share(draws), n)
     rate = _score("r = P(labeled | positive)", float(share / point.pooled), rates, n)
     bound = float(min(1.0, unlabeled_share(_upper_bound(table))))
-    notes = _notes(point, prior, bound, sampling, float(share), n)
+    notes = _notes(point, prior, bound, sampling, float(share))
     r = rate.value
     matrix = np.array([[r, 0.0], [1 - r, 1.0]])
     cloud = np.stack([np.stack([rates, 0 * rates], -1), np.stack([1 - rates, 1 + 0 * rates], -1)], axis=1)
@@ -271,21 +271,27 @@ def _score(name: str, value: float, draws: FloatArray, n: int) -> Score:
     return Score(name, value, stderr, (low, high), n)
 
 
-def _notes(point: _Point, prior: Score, bound: float, sampling: Sampling, share: float, n: int) -> list[str]:
-    notes = [
-        "Rests on labels that are a random part of the positives, whatever their features (SCAR)",
-        f"Rests on examples with the highest scores being positive: {point.purity:.0%} of those used, by the fitted curve"
-        if point.purity >= PURITY
-        else f"No group of examples is nearly all positive (the purest are {point.purity:.0%}, by the fitted curve): the "
-        f"estimate rests on P(labeled | score) being a scaled sigmoid; without that only the upper bound {bound:.3g} holds",
-    ]
-    if sampling == "two samples":
+def _notes(point: _Point, prior: Score, bound: float, sampling: Sampling, share: float) -> list[str]:
+    notes = ["Rests on labels that are a random part of the positives, whatever their features (SCAR)"]
+    if point.purity >= PURITY:
         notes.append(
-            "prior is that of the unlabeled sample; rate and transition belong to the two samples pooled, in which "
-            f"positives are {share + (1 - share) * prior.value:.3g} of the examples, and so do probabilities trained with it"
+            "Rests on a region where nearly all examples are positive: "
+            f"{point.purity:.0%} of those with the highest scores are, by the fitted curve"
+        )
+    else:
+        notes.append(
+            f"No group of examples is nearly all positive (the purest are {point.purity:.0%}, by the fitted curve): "
+            "the estimate rests on P(labeled | score) being a scaled sigmoid; without that only the upper bound "
+            f"{bound:.3g} holds"
+        )
+    if sampling == "two samples":
+        pooled = share + (1 - share) * prior.value
+        notes.append(
+            "prior is that of the unlabeled sample; rate and transition, and probabilities trained with it, belong to "
+            f"the two samples pooled, of which {pooled:.3g} are positive"
         )
     if point.bounded:
-        notes.append("The estimate left the possible values and was put at their end: labels or scores break an assumption")
+        notes.append("The estimate was put at the end of what is possible: labels or scores break an assumption")
     if prior.interval[1] - prior.interval[0] > 0.5:
         notes.append("The interval is wider than .5: these scores hardly tell labeled from unlabeled examples")
     return notes
