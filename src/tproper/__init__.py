@@ -56,11 +56,15 @@ _LAZY = {
     "Calibration": "metrics",
     "LossMonitor": "certificates",
     "ModelFileError": "learn",
+    "PUEstimate": "estimation",
     "PairedTest": "metrics",
     "Score": "metrics",
+    "TransitionCheck": "estimation",
     "UnboundedLossWarning": "certificates",
     "WeakLabelClassifier": "learn",
     "WeakLabelClassifierCV": "learn",
+    "check_transition": "estimation",
+    "estimate_pu": "estimation",
     "fuse": "losses",
     "load": "learn",
     "paired_test": "metrics",
@@ -76,6 +80,7 @@ _LAZY = {
 
 if TYPE_CHECKING:
     from .certificates import BoundViolationWarning, LossMonitor, UnboundedLossWarning
+    from .estimation import PUEstimate, TransitionCheck, check_transition, estimate_pu
     from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
     from .losses import fuse
     from .metrics import (
@@ -123,6 +128,7 @@ __all__ = [
     "ModelFileError",
     "NonNegativeLoss",
     "NotReconstructibleError",
+    "PUEstimate",
     "PairedTest",
     "Potential",
     "Reconstruction",
@@ -131,6 +137,7 @@ __all__ = [
     "Spherical",
     "Squeezed",
     "Transition",
+    "TransitionCheck",
     "Tsallis",
     "UnboundedLossWarning",
     "WeakLabelClassifier",
@@ -139,11 +146,13 @@ __all__ = [
     "backward_loss",
     "binary_noise",
     "certify",
+    "check_transition",
     "coarse_labels",
     "comparison",
     "complementary",
     "critical_k",
     "decompose",
+    "estimate_pu",
     "forward_loss",
     "fuse",
     "gradient_ascent_loss",

@@ -37,7 +37,7 @@ UNLABELED = "unlabeled"  # the second label of positive-unlabeled data
 
 def is_pu(transition: Transition) -> bool:
     """Positive-unlabeled data: there a missing label is the label "unlabeled"."""
-    return transition.name.startswith("positive_unlabeled")
+    return transition.positive_unlabeled
 
 
 class _Vocabulary:

@@ -3,4 +3,13 @@
 Imports from `metrics` and the rooms above it.
 """
 
-__all__: list[str] = []
+from .check import TransitionCheck, TransitionTest, check_transition
+from .pu import PUEstimate, estimate_pu
+
+__all__ = [
+    "PUEstimate",
+    "TransitionCheck",
+    "TransitionTest",
+    "check_transition",
+    "estimate_pu",
+]

@@ -28,7 +28,7 @@ def labels_are_classes(transition: Transition) -> bool:
     if isinstance(transition, UniformTransition):
         return True
     square = type(transition) is Transition and transition.num_weak_labels == transition.num_classes
-    own_kind = transition.name.startswith(("positive_unlabeled", "unlabeled_sets"))
+    own_kind = transition.positive_unlabeled or transition.name.startswith("unlabeled_sets")
     return square and transition._weak_labels is None and not own_kind
 
 
@@ -80,11 +80,32 @@ def encode(y: Any, transition: Transition, classes: NDArray[Any]) -> Tensor:
         return transition.encode(_masks(y, classes))
     if isinstance(transition, StackedTransition):
         return transition.encode(_rows_of_pairs(y, transition, classes))
+    if transition.positive_unlabeled:
+        return _positive_unlabeled(y, transition)
     names = weak_label_names(transition, classes)
     if any(isinstance(name, (frozenset, tuple)) for name in names) and _holds_collections(y):
         kind = frozenset if isinstance(names[0], frozenset) else tuple
         return transition.encode(_lookup([kind(_item(m) for m in label) for label in y], names))
     return transition.encode(_lookup(_scalars(y), names))
+
+
+def _positive_unlabeled(y: Any, transition: Transition) -> Tensor:
+    """0 = labeled positive, 1 = unlabeled. Other codings are refused: the answers of `predict` would not be in them."""
+    labels = _scalars(y)
+    if labels.dtype.kind == "b" or (labels.dtype.kind in "iuf" and (labels == -1).any()):
+        got = "booleans" if labels.dtype.kind == "b" else "-1"
+        raise ValueError(
+            f"y: expected 0 = labeled positive and 1 = unlabeled, with class 0 the positive one, got {got}; "
+            f"pass np.where({'y' if labels.dtype.kind == 'b' else 'y == 1'}, 0, 1)"
+        )
+    rows = transition.encode(_lookup(labels, list(range(transition.num_weak_labels))))
+    share, r = float((rows == 0).double().mean()), float(transition.matrix()[0].max())
+    if share > r + 5 * (r * (1 - r) / len(rows)) ** 0.5:
+        raise ValueError(
+            f"y: expected at most a share r = {r:.3g} of labeled positives, which are coded 0 (1 = unlabeled), "
+            f"got {share:.3g}: the labels may be coded the other way round, or r is too small"
+        )
+    return rows
 
 
 def take(y: Any, rows: NDArray[np.int64]) -> Any:

@@ -19,6 +19,7 @@ from .base import (
 )
 from .diagnosis import Diagnosis
 from .families import (
+    BagTransition,
     binary_noise,
     coarse_labels,
     complementary,
@@ -40,6 +41,7 @@ from .uniform import UniformReconstruction, UniformTransition
 __all__ = [
     "ENUMERATION_LIMIT",
     "METHODS",
+    "BagTransition",
     "CandidateSetTransition",
     "Diagnosis",
     "EstimatedTransition",

@@ -239,6 +239,13 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
             "log_weight": [float(w) if np.isfinite(w) else None for w in transition.log_weight],
             "num_weak_labels": int(transition.num_weak_labels),
         }
+    if isinstance(transition, families.BagTransition):
+        return out | {
+            "family": "unlabeled_sets",
+            "matrix": transition.matrix().tolist(),
+            "pooled": transition.pooled.tolist(),
+            "prior": None if transition.prior is None else transition.prior.tolist(),
+        }
     names = transition._weak_labels
     if isinstance(transition, EstimatedTransition):
         out |= {
@@ -281,6 +288,8 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     if family == "candidate_sets":
         weights = np.array([-np.inf if w is None else float(w) for w in data["log_weight"]])
         return CandidateSetTransition(weights, str(data["name"]), int(data["num_weak_labels"]))
+    if family == "unlabeled_sets":
+        return families.BagTransition(data["matrix"], data["pooled"], data["prior"])
     if family == "matrix":
         names = data["weak_labels"]
         return Transition(data["matrix"], None if names is None else [_label_from_plain(n) for n in names])
