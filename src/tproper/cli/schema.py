@@ -15,7 +15,7 @@ import numpy as np
 from .._core import FloatArray
 from ..data import Table, first_text, numbers, short
 from ..transitions import transition_from_dict
-from .labels import LabelCodec
+from .codec import LabelCodec
 
 if TYPE_CHECKING:
     import pyarrow as pa

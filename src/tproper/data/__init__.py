@@ -10,7 +10,6 @@ from .stream import Learner, fit_stream
 from .tables import (
     CELLS,
     MISSING,
-    SET_SEPARATOR,
     Table,
     TableWriter,
     first_text,
@@ -25,7 +24,6 @@ from .tables import (
 __all__ = [
     "CELLS",
     "MISSING",
-    "SET_SEPARATOR",
     "Batch",
     "CandidateLists",
     "CheckpointError",

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from .._core import FloatArray, checks
 from ..metrics import Z95, Score
-from ..transitions import EstimatedTransition
+from ..transitions import POSITIVE_UNLABELED, EstimatedTransition
 
 Sampling = Literal["one sample", "two samples"]
 PURITY = 0.95
@@ -115,7 +115,7 @@ def estimate_pu(
     matrix = np.array([[r, 0.0], [1 - r, 1.0]])
     cloud = np.stack([np.stack([rates, 0 * rates], -1), np.stack([1 - rates, 1 + 0 * rates], -1)], axis=1)
     transition = EstimatedTransition(matrix, draws=cloud, notes=notes)
-    transition.name = f"positive_unlabeled({r:.4g}), estimated"
+    transition.name, transition.label_kind = f"positive_unlabeled({r:.4g}), estimated", POSITIVE_UNLABELED
     return PUEstimate(prior, rate, transition, bound, point.purity, sampling, notes)
 
 

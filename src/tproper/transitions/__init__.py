@@ -8,15 +8,17 @@ Imports from `_core`.
 from . import families
 from .base import (
     ENUMERATION_LIMIT,
+    LABEL_KINDS,
     METHODS,
+    POSITIVE_UNLABELED,
     EstimatedTransition,
     Reconstruction,
     Tables,
     Transition,
     log_mixture,
-    per_example_targets,
     reconstruct,
 )
+from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .families import (
     BagTransition,
@@ -37,10 +39,15 @@ from .set_mass import indicator
 from .sets import CandidateSetTransition, SetReconstruction
 from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
+from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
 
 __all__ = [
     "ENUMERATION_LIMIT",
+    "LABEL_KINDS",
     "METHODS",
+    "POSITIVE_UNLABELED",
+    "SET_SEPARATOR",
+    "UNLABELED",
     "BagTransition",
     "CandidateSetTransition",
     "Diagnosis",
@@ -53,12 +60,15 @@ __all__ = [
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",
+    "Vocabulary",
     "binary_noise",
     "coarse_labels",
     "complementary",
     "families",
     "identity",
     "indicator",
+    "is_index",
+    "item",
     "log_mixture",
     "make_transition",
     "multi_complementary",
@@ -73,4 +83,5 @@ __all__ = [
     "transition_from_dict",
     "transition_to_dict",
     "unlabeled_sets",
+    "weak_label_names",
 ]

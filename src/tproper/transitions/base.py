@@ -23,12 +23,16 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleError, checks, look_up, tracing
+from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleError, checks, look_up
 from .dense import left_inverse
 from .diagnosis import Diagnosis
 
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
-POSITIVE_UNLABELED = "positive_unlabeled"  # how the names of such transitions begin, estimated ones too
+# What a weak label is. "classes": label y is called like class y; "names": labels have names of their own, or are
+# 0 .. M-1; "sets": listed sets of classes; "masks": candidate masks over the classes; "pairs": (source, label);
+# "answers": one of each annotator; "positive/unlabeled": 0 = labeled positive, 1 = unlabeled.
+POSITIVE_UNLABELED = "positive/unlabeled"
+LABEL_KINDS = ("classes", "names", "sets", "masks", "pairs", "answers", POSITIVE_UNLABELED)
 DENSE_LIMIT = 1 << 28  # entries of a dense table (2 GiB); beyond it a family must be structured
 
 Tables = Mapping[str, Tensor]
@@ -50,6 +54,7 @@ class Transition:
     num_weak_labels: int
     name: str = "transition"
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
+    _label_kind: str | None = None  # where the matrix and the names of its rows do not tell
 
     def __init__(self, matrix: ArrayLike | Tensor, weak_labels: Sequence[Any] | None = None) -> None:
         self._T = checks.column_stochastic(matrix)
@@ -89,7 +94,22 @@ class Transition:
     @property
     def positive_unlabeled(self) -> bool:
         """Whether labels are 0 = labeled positive, 1 = unlabeled."""
-        return self.name.startswith(POSITIVE_UNLABELED)
+        return self.label_kind == POSITIVE_UNLABELED
+
+    @property
+    def label_kind(self) -> str:
+        """What a weak label is: one of `LABEL_KINDS`. It goes by what T is, never by its name."""
+        if self._label_kind is not None:
+            return self._label_kind
+        if self._weak_labels is not None:
+            return "sets" if self._labels_are_sets() else "names"
+        return "classes" if self.num_weak_labels == self.num_classes else "names"
+
+    @label_kind.setter
+    def label_kind(self, kind: str) -> None:
+        if kind not in LABEL_KINDS:
+            raise ValueError(f"label_kind: expected one of {', '.join(LABEL_KINDS)}, got {kind!r}")
+        self._label_kind = kind
 
     def matrix(self) -> FloatArray:
         """T as a float64 array (M, K)."""
@@ -424,34 +444,3 @@ def reconstruct(
     if method == "auto":
         method = "inverse" if square else "min_variance"
     return transition.left_inverse(method, weights)
-
-
-def per_example_targets(transitions: Tensor, labels: Tensor, validate: bool = True) -> Tensor:
-    """Targets (n, K) for one T per example (n, M, K): the minimum-variance R (the inverse where T is square).
-
-    ``r = (T^T D^-1 T)^-1 T^T D^-1 e_y``, D = diag(T 1/K), through the QR decomposition of ``D^-1/2 T``: one per
-    example, in float64, because forming ``T^T D^-1 T`` would square the condition number.
-    """
-    n, M, K = transitions.shape
-    if M < K:
-        raise NotReconstructibleError(
-            f"transitions: expected at least as many weak labels as the {K} classes, got {M}; use ForwardLoss"
-        )
-    T = transitions.double()
-    root = T.mean(-1, keepdim=True).sqrt()  # (n, M, 1); zero for labels that never occur
-    scaled = torch.where(root > 0, T / torch.where(root > 0, root, 1.0), 0.0)
-    Q, U = torch.linalg.qr(scaled)
-    if validate and tracing.readable(U):
-        pivots = U.detach().diagonal(dim1=-2, dim2=-1).abs()
-        rounding = 4 * torch.finfo(transitions.dtype).eps  # T in float32 cannot be closer to singular than this
-        deficient = pivots.amin(-1) <= max(checks.RANK_TOL, rounding) * pivots.amax(-1)
-        if bool(deficient.any()):
-            raise NotReconstructibleError(
-                f"transitions: expected rank {K} for every example, got less at row {int(deficient.nonzero()[0])}; "
-                "use ForwardLoss (proper, though not strictly)"
-            )
-    index = labels[:, None, None]
-    own = Q.gather(1, index.expand(n, 1, K)).transpose(-1, -2)  # (n, K, 1): Q^T e_y
-    mass = root.gather(1, index)[:, 0]  # (n, 1)
-    target = torch.linalg.solve_triangular(U, own, upper=True)[..., 0] / torch.where(mass > 0, mass, 1.0)
-    return torch.where(mass > 0, target, 1.0 / K)

@@ -110,7 +110,9 @@ def positive_unlabeled(
         if not (prior is None and labeled is None and n is None):
             raise ValueError("r: expected either r, or prior, labeled and n, got both")
         r = checks.real(r, "r", 0, 1)
-        return _named(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"{POSITIVE_UNLABELED}({r:g})")
+        out = _named(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"positive_unlabeled({r:g})")
+        out.label_kind = POSITIVE_UNLABELED
+        return out
     if prior is None or labeled is None or n is None:
         missing = [name for name, value in (("prior", prior), ("labeled", labeled), ("n", n)) if value is None]
         raise ValueError(f"r: expected r, or prior, labeled and n together, got no {' and no '.join(missing)}")
@@ -131,6 +133,8 @@ class BagTransition(Transition):
     by size. With `prior` the population has other shares, and by Bayes' rule ``P_population(z | x)`` is proportional to
     ``P_pooled(z | x) prior_z / pooled_z``: `population` computes it, and `WeakLabelClassifier` gives it.
     """
+
+    _label_kind = "names"  # a bag is no class, however many there are
 
     def __init__(self, matrix: ArrayLike, pooled: ArrayLike, prior: ArrayLike | None) -> None:
         super().__init__(matrix)

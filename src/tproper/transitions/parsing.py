@@ -215,7 +215,7 @@ def _called(name: Any, parameters: dict[str, Any], num_classes: int | None) -> T
 
 def transition_to_dict(transition: Transition) -> dict[str, Any]:
     """JSON-ready, exact: `transition_from_dict` gives the same T back, bit for bit."""
-    out: dict[str, Any] = {"name": transition.name}
+    out: dict[str, Any] = {"name": transition.name, "label_kind": transition.label_kind}
     if isinstance(transition, UniformTransition):
         return out | {
             "family": "uniform",
@@ -266,6 +266,8 @@ def transition_from_dict(data: Mapping[str, Any]) -> Transition:
     try:
         transition = _from_dict(str(family), data)
         transition.name = str(data["name"])
+        if data.get("label_kind", transition.label_kind) != transition.label_kind:
+            transition.label_kind = data["label_kind"]
     except KeyError as error:
         raise ValueError(f"transition: expected the key {error} for the family {family!r}, got none") from None
     except TypeError as error:
