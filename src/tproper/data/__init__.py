@@ -5,6 +5,7 @@ Imports from `learn` and the rooms above it.
 
 from .checkpoints import CheckpointError, StreamProgress
 from .columns import CandidateLists, ColumnError, check_finite, is_list
+from .moments import Moments
 from .sources import Batch, IterableSource, ParquetSource, Source, as_source
 from .stream import Learner, fit_stream
 from .tables import (
@@ -30,6 +31,7 @@ __all__ = [
     "ColumnError",
     "IterableSource",
     "Learner",
+    "Moments",
     "ParquetSource",
     "Source",
     "StreamProgress",
