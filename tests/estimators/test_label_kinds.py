@@ -22,6 +22,7 @@ KINDS = {
     "sets": [tp.coarse_labels([[0, 1], [2]])],
     "masks": [tp.partial_labels(3, 0.3), tp.multi_complementary(4, 2)],
     "pairs": [tp.multi_source([tp.identity(2), tp.positive_unlabeled(0.4)])],
+    "answers": [tp.annotators([tp.symmetric_noise(3, 0.2), tp.symmetric_noise(3, 0.4)])],
     "positive/unlabeled": [tp.positive_unlabeled(0.4)],
 }
 

@@ -4,7 +4,7 @@ Imports nothing of tproper.
 """
 
 from . import checks, tracing
-from .blocks import add_at, with_slope
+from .blocks import Work, add_at, softmax_into, value_and_slope, with_slope
 from .checks import (
     COLUMN_SUM_TOL,
     RANK_TOL,
@@ -15,7 +15,7 @@ from .checks import (
     NotReconstructibleError,
 )
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
-from .finite import Before, NonFiniteError, all_finite, finite_rows, training_tensors
+from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
 from .numerics import (
     centre,
     critical_k_of,
@@ -44,6 +44,7 @@ __all__ = [
     "NonFiniteError",
     "NotReconstructibleError",
     "TakenError",
+    "Work",
     "add_at",
     "all_finite",
     "atomic_file",
@@ -59,16 +60,18 @@ __all__ = [
     "json_text",
     "look_up",
     "mark",
+    "optimizer_tensors",
     "plain",
     "project_simplex",
     "read_sealed",
     "readable",
     "simplex_threshold",
+    "softmax_into",
     "sweep",
     "traced",
     "tracing",
-    "training_tensors",
     "transformed",
+    "value_and_slope",
     "warm_root",
     "with_slope",
     "write_file",

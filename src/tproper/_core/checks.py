@@ -251,9 +251,9 @@ def masks_of_sets(labels: Sequence[Any], num_classes: int) -> NDArray[np.bool_]:
     return out
 
 
-def same_leading_shape(scores: Tensor, labels: Tensor, per_class: bool) -> None:
-    """Labels (...) or masks (..., K) must go with scores (..., K)."""
-    want = scores.shape if per_class else scores.shape[:-1]
+def same_leading_shape(scores: Tensor, labels: Tensor, label_shape: tuple[int, ...] = ()) -> None:
+    """Labels (..., *label_shape) must go with scores (..., K)."""
+    want = (*scores.shape[:-1], *label_shape)
     if labels.shape != want:
         raise ValueError(
             f"labels: expected shape {tuple(want)} for scores of shape {tuple(scores.shape)}, got {tuple(labels.shape)}"

@@ -27,10 +27,9 @@ def all_finite(tensors: Iterable[Tensor]) -> bool:
     return not numbers or bool(torch.isfinite(torch.nn.utils.get_total_norm(numbers, math.inf)))
 
 
-def training_tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """Weights and buffers, and the optimizer's own: an infinite moment of Adam's would end all learning in silence."""
-    kept = [t for entries in optimizer.state.values() for t in entries.values() if isinstance(t, Tensor)]
-    return [*module.state_dict().values(), *kept]
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """What an optimizer keeps: an infinite moment of Adam's would end all learning in silence."""
+    return [t for entries in optimizer.state.values() for t in entries.values() if isinstance(t, Tensor)]
 
 
 def finite_rows(values: NDArray[Any], module: nn.Module, masks: bool = False) -> NDArray[Any]:
@@ -80,9 +79,13 @@ class Before:
             else:
                 self.contents.append((part, part.get_state()))
 
-    def check(self, loss: float, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Go back, and say so, unless the loss, the weights and what the optimizer keeps are finite."""
-        if not math.isfinite(loss) or not all_finite(training_tensors(module, optimizer)):
+    def check(self, loss: float) -> None:
+        """Go back, and say so, unless the loss, the weights and what the optimizer keeps are finite now."""
+        tensors = [part for part, _ in self.contents if isinstance(part, Tensor)]
+        for part, _ in self.contents:
+            if isinstance(part, torch.optim.Optimizer):
+                tensors += optimizer_tensors(part)
+        if not math.isfinite(loss) or not all_finite(tensors):
             self.restore()
             raise DivergedError(loss)
 

@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, checks, critical_k_of, in_simplex, plain, simplex_threshold
-from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
+from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss, certificate_of
 from ..potentials import Potential, Squeezed
-from ..transitions import Reconstruction, Transition, reconstruct
+from ..transitions import AnnotatorTransition, Reconstruction, Transition, reconstruct
 from .probing import CallableVerdict, not_strictly_convex_on_faces, probe_callable, violates_convexity
 
 
@@ -152,7 +152,7 @@ def certify(
     return _certify_callable(loss, transition, seed)
 
 
-WeakLabelLoss._certify = staticmethod(certify)
+certificate_of.register(WeakLabelLoss, certify)  # what `loss.certify()` calls
 
 
 def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
@@ -176,7 +176,7 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         notes.append("alpha = 1 and k >= 1: v = 0 is optimal for every p, so nothing can be learned")
 
     if loss.class_weights is not None:
-        bounds = loss.lower_bounds()
+        bounds = values = loss.lower_bounds()
         groups = tuple((f"label {y}", float(b)) for y, b in enumerate(bounds))
         proper = strict = False
         notes.append("class weights: the minimiser is the posterior under the re-weighted class prior, not p itself")
@@ -196,7 +196,7 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         if witness is not None and not _walks_down(F, witness, columns[names.index(witness.label)]):
             notes.append(f"{witness.label}: no ray was found along which the loss falls, though its bound is -inf")
             witness = None
-    if not np.isfinite(bounds).all() and loss.class_weights is None and F.domain == "simplex":
+    if not np.isfinite(values).all() and loss.class_weights is None and F.domain == "simplex":
         notes.append("targets leave the simplex, where F* is infinite; squeeze F, or use Brier(), or ForwardLoss")
     exact = F.evidence == "exact" and not (isinstance(F, Squeezed) and F.alpha < 1)
     return Certificate(
@@ -205,7 +205,7 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         reconstructible=True,  # R exists
         proper=proper,
         strictly_proper=strict,
-        lower_bounded=bool((bounds > -math.inf).all()),
+        lower_bounded=bool((values > -math.inf).all()),
         bounds=bounds,
         witness=witness,
         evidence="exact" if exact else "numerical",
@@ -287,6 +287,10 @@ def _certify_forward(loss: ForwardLoss) -> Certificate:
     notes = [] if diagnosis.reconstructible else [f"not strict: {diagnosis.confusion()} cannot be told apart"]
     if np.isposinf(bounds).any():
         notes.append("labels that never occur have the bound inf")
+    least = float(bounds.min())
+    if isinstance(loss.transition, AnnotatorTransition):
+        least = 0.0
+        notes.append("a row of answers has loss >= 0 however many of them are missing; 0 where all are")
     return Certificate(
         loss="ForwardLoss",
         transition=loss.transition.name,
@@ -298,7 +302,7 @@ def _certify_forward(loss: ForwardLoss) -> Certificate:
         witness=None,
         evidence="exact",
         notes=tuple(notes),
-        groups=(("all labels", float(bounds.min())),),
+        groups=(("all labels", least),),
     )
 
 

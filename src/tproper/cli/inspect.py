@@ -82,7 +82,7 @@ def draw(transition: Transition, reconstruction: str, path: Path, since: Mark) -
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("--plot needs mpltern: pip install 'tproper[plots]'") from error
     loss = BackwardLoss(transition, reconstruction=transition.reconstruction(reconstruction))
-    labels = transition.weak_labels if transition.per_class_labels else list(range(transition.num_weak_labels))
+    labels = transition.weak_labels if transition.label_shape else list(range(transition.num_weak_labels))
     columns = min(4, len(labels))
     rows = -(-len(labels) // columns)
     figure = plots.figure(figsize=(3.6 * columns, 3.3 * rows), layout="constrained")

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from .._core import DamagedError, FloatArray, all_finite, checks, finite_rows, training_tensors
+from .._core import DamagedError, FloatArray, all_finite, checks, finite_rows, optimizer_tensors
 from ..losses import WeakLabelLoss
 from . import checkpoints as _checkpoints
 from .checkpoints import CheckpointError, StreamProgress
@@ -83,7 +83,7 @@ class Learner:
                 f"lower the learning rate, or rescale the features{spoiled}"
             )
         self.optimizer.step()
-        if not all_finite(training_tensors(self.module, self.optimizer)):
+        if not all_finite([*weights, *optimizer_tensors(self.optimizer)]):
             raise ValueError(
                 "optimizer: expected finite weights and moments after the step, got others; the learner is spoiled: "
                 "go back to a checkpoint or start again, with a lower learning rate or rescaled features"

@@ -237,7 +237,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             value = minibatch.train_epoch(
                 self.module_, self.loss_.to(device), rows, labels.to(device), on_device(weights, device), steps
             )
-        before.check(value, self.module_, optimizer)
+        before.check(value)
         self.history_.append({"loss": value})
         self.n_iter_ += 1
         return self
@@ -342,9 +342,13 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         predicted = torch.as_tensor(self._scores(X).argmax(axis=1))
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(predicted, labels)
-        targets = self.transition_.reconstruction().targets(labels)
-        credit = targets.gather(1, predicted[:, None])[:, 0].numpy()
-        return float(np.average(credit, weights=None if sample_weight is None else row_weights(sample_weight, credit)))
+        R = self.transition_.reconstruction()
+        credit = R.targets(labels).gather(1, predicted[:, None])[:, 0].numpy()
+        weights = None if sample_weight is None else row_weights(sample_weight, credit)
+        silent = R.silent(labels)
+        if silent is not None:  # rows in which no annotator answered
+            weights = np.where(silent.numpy(), 0.0, 1.0 if weights is None else weights)
+        return float(np.average(credit, weights=weights))
 
     def weak_log_likelihood(self, X: Any, y: Any) -> FloatArray:
         """``log (T p)_y`` of each row, p = predict_proba: how likely the model finds the weak labels it is shown."""

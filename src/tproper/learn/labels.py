@@ -17,6 +17,7 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from ..transitions import (
+    AnnotatorTransition,
     StackedTransition,
     Transition,
     UnknownSizeError,
@@ -53,6 +54,8 @@ def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, N
     if T.per_class_labels:
         members = _members(y)
         return T, np.arange(K) if members is None else _sized(members, K)
+    if isinstance(T, AnnotatorTransition):
+        return T, _classes_of_answers(y, T)
     if T.label_kind == "classes":
         return T, _sized(_unique(_scalars(y) if found is None else found), K)
     return T, np.arange(K)
@@ -62,6 +65,8 @@ def encode(y: Any, transition: Transition, classes: NDArray[Any]) -> Tensor:
     """Encoded weak labels: int64 rows of T (n,), or boolean candidate masks (n, K)."""
     if transition.per_class_labels:
         return transition.encode(_masks(y, classes))
+    if isinstance(transition, AnnotatorTransition):
+        return transition.encode(_answers(y, transition, classes))
     if isinstance(transition, StackedTransition):
         return transition.encode(_rows_of_pairs(y, transition, classes))
     if transition.positive_unlabeled:
@@ -271,7 +276,51 @@ def _rows_of_pairs(y: Any, transition: StackedTransition, classes: NDArray[Any])
     return rows
 
 
-def _lookup(labels: Any, words: Vocabulary, row: int | None = None) -> NDArray[np.int64]:
+def _classes_of_answers(y: Any, transition: AnnotatorTransition) -> NDArray[Any]:
+    """Class names from the names that annotators answer with, where they answer with classes."""
+    own = [t._weak_labels for t in transition.transitions]
+    if own[0] is not None and all(names == own[0] for names in own) and len(own[0]) == transition.num_classes:
+        return np.asarray(own[0])
+    table = _answer_table(y, transition)
+    if table.dtype.kind in "biuf" or not all(t.label_kind == "classes" for t in transition.transitions):
+        return np.arange(transition.num_classes)
+    return _sized(_unique(table[~_absent(table)]), transition.num_classes)
+
+
+def _answers(y: Any, transition: AnnotatorTransition, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Answers (n, m) as rows of each annotator's T; -1 where one is missing: -1, NaN, None or an empty text."""
+    table = _answer_table(y, transition)
+    out = np.full(table.shape, -1, dtype=np.int64)
+    given = ~_absent(table)
+    for a, t in enumerate(transition.transitions):
+        rows = np.flatnonzero(given[:, a])
+        if len(rows):
+            out[rows, a] = _lookup(table[rows, a], Vocabulary(t, classes), at=rows)
+    return out
+
+
+def _answer_table(y: Any, transition: AnnotatorTransition) -> NDArray[Any]:
+    if isinstance(y, Tensor):
+        y = y.detach().cpu().numpy()
+    m = len(transition.transitions)
+    try:
+        table = np.asarray(y)
+    except ValueError:  # rows of different lengths
+        table = np.empty(0)
+    if table.ndim != 2 or table.shape[1] != m or not len(table):
+        raise ValueError(f"y: expected the answers of {m} annotators (n, {m}), got shape {table.shape}")
+    return table
+
+
+def _absent(table: NDArray[Any]) -> NDArray[np.bool_]:
+    if table.dtype.kind in "biuf":
+        return (table == -1) | (table != table)
+    return np.array([[v is None or v != v or item(v) in (-1, "", "-1") for v in row] for row in table], dtype=bool)
+
+
+def _lookup(
+    labels: Any, words: Vocabulary, row: int | None = None, at: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """The row of T of each label, by its name."""
     index = words.index
     if isinstance(labels, np.ndarray) and labels.dtype.kind != "O":
@@ -283,7 +332,8 @@ def _lookup(labels: Any, words: Vocabulary, row: int | None = None) -> NDArray[n
     unknown = np.flatnonzero(out < 0)
     if len(unknown):
         first = int(unknown[0])
-        raise ValueError(_unknown(labels[first], first if row is None else row, words.names, "labels"))
+        where = first if at is None else int(at[first])
+        raise ValueError(_unknown(labels[first], where if row is None else row, words.names, "labels"))
     return out
 
 

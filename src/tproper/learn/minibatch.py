@@ -80,8 +80,8 @@ def train_epoch(
 def batch_loss(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
     """The loss of a batch. Weights have mean one over the whole data, so a batch's weights need not."""
     if has_pointwise(loss):
-        losses: Tensor = loss.pointwise(scores, labels)  # type: ignore[operator]
-        return losses.mean() if weights is None else (losses * weights.to(losses)).mean()
+        losses: Tensor = loss.per_example(scores, labels, weights)  # type: ignore[operator]
+        return losses.mean()
     if isinstance(loss, WeakLabelLoss):
         total: Tensor = loss(scores, labels, weights)
         return total

@@ -20,7 +20,16 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, plain
 from ..transitions import Reconstruction, Transition
-from .statistics import BinnedErrors, Reweigher, Score, estimate, moment_slope, probabilities_of, setup, weights_of
+from .statistics import (
+    BinnedErrors,
+    Reweigher,
+    Score,
+    estimate,
+    heard,
+    moment_slope,
+    probabilities_of,
+    setup,
+)
 from .weak import one_hot, score_of
 
 MOST_BINS, FEWEST_BINS, CLEAN_PER_BIN = 15, 5, 50  # "auto": each bin worth 50 clean labels, within limits
@@ -142,7 +151,7 @@ def weak_calibration(
     weigher, y = setup(labels, transition, reconstruction, prior)
     K, n = transition.num_classes, len(y)
     q = probabilities_of(probabilities, K, n)
-    w = weights_of(sample_weight, n)
+    w = heard(sample_weight, weigher, y)
     if strategy not in ("quantile", "uniform"):
         raise ValueError(f"strategy: expected 'quantile' or 'uniform', got {strategy!r}")
     given = _given_edges(bins)

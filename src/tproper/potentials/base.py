@@ -182,6 +182,10 @@ class Squeezed(Potential):
             return self.k / 2 * v.square().sum(-1)
         return self.k / 2 * (v.abs() if self.alpha == 1 else power(v.abs(), self.alpha)).sum(-1)
 
+    def weak_loss(self, v: Tensor, weigh: Callable[[Tensor], Tensor], total: Tensor | float = 1.0) -> Tensor:
+        """The base's loss, in the way that keeps its digits, and the penalty."""
+        return self.base.weak_loss(v, weigh, total) + total * self.penalty(centre(v))
+
     def _value(self, v: Tensor) -> Tensor:
         return self.base._value(v) + self.penalty(v)
 

@@ -6,11 +6,10 @@ Imports from `_core`.
 """
 
 from . import families
+from .annotators import AnnotatorTransition, annotators
 from .base import (
     ENUMERATION_LIMIT,
-    LABEL_KINDS,
     METHODS,
-    POSITIVE_UNLABELED,
     EstimatedTransition,
     Reconstruction,
     Tables,
@@ -34,8 +33,9 @@ from .families import (
     symmetric_noise,
     unlabeled_sets,
 )
+from .kinds import LABEL_KINDS, POSITIVE_UNLABELED
 from .parsing import UnknownSizeError, make_transition, parse_transition, transition_from_dict, transition_to_dict
-from .set_mass import indicator
+from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
@@ -48,6 +48,7 @@ __all__ = [
     "POSITIVE_UNLABELED",
     "SET_SEPARATOR",
     "UNLABELED",
+    "AnnotatorTransition",
     "BagTransition",
     "CandidateSetTransition",
     "Diagnosis",
@@ -61,6 +62,7 @@ __all__ = [
     "UniformTransition",
     "UnknownSizeError",
     "Vocabulary",
+    "annotators",
     "binary_noise",
     "coarse_labels",
     "complementary",
@@ -71,6 +73,7 @@ __all__ = [
     "item",
     "log_mixture",
     "make_transition",
+    "mask_sizes",
     "multi_complementary",
     "multi_source",
     "pair_noise",

@@ -26,19 +26,15 @@ from torch import Tensor
 from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleError, checks, look_up
 from .dense import left_inverse
 from .diagnosis import Diagnosis
+from .kinds import LabelKind
 
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
-# What a weak label is. "classes": label y is called like class y; "names": labels have names of their own, or are
-# 0 .. M-1; "sets": listed sets of classes; "masks": candidate masks over the classes; "pairs": (source, label);
-# "answers": one of each annotator; "positive/unlabeled": 0 = labeled positive, 1 = unlabeled.
-POSITIVE_UNLABELED = "positive/unlabeled"
-LABEL_KINDS = ("classes", "names", "sets", "masks", "pairs", "answers", POSITIVE_UNLABELED)
 DENSE_LIMIT = 1 << 28  # entries of a dense table (2 GiB); beyond it a family must be structured
 
 Tables = Mapping[str, Tensor]
 
 
-class Transition:
+class Transition(LabelKind):
     """Any T, given as a matrix.
 
     Parameters
@@ -54,7 +50,6 @@ class Transition:
     num_weak_labels: int
     name: str = "transition"
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
-    _label_kind: str | None = None  # where the matrix and the names of its rows do not tell
 
     def __init__(self, matrix: ArrayLike | Tensor, weak_labels: Sequence[Any] | None = None) -> None:
         self._T = checks.column_stochastic(matrix)
@@ -83,33 +78,15 @@ class Transition:
             raise ValueError(f"counts: expected numbers >= 0, got {table[y, z]:g} at row {y}, column {z}")
         return EstimatedTransition.from_dirichlet(table + 1.0 / len(table), weak_labels)
 
-    def _labels_are_sets(self) -> bool:
-        return bool(self._weak_labels) and all(isinstance(s, (set, frozenset)) for s in self._weak_labels or [])
-
     @property
     def weak_labels(self) -> list[Any]:
         """The weak labels' names, in the order of the rows of `matrix()`."""
         return list(range(self.num_weak_labels)) if self._weak_labels is None else list(self._weak_labels)
 
     @property
-    def positive_unlabeled(self) -> bool:
-        """Whether labels are 0 = labeled positive, 1 = unlabeled."""
-        return self.label_kind == POSITIVE_UNLABELED
-
-    @property
-    def label_kind(self) -> str:
-        """What a weak label is: one of `LABEL_KINDS`. It goes by what T is, never by its name."""
-        if self._label_kind is not None:
-            return self._label_kind
-        if self._weak_labels is not None:
-            return "sets" if self._labels_are_sets() else "names"
-        return "classes" if self.num_weak_labels == self.num_classes else "names"
-
-    @label_kind.setter
-    def label_kind(self, kind: str) -> None:
-        if kind not in LABEL_KINDS:
-            raise ValueError(f"label_kind: expected one of {', '.join(LABEL_KINDS)}, got {kind!r}")
-        self._label_kind = kind
+    def label_shape(self) -> tuple[int, ...]:
+        """The shape of one encoded label: () for an index, (K,) for a mask, (m,) for the answers of m annotators."""
+        return (self.num_classes,) if self.per_class_labels else ()
 
     def matrix(self) -> FloatArray:
         """T as a float64 array (M, K)."""
@@ -200,8 +177,11 @@ class Transition:
 
     def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``log (T p)_y`` for p = softmax(scores): log-sum-exp over ``log T + log p``, never a log of a sum."""
-        rows = look_up(tables["log_T"].to(scores.dtype), labels)  # (..., K)
-        return log_mixture(scores, rows)
+        return log_mixture(scores, self.log_rows(labels, tables, scores.dtype))
+
+    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
+        """``log T_y`` (..., K) of encoded labels."""
+        return look_up(tables["log_T"].to(dtype), labels)
 
 
 def dense_guard(rows: int, columns: int, name: str) -> None:
@@ -372,6 +352,10 @@ class Reconstruction:
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``<R e_y, values>`` over the last axis, for encoded labels."""
         return (self._targets(labels, tables, values.dtype) * values).sum(-1)
+
+    def silent(self, labels: Tensor) -> Tensor | None:
+        """Which labels say nothing, so that their loss is 0 and scores leave them out; None where all say something."""
+        return None
 
     def orbit_columns(self) -> tuple[FloatArray, list[str]]:
         """One target for every kind of weak label that differs from the others by more than a renaming of classes.

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks
-from .base import DENSE_LIMIT, POSITIVE_UNLABELED, Transition
+from .base import DENSE_LIMIT, Transition
+from .kinds import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets, log_binomial
 from .stacked import StackedTransition
 from .uniform import UniformTransition

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import families
+from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
 from .sets import CandidateSetTransition
 from .stacked import StackedTransition
@@ -233,6 +234,8 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
             "sources": [transition_to_dict(t) for t in transition.sources],
             "weights": [float(w) for w in transition.weights],
         }
+    if isinstance(transition, AnnotatorTransition):
+        return out | {"family": "annotators", "annotators": [transition_to_dict(t) for t in transition.transitions]}
     if isinstance(transition, CandidateSetTransition):  # -inf is not JSON: null is log 0
         return out | {
             "family": "candidate_sets",
@@ -287,6 +290,8 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     if family == "multi_source":
         sources = [transition_from_dict(s) for s in data["sources"]]
         return families.multi_source(sources, data["weights"])
+    if family == "annotators":
+        return annotators([transition_from_dict(t) for t in data["annotators"]])
     if family == "candidate_sets":
         weights = np.array([-np.inf if w is None else float(w) for w in data["log_weight"]])
         return CandidateSetTransition(weights, str(data["name"]), int(data["num_weak_labels"]))

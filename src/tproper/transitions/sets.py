@@ -151,6 +151,11 @@ class CandidateSetTransition(Transition):
         """``log g(|S|) + log sum_{z in S} p_z``."""
         return log_set_mass(scores, labels) + look_up(tables["log_weight"].to(scores.dtype), mask_sizes(labels))
 
+    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
+        """log g(|S|) inside of S, -inf outside."""
+        inside = look_up(tables["log_weight"].to(dtype), mask_sizes(labels))
+        return torch.where(labels, inside[..., None], -math.inf)
+
 
 def log_binomial(n: int, k: NDArray[np.int64]) -> FloatArray:
     """log of the binomial coefficient, -inf outside of 0 <= k <= n."""
@@ -237,19 +242,12 @@ class SetReconstruction(Reconstruction):
         """The coefficient by set size."""
         return {"coefficient": self.coefficient}
 
-    def _two_values(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-        """The size of each label's set, and what the target is inside and outside of it.
-
-        In float64: with many classes one is the small difference of c and the other, both large.
-        """
+    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
+        """In float64: with many classes one value is the small difference of c and the other, both large."""
         size = mask_sizes(labels)
         c = look_up(tables["coefficient"].double(), size)
         outside = (1 - c * size) / self.transition.num_classes
-        return size, (c + outside).to(dtype), outside.to(dtype)
-
-    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
-        _, inside, outside = self._two_values(labels, tables, dtype)
-        return torch.where(labels, inside[..., None], outside[..., None])
+        return torch.where(labels, (c + outside).to(dtype)[..., None], outside.to(dtype)[..., None])
 
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``mean(x) + <r, x - mean(x)>``: r may be large and of both signs; what all x share is taken out first."""

@@ -98,6 +98,12 @@ class UniformTransition(Transition):
         own, others = functional.logsigmoid(u), functional.logsigmoid(-u)
         return torch.logaddexp(own + math.log(self.diagonal), others + math.log(self.off_diagonal))
 
+    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
+        """log o, and log d at the label."""
+        log_d, log_o = (math.log(x) if x > 0 else -math.inf for x in (self.diagonal, self.off_diagonal))
+        out = torch.full((*labels.shape, self.num_classes), log_o, dtype=dtype, device=labels.device)
+        return out.scatter(-1, labels[..., None], log_d)
+
 
 class _LogOdds(torch.autograd.Function):
     """(v_y - logsumexp_{z != y} v_z, softmax of v without y); the second is returned so that it can be reused.
