@@ -4,8 +4,10 @@ Imports from `metrics` and the rooms above it.
 """
 
 from .answers import Answers
+from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
 from .crowds import AnnotatorEstimate, estimate_annotators
+from .pu import PUEstimate, estimate_pu
 from .warnings import DependenceWarning, IdentifiabilityWarning
 
 __all__ = [
@@ -13,6 +15,11 @@ __all__ = [
     "Answers",
     "DependenceWarning",
     "IdentifiabilityWarning",
+    "PUEstimate",
+    "TransitionCheck",
+    "TransitionTest",
+    "check_transition",
     "estimate_annotators",
+    "estimate_pu",
     "estimate_transition",
 ]

@@ -20,6 +20,7 @@ from .base import (
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .families import (
+    BagTransition,
     binary_noise,
     coarse_labels,
     complementary,
@@ -32,18 +33,25 @@ from .families import (
     symmetric_noise,
     unlabeled_sets,
 )
+from .kinds import LABEL_KINDS, POSITIVE_UNLABELED
 from .parsing import UnknownSizeError, make_transition, parse_transition, transition_from_dict, transition_to_dict
 from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
+from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
 
 __all__ = [
     "ENUMERATION_LIMIT",
+    "LABEL_KINDS",
     "METHODS",
+    "POSITIVE_UNLABELED",
+    "SET_SEPARATOR",
     "STRUCTURES",
+    "UNLABELED",
     "AnnotatorTransition",
+    "BagTransition",
     "CandidateSetTransition",
     "Diagnosis",
     "EstimatedTransition",
@@ -56,6 +64,7 @@ __all__ = [
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",
+    "Vocabulary",
     "annotators",
     "binary_noise",
     "coarse_labels",
@@ -63,6 +72,8 @@ __all__ = [
     "families",
     "identity",
     "indicator",
+    "is_index",
+    "item",
     "log_mixture",
     "make_transition",
     "mask_sizes",
@@ -80,4 +91,5 @@ __all__ = [
     "transition_from_dict",
     "transition_to_dict",
     "unlabeled_sets",
+    "weak_label_names",
 ]

@@ -40,6 +40,8 @@ class AnnotatorTransition(Transition):
     are at most 4,096 of them.
     """
 
+    _label_kind = "answers"
+
     def __init__(self, transitions: Sequence[Transition]) -> None:
         self.transitions = list(transitions)
         self.num_classes = self.transitions[0].num_classes

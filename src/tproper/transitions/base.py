@@ -25,6 +25,7 @@ from torch import Tensor
 from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleError, checks, look_up
 from .dense import left_inverse
 from .diagnosis import Diagnosis
+from .kinds import LabelKind
 from .shrinkage import shrink
 
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
@@ -33,7 +34,7 @@ DENSE_LIMIT = 1 << 28  # entries of a dense table (2 GiB); beyond it a family mu
 Tables = Mapping[str, Tensor]
 
 
-class Transition:
+class Transition(LabelKind):
     """Any T, given as a matrix.
 
     Parameters
@@ -85,9 +86,6 @@ class Transition:
         posterior = shrink(table, structure)
         return EstimatedTransition.from_dirichlet(posterior.concentration, weak_labels, posterior.notes)
 
-    def _labels_are_sets(self) -> bool:
-        return bool(self._weak_labels) and all(isinstance(s, (set, frozenset)) for s in self._weak_labels or [])
-
     @property
     def weak_labels(self) -> list[Any]:
         """The weak labels' names, in the order of the rows of `matrix()`."""
@@ -107,6 +105,8 @@ class Transition:
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Weak labels in their canonical tensor form, checked."""
+        if self.positive_unlabeled:
+            labels = checks.positive_unlabeled_labels(labels)
         return checks.index_labels(labels, self.num_weak_labels, device=device, validate=validate)
 
     def sample(self, y: Labels, seed: int | np.random.Generator) -> NDArray[Any]:
