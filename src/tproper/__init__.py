@@ -59,6 +59,7 @@ _LAZY = {
     "PUEstimate": "estimation",
     "PairedTest": "metrics",
     "Score": "metrics",
+    "Sensitivity": "estimation",
     "TransitionCheck": "estimation",
     "UnboundedLossWarning": "certificates",
     "WeakLabelClassifier": "learn",
@@ -70,6 +71,7 @@ _LAZY = {
     "paired_test": "metrics",
     "parse_transition": "transitions",
     "save": "learn",
+    "sensitivity": "estimation",
     "weak_accuracy": "metrics",
     "weak_balanced_accuracy": "metrics",
     "weak_brier": "metrics",
@@ -80,7 +82,7 @@ _LAZY = {
 
 if TYPE_CHECKING:
     from .certificates import BoundViolationWarning, LossMonitor, UnboundedLossWarning
-    from .estimation import PUEstimate, TransitionCheck, check_transition, estimate_pu
+    from .estimation import PUEstimate, Sensitivity, TransitionCheck, check_transition, estimate_pu, sensitivity
     from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
     from .losses import fuse
     from .metrics import (
@@ -133,6 +135,7 @@ __all__ = [
     "Potential",
     "Reconstruction",
     "Score",
+    "Sensitivity",
     "Sparsemax",
     "Spherical",
     "Squeezed",
@@ -167,6 +170,7 @@ __all__ = [
     "partial_labels",
     "positive_unlabeled",
     "save",
+    "sensitivity",
     "symmetric_noise",
     "unlabeled_sets",
     "weak_accuracy",

@@ -5,11 +5,14 @@ Imports from `metrics` and the rooms above it.
 
 from .check import TransitionCheck, TransitionTest, check_transition
 from .pu import PUEstimate, estimate_pu
+from .sensitivity import Sensitivity, sensitivity
 
 __all__ = [
     "PUEstimate",
+    "Sensitivity",
     "TransitionCheck",
     "TransitionTest",
     "check_transition",
     "estimate_pu",
+    "sensitivity",
 ]
