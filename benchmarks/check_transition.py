@@ -194,14 +194,14 @@ def render(record: dict[str, Any]) -> str:
     lines = [
         "# Tests of T",
         "",
-        "`tp.check_transition(labels, T, probabilities)` asks whether labels may come from T, `tp.sensitivity` how far a",
-        "score moves when T's rates move. Written by `benchmarks/check_transition.py` from its record.",
+        "`tp.check_transition(labels, T, probabilities)` asks whether labels may come from T, `tp.sensitivity` how far",
+        "a score moves when T's rates move. Written by `benchmarks/check_transition.py` from its record.",
         "",
         "## Level",
         "",
         f"Share of {samples} samples of {n} labels with p < .05 where T is right (standard error at .05: "
-        f"{(0.05 * 0.95 / samples) ** 0.5:.3f}). A test that cannot refute T inside of the hull of its columns rejects in "
-        "fewer than 5% of samples; none may reject in more. The columns on the right are single tests.",
+        f"{(0.05 * 0.95 / samples) ** 0.5:.3f}). A test that cannot refute T inside of the hull of its columns rejects "
+        "in fewer than 5% of samples; none may reject in more. The columns on the right are single tests.",
         "",
         "| T | labels alone | with probabilities | shares in groups | match with T p | noise within a class |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -124,7 +124,7 @@ def check_transition(
         groups = make_groups(p, view.features)
         tests += _in_groups(view, groups)
         tests += _matches(view, p, groups, tolerance, seed)
-        confirmed, more = anchors(view, groups)
+        confirmed, more = anchors(view, p)
         notes += more
     else:
         confirmed, more = testable(view)
@@ -269,7 +269,7 @@ def _in_groups(view: View, groups: list[Group]) -> list[TransitionTest]:
             place = np.full(view.n, -1)
             place[rows] = np.arange(len(rows))
             inner = [
-                Group(kept, g.predicted, g.low, g.high, g.surest)
+                Group(kept, g.predicted, g.low, g.high)
                 for g in groups
                 if len(kept := place[g.rows][place[g.rows] >= 0]) >= 20
             ]
