@@ -5,8 +5,8 @@
 
 Ten problems with priors from .2 to .7: normal, heavy-tailed and peaked features in 2 to 10 dimensions, some with
 positives in two clusters, none made to suit the method. Half of the samples are one sample whose positives are labeled
-at random (r = .4), half are a separate sample of positives beside an unlabeled one. Beside the estimate stands the plain
-best-bin ratio of Garg et al. (2021): the tails' ratio at the threshold with the smallest upper confidence bound.
+at random (r = .4), half are a separate sample of positives beside an unlabeled one. Beside the estimate stands the
+plain best-bin ratio of Garg et al. (2021): the tails' ratio at the threshold with the smallest upper confidence bound.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def sample(problem: Any, n: int, sampling: str, rng: np.random.Generator) -> tup
 
 
 def plain_best_bin(X: np.ndarray, labeled: np.ndarray, sampling: str) -> float:
-    _, l, u = _binned(_cross_fitted(labeled, X, 0), labeled).T
-    mixture = l + u if sampling == "one sample" else u
-    q, q_l = mixture.cumsum() / mixture.sum(), l.cumsum() / l.sum()
-    width = sum(np.sqrt(np.log(4 / 0.1) / (2 * m.sum())) for m in (mixture, l))
+    _, known, rest = _binned(_cross_fitted(labeled, X, 0), labeled).T
+    mixture = known + rest if sampling == "one sample" else rest
+    q, q_l = mixture.cumsum() / mixture.sum(), known.cumsum() / known.sum()
+    width = sum(np.sqrt(np.log(4 / 0.1) / (2 * m.sum())) for m in (mixture, known))
     at = int(np.argmin((q + width) / np.maximum(q_l, 1e-9)))
     return float(q[at] / q_l[at])
 
@@ -121,9 +121,10 @@ def render(record: dict[str, Any]) -> str:
         "`tp.estimate_pu(labeled, X)` estimates the share of positives and `r = P(labeled | positive)`. Written by",
         "`benchmarks/pu_prior.py` from its record.",
         "",
-        f"Ten simulated problems of {record['rows']} rows, {record['samples']} samples each, one sample and two samples in",
-        f"turn: mean absolute error {error:.3f} (the plain best-bin ratio: {plain:.3f}); the 95% intervals of the prior cover",
-        f"{100 * cover:.1f}%, those of r {100 * rate:.1f}% (standard error {100 * (0.05 * 0.95 / n) ** 0.5:.1f} points).",
+        f"Ten simulated problems of {record['rows']} rows, {record['samples']} samples each, one sample and two",
+        f"samples in turn: mean absolute error {error:.3f} (the plain best-bin ratio: {plain:.3f}); the 95% intervals",
+        f"of the prior cover {100 * cover:.1f}%, those of r {100 * rate:.1f}% (standard error "
+        f"{100 * (0.05 * 0.95 / n) ** 0.5:.1f} points).",
         "",
         "| prior | distance | dimensions | features | mean absolute error | bias | coverage | width | plain best bin |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -139,9 +140,10 @@ def render(record: dict[str, Any]) -> str:
     bounded = np.mean([f["bounded"] for _, f in everything])
     lines += [
         "",
-        "The estimate rests on two things that data cannot show: labels are a random part of the positives, and examples",
-        "with the highest scores are positive but for at most 5%, or else P(labeled | score) is a scaled sigmoid. The",
-        f"upper bound (`.upper_bound`, 95%) needs the first alone; it held in {100 * bounded:.1f}% of the samples.",
+        "The estimate rests on two things that data cannot show: labels are a random part of the positives, and",
+        "examples with the highest scores are positive but for at most 5%, or else P(labeled | score) is a scaled",
+        "sigmoid. The upper bound (`.upper_bound`, 95%) needs the first alone; it held in "
+        f"{100 * bounded:.1f}% of the samples.",
     ]
     return "\n".join(lines) + "\n"
 
