@@ -8,6 +8,7 @@ from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
 from .crowds import AnnotatorEstimate, estimate_annotators
 from .pu import PUEstimate, estimate_pu
+from .sensitivity import Sensitivity, sensitivity
 from .warnings import DependenceWarning, IdentifiabilityWarning
 
 __all__ = [
@@ -16,10 +17,12 @@ __all__ = [
     "DependenceWarning",
     "IdentifiabilityWarning",
     "PUEstimate",
+    "Sensitivity",
     "TransitionCheck",
     "TransitionTest",
     "check_transition",
     "estimate_annotators",
     "estimate_pu",
     "estimate_transition",
+    "sensitivity",
 ]

@@ -84,7 +84,6 @@ class ScoreTests:
         self.column = np.where(self.kept, np.cumsum(self.kept.ravel()).reshape(self.kept.shape) - 1, -1)
         self.width = int(self.kept.sum())
         self.trend = self._trend()
-        self.marginal = self.p.mean(axis=0)
         self.sums = np.asarray(self._features(view.likelihood(observed)).sum(axis=0)).ravel()
         D = self.width + K + 2
         self.V, self.W = np.zeros((D, D)), np.zeros((D, self.groups * K))
@@ -140,12 +139,12 @@ class ScoreTests:
         from scipy.sparse import coo_array
 
         n, K = self.p.shape
-        u, mass = self._scores(likelihood)
+        u = self._scores(likelihood)[0]
         own = self.column[self.group]  # (n, K)
         i, z = np.nonzero(own >= 0)
         every, each = np.repeat(np.arange(n), K), np.tile(np.arange(K), n)
         temperature = (u * self.log_p).sum(axis=1)
-        trend = self.trend * ((likelihood @ self.marginal) / mass - 1)
+        trend = self.trend * u[np.arange(n), self.p.argmax(axis=1)]
         data = np.concatenate([u[i, z], u.ravel(), temperature, trend])
         row = np.concatenate([i, every, np.arange(n), np.arange(n)])
         start = self.width
