@@ -14,7 +14,6 @@ from .base import (
     Reconstruction,
     Tables,
     Transition,
-    log_mixture,
     reconstruct,
 )
 from .dense import per_example_targets
@@ -74,7 +73,6 @@ __all__ = [
     "indicator",
     "is_index",
     "item",
-    "log_mixture",
     "make_transition",
     "mask_sizes",
     "multi_complementary",

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleError, checks, look_up
+from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleError, checks, log_mixture, look_up
 from .dense import left_inverse
 from .diagnosis import Diagnosis
 from .kinds import LabelKind
@@ -196,17 +196,6 @@ def dense_guard(rows: int, columns: int, name: str) -> None:
     """Refuse a table that would not fit into memory."""
     if rows * columns > DENSE_LIMIT:
         raise ValueError(f"{name}: a dense {rows} x {columns} table would not fit; use targets and losses instead")
-
-
-def log_mixture(scores: Tensor, log_weights: Tensor) -> Tensor:
-    """``log sum_z w_z p_z`` for p = softmax(scores), with an exact -inf and zero gradient where all terms are 0."""
-    terms = torch.log_softmax(scores, -1) + log_weights
-    impossible = torch.isneginf(terms).all(-1, keepdim=True)
-    # logsumexp of nothing but -inf has a NaN gradient: give it zeros to chew on, then put -inf back.
-    terms = terms.masked_fill(impossible, 0.0)
-    top = terms.amax(-1, keepdim=True).detach()  # taken out first: the gradient of logsumexp rounds at scores of 1e6
-    out = torch.logsumexp(terms - top, -1) + top[..., 0]
-    return out.masked_fill(impossible[..., 0], -math.inf)
 
 
 class EstimatedTransition(Transition):
