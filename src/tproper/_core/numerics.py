@@ -10,15 +10,34 @@ import torch
 from torch import Tensor
 
 from .checks import SIMPLEX_TOL, FloatArray
+from .tracing import readable
 
 
 def centre(v: Tensor) -> Tensor:
     """v - mean(v): the point of 1^perp that v stands for.
 
-    An entry is subtracted first: differences of close numbers are exact, the mean of many scores near 1e5 is not.
+    The largest entry is subtracted first: differences of close numbers are exact, the mean of many scores near 1e5 is
+    not. A class whose score is -inf (a mask) has left: the mean is that of the others.
     """
-    v = v - v[..., :1].detach()
-    return v - v.mean(-1, keepdim=True)
+    v = v - v.amax(-1, keepdim=True).detach()
+    mean = v.mean(-1, keepdim=True)
+    if _all(mean.isfinite()):
+        return v - mean
+    here = v > -math.inf
+    return v - torch.where(here, v, 0.0).sum(-1, keepdim=True) / here.sum(-1, keepdim=True)
+
+
+def inner(r: Tensor, x: Tensor) -> Tensor:
+    """``<r, x>`` over the last axis, in which an infinite score counts for nothing where r is 0."""
+    out = (r * x).sum(-1)
+    if _all(~out.isnan()):
+        return out
+    return (r * x.masked_fill((r == 0) & x.isinf(), 0.0)).sum(-1)
+
+
+def _all(good: Tensor) -> bool:
+    """Whether all are known to be true; where values cannot be looked at, or not cheaply, they are not known."""
+    return good.device.type == "cpu" and readable(good) and not good.is_meta and bool(good.all())
 
 
 def look_up(table: Tensor, index: Tensor) -> Tensor:

@@ -22,7 +22,16 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleError, checks, log_mixture, look_up
+from .._core import (
+    ConditioningWarning,
+    FloatArray,
+    Labels,
+    NotReconstructibleError,
+    checks,
+    inner,
+    log_mixture,
+    look_up,
+)
 from .dense import left_inverse
 from .diagnosis import Diagnosis
 from .kinds import LabelKind
@@ -373,7 +382,7 @@ class Reconstruction:
 
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``<R e_y, values>`` over the last axis, for encoded labels."""
-        return (self._targets(labels, tables, values.dtype) * values).sum(-1)
+        return inner(self._targets(labels, tables, values.dtype), values)
 
     def silent(self, labels: Tensor) -> Tensor | None:
         """Which labels say nothing, so that their loss is 0 and scores leave them out; None where all say something."""
