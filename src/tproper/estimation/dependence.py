@@ -28,6 +28,7 @@ from .dawid_skene import Crowd, Fit, advance, first
 ANSWERS, ENTRIES = 20_000, 1 << 22  # that rho is estimated with, at most: answers, answers x T's entries
 MOST_PAIRS = 100_000  # pairs of answers that copies are looked for in
 SIGNIFICANT = 3.0  # standard errors of rho from which answers count as dependent
+UPPER = 2.0  # standard errors above rho: to be too sure of an item costs more than to be too modest
 SIMULATIONS = 5  # of independent answers; 3 where there are many
 LEVEL = 0.01  # of the tests for copies, all pairs of annotators together
 FEWEST_SHARED = 8  # items that two annotators must share to be compared
@@ -131,8 +132,8 @@ def dependence(crowd: Crowd, fit: Fit, log_prior: FloatArray, sign: float, rng: 
     if rho - np.mean(null) <= SIGNIFICANT * math.hypot(error, float(np.std(null, ddof=1))):
         return 0.0
     for _ in range(ROUNDS):
-        new, _ = sample.rho(sample.posteriors(rho))
-        new = min(max(new, 0.0), MOST_RHO)
+        new, error = sample.rho(sample.posteriors(rho))
+        new = min(max(new + UPPER * error, 0.0), MOST_RHO)
         if abs(new - rho) < 1e-3:
             return new
         rho = new
