@@ -203,7 +203,7 @@ def render(record: dict[str, Any]) -> str:
         "",
         f"Share of {samples} samples of {n} labels with p < .05 where T is right (standard error at .05: "
         f"{(0.05 * 0.95 / samples) ** 0.5:.3f}). A test that cannot refute T inside of the hull of its columns rejects "
-        "in fewer than 5% of samples; none may reject in more. The model's calibration error is allowed up to .05, which "
+        "in fewer than 5% of samples; none may reject in more. The model may be off in calibration by up to .05, which "
         "the true probabilities do not need: the columns on the right are without that tolerance, all tests together "
         "and one by one.",
         "",
