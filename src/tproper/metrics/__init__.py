@@ -6,9 +6,9 @@ Imports from `certificates` and the rooms above it.
 from .balanced import weak_balanced_accuracy
 from .binned import BinnedErrors
 from .calibration import TopLabel, weak_calibration
-from .clean import Reliability, calibration_error, clean_scores, reliability
+from .clean_scores import Reliability, calibration_error, clean_scores, reliability
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
-from .inputs import setup
+from .inputs import probabilities_of, setup
 from .paired import PairedTest, paired_test
 from .score import UNINFORMATIVE, Score, score_of
 from .scorer import WeakScorer, forward_risk, weak_scorer
@@ -35,6 +35,7 @@ __all__ = [
     "forward_risk",
     "make_curve",
     "paired_test",
+    "probabilities_of",
     "reliability",
     "score_of",
     "setup",

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._core import FloatArray
+from .._core import FloatArray, plain
 from .binned import BinnedErrors, QuadraticForm
-from .score import UNINFORMATIVE, Score, finite_or_none, restrict
+from .score import UNINFORMATIVE, Score, restrict
 from .uncertainty import TransitionDraws
 
 LIMITS = (0.0, 1.0)
@@ -96,13 +96,13 @@ class Calibration:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what is not finite becomes None."""
+        """Plain values for JSON: infinities are the texts "inf" and "-inf", NaN is None."""
         curve = ("edges", "count", "share", "confidence", "accuracy", "accuracy_stderr")
-        return {
+        out = {
             "kind": self.kind,
             "value": self.value,
-            "stderr": finite_or_none(self.stderr),
-            "interval": list(self.interval),
+            "stderr": self.stderr,
+            "interval": self.interval,
             "n": self.n,
             "informative": self.informative,
             "note": self.note,
@@ -111,12 +111,9 @@ class Calibration:
             "ece_of_noise": self.ece_of_noise,
             "squared_error": self.squared_error.to_dict(),
             "overconfidence": None if self.overconfidence is None else self.overconfidence.to_dict(),
-            "curve": {k: _nested(getattr(self, k)) for k in curve},
+            "curve": {k: np.asarray(getattr(self, k)) for k in curve},
         }
-
-
-def _nested(array: FloatArray) -> list[Any]:
-    return [_nested(x) if x.ndim else finite_or_none(float(x)) for x in np.asarray(array)]
+        return dict(plain(out))
 
 
 def bin_edges(confidence: FloatArray, count: int, strategy: str, ties: bool = False) -> FloatArray:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
-from ..transitions import Reconstruction, Transition
+from ..transitions import AnnotatorTransition, Reconstruction, Transition
 from .statistics import Reweigher
 
 
@@ -96,8 +96,9 @@ def encoded(transition: Transition, labels: Labels) -> Tensor:
     if not isinstance(labels, Tensor) and hasattr(labels, "to_numpy"):  # a pandas or polars column
         labels = labels.to_numpy()
     out = transition.encode(labels).cpu()
-    if out.ndim != 1 + transition.per_class_labels:
+    if out.ndim != 1 + len(transition.label_shape):
         want = f"(n, {transition.num_classes}) candidate masks" if transition.per_class_labels else "(n,) labels"
+        want = f"(n, {transition.label_shape[0]}) answers" if isinstance(transition, AnnotatorTransition) else want
         raise ValueError(f"labels: expected {want}, got shape {tuple(out.shape)}")
     return out
 
@@ -106,7 +107,8 @@ class Sample:
     """The examples that count: labels, weights and what was predicted, without the rows of weight 0.
 
     One rule for all scores and tests: a row of weight 0 is checked like any other and then left out, as if it had not
-    been passed. Weights are scaled by the largest, since only their ratios matter and sums of 1e300 overflow.
+    been passed; so is a label that says nothing (a row in which no annotator answered). Weights are scaled by the
+    largest, since only their ratios matter and sums of 1e300 overflow.
     """
 
     def __init__(
@@ -119,10 +121,17 @@ class Sample:
     ) -> None:
         self.weigher, y = setup(labels, transition, reconstruction, prior)
         self.rows = len(y)
-        w = weights_of(sample_weight, self.rows)
-        self.kept = None if w is None or (w > 0).all() else torch.as_tensor(w > 0)
+        w, silent = weights_of(sample_weight, self.rows), self.weigher.reconstruction.silent(y)
+        kept = torch.ones(self.rows, dtype=torch.bool) if w is None else torch.as_tensor(w > 0)
+        if silent is not None:
+            kept &= ~silent
+        if not bool(kept.any()):
+            raise ValueError(
+                f"labels: expected at least one row with an answer that says something, got none of {self.rows}"
+            )
+        self.kept = None if bool(kept.all()) else kept
         self.labels = self._keep(y)
-        self.weights = None if w is None else w[w > 0] / w.max()
+        self.weights = None if w is None else w[kept.numpy()] / w[kept.numpy()].max()
         self.K, self.n = transition.num_classes, len(self.labels)
 
     def _keep(self, rows: Tensor) -> Tensor:

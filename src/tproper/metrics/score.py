@@ -6,14 +6,10 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .._core import plain
 from .statistics import Estimate
 
 UNINFORMATIVE = "not informative: "  # how every note of a score that says nothing begins
-
-
-def finite_or_none(x: float) -> float | None:
-    """For JSON, which has no infinity."""
-    return float(x) if math.isfinite(x) else None
 
 
 @dataclass(frozen=True)
@@ -60,15 +56,8 @@ class Score:
         return line + (f"; {self.note}" if self.note else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what is not finite becomes None."""
-        out = asdict(self)
-        pair = ("interval", "limits")
-        out |= {k: [finite_or_none(x) for x in out[k]] for k in pair}
-        return out | {
-            "value": finite_or_none(self.shown),
-            "unbiased": finite_or_none(self.value),
-            "stderr": finite_or_none(self.stderr),
-        }
+        """Plain values for JSON: infinities are the texts "inf" and "-inf", NaN is None."""
+        return dict(plain(asdict(self) | {"value": self.shown, "unbiased": self.value}))
 
 
 def restrict(value: float, limits: tuple[float, float]) -> float:
