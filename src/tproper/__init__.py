@@ -54,6 +54,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "BoundViolationWarning": "certificates",
     "Calibration": "metrics",
+    "Calibrator": "learn",
     "LossMonitor": "certificates",
     "ModelFileError": "learn",
     "PairedTest": "metrics",
@@ -61,6 +62,8 @@ _LAZY = {
     "UnboundedLossWarning": "certificates",
     "WeakLabelClassifier": "learn",
     "WeakLabelClassifierCV": "learn",
+    "calibrate": "learn",
+    "calibrated_scorer": "learn",
     "fuse": "losses",
     "load": "learn",
     "paired_test": "metrics",
@@ -76,7 +79,16 @@ _LAZY = {
 
 if TYPE_CHECKING:
     from .certificates import BoundViolationWarning, LossMonitor, UnboundedLossWarning
-    from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
+    from .learn import (
+        Calibrator,
+        ModelFileError,
+        WeakLabelClassifier,
+        WeakLabelClassifierCV,
+        calibrate,
+        calibrated_scorer,
+        load,
+        save,
+    )
     from .losses import fuse
     from .metrics import (
         Calibration,
@@ -109,6 +121,7 @@ __all__ = [
     "BoundViolationWarning",
     "Brier",
     "Calibration",
+    "Calibrator",
     "Certificate",
     "ConditioningWarning",
     "ConvexPotential",
@@ -138,6 +151,8 @@ __all__ = [
     "Witness",
     "backward_loss",
     "binary_noise",
+    "calibrate",
+    "calibrated_scorer",
     "certify",
     "coarse_labels",
     "comparison",

@@ -1,14 +1,14 @@
 """Calibration by weak labels alone: a map of scores, chosen by the weak risk that it saves on labels it did not see.
 
-    calibrator = tp.calibrate(scores, weak_labels, transition)
-    calibrator.probabilities(new_scores)
+calibrator = tp.calibrate(scores, weak_labels, transition)
+calibrator.probabilities(new_scores)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -65,6 +65,11 @@ class Calibrator:
         return len(self.map.bias)
 
     @property
+    def is_identity(self) -> bool:
+        """Whether scores stay as they are."""
+        return self.method == "identity" and float(self.scale) == 1.0 and self.inputs == "scores"
+
+    @property
     def scale(self) -> FloatArray:
         """The factor of the centred scores: a number, a vector (K,) or a matrix (K, K)."""
         return self.map.scale
@@ -91,6 +96,18 @@ class Calibrator:
     def probabilities(self, scores: ArrayLike | Tensor) -> FloatArray:
         """Calibrated class probabilities (n, K), of the kind of scores that the calibrator was fitted to."""
         return torch.softmax(torch.as_tensor(self.scores(scores)), -1).numpy()
+
+    def on_top_of(self, factor: float, note: str = "") -> Calibrator:
+        """The same map of `factor` times the scores."""
+        if factor == 1.0:
+            return self
+        method: MethodName = "temperature" if self.method == "identity" else self.method
+        return replace(
+            self,
+            method=method,
+            map=Scaling(self.scale * factor, self.bias),
+            notes=[*self.notes, *([note] if note else [])],
+        )
 
     def __str__(self) -> str:
         lines = [f"calibration: {self.method}" + (f" {self.temperature:.4g}" if self.method == "temperature" else "")]
@@ -206,13 +223,13 @@ def _chosen(
     if few and method in ("auto", "identity"):
         notes.append(f"{n} rows are too few to calibrate with (fewer than {FEWEST_ROWS})")
         return Calibrator("identity", identity_scaling(K), kind, floor, _no_gain(n), notes=notes)
-    folds = list(_folds(n))
+    splits = list(folds(n))
     outside: dict[str, FloatArray] = {"identity": identity_scaling(K)(v)}
     risks = {"identity": row_risks(T, y, outside["identity"])}
 
     def validate(name: MethodName) -> None:
         g = np.empty_like(v)
-        for train, test in folds:
+        for train, test in splits:
             g[test] = fit_scaling(name, v[train], y[torch.as_tensor(train)], T, w[train])(v[test])
         outside[name], risks[name] = g, row_risks(T, y, g)
 
@@ -258,7 +275,7 @@ def _reliability(
     return out
 
 
-def _folds(n: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def folds(n: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Rows to fit and rows to score; the same for the same n."""
     parts = np.array_split(np.random.default_rng(0).permutation(n), 5 if n <= 5000 else 3)
     for i, test in enumerate(parts):

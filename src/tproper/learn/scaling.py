@@ -20,12 +20,12 @@ from torch import Tensor
 from .._core import FloatArray
 from ..losses import ForwardLoss
 from ..transitions import CandidateSetTransition, Transition
-from .linear import ScoreLoss, _autograd, score_loss
+from .linear import ScoreLoss, _autograd, _cross_entropy, score_loss
 
 MethodName = Literal["identity", "temperature", "bias", "vector", "matrix"]
 METHODS: tuple[MethodName, ...] = ("identity", "temperature", "bias", "vector", "matrix")
-# Standard deviations of the priors: scores off by a factor of e, by a bias of 1, mixed by a quarter are within one.
-SPREAD = {"a": 1.0, "b": 1.0, "D": 0.25}
+# Standard deviations of the priors: a factor of 1.6, a bias of .5, a fifth of mixing are within one.
+SPREAD = {"a": 0.5, "b": 0.5, "D": 0.2}
 LOG_SCALES = np.linspace(-3.5, 2.5, 13)  # where the search for a temperature begins: the risk may have two minima
 
 
@@ -115,6 +115,13 @@ def calibrated_risks(
     w = np.ones(len(scores)) if weights is None else weights
     scale = fit_temperature(scores, labels, transition, w)
     return row_risks(transition, labels, scale * (scores - scores.mean(axis=1, keepdims=True))), scale
+
+
+def matching_scale(scores: FloatArray, probabilities: FloatArray, weights: FloatArray) -> float:
+    """The scale at which softmax comes closest (in mean cross entropy) to the probabilities of another link."""
+    V = np.ascontiguousarray((scores - scores.mean(axis=1, keepdims=True)).T)
+    risk = _cross_entropy(np.ascontiguousarray(probabilities.T), weights / weights.sum())
+    return math.exp(_log_scale(V, risk, math.inf))
 
 
 def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
