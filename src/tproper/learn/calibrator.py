@@ -25,6 +25,7 @@ Inputs = Literal["scores", "probabilities"]
 FEWEST_ROWS = 100  # below this a gain cannot be told from chance
 MOST_ROWS = 20_000  # beyond this a map of a few numbers is known well enough
 MATRIX_AT_MOST = 10  # classes: a matrix has K^2 parameters
+# standard errors by which a temperature must beat the identity, and a richer map the simpler one
 CLEAR, CLEARER = 1.0, 2.0
 
 
@@ -175,8 +176,9 @@ def calibrate(
     labels : weak labels as the transition takes them
     transition : Transition, or what `make_transition` takes
     method : "auto", "identity", "temperature", "bias", "vector" or "matrix"
-        "auto" goes from simple to rich and takes a richer map only if it lowers the cross-validated weak risk by more
-        than one standard error of the paired difference: what few or very weak labels cannot tell is left alone.
+        "auto" goes from simple to rich and takes a richer map only if it lowers the cross-validated weak risk clearly:
+        by more than one standard error of the paired difference for a temperature, by two for a richer map. What few or
+        very weak labels cannot tell is left alone.
     inputs : "auto", "scores" or "probabilities"
         What `scores` holds, where it should not be guessed.
     sample_weight : (n,) array, optional
@@ -242,7 +244,7 @@ def _chosen(
             fall, error = _mean(risks[choice] - risks[name], w)
             clear = fall > (CLEAR if name == "temperature" else CLEARER) * error
             if name in ("vector", "matrix") and not clear:
-                break  # the next one has more to lose still
+                break  # the next one has still more to lose
             choice = name if clear else choice
     elif method != "identity":
         choice = method  # type: ignore[assignment]

@@ -73,7 +73,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         of the MLP's layers.
     early_stopping : bool or "auto"
         Minibatches: hold out `validation_fraction` of the rows, stop after `patience` epochs without improvement of
-        their *weak* risk (at the best temperature), keep the best epoch. "auto": for models other than linear ones on 500 rows or more.
+        their *weak* risk at the best temperature, keep the best epoch. "auto": for models other than linear ones on
+        500 rows or more.
     validation_fraction, patience
         See `early_stopping`.
     device : str

@@ -217,7 +217,7 @@ def fit_linear(
 
 
 class _Problem:
-    """``mean loss + l2/2 ||W||^2 + intercept_l2/2 ||b||^2`` and its gradient, at a point of the solver's coordinates."""
+    """``mean loss + l2/2 ||W||^2 + intercept_l2/2 ||b||^2`` and its gradient, in the solver's coordinates."""
 
     def __init__(
         self, function: ScoreLoss, space: _Coordinates, num_classes: int, l2: float, intercept_l2: float

@@ -127,7 +127,8 @@ def fit_minibatch(
     verbose: int = 0,
 ) -> int:
     """Adam with a cosine schedule for `epochs` passes; with `held_out` data, the weights of the epoch with the
-    smallest held-out weak risk (`weak_risk`), and an end after `patience` epochs without an improvement by `tol`. Returns epochs.
+    smallest held-out weak risk (`weak_risk`), and an end after `patience` epochs without an improvement by `tol`.
+    Returns epochs.
     """
     steps.optimizer = make_optimizer(module, steps.learning_rate, steps.l2)
     best, best_state, waited = math.inf, None, 0

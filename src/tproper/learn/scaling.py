@@ -1,8 +1,8 @@
 """Maps of scores that calibrate them, and their fit to weak labels.
 
 With centred scores v, a map is ``g(v) = e^a (v + D v) + b``: one temperature ``e^-a``, biases b, and D = 0, diagonal
-("vector") or full ("matrix"). It is fitted by the forward risk ``mean -log (T softmax(g(v)))_y``, which is T-proper: with
-many weak labels it chooses what as many clean ones would. Weak labels say less, so every parameter has a normal
+("vector") or full ("matrix"). It is fitted by the forward risk ``mean -log (T softmax(g(v)))_y``, which is T-proper:
+with many weak labels it chooses what many clean ones would. Weak labels say less, so every parameter has a normal
 prior around the identity, which the data outweigh where they say something.
 """
 

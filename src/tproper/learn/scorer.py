@@ -26,7 +26,7 @@ class CalibratedScorer:
         T = getattr(fitted, "transition_", None) if self.transition is None else self.transition
         if T is None:
             raise ValueError(
-                f"transition: expected one for an estimator of type {type(estimator).__name__}, which has none, got None"
+                f"transition: expected one for a {type(estimator).__name__}, which knows of none, got None"
             )
         scores = _scores(estimator, X, T.num_classes)
         labels = _labels.encode(y, T, np.asarray(fitted.classes_)) if hasattr(fitted, "transition_") else T.encode(y)
@@ -41,8 +41,8 @@ def calibrated_scorer(transition: Any = None) -> CalibratedScorer:
     """A scorer for scikit-learn's ``scoring=`` that needs weak labels alone.
 
     ``GridSearchCV(model, grid, scoring=tp.calibrated_scorer()).fit(X, weak_labels)``. The score is minus the forward
-    risk ``-log (T p)_y``, which is proper for every T and bounded, after one temperature fitted to the same held-out rows: it
-    ranks models by what they know, not by how sure they are. An unbiased estimate of the log loss
+    risk ``-log (T p)_y``, which is proper for every T and bounded, after one temperature fitted to the same held-out
+    rows: it ranks models by what they know, not by how sure they are. An unbiased estimate of the log loss
     (``weak_scorer("log_loss", T)``) is not bounded, and rewards models that run away.
 
     Parameters
