@@ -6,9 +6,10 @@
 Linear models on digits and on the first `--rows` rows of MNIST, tested on clean labels that no fit or choice saw.
 Settings (l2, and k for gLS; l2 and learning rate for GA) are chosen on a quarter of the training rows, twice: by weak
 risk, ``-log (T p)_y`` after one temperature, and by clean accuracy (an oracle nobody has). Each model is scored as
-trained and as the classifier calibrates it by default, with the training rows' weak labels alone. "naive" takes the weak label for the class: a
-noisy label as it is, a random candidate of a partial label, "unlabeled" for negative, and for a complementary label a
-random other class. cleanlab (CleanLearning around logistic regression) joins on noisy labels where it is installed.
+trained and as the classifier calibrates it by default, with the training rows' weak labels alone. "naive" takes the
+weak label for the class: a noisy label as it is, a random candidate of a partial label, "unlabeled" for negative, and
+for a complementary label a random other class. cleanlab (CleanLearning around logistic regression) joins on noisy
+labels where it is installed.
 """
 
 from __future__ import annotations
@@ -166,8 +167,8 @@ def render(record: dict[str, Any]) -> str:
         "",
         f"Made by `python benchmarks/weak_table.py` from `benchmarks/records/weak_table.json` (commit {m['commit']}, "
         f"{m['date']}); linear models, mean over {record['seeds']} seeds, clean test labels. Settings chosen on "
-        "a quarter of the training rows: by weak risk `-log (T p)_y` after one temperature, or by clean accuracy, which "
-        "nobody has. Calibrated: as the classifier does by default, with the training rows' weak labels alone; "
+        "a quarter of the training rows: by weak risk `-log (T p)_y` after one temperature, or by clean accuracy, "
+        "which nobody has. Calibrated: as the classifier does by default, with the training rows' weak labels alone; "
         "the errors of ECE are standard errors over seeds.",
         "GA is a heuristic on batches. BC is not bounded from below; only the penalty keeps it in place.",
     ]

@@ -62,7 +62,7 @@ def test_what_is_right_is_left_nearly_alone(T: tp.Transition) -> None:
     """Over data sets: a false map is rare, and costs little log loss."""
     kept, cost = [], []
     for seed in range(12):
-        v, y, weak = drawn(T, 300, seed)
+        v, _, weak = drawn(T, 300, seed)
         found = tp.calibrate(v, weak, T)
         kept.append(found.method == "identity")
         test, classes, _ = drawn(T, 4000, 1000 + seed)
@@ -282,8 +282,8 @@ def test_wrong_uses_are_clear(change: dict[str, Any], message: str) -> None:
 
 def test_labels_that_cannot_occur() -> None:
     T = tp.Transition(np.vstack([np.eye(2), np.zeros(2)]))
-    with pytest.raises(ValueError, match="labels: expected labels that can occur under the transition, got .* row 3"):
-        tp.calibrate(np.zeros((200, 2)) + [[1.0, 2.0]], [0, 1, 0, 2] + [0] * 196, T)
+    with pytest.raises(ValueError, match=r"labels: expected labels that can occur under the transition, got .* row 3"):
+        tp.calibrate(np.tile([1.0, 2.0], (200, 1)), [0, 1, 0, 2] + [0] * 196, T)
 
 
 def test_folds_are_fixed_and_cover_every_row_once() -> None:

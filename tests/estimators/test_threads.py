@@ -49,14 +49,14 @@ def test_threads_do_not_meet(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_the_callers_random_numbers_stay(name: str, tmp_path: Any) -> None:
     torch.manual_seed(3)
-    np.random.seed(3)  # noqa: NPY002
-    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    np.random.seed(3)
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
     clf = tp.WeakLabelClassifier(T, random_state=0, warm_start=True, **MODELS[name]).fit(X, WEAK).fit(X, WEAK)
     clf.predict_proba(X)
     if name != "callable":
         tp.load(tp.save(clf, tmp_path / "model"))
     assert torch.equal(before, torch.get_rng_state())
-    np.testing.assert_array_equal(numpy_before, np.random.get_state()[1])  # noqa: NPY002
+    np.testing.assert_array_equal(numpy_before, np.random.get_state()[1])
 
 
 @pytest.mark.parametrize("name", ["linear", "mlp"])

@@ -66,14 +66,13 @@ def _last(estimator: Any) -> Any:
 
 
 def _scores(estimator: Any, X: Any, K: int) -> FloatArray:
-    """Log-probabilities where there are any, else decision values, (n, K)."""
-    if hasattr(estimator, "predict_log_proba"):
-        found = np.asarray(estimator.predict_log_proba(X), dtype=np.float64)
-        if np.isfinite(found).all():
-            return checks.matrix(found, "scores")
-    found = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    """Log-probabilities where they are finite, else decision values, (n, K)."""
+    log_proba = getattr(estimator, "predict_log_proba", None)
+    found = None if log_proba is None else np.asarray(log_proba(X), dtype=np.float64)
+    if found is None or not np.isfinite(found).all():
+        found = np.asarray(estimator.decision_function(X), dtype=np.float64)
     if found.ndim == 1:
         found = np.stack([-found / 2, found / 2], axis=1)
     if found.shape[1] != K:
         raise ValueError(f"estimator: expected one with scores for {K} classes, got {found.shape[1]}")
-    return found
+    return checks.matrix(found, "scores")
