@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tproper as tp
+from tproper.learn.misuse import WeakLabelsAsClassesWarning
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16
@@ -58,3 +63,26 @@ def test_pipelines_searches_and_other_estimators() -> None:
         tp.calibrated_scorer()(other, X[300:], WEAK[300:])
     with pytest.raises(ValueError, match="estimator: expected one with scores for 3 classes, got 10"):
         tp.calibrated_scorer(tp.identity(3))(other, X[:5], [0, 1, 2, 0, 1])
+
+
+def test_tools_that_take_weak_labels_for_classes_are_told_of() -> None:
+    clf = tp.WeakLabelClassifier("complementary", classes=range(10), calibrate=False)
+    with pytest.warns(WeakLabelsAsClassesWarning, match="compares predicted classes with weak labels"):
+        cross_val_score(clf, X[:300], WEAK[:300], scoring="accuracy", cv=2)
+    with pytest.warns(WeakLabelsAsClassesWarning, match="compares predicted classes with weak labels"):
+        GridSearchCV(clf, {"l2": [1e-3]}, scoring="neg_log_loss", cv=2).fit(X[:300], WEAK[:300])
+    with pytest.warns(WeakLabelsAsClassesWarning, match="CalibratedClassifierCV takes the weak labels for classes"):
+        CalibratedClassifierCV(clf, cv=2).fit(X[:300], WEAK[:300])
+
+
+def test_right_uses_are_not_warned_of() -> None:
+    clf = tp.WeakLabelClassifier("complementary", classes=range(10), calibrate=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", WeakLabelsAsClassesWarning)
+        for scoring in (None, tp.calibrated_scorer(), tp.weak_scorer("accuracy", T)):
+            cross_val_score(clf, X[:300], WEAK[:300], scoring=scoring, cv=2)
+        fitted = clf.fit(X[:300], WEAK[:300])
+        get_scorer("accuracy")(fitted, X[300:], Y[300:])  # clean labels of one's own
+        clean = tp.WeakLabelClassifier()
+        cross_val_score(clean, X[:300], Y[:300], scoring="accuracy", cv=2)
+        CalibratedClassifierCV(clean, cv=2).fit(X[:300], Y[:300])

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from .._core import FloatArray, checks
 from ..losses import WeakLabelLoss, make_loss
 from ..transitions import UnknownSizeError, make_transition
-from . import fitting, linear, minibatch
+from . import fitting, linear, minibatch, misuse
 from . import labels as _labels
 from . import search as _search
 from .defaults import row_count
@@ -190,6 +190,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         previous = self._warm_module() if self.warm_start else None
         X = self._features(X, reset=True)
         self.transition_, self.classes_ = _labels.resolve(y, self._transition_or_loss(), self.classes)
+        misuse.warn_in_fit(self.transition_)
         self.loss_ = self._make_loss()
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(X, labels)
@@ -340,6 +341,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self, "module_")
+        misuse.warn_in_predict(self.transition_)
         X = self._features(X, reset=False)
         if self.model == "linear":
             return fitting.finite(np.asarray(X @ self.coef_.T) + self.intercept_)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from .._core import FloatArray
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
 from ..potentials import Brier, LogSumExp, Squeezed
-from ..transitions import CandidateSetTransition, UniformTransition
+from ..transitions import CandidateSetTransition, Transition, UniformTransition
 
 # Scores (K, n), class-major, to the weighted mean loss and its gradient (K, n).
 ScoreLoss = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -283,9 +283,12 @@ NEAR, FAR = 0.1, 1.0  # standard deviations of the scores at the first start and
 
 def is_convex(loss: WeakLabelLoss) -> bool:
     """Whether the loss is convex in the scores: all but forward losses of labels that are not clean."""
-    T = loss.transition
-    clean = isinstance(T, UniformTransition) and T.off_diagonal == 0.0
-    return not isinstance(loss, ForwardLoss) or clean
+    return not isinstance(loss, ForwardLoss) or is_clean(loss.transition)
+
+
+def is_clean(transition: Transition) -> bool:
+    """Whether weak labels are the classes themselves."""
+    return isinstance(transition, UniformTransition) and transition.off_diagonal == 0.0
 
 
 def curvature(loss: WeakLabelLoss) -> float:
