@@ -118,8 +118,8 @@ def render(record: dict[str, Any]) -> str:
         "",
         f"Made by `python benchmarks/solver_gaps.py` from `benchmarks/records/solver_gaps.json` (commit {m['commit']}, "
         f"{m['date']}): {record['problems']} random problems a row, ten kinds of weak label, forward loss. Worse: the "
-        "objective is more than .001 above the best of ten random starts. Held-out risk: mean of `-log (T p)_y` on 1000 "
-        "fresh rows, of the solver's model and of the best random start's.",
+        "objective is more than .001 above the best of ten random starts. Held-out risk: mean of `-log (T p)_y` on "
+        "1000 fresh rows, of the solver's model and of the best random start's.",
         "",
         "`default` is the classifier's own penalty, by rows and features; `3e-4` was the default once. The row "
         "`from zero` is the solver as it was: from zero scores, intercepts free.",

@@ -220,15 +220,29 @@ def test_weights_count() -> None:
     assert a.gain.n == 400
 
 
-def test_annotations_in_several_columns_use_log_space() -> None:
-    """A transition whose labels are rows of answers has no closed form here; autograd gives the same."""
+def test_answers_of_several_annotators() -> None:
+    T = tp.annotators([tp.symmetric_noise(K, 0.3), tp.pair_noise(K, 0.4), tp.symmetric_noise(K, 0.5)])
+    v, y, weak = drawn(T, 3000)
+    weak = np.where(np.random.default_rng(5).random(weak.shape) < 0.3, -1, weak)
+    found = tp.calibrate(3 * v, weak, T)
+    assert found.method == "temperature"
+    assert found.temperature == pytest.approx(3, rel=0.1)
+    assert set(found.reliability) == {"before", "after"}
+    assert log_loss(found.probabilities(3 * v), y) < log_loss(torch.softmax(torch.as_tensor(3 * v), -1).numpy(), y)
+
+
+def test_masked_classes_stay_masked() -> None:
     T = tp.symmetric_noise(K, 0.2)
-    v, _, weak = drawn(T, 200)
-    labels, w = T.encode(weak), np.full(200, 1 / 200)
-    exact = scaling._autograd(tp.ForwardLoss(T), labels, w)(np.ascontiguousarray(v.T))
-    closed = forward_risk(T, labels, w)(np.ascontiguousarray(v.T))
-    assert exact[0] == pytest.approx(closed[0])
-    np.testing.assert_allclose(exact[1], closed[1], atol=1e-12)
+    v, _, weak = drawn(T, 500)
+    masked = v.copy()
+    masked[:5, 1] = -np.inf
+    for method in METHODS:
+        p = tp.calibrate(2 * v, weak, T, method).map(masked)
+        assert np.isneginf(p[:5, 1]).all()
+        assert np.isfinite(p[5:]).all()
+    risks, scale = scaling.calibrated_risks(3 * masked, T.encode(weak), T)
+    assert np.isfinite(risks).all()
+    assert 0.2 < scale < 0.6
 
 
 def test_plain_data_and_back() -> None:

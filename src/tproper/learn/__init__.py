@@ -5,7 +5,7 @@ Imports from `estimation` and the rooms above it.
 
 from .calibrator import Calibrator, calibrate
 from .classifier import WeakLabelClassifier
-from .saving import ModelFileError, load, not_replaceable, save
+from .saving import ModelFileError, load, not_replaceable, save, write_model
 from .scorer import CalibratedScorer, calibrated_scorer
 from .search import L2, default_grid
 from .selection import WeakLabelClassifierCV
@@ -23,4 +23,5 @@ __all__ = [
     "load",
     "not_replaceable",
     "save",
+    "write_model",
 ]

@@ -17,9 +17,9 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .._core import FloatArray, checks
+from .._core import Before, FloatArray, checks, finite_rows
 from ..losses import WeakLabelLoss, make_loss
-from ..transitions import UnknownSizeError, make_transition
+from ..transitions import BagTransition, UnknownSizeError, make_transition
 from . import fitting, linear, minibatch, misuse
 from . import labels as _labels
 from . import search as _search
@@ -211,9 +211,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         """One pass of minibatch steps over the rows given, from wherever the model is now.
 
         The first call needs `classes` (here or as a parameter) unless the transition says how many there are. The
-        optimiser's state is kept between calls; the learning rate stays constant.
+        optimiser's state is kept between calls; the learning rate stays constant. A call that diverges is undone.
         """
         self._check_settings()
+        before = Before(self)
         first = not hasattr(self, "module_")
         X = self._features(X, reset=first)
         if first:
@@ -235,10 +236,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(X, labels)
         X, labels, weights = self._weighted(X, labels, sample_weight)
         rng = check_random_state(self.random_state)
-        rng = rng if first else getattr(self, "_stream", rng)
-        self._stream: Any = rng  # later calls go on in the same stream of random numbers
+        self._stream: Any = rng if first else getattr(self, "_stream", rng)  # later calls go on in the same stream
+        before.add(self._stream)
         self.calibrator_ = None  # what was fitted to an older state of the model
-        fitting.one_pass(self, X, labels, weights, rng, first)
+        fitting.one_pass(self, X, labels, weights, self._stream, first, before)
         return self
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any) -> WeakLabelClassifier:
@@ -256,28 +257,31 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> FloatArray:
         """Centred scores (n, K), calibrated; for two classes the score of the second minus that of the first (n,)."""
         scores = self._calibrated(self._scores(X))
-        if len(self.classes_) == 2:
-            return scores[:, 1] - scores[:, 0]
-        return scores - scores.mean(axis=1, keepdims=True)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused instead
+            two = len(self.classes_) == 2
+            out = scores[:, 1] - scores[:, 0] if two else scores - scores.mean(axis=1, keepdims=True)
+        return finite_rows(out, self.module_)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities (n, K), columns in the order of `classes_`: calibrated, or the loss's own link."""
         scores = self._scores(X)
-        if self._changes():
-            return self.calibrator_.probabilities(scores)
-        return fitting.link_of(self.loss_, scores)
+        out = self.calibrator_.probabilities(scores) if self._changes() else fitting.link_of(self.loss_, scores)
+        p = finite_rows(out, self.module_)
+        return self.transition_.population(p) if isinstance(self.transition_, BagTransition) else p
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Their logarithm, finite where probabilities are too small for a number; -inf where a link says zero."""
         scores = self._scores(X)
-        if self._changes() or fitting.is_softmax(self.loss_, scores):
+        softmax = self._changes() or fitting.is_softmax(self.loss_, scores)
+        if softmax and not isinstance(self.transition_, BagTransition):
             return torch.log_softmax(torch.as_tensor(self._calibrated(scores)), -1).numpy()
         with np.errstate(divide="ignore"):
-            return np.log(fitting.link_of(self.loss_, scores))
+            return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row: every link keeps the order of the scores."""
-        scores = self._calibrated(self._scores(X))
+        of_population = isinstance(self.transition_, BagTransition) and self.transition_.prior is not None
+        scores = self.predict_proba(X) if of_population else self._calibrated(self._scores(X))
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 1] > scores[:, 0]).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
@@ -301,9 +305,13 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         predicted = torch.as_tensor(self._calibrated(self._scores(X)).argmax(axis=1))
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(predicted, labels)
-        targets = self.transition_.reconstruction().targets(labels)
-        credit = targets.gather(1, predicted[:, None])[:, 0].numpy()
-        return float(np.average(credit, weights=None if sample_weight is None else row_weights(sample_weight, credit)))
+        R = self.transition_.reconstruction()
+        credit = R.targets(labels).gather(1, predicted[:, None])[:, 0].numpy()
+        weights = None if sample_weight is None else row_weights(sample_weight, credit)
+        silent = R.silent(labels)
+        if silent is not None:  # rows in which no annotator answered
+            weights = np.where(silent.numpy(), 0.0, 1.0 if weights is None else weights)
+        return float(np.average(credit, weights=weights))
 
     def weak_log_likelihood(self, X: Any, y: Any) -> FloatArray:
         """``log (T p)_y`` of each row, p = predict_proba: how likely the model finds the weak labels it is shown."""
@@ -344,15 +352,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         misuse.warn_in_predict(self.transition_)
         X = self._features(X, reset=False)
         if self.model == "linear":
-            return fitting.finite(np.asarray(X @ self.coef_.T) + self.intercept_)
+            with np.errstate(over="ignore", invalid="ignore"):  # refused instead
+                return finite_rows(np.asarray(X @ self.coef_.T) + self.intercept_, self.module_)
         module = self.module_
         if self.model == "mlp":  # in float64 a row's scores do not depend on the rows it is asked for together with
             module = copy.deepcopy(module).cpu().double()
-        first = next(module.parameters(), torch.empty(0))
-        training = module.training
+        first, training = next(module.parameters(), torch.empty(0)), module.training
         scores = minibatch.scores_of(module, minibatch.Rows(X, first.dtype, first.device))
         module.train(training)
-        return fitting.finite(scores.double().cpu().numpy())
+        return finite_rows(scores.double().cpu().numpy(), self.module_, masks=callable(self.model))
 
     # Settings.
 

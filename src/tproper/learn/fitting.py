@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import FloatArray
+from .._core import Before, FloatArray
 from ..losses import WeakLabelLoss
 from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, calibrate, folds, identity_calibrator
@@ -115,6 +115,8 @@ def calibrator(
     value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
     if not math.isfinite(value):
         return uncalibrated(clf, scores, weights, "a label cannot occur under the transition")
+    if not np.isfinite(scores).all():
+        return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
     base, note = _base(clf.loss_, scores, weights)
     found = calibrate(base * scores, y, clf.transition_, method, inputs="scores", sample_weight=weights)
     return found.on_top_of(base, note)
@@ -190,25 +192,31 @@ def fit_minibatches(
 
 
 def one_pass(
-    clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, rng: Any, first: bool
+    clf: WeakLabelClassifier,
+    X: Any,
+    labels: Tensor,
+    weights: FloatArray | None,
+    rng: Any,
+    first: bool,
+    before: Before,
 ) -> None:
-    """One epoch over the rows given, from wherever the model is now."""
+    """One epoch over the rows given, from wherever the model is now; undone where it diverges."""
     device = device_of(clf)
     clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
     with seeded(rng, device, callable(clf.model)) as generator:
         if first:
             clf.module_ = make_module(clf, device, generator)
         clf.module_.to(device)
-        if getattr(clf, "_optimizer", None) is None:
-            clf._optimizer = minibatch.make_optimizer(clf.module_, clf.learning_rate, clf.l2_)
+        known: torch.optim.Optimizer | None = getattr(clf, "_optimizer", None)
+        clf._optimizer = known or minibatch.make_optimizer(clf.module_, clf.learning_rate, clf.l2_)
         steps = make_steps(clf, len(labels), generator, device)
         steps.optimizer = clf._optimizer
+        before.add(clf.module_, clf._optimizer)
         rows = minibatch.Rows(X, dtype_of(clf), device)
         value = minibatch.train_epoch(
             clf.module_, clf.loss_.to(device), rows, labels.to(device), on_device(weights, device), steps
         )
-    if not math.isfinite(value):
-        raise ValueError(f"loss: expected finite values, got {value}; lower learning_rate")
+    before.check(value)
     clf.history_.append({"loss": value})
     clf.n_iter_ += 1
 
@@ -270,11 +278,3 @@ def device_of(clf: WeakLabelClassifier) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device: expected 'auto', 'cpu' or a device of this machine, got {clf.device!r}") from error
     return device
-
-
-def finite(scores: FloatArray) -> FloatArray:
-    """Scores as they are; a number that is none is an error, not a prediction."""
-    if not np.isfinite(scores).all():
-        row = int(np.flatnonzero(~np.isfinite(scores).all(axis=1))[0])
-        raise ValueError(f"X: expected rows with finite scores, got {scores[row]} at row {row}; scale the features")
-    return scores

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from .._core import FloatArray
 from ..losses import ForwardLoss
-from ..transitions import CandidateSetTransition, Transition
-from .linear import ScoreLoss, _autograd, _cross_entropy, score_loss
+from ..transitions import Transition
+from .linear import ScoreLoss, score_loss
 
 MethodName = Literal["identity", "temperature", "bias", "vector", "matrix"]
 METHODS: tuple[MethodName, ...] = ("identity", "temperature", "bias", "vector", "matrix")
@@ -38,8 +38,18 @@ class Scaling:
 
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Calibrated scores (n, K) of scores (n, K)."""
-        v = scores - scores.mean(axis=1, keepdims=True)
-        return (v @ self.scale.T if self.scale.ndim == 2 else v * self.scale) + self.bias
+        v = centred(scores)
+        if self.scale.ndim < 2:
+            return v * self.scale + self.bias
+        masked = np.isneginf(v)  # a class that is excluded stays so
+        return np.where(masked, v, np.where(masked, 0.0, v) @ self.scale.T + self.bias)
+
+
+def centred(scores: FloatArray) -> FloatArray:
+    """Scores (n, K) less their mean; a class masked by minus infinity does not count."""
+    finite = np.isfinite(scores)
+    mean = np.where(finite, scores, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
+    return scores - mean[:, None]
 
 
 def identity_scaling(num_classes: int) -> Scaling:
@@ -49,9 +59,7 @@ def identity_scaling(num_classes: int) -> Scaling:
 
 def forward_risk(transition: Transition, labels: Tensor, weights: FloatArray) -> ScoreLoss:
     """The mean of ``-log (T p)_y`` and its gradient, as a function of scores (K, n)."""
-    loss = ForwardLoss(transition, validate=False)
-    closed = labels.ndim == 1 or isinstance(transition, CandidateSetTransition)
-    return (score_loss if closed else _autograd)(loss, labels, weights)
+    return score_loss(ForwardLoss(transition, validate=False), labels, weights)
 
 
 def row_risks(transition: Transition, labels: Tensor, scores: FloatArray) -> FloatArray:
@@ -68,7 +76,7 @@ def fit_scaling(
     K = transition.num_classes
     if method == "identity":
         return identity_scaling(K)
-    V = np.ascontiguousarray((scores - scores.mean(axis=1, keepdims=True)).T)  # (K, n)
+    V = np.ascontiguousarray(centred(scores).T)  # (K, n)
     total = float(weights.sum())
     risk = forward_risk(transition, labels, weights / total)
     a = _log_scale(V, risk, total)
@@ -114,24 +122,29 @@ def calibrated_risks(
     """
     w = np.ones(len(scores)) if weights is None else weights
     scale = fit_temperature(scores, labels, transition, w)
-    return row_risks(transition, labels, scale * (scores - scores.mean(axis=1, keepdims=True))), scale
+    return row_risks(transition, labels, scale * centred(scores)), scale
 
 
 def matching_scale(scores: FloatArray, probabilities: FloatArray, weights: FloatArray) -> float:
     """The scale at which softmax comes closest (in mean cross entropy) to the probabilities of another link."""
-    V = np.ascontiguousarray((scores - scores.mean(axis=1, keepdims=True)).T)
-    risk = _cross_entropy(np.ascontiguousarray(probabilities.T), weights / weights.sum())
-    return math.exp(_log_scale(V, risk, math.inf))
+    V = np.ascontiguousarray(centred(scores).T)
+    share, target = torch.as_tensor(weights / weights.sum()), torch.as_tensor(np.ascontiguousarray(probabilities))
+
+    def cross_entropy(S: FloatArray) -> tuple[float, FloatArray]:
+        log_p = torch.log_softmax(torch.as_tensor(S).T, -1)
+        return -float((share @ (target * log_p)).sum()), ((log_p.exp() - target) * share[:, None]).numpy().T
+
+    return math.exp(_log_scale(V, cross_entropy, math.inf))
 
 
 def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
     """The log-scale a: the best of a grid, then a local descent from there."""
     precision = SPREAD["a"] ** -2 / total
+    unmasked = np.where(np.isfinite(V), V, 0.0)
 
     def objective(a: float) -> tuple[float, float]:
-        S = math.exp(a) * V
-        f, E = risk(S)
-        return f + 0.5 * precision * a * a, float(np.vdot(E, S)) + precision * a
+        f, E = risk(math.exp(a) * V)
+        return f + 0.5 * precision * a * a, math.exp(a) * float(np.vdot(E, unmasked)) + precision * a
 
     grid = [*LOG_SCALES, 0.0]
     values = [objective(a)[0] for a in grid]

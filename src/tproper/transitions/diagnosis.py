@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import FloatArray
+from .._core import FloatArray, plain
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Diagnosis:
         return [g for g in groups if len(g) > 1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        return {
+        """Plain values, for JSON: an infinite condition number is the text "inf"."""
+        out = {
             "transition": self.name,
             "num_classes": self.num_classes,
             "num_weak_labels": self.num_weak_labels,
@@ -65,6 +65,7 @@ class Diagnosis:
             "disjoint_supports": self.disjoint_supports,
             "confused_classes": self.confused_classes(),
         }
+        return dict(plain(out))
 
     def __str__(self) -> str:
         M = self.num_weak_labels
