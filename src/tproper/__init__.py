@@ -57,6 +57,7 @@ _LAZY = {
     "Answers": "estimation",
     "BoundViolationWarning": "certificates",
     "Calibration": "metrics",
+    "Calibrator": "learn",
     "DependenceWarning": "estimation",
     "IdentifiabilityWarning": "estimation",
     "LossMonitor": "certificates",
@@ -69,6 +70,8 @@ _LAZY = {
     "UnboundedLossWarning": "certificates",
     "WeakLabelClassifier": "learn",
     "WeakLabelClassifierCV": "learn",
+    "calibrate": "learn",
+    "calibrated_scorer": "learn",
     "estimate_transition": "estimation",
     "estimate_annotators": "estimation",
     "check_transition": "estimation",
@@ -103,7 +106,16 @@ if TYPE_CHECKING:
         estimate_transition,
         sensitivity,
     )
-    from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
+    from .learn import (
+        Calibrator,
+        ModelFileError,
+        WeakLabelClassifier,
+        WeakLabelClassifierCV,
+        calibrate,
+        calibrated_scorer,
+        load,
+        save,
+    )
     from .losses import fuse
     from .metrics import (
         Calibration,
@@ -138,6 +150,7 @@ __all__ = [
     "BoundViolationWarning",
     "Brier",
     "Calibration",
+    "Calibrator",
     "Certificate",
     "ConditioningWarning",
     "ConvexPotential",
@@ -173,6 +186,8 @@ __all__ = [
     "annotators",
     "backward_loss",
     "binary_noise",
+    "calibrate",
+    "calibrated_scorer",
     "certify",
     "check_transition",
     "coarse_labels",

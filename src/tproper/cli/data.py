@@ -81,7 +81,7 @@ def train(
     loss: Annotated[str | None, typer.Option(help="forward (the default), backward, gls or ga")] = None,
     model: Annotated[str, typer.Option(help="linear or mlp")] = "linear",
     squeeze: Annotated[str | None, typer.Option(help="K,ALPHA of the squeezing (loss gls; default 1,2)")] = None,
-    l2: Annotated[float | None, typer.Option(help="L2 penalty on the weights (default 0.0003)")] = None,
+    l2: Annotated[float | None, typer.Option(help="L2 penalty on the weights (default auto: by the data)")] = None,
     epochs: Annotated[
         int | None,
         typer.Option(help="at most so many passes over the data (default 1000, linear; 100, mlp; 5, stream)"),

@@ -359,7 +359,7 @@ def finish(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, 
     from . import table_scores as scoring
 
     certificate = estimator.certificate_
-    used = {"l2": estimator.l2, "iterations": estimator.n_iter_}
+    used = {"l2": estimator.l2_, "iterations": estimator.n_iter_}
     facts = facts | {
         "name": out.name,
         "features": schema.features,
