@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import singledispatch
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -50,6 +50,15 @@ def hush(losses: Tensor, reconstruction: Reconstruction, labels: Tensor) -> Tens
     if silent is None:
         return losses
     return losses.masked_fill(silent if losses.ndim == silent.ndim else silent[..., None], 0.0)
+
+
+def in_kernel(scores: Tensor, work: Work | None, line: Callable[[Tensor], Tensor]) -> Tensor:
+    """A loss made block by block with its gradient; by the line where there is no kernel, or it cannot answer (NaN)."""
+    if work is not None:
+        out = with_slope(scores, work, line)
+        if not bool(out.isnan().any()):
+            return out
+    return line(scores)
 
 
 def left_out(scores: Tensor, weights: Tensor | None) -> Tensor:
@@ -167,7 +176,7 @@ class WeakLabelLoss(nn.Module, ABC):
     def _ignored(self, scores: Tensor, labels: Labels, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         """Labels with `ignore_index` replaced by a valid one, and weights that leave these examples out."""
         given = torch.as_tensor(labels, device=scores.device)
-        out = given == self.ignore_index
+        out = torch.eq(given, cast(int, self.ignore_index))
         if weights is None:
             return given.masked_fill(out, 0), (~out).to(torch.promote_types(scores.dtype, torch.float32))
         return given.masked_fill(out, 0), torch.as_tensor(weights, device=scores.device).masked_fill(out, 0)
@@ -204,13 +213,9 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def _each(self, scores: Tensor, labels: Tensor) -> Tensor:
         """`pointwise`, in the kernel or as it is written."""
-        if cpu.runs(self, scores):
-            work = self._kernel(labels, scores.dtype)
-            if work is not None:
-                out = with_slope(scores, work, lambda v: self.pointwise(v, labels))
-                if not bool(out.isnan().any()):
-                    return out
-        return self.pointwise(scores, labels)
+        if not cpu.runs(self, scores):
+            return self.pointwise(scores, labels)
+        return in_kernel(scores, self._kernel(labels, scores.dtype), lambda v: self.pointwise(v, labels))
 
     def per_example(self, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         """One loss per example, times its weight, for encoded labels that need no check."""

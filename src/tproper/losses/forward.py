@@ -18,7 +18,7 @@ from ..transitions import (
     UniformTransition,
     log_mixture,
 )
-from .base import Reduction, WeakLabelLoss
+from .base import Reduction, WeakLabelLoss, in_kernel
 from .kernels import cpu
 from .scores import BrierScore, LogScore, Score, Weak, make_score
 
@@ -106,7 +106,9 @@ class ForwardLoss(WeakLabelLoss):
             q = (transitions.to(p.dtype) @ p[..., None])[..., 0]  # (n, M)
             return self.score.loss(Weak(inner(rows.to(p.dtype), p), q.square().sum(-1), q, labels))
         if not rows.requires_grad:
-            return -log_mixture(scores, rows.log().to(scores.dtype))
+            log_rows = rows.log().to(scores.dtype)
+            work = cpu.mixture(log_rows) if cpu.possible(scores) else None
+            return in_kernel(scores, work, lambda v: -log_mixture(v, log_rows))
         # T is learned: log T has no gradient where T is zero, but the loss has one, -p_z / (T p)_y
         log_p = torch.log_softmax(scores, -1)
         top = log_p.masked_fill(rows == 0, -torch.inf).amax(-1, keepdim=True).detach()
