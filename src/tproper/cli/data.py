@@ -108,7 +108,7 @@ def train(
     """Train a classifier on weak labels, and say how good it is without a clean one."""
     from ..data import open_table
     from . import training
-    from .labels import parse_sources
+    from .codec import parse_sources
     from .schema import feature_columns, split_names
 
     if loss is not None:
@@ -277,7 +277,7 @@ def simulate(
     """Weaken a clean data set: a weak label for every row in place of its true class."""
     from ..data import open_table
     from . import streaming
-    from .labels import parse_sources
+    from .codec import parse_sources
     from .schema import split_names
 
     _at_least(seed, 0, "--seed")

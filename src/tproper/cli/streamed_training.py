@@ -26,7 +26,7 @@ from ..data import (
     is_list,
     texts,
 )
-from .labels import LabelCodec, resolve
+from .codec import LabelCodec, resolve
 from .schema import FeatureReader, Schema, watched
 from .training import Report, Settings, finish, make_schema
 

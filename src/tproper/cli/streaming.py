@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, NonFiniteError
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, texts
 from ..transitions import identity
-from .labels import LabelCodec, parse_sources, resolve
+from .codec import LabelCodec, parse_sources, resolve
 from .schema import FeatureReader, Schema, watched
 from .table_scores import Scores, StreamedScores, why_no_scores
 

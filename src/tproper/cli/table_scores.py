@@ -34,7 +34,7 @@ from ..metrics import (
     weak_log_loss,
 )
 from ..transitions import Transition
-from .labels import Encoded
+from .codec import Encoded
 
 BLOCK_CELLS = 1 << 20  # probabilities in a block ...
 BLOCK_ROWS = 50_000  # ... of at least so many rows, that the means of heavy-tailed scores may count as normal

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, atomic_folder, sweep
 from ..data import MISSING, Table, short, texts
 from ..transitions import ENUMERATION_LIMIT, CandidateSetTransition, Transition, transition_to_dict
-from .labels import Encoded, LabelCodec, blank_label, resolve
+from .codec import Encoded, LabelCodec, blank_label, resolve
 from .schema import FeatureReader, Schema, standardisation, watched, working
 from .streaming import Trained
 

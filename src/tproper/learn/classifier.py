@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from .._core import Before, FloatArray, checks, finite_rows
 from ..losses import WeakLabelLoss, make_loss
-from ..transitions import UnknownSizeError, make_transition
+from ..transitions import BagTransition, UnknownSizeError, make_transition
 from . import labels as _labels
 from . import linear, minibatch
 from . import search as _search
@@ -319,12 +319,14 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         scores = torch.as_tensor(self._scores(X))
         link = getattr(self.loss_, "probabilities", None)
         with torch.no_grad():
-            p = torch.softmax(scores, -1) if link is None else link(scores).cpu()
-            return finite_rows(p.numpy(), self.module_)
+            out = torch.softmax(scores, -1) if link is None else link(scores).cpu()
+        p = finite_rows(out.numpy(), self.module_)
+        return self.transition_.population(p) if isinstance(self.transition_, BagTransition) else p
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row: every link keeps the order of the scores."""
-        scores = self._scores(X)
+        of_population = isinstance(self.transition_, BagTransition) and self.transition_.prior is not None
+        scores = self.predict_proba(X) if of_population else self._scores(X)
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 1] > scores[:, 0]).astype(int)]
         return self.classes_[scores.argmax(axis=1)]

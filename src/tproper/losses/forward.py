@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Work, inner
+from .._core import FloatArray, Work, inner, log_mixture
 from ..potentials import LogSumExp, Potential
 from ..transitions import (
     ENUMERATION_LIMIT,
@@ -16,7 +16,6 @@ from ..transitions import (
     CandidateSetTransition,
     Transition,
     UniformTransition,
-    log_mixture,
 )
 from .base import Reduction, WeakLabelLoss, in_kernel
 from .kernels import cpu

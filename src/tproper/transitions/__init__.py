@@ -14,12 +14,12 @@ from .base import (
     Reconstruction,
     Tables,
     Transition,
-    log_mixture,
-    per_example_targets,
     reconstruct,
 )
+from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .families import (
+    BagTransition,
     binary_noise,
     coarse_labels,
     complementary,
@@ -32,27 +32,38 @@ from .families import (
     symmetric_noise,
     unlabeled_sets,
 )
+from .kinds import LABEL_KINDS, POSITIVE_UNLABELED
 from .parsing import UnknownSizeError, make_transition, parse_transition, transition_from_dict, transition_to_dict
 from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
+from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
+from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
 
 __all__ = [
     "ENUMERATION_LIMIT",
+    "LABEL_KINDS",
     "METHODS",
+    "POSITIVE_UNLABELED",
+    "SET_SEPARATOR",
+    "STRUCTURES",
+    "UNLABELED",
     "AnnotatorTransition",
+    "BagTransition",
     "CandidateSetTransition",
     "Diagnosis",
     "EstimatedTransition",
     "Reconstruction",
     "SetReconstruction",
+    "Shrunk",
     "StackedTransition",
     "Tables",
     "Transition",
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",
+    "Vocabulary",
     "annotators",
     "binary_noise",
     "coarse_labels",
@@ -60,7 +71,8 @@ __all__ = [
     "families",
     "identity",
     "indicator",
-    "log_mixture",
+    "is_index",
+    "item",
     "make_transition",
     "mask_sizes",
     "multi_complementary",
@@ -71,8 +83,11 @@ __all__ = [
     "per_example_targets",
     "positive_unlabeled",
     "reconstruct",
+    "shrink",
+    "structure_of",
     "symmetric_noise",
     "transition_from_dict",
     "transition_to_dict",
     "unlabeled_sets",
+    "weak_label_names",
 ]

@@ -1,10 +1,12 @@
-"""Left inverses of a matrix T: minimum variance, and the one with the smallest critical k."""
+"""Left inverses of a matrix T: minimum variance, the one with the smallest critical k, one T an example."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from .._core import FloatArray, checks, critical_k_of
+from .._core import FloatArray, NotReconstructibleError, checks, critical_k_of, tracing
 
 
 def left_inverse(T: FloatArray, method: str, prior: FloatArray | None) -> FloatArray:
@@ -82,3 +84,34 @@ def _tightest(T: FloatArray) -> FloatArray:
         "tightest: the linear program could not be solved to 1e-7; use 'min_variance'"
         + ("" if best is None else f" (best largest critical k found: {critical_k_of(best.T).max():.6g})")
     )
+
+
+def per_example_targets(transitions: Tensor, labels: Tensor, validate: bool = True) -> Tensor:
+    """Targets (n, K) for one T per example (n, M, K): the minimum-variance R (the inverse where T is square).
+
+    ``r = (T^T D^-1 T)^-1 T^T D^-1 e_y``, D = diag(T 1/K), through the QR decomposition of ``D^-1/2 T``: one per
+    example, in float64, because forming ``T^T D^-1 T`` would square the condition number.
+    """
+    n, M, K = transitions.shape
+    if M < K:
+        raise NotReconstructibleError(
+            f"transitions: expected at least as many weak labels as the {K} classes, got {M}; use ForwardLoss"
+        )
+    T = transitions.double()
+    root = T.mean(-1, keepdim=True).sqrt()  # (n, M, 1); zero for labels that never occur
+    scaled = torch.where(root > 0, T / torch.where(root > 0, root, 1.0), 0.0)
+    Q, U = torch.linalg.qr(scaled)
+    if validate and tracing.readable(U):
+        pivots = U.detach().diagonal(dim1=-2, dim2=-1).abs()
+        rounding = 4 * torch.finfo(transitions.dtype).eps  # T in float32 cannot be closer to singular than this
+        deficient = pivots.amin(-1) <= max(checks.RANK_TOL, rounding) * pivots.amax(-1)
+        if bool(deficient.any()):
+            raise NotReconstructibleError(
+                f"transitions: expected rank {K} for every example, got less at row {int(deficient.nonzero()[0])}; "
+                "use ForwardLoss (proper, though not strictly)"
+            )
+    index = labels[:, None, None]
+    own = Q.gather(1, index.expand(n, 1, K)).transpose(-1, -2)  # (n, K, 1): Q^T e_y
+    mass = root.gather(1, index)[:, 0]  # (n, 1)
+    target = torch.linalg.solve_triangular(U, own, upper=True)[..., 0] / torch.where(mass > 0, mass, 1.0)
+    return torch.where(mass > 0, target, 1.0 / K)

@@ -216,7 +216,7 @@ def _called(name: Any, parameters: dict[str, Any], num_classes: int | None) -> T
 
 def transition_to_dict(transition: Transition) -> dict[str, Any]:
     """JSON-ready, exact: `transition_from_dict` gives the same T back, bit for bit."""
-    out: dict[str, Any] = {"name": transition.name}
+    out: dict[str, Any] = {"name": transition.name, "label_kind": transition.label_kind}
     if isinstance(transition, UniformTransition):
         return out | {
             "family": "uniform",
@@ -242,6 +242,13 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
             "log_weight": [float(w) if np.isfinite(w) else None for w in transition.log_weight],
             "num_weak_labels": int(transition.num_weak_labels),
         }
+    if isinstance(transition, families.BagTransition):
+        return out | {
+            "family": "unlabeled_sets",
+            "matrix": transition.matrix().tolist(),
+            "pooled": transition.pooled.tolist(),
+            "prior": None if transition.prior is None else transition.prior.tolist(),
+        }
     names = transition._weak_labels
     if isinstance(transition, EstimatedTransition):
         out |= {
@@ -262,6 +269,8 @@ def transition_from_dict(data: Mapping[str, Any]) -> Transition:
     try:
         transition = _from_dict(str(family), data)
         transition.name = str(data["name"])
+        if data.get("label_kind", transition.label_kind) != transition.label_kind:
+            transition.label_kind = data["label_kind"]
     except KeyError as error:
         raise ValueError(f"transition: expected the key {error} for the family {family!r}, got none") from None
     except TypeError as error:
@@ -286,6 +295,8 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     if family == "candidate_sets":
         weights = np.array([-np.inf if w is None else float(w) for w in data["log_weight"]])
         return CandidateSetTransition(weights, str(data["name"]), int(data["num_weak_labels"]))
+    if family == "unlabeled_sets":
+        return families.BagTransition(data["matrix"], data["pooled"], data["prior"])
     if family == "matrix":
         names = data["weak_labels"]
         return Transition(data["matrix"], None if names is None else [_label_from_plain(n) for n in names])

@@ -30,6 +30,7 @@ class CandidateSetTransition(Transition):
     """
 
     per_class_labels: ClassVar[bool] = True
+    _label_kind = "masks"
 
     def __init__(self, log_weight: FloatArray, name: str, num_weak_labels: int) -> None:
         self.num_classes = len(log_weight) - 1
