@@ -96,7 +96,7 @@ def test_many_candidate_classes_need_no_list():
         assert len(bounds) == 40
         assert (loss(v, y) >= torch.as_tensor(bounds)[y.sum(-1) - 1] - 1e-12).all()
     with pytest.raises(
-        ValueError, match="score: expected log, brier or spherical for partial_labels.*too many to list"
+        ValueError, match=r"score: expected log, brier or spherical for partial_labels.*too many to list"
     ):
         forward(T, "tsallis:1.5")
 
@@ -138,9 +138,9 @@ def test_names_files_and_wrong_uses():
         assert torch.equal(again(v, y), tp.ForwardLoss(T, score=score)(v, y))
     linked = tp.ForwardLoss(T, score="brier", link=tp.Tsallis(1.5))
     assert torch.equal(loss_from_dict(loss_to_dict(linked), T)(v, y), linked(v, y))
-    with pytest.raises(ValueError, match="score: expected one of log, brier, spherical, tsallis:1.5, or a potential"):
+    with pytest.raises(ValueError, match=r"score: expected one of log, brier, spherical, tsallis:1.5, or a potential"):
         tp.ForwardLoss(T, score="hinge")
-    with pytest.raises(ValueError, match="score: expected a number as in 'tsallis:1.5'"):
+    with pytest.raises(ValueError, match=r"score: expected a number as in 'tsallis:1.5'"):
         tp.ForwardLoss(T, score="tsallis:x")
     with pytest.raises(ValueError, match="link: expected a potential whose link reaches every p"):
         tp.ForwardLoss(T, link=tp.Max())
@@ -193,7 +193,7 @@ def test_what_is_no_transition_is_refused():
     wrong = good.expand(4, 3, 3).clone()
     wrong[2, y[2], 0] = -0.1
     for given in (good.T, good.T.expand(4, 3, 3), wrong, 2 * good):
-        with pytest.raises(ValueError, match="transitions: expected every T.i. to have columns of probabilities"):
+        with pytest.raises(ValueError, match=r"transitions: expected every T.i. to have columns of probabilities"):
             loss(v, y, transitions=given)
     with pytest.raises(ValueError, match=r"transitions: expected shape .*got \(3, 3, 3\)"):
         loss(v, y, transitions=good.expand(3, 3, 3))
@@ -202,7 +202,7 @@ def test_what_is_no_transition_is_refused():
 def test_a_transition_does_not_cut_off_a_gradient_in_silence():
     T = torch.eye(3).requires_grad_()
     with pytest.raises(
-        ValueError, match="matrix: expected numbers, got a tensor that requires a gradient.*transitions=T"
+        ValueError, match=r"matrix: expected numbers, got a tensor that requires a gradient.*transitions=T"
     ):
         tp.Transition(T)
     assert tp.Transition(T.detach()).num_classes == 3
