@@ -54,10 +54,12 @@ __version__ = "0.1.0"
 _LAZY = {
     "BoundViolationWarning": "certificates",
     "Calibration": "metrics",
+    "FamilyWarning": "estimation",
     "IdentifiabilityWarning": "estimation",
     "LossMonitor": "certificates",
     "ModelFileError": "learn",
     "PairedTest": "metrics",
+    "Prevalence": "estimation",
     "Score": "metrics",
     "UnboundedLossWarning": "certificates",
     "WeakLabelClassifier": "learn",
@@ -73,12 +75,13 @@ _LAZY = {
     "weak_brier": "metrics",
     "weak_calibration": "metrics",
     "weak_log_loss": "metrics",
+    "weak_prevalence": "estimation",
     "weak_scorer": "metrics",
 }
 
 if TYPE_CHECKING:
     from .certificates import BoundViolationWarning, LossMonitor, UnboundedLossWarning
-    from .estimation import IdentifiabilityWarning, estimate_transition
+    from .estimation import FamilyWarning, IdentifiabilityWarning, Prevalence, estimate_transition, weak_prevalence
     from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
     from .losses import fuse
     from .metrics import (
@@ -118,6 +121,7 @@ __all__ = [
     "Decomposition",
     "Diagnosis",
     "EstimatedTransition",
+    "FamilyWarning",
     "ForwardLoss",
     "GradientAscentLoss",
     "IdentifiabilityWarning",
@@ -129,6 +133,7 @@ __all__ = [
     "NotReconstructibleError",
     "PairedTest",
     "Potential",
+    "Prevalence",
     "Reconstruction",
     "Score",
     "Sparsemax",
@@ -170,5 +175,6 @@ __all__ = [
     "weak_brier",
     "weak_calibration",
     "weak_log_loss",
+    "weak_prevalence",
     "weak_scorer",
 ]

@@ -86,7 +86,7 @@ def test_more_labels_than_classes_without_clean_rows():
 
 
 @pytest.mark.parametrize(
-    "model", [LogisticRegression(), RandomForestClassifier(40, min_samples_leaf=10, random_state=0)]
+    "model", [LogisticRegression(), RandomForestClassifier(15, min_samples_leaf=10, random_state=0)]
 )
 def test_any_classifier(model):
     T = tp.pair_noise(3, 0.3)

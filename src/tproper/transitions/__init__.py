@@ -18,6 +18,7 @@ from .base import (
 )
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
+from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .families import (
     binary_noise,
     coarse_labels,
@@ -44,7 +45,9 @@ __all__ = [
     "STRUCTURES",
     "CandidateSetTransition",
     "Diagnosis",
+    "EstimatedPartialLabels",
     "EstimatedTransition",
+    "FamilyTest",
     "Reconstruction",
     "SetReconstruction",
     "Shrunk",
