@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/estimate_transition.py --data DIR [--peer /path/to/python] [--seeds 3]
     python benchmarks/estimate_transition.py --render     # docs/estimation/clean_and_features.md again, from the record
 
-Digits (1,200 rows) and MNIST (the first 10,000), linear, with symmetric noise .3, pair noise .3, and random columns with
-errors of .1 to .5. Accuracy is that of `WeakLabelClassifier` (forward loss, default l2) on clean test labels, with the
+Digits (1,200 rows) and MNIST (the first 10,000), linear, with symmetric noise .3, pair noise .3, and random columns
+with errors of .1 to .5. Accuracy is that of `WeakLabelClassifier` (forward loss, default l2) on clean test labels, with the
 true T and with the estimate. The peer is cleanlab's confident joint on cross-validated probabilities of a logistic
 regression of the same rows (5 folds); `--peer` names an interpreter that has it. A fit is one of `WeakLabelClassifier`
 with the true T. Times are processor seconds, estimate and fit taking turns, medians.
@@ -132,7 +132,7 @@ SHARES = {
 
 
 def prevalence(name: str, n: int, clean: int, repeats: int) -> dict[str, Any]:
-    """How often the intervals of class shares hold the truth, with T from `clean` rows (0: T known), or taken as known."""
+    """How often the intervals of class shares hold the truth, with T from `clean` rows (0: T known)."""
     matrix, shares = SHARES[name]
     pi = np.array(shares)
     T = random_columns(len(pi), 0) if matrix is None else tp.Transition(matrix)
@@ -160,16 +160,18 @@ def render(record: dict[str, Any]) -> str:
     lines = [
         "# T from clean rows and features",
         "",
-        f"Made by `python benchmarks/{NAME}.py` from `benchmarks/records/{NAME}.json` (commit {m['commit']}, {m['date']}, "
-        f"{m['cpu']}, one thread).",
+        f"Made by `python benchmarks/{NAME}.py` from `benchmarks/records/{NAME}.json` (commit {m['commit']}, "
+        f"{m['date']}, {m['cpu']}, one thread).",
         "",
         "## T from features, no clean row",
         "",
-        "`tp.estimate_transition(weak, X=X)`. Accuracy on clean test labels of `WeakLabelClassifier`, forward loss, with the "
-        "true T and with the estimate; L1 is the mean over columns of the absolute error of T, beside that of cleanlab's "
-        f"confident joint; time in fits of `WeakLabelClassifier`. Means over {record['seeds']} seeds, worst seed in brackets.",
+        "`tp.estimate_transition(weak, X=X)`. Accuracy on clean test labels of `WeakLabelClassifier`, forward loss, with "
+        "the true T and with the estimate; L1 is the mean over columns of the absolute error of T, beside that of "
+        "cleanlab's confident joint; time in fits of `WeakLabelClassifier`. "
+        f"Means over {record['seeds']} seeds, worst seed in brackets.",
         "",
-        "| data | noise | accuracy, true T | estimated T | difference, points | L1 | L1 cleanlab | time, fits | 95% intervals hold |",
+        "| data | noise | accuracy, true T | estimated T | difference, points | L1 | L1 cleanlab | time, fits | "
+        "95% intervals hold |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, rows in record["features"].items():
@@ -185,17 +187,18 @@ def render(record: dict[str, Any]) -> str:
             peer = f"{np.mean(theirs):.3f} ({min(theirs):.3f})" if theirs else "-"
             lines.append(
                 f"| {name} | {kind} | {100 * mean('accuracy_known'):.1f} | {100 * mean('accuracy_estimated'):.1f} | "
-                f"{np.mean(gap):+.1f} ({min(gap):+.1f}) | {mean('l1'):.3f} ({max(r['l1'] for r in same):.3f}) | {peer} | "
+                f"{np.mean(gap):+.1f} ({min(gap):+.1f}) | "
+                f"{mean('l1'):.3f} ({max(r['l1'] for r in same):.3f}) | {peer} | "
                 f"{np.mean(ratio):.1f} ({max(ratio):.1f}) | {100 * mean('coverage'):.0f}% |"
             )
     lines += [
         "",
-        "For cleanlab the best seed stands in brackets. Complementary labels on 1,200 digits say little: the estimate warns.",
+        "For cleanlab the best seed stands in brackets.",
         "",
         "## Class shares",
         "",
-        "`tp.weak_prevalence`: how often the 95% intervals hold the true shares, with T from clean rows, and with the same T "
-        "taken as known (what an interval that forgets T's error gives).",
+        "`tp.weak_prevalence`: how often the 95% intervals hold the true shares, with T from clean rows, and with the "
+        "same T taken as known (what an interval that forgets T's error gives).",
         "",
         "| T | weak labels | clean rows | coverage | T taken as known |",
         "| --- | ---: | ---: | ---: | ---: |",
