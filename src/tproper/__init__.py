@@ -59,11 +59,13 @@ _LAZY = {
     "Calibration": "metrics",
     "Calibrator": "learn",
     "DependenceWarning": "estimation",
+    "FamilyWarning": "estimation",
     "IdentifiabilityWarning": "estimation",
     "LossMonitor": "certificates",
     "ModelFileError": "learn",
     "PUEstimate": "estimation",
     "PairedTest": "metrics",
+    "Prevalence": "estimation",
     "Score": "metrics",
     "Sensitivity": "estimation",
     "TransitionCheck": "estimation",
@@ -87,6 +89,7 @@ _LAZY = {
     "weak_brier": "metrics",
     "weak_calibration": "metrics",
     "weak_log_loss": "metrics",
+    "weak_prevalence": "estimation",
     "weak_scorer": "metrics",
 }
 
@@ -96,7 +99,9 @@ if TYPE_CHECKING:
         AnnotatorEstimate,
         Answers,
         DependenceWarning,
+        FamilyWarning,
         IdentifiabilityWarning,
+        Prevalence,
         PUEstimate,
         Sensitivity,
         TransitionCheck,
@@ -105,6 +110,7 @@ if TYPE_CHECKING:
         estimate_pu,
         estimate_transition,
         sensitivity,
+        weak_prevalence,
     )
     from .learn import (
         Calibrator,
@@ -158,6 +164,7 @@ __all__ = [
     "DependenceWarning",
     "Diagnosis",
     "EstimatedTransition",
+    "FamilyWarning",
     "ForwardLoss",
     "GradientAscentLoss",
     "IdentifiabilityWarning",
@@ -170,6 +177,7 @@ __all__ = [
     "PUEstimate",
     "PairedTest",
     "Potential",
+    "Prevalence",
     "Reconstruction",
     "Score",
     "Sensitivity",
@@ -220,5 +228,6 @@ __all__ = [
     "weak_brier",
     "weak_calibration",
     "weak_log_loss",
+    "weak_prevalence",
     "weak_scorer",
 ]
