@@ -78,7 +78,8 @@ class Sample:
 
     def total(self, values: FloatArray) -> FloatArray:
         """Sums over the answers of each item."""
-        return np.bincount(self.item, weights=values, minlength=len(self.items))
+        sums = np.bincount(self.item, weights=values, minlength=len(self.items))
+        return sums.astype(np.float64, copy=False)
 
     def rho(self, Q: FloatArray) -> tuple[float, float]:
         """rho for posteriors Q, and its standard error over items."""
