@@ -77,7 +77,7 @@ def peers(python: str | None, given: list[tuple[Crowd, int, int]], votes: bool =
         for file, (crowd, n, K) in zip(files, given, strict=True):
             np.savez(file, item=crowd[0], annotator=crowd[1], answer=crowd[2], n=n, K=K)
         script = str(Path(__file__).parent / "crowd_kit_peer.py")
-        subprocess.run([python, script, folder, *([] if votes else ["--no-votes"])], check=True)
+        subprocess.run([python, script, folder, *([] if votes else ["--scale"])], check=True)
         return [dict(np.load(file.with_suffix(".out.npz"))) for file in files]
 
 
@@ -218,9 +218,10 @@ def million(seed: int = 0, hard: bool = False) -> tuple[Crowd, np.ndarray]:
 def worker(hard: bool) -> None:
     """Time and peak memory of one call, in a process of its own."""
     crowd, z = million(hard=hard)
-    start = time.perf_counter()
-    result = tp.estimate_annotators(tp.Answers(*crowd))
-    seconds = time.perf_counter() - start
+    for _ in range(2):  # the first call warms up, for either library
+        start = time.perf_counter()
+        result = tp.estimate_annotators(tp.Answers(*crowd))
+        seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(json.dumps({"seconds": seconds, "peak_gb": peak} | score(result.posteriors, z)))
 
@@ -307,7 +308,7 @@ def render(record: dict[str, Any]) -> str:
             "",
             "## A million answers, 10,000 annotators, 10 classes",
             "",
-            "Whole calls, each in a process of its own, the libraries by turns; medians.",
+            "Whole calls after one that warms up, each library in processes of its own, by turns; medians.",
             "",
             row("crowd", "library", "seconds", "peak memory, GB", "accuracy / log loss"),
             row(*["---"] * 5),
