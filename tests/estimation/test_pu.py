@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.transitions import BagTransition, transition_from_dict, transition_to_dict
+from tproper.transitions import BagTransition, is_positive_unlabeled, transition_from_dict, transition_to_dict
 
 
 def draw(prior, distance, n, rng, d=3):
@@ -73,7 +73,7 @@ def test_the_estimated_transition_trains_and_is_kept_in_files():
     model = tp.WeakLabelClassifier(T, random_state=0).fit(X, y)
     assert (model.predict(X) == np.where(positive, 0, 1)).mean() > 0.9
     again = transition_from_dict(json.loads(json.dumps(transition_to_dict(T))))
-    assert again.positive_unlabeled
+    assert is_positive_unlabeled(again)
     np.testing.assert_array_equal(again.draws, T.draws)
 
 

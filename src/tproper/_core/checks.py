@@ -23,6 +23,7 @@ Labels: TypeAlias = Any  # numpy, torch or lists: integers (n,), masks (n, K), s
 COLUMN_SUM_TOL = 1e-6  # column sums of T, and R T = I, are accepted within this
 RANK_TOL = 1e-10  # singular values below this share of the largest count as zero
 SIMPLEX_TOL = 1e-12  # membership of the probability simplex
+POSITIVE_UNLABELED = "positive_unlabeled"  # how the names of such transitions begin, estimated ones too
 
 
 class NotReconstructibleError(ValueError):
@@ -184,10 +185,17 @@ def short(value: Any) -> str:
 
 
 def index_labels(
-    labels: Labels, size: int, name: str = "labels", device: torch.device | None = None, validate: bool = True
+    labels: Labels,
+    size: int,
+    name: str = "labels",
+    device: torch.device | None = None,
+    validate: bool = True,
+    coding: str = "",
 ) -> Tensor:
-    """Integer labels in [0, size) as an int64 tensor."""
+    """Integer labels in [0, size) as an int64 tensor; `coding` is the name of the transition that they belong to."""
     out = _tensor(labels, device)
+    if coding.startswith(POSITIVE_UNLABELED):
+        out = _positive_unlabeled(out, validate)
     if out.numel() == 0:
         raise ValueError(f"{name}: expected at least one label, got an empty batch")
     if out.is_floating_point() or out.is_complex() or out.dtype == torch.bool:
@@ -199,20 +207,19 @@ def index_labels(
     return out.long()
 
 
-def positive_unlabeled_labels(labels: Labels) -> Labels:
-    """Booleans, True = labeled positive, as 0 = labeled positive and 1 = unlabeled; 1 and -1 are refused.
+def _positive_unlabeled(labels: Tensor, validate: bool) -> Tensor:
+    """Booleans, True = labeled positive, as 0 and 1 = unlabeled; -1 is refused.
 
-    A batch of ones would mean "unlabeled" here and "positive" there: what cannot be told apart is not guessed.
+    A batch of ones would mean "unlabeled" here and "positive" with 1 and -1: what cannot be told is not guessed.
     """
-    out = _tensor(labels, None)
-    if out.dtype == torch.bool:
-        return (~out).long()
-    if out.numel() and readable(out) and bool((out == -1).any()):
+    if labels.dtype == torch.bool:
+        return (~labels).long()
+    if validate and labels.numel() and readable(labels) and bool((labels == -1).any()):
         raise ValueError(
             "labels: expected 0 = labeled positive and 1 = unlabeled, or booleans (True = labeled positive), got -1; "
             "for labels 1 (positive) and -1 (unlabeled) pass labels == 1"
         )
-    return out
+    return labels
 
 
 def mask_labels(labels: Labels, num_classes: int, device: torch.device | None = None, validate: bool = True) -> Tensor:

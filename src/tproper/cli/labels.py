@@ -24,6 +24,7 @@ from ..transitions import (
     Transition,
     UniformTransition,
     UnknownSizeError,
+    is_positive_unlabeled,
     multi_source,
     parse_transition,
 )
@@ -37,7 +38,7 @@ UNLABELED = "unlabeled"  # the second label of positive-unlabeled data
 
 def is_pu(transition: Transition) -> bool:
     """Positive-unlabeled data: there a missing label is the label "unlabeled"."""
-    return transition.positive_unlabeled
+    return is_positive_unlabeled(transition)
 
 
 class _Vocabulary:

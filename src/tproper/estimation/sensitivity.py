@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks
@@ -26,6 +26,7 @@ from ..transitions import (
     Transition,
     UniformTransition,
     families,
+    is_positive_unlabeled,
     partial_labels,
 )
 
@@ -249,14 +250,14 @@ def _table_rates(
     effect, d, i, z = rates[0]
     label = transition.weak_labels[ends[d] + i]
     name = f"P(label {label} | class {z})"
-    if transition.positive_unlabeled:
+    if is_positive_unlabeled(transition):
         name, effect = "r = P(labeled | positive)", effect if i == 0 else -effect
     elif stacked:
         name = f"P(label {label[1]} | class {z}) of source {label[0]}"
     return _Rates(name, effect, moved), value_at
 
 
-def _class_scores(score: str, y: FloatArray, predictions: Any, M: int, K: int) -> FloatArray:
+def _class_scores(score: str, y: NDArray[np.int64], predictions: Any, M: int, K: int) -> FloatArray:
     """S[y, z]: the sum over the examples with label y of the score that they get if their class is z."""
     given = predictions.detach().cpu().numpy() if isinstance(predictions, Tensor) else np.asarray(predictions)
     S = np.zeros((M, K))

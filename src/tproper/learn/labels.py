@@ -18,7 +18,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
-from ..transitions import StackedTransition, Transition, UniformTransition, UnknownSizeError, make_transition
+from ..transitions import (
+    StackedTransition,
+    Transition,
+    UniformTransition,
+    UnknownSizeError,
+    is_positive_unlabeled,
+    make_transition,
+)
 
 SHOWN = 8  # names listed in a message
 
@@ -28,7 +35,7 @@ def labels_are_classes(transition: Transition) -> bool:
     if isinstance(transition, UniformTransition):
         return True
     square = type(transition) is Transition and transition.num_weak_labels == transition.num_classes
-    own_kind = transition.positive_unlabeled or transition.name.startswith("unlabeled_sets")
+    own_kind = is_positive_unlabeled(transition) or transition.name.startswith("unlabeled_sets")
     return square and transition._weak_labels is None and not own_kind
 
 
@@ -80,7 +87,7 @@ def encode(y: Any, transition: Transition, classes: NDArray[Any]) -> Tensor:
         return transition.encode(_masks(y, classes))
     if isinstance(transition, StackedTransition):
         return transition.encode(_rows_of_pairs(y, transition, classes))
-    if transition.positive_unlabeled:
+    if is_positive_unlabeled(transition):
         return _positive_unlabeled(y, transition)
     names = weak_label_names(transition, classes)
     if any(isinstance(name, (frozenset, tuple)) for name in names) and _holds_collections(y):

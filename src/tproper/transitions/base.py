@@ -28,7 +28,6 @@ from .dense import left_inverse
 from .diagnosis import Diagnosis
 
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
-POSITIVE_UNLABELED = "positive_unlabeled"  # how the names of such transitions begin, estimated ones too
 DENSE_LIMIT = 1 << 28  # entries of a dense table (2 GiB); beyond it a family must be structured
 
 Tables = Mapping[str, Tensor]
@@ -86,11 +85,6 @@ class Transition:
         """The weak labels' names, in the order of the rows of `matrix()`."""
         return list(range(self.num_weak_labels)) if self._weak_labels is None else list(self._weak_labels)
 
-    @property
-    def positive_unlabeled(self) -> bool:
-        """Whether labels are 0 = labeled positive, 1 = unlabeled."""
-        return self.name.startswith(POSITIVE_UNLABELED)
-
     def matrix(self) -> FloatArray:
         """T as a float64 array (M, K)."""
         return self._T.copy()
@@ -100,9 +94,7 @@ class Transition:
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Weak labels in their canonical tensor form, checked."""
-        if self.positive_unlabeled:
-            labels = checks.positive_unlabeled_labels(labels)
-        return checks.index_labels(labels, self.num_weak_labels, device=device, validate=validate)
+        return checks.index_labels(labels, self.num_weak_labels, device=device, validate=validate, coding=self.name)
 
     def sample(self, y: Labels, seed: int | np.random.Generator) -> NDArray[Any]:
         """Draw one weak label for each true class in `y`; the same seed gives the same labels."""

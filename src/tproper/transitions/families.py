@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks
-from .base import DENSE_LIMIT, POSITIVE_UNLABELED, Transition
+from .base import DENSE_LIMIT, Transition
 from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets, log_binomial
 from .stacked import StackedTransition
 from .uniform import UniformTransition
@@ -110,7 +110,7 @@ def positive_unlabeled(
         if not (prior is None and labeled is None and n is None):
             raise ValueError("r: expected either r, or prior, labeled and n, got both")
         r = checks.real(r, "r", 0, 1)
-        return _named(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"{POSITIVE_UNLABELED}({r:g})")
+        return _named(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"{checks.POSITIVE_UNLABELED}({r:g})")
     if prior is None or labeled is None or n is None:
         missing = [name for name, value in (("prior", prior), ("labeled", labeled), ("n", n)) if value is None]
         raise ValueError(f"r: expected r, or prior, labeled and n together, got no {' and no '.join(missing)}")
@@ -122,6 +122,11 @@ def positive_unlabeled(
             "n counts all rows, labeled ones included"
         )
     return positive_unlabeled(count / (rows * share))
+
+
+def is_positive_unlabeled(transition: Transition) -> bool:
+    """Whether labels are 0 = labeled positive and 1 = unlabeled, by the name, which files and estimates keep."""
+    return transition.name.startswith(checks.POSITIVE_UNLABELED)
 
 
 class BagTransition(Transition):
