@@ -135,8 +135,8 @@ def render(record: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        "With the small penalty of old there are many minima at every problem, and lower ones fit noise: where the best "
-        "of ten random starts has the smaller objective, its held-out risk is larger. What is left to do there is a "
+        "With the small penalty of old there are many minima at every problem, and lower ones fit noise: where the "
+        "best of ten random starts has the smaller objective, its held-out risk is larger. What is left to do there is a "
         "matter of the penalty, not of the start; hence the default that goes with rows and features.",
         "",
         "Where the solver takes several starts (small problems) `WeakLabelClassifier.minima_` lists where they ended.",
