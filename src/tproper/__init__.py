@@ -13,6 +13,8 @@ _ROOMS = frozenset(
     ("transitions", "potentials", "losses", "certificates", "metrics", "estimation", "learn", "data", "plots", "lab")
 )
 _LAZY = {
+    "AnnotatorEstimate": "estimation",
+    "Answers": "estimation",
     "BackwardLoss": "losses",
     "BayesRisk": "potentials",
     "BoundViolationWarning": "certificates",
@@ -22,10 +24,12 @@ _LAZY = {
     "ConditioningWarning": "_core",
     "ConvexPotential": "potentials",
     "Decomposition": "certificates",
+    "DependenceWarning": "estimation",
     "Diagnosis": "transitions",
     "EstimatedTransition": "transitions",
     "ForwardLoss": "losses",
     "GradientAscentLoss": "losses",
+    "IdentifiabilityWarning": "estimation",
     "LogSumExp": "potentials",
     "LossMonitor": "certificates",
     "Max": "potentials",
@@ -37,6 +41,7 @@ _LAZY = {
     "Potential": "potentials",
     "Reconstruction": "transitions",
     "Score": "metrics",
+    "Sensitivity": "estimation",
     "Sparsemax": "potentials",
     "Spherical": "potentials",
     "Squeezed": "potentials",
@@ -57,7 +62,9 @@ _LAZY = {
     "complementary": "transitions",
     "critical_k": "certificates",
     "decompose": "certificates",
+    "estimate_annotators": "estimation",
     "estimate_pu": "estimation",
+    "estimate_transition": "estimation",
     "forward_loss": "losses",
     "fuse": "losses",
     "gradient_ascent_loss": "losses",
@@ -72,6 +79,7 @@ _LAZY = {
     "partial_labels": "transitions",
     "positive_unlabeled": "transitions",
     "save": "learn",
+    "sensitivity": "estimation",
     "symmetric_noise": "transitions",
     "unlabeled_sets": "transitions",
     "weak_accuracy": "metrics",
@@ -96,7 +104,20 @@ if TYPE_CHECKING:
         critical_k,
         decompose,
     )
-    from .estimation import PUEstimate, TransitionCheck, check_transition, estimate_pu
+    from .estimation import (
+        AnnotatorEstimate,
+        Answers,
+        DependenceWarning,
+        IdentifiabilityWarning,
+        PUEstimate,
+        Sensitivity,
+        TransitionCheck,
+        check_transition,
+        estimate_annotators,
+        estimate_pu,
+        estimate_transition,
+        sensitivity,
+    )
     from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
     from .losses import (
         BackwardLoss,
@@ -169,6 +190,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AnnotatorEstimate",
+    "Answers",
     "BackwardLoss",
     "BayesRisk",
     "BoundViolationWarning",
@@ -178,10 +201,12 @@ __all__ = [
     "ConditioningWarning",
     "ConvexPotential",
     "Decomposition",
+    "DependenceWarning",
     "Diagnosis",
     "EstimatedTransition",
     "ForwardLoss",
     "GradientAscentLoss",
+    "IdentifiabilityWarning",
     "LogSumExp",
     "LossMonitor",
     "Max",
@@ -193,6 +218,7 @@ __all__ = [
     "Potential",
     "Reconstruction",
     "Score",
+    "Sensitivity",
     "Sparsemax",
     "Spherical",
     "Squeezed",
@@ -213,7 +239,9 @@ __all__ = [
     "complementary",
     "critical_k",
     "decompose",
+    "estimate_annotators",
     "estimate_pu",
+    "estimate_transition",
     "forward_loss",
     "fuse",
     "gradient_ascent_loss",
@@ -228,6 +256,7 @@ __all__ = [
     "partial_labels",
     "positive_unlabeled",
     "save",
+    "sensitivity",
     "symmetric_noise",
     "unlabeled_sets",
     "weak_accuracy",

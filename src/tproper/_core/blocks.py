@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-BLOCK = 1 << 19  # scores worked on at a time: some MB, which stay in the cache from one pass to the next
+# Scores worked on at a time: some MB, which stay in the cache from one pass to the next. Each pass over a block ends in
+# a barrier of all threads, which is slow where other programs keep a core busy: smaller blocks would make more of them.
+BLOCK = 1 << 21
 
 
 class _WithSlope(torch.autograd.Function):

@@ -3,13 +3,26 @@
 Imports from `metrics` and the rooms above it.
 """
 
+from .answers import Answers
 from .check import TransitionCheck, TransitionTest, check_transition
+from .clean import estimate_transition
+from .crowds import AnnotatorEstimate, estimate_annotators
 from .pu import PUEstimate, estimate_pu
+from .sensitivity import Sensitivity, sensitivity
+from .warnings import DependenceWarning, IdentifiabilityWarning
 
 __all__ = [
+    "AnnotatorEstimate",
+    "Answers",
+    "DependenceWarning",
+    "IdentifiabilityWarning",
     "PUEstimate",
+    "Sensitivity",
     "TransitionCheck",
     "TransitionTest",
     "check_transition",
+    "estimate_annotators",
     "estimate_pu",
+    "estimate_transition",
+    "sensitivity",
 ]

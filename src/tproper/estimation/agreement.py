@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core import FloatArray
 from .hull import Fit, fit_hull
-from .views import SeveralAnswers
+from .views import DRAWS_EACH, SeveralAnswers
 
 MOST_PAIRS = 10  # pairs with the largest overlap, tested one by one
 MOST_ANNOTATORS = 200  # those with the most answers, for agreement over all
@@ -138,7 +138,7 @@ def _draws_variance(
     view: SeveralAnswers, busy: np.ndarray, has: FloatArray, tables: FloatArray, pi: FloatArray
 ) -> float:
     totals = []
-    for s in range(50):
+    for s in range(DRAWS_EACH):
         moved = tables.copy()
         for i, a in enumerate(busy):
             draws = view.each_draws[a]

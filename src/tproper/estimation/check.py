@@ -124,7 +124,7 @@ def check_transition(
         groups = make_groups(p, view.features)
         tests += _in_groups(view, groups)
         tests += _matches(view, p, groups, tolerance, seed)
-        confirmed, more = anchors(view, groups)
+        confirmed, more = anchors(view, p)
         notes += more
     else:
         confirmed, more = testable(view)
@@ -191,7 +191,7 @@ def _fixed(name: str, counts: np.ndarray, shares: FloatArray, names: list[str]) 
     statistic = block.n * float(((block.f - expected) ** 2 / expected).sum())
     n = counts.sum()
     far = int(np.argmax(np.abs(counts - n * shares) / np.sqrt(np.maximum(n * shares, 1))))
-    text = f"{names[far]} occur {counts[far]} times, T says {n * shares[far]:.0f}"
+    text = f"{names[far]} in {counts[far]} of {n} examples, T says {n * shares[far]:.0f}"
     return [TransitionTest(name, statistic, chi_square(statistic, len(block.f) - 1), text)]
 
 
@@ -269,7 +269,7 @@ def _in_groups(view: View, groups: list[Group]) -> list[TransitionTest]:
             place = np.full(view.n, -1)
             place[rows] = np.arange(len(rows))
             inner = [
-                Group(kept, g.predicted, g.low, g.high, g.surest)
+                Group(kept, g.predicted, g.low, g.high)
                 for g in groups
                 if len(kept := place[g.rows][place[g.rows] >= 0]) >= 20
             ]
@@ -300,13 +300,15 @@ def _matches(view: View, p: FloatArray, groups: list[Group], tolerance: float, s
     used, index = np.unique(group[rows], return_inverse=True)
     tests = ScoreTests(view, rows, p[rows], index, tolerance, seed)
     match, trend = tests.match(), tests.instance_dependence()
-    excess = tests.excess()
-    i, z = np.unravel_index(int(np.abs(excess).argmax()), excess.shape)
-    more = "more" if excess[i, z] > 0 else "less"
-    text = (
-        f"after recalibration the labels of {groups[used[i]]} speak {more} for class {z} than T p does, by "
-        f"{abs(excess[i, z]):.1f} standard errors"
-    )
+    text = f"labels match T p in groups of predictions, up to a calibration error of {tolerance:g}"
+    if match.p_value < 0.05:
+        excess = tests.excess()
+        i, z = np.unravel_index(int(np.abs(excess).argmax()), excess.shape)
+        more = "more" if excess[i, z] > 0 else "less"
+        text = (
+            f"even recalibrated, the labels of {groups[used[i]]} speak {more} for class {z} than T p does, by "
+            f"{abs(excess[i, z]):.1f} standard errors"
+        )
     up = "falls" if tests.sums[-1] < 0 else "grows"
     along = (
         f"within a predicted class the noise {up} with confidence beyond T p; noise that is not the same for all "

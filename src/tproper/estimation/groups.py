@@ -18,7 +18,6 @@ class Group:
     predicted: int  # -1: those of classes that are predicted too rarely
     low: float
     high: float
-    surest: bool  # the most confident of its predicted class
 
     def __str__(self) -> str:
         who = f"predicted class {self.predicted}" if self.predicted >= 0 else "predicted as rare classes"
@@ -39,11 +38,20 @@ def make_groups(p: FloatArray, features: int) -> list[Group]:
             continue
         rows = rows[np.argsort(confidence[rows], kind="stable")]
         parts = np.array_split(rows, min(most, len(rows) // least))
-        groups += [
-            Group(part, z, confidence[part[0]], confidence[part[-1]], i == len(parts) - 1)
-            for i, part in enumerate(parts)
-        ]
+        groups += [Group(part, z, confidence[part[0]], confidence[part[-1]]) for part in parts]
     left = np.concatenate(rest) if rest else np.zeros(0, dtype=np.int64)
     if len(left) >= 20:
-        groups.append(Group(left, -1, confidence[left].min(), confidence[left].max(), False))
+        groups.append(Group(left, -1, confidence[left].min(), confidence[left].max()))
     return groups
+
+
+def surest(p: FloatArray) -> list[Group]:
+    """Of each class that is predicted often enough, the quarter with the highest confidence."""
+    top, confidence = p.argmax(axis=1), p.max(axis=1)
+    out = []
+    for z in range(p.shape[1]):
+        rows = np.flatnonzero(top == z)
+        if len(rows) >= 50:
+            rows = rows[np.argsort(confidence[rows], kind="stable")][-max(50, len(rows) // 4) :]
+            out.append(Group(rows, z, confidence[rows[0]], confidence[rows[-1]]))
+    return out

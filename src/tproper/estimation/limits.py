@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .._core import FloatArray
-from .groups import Group
+from .groups import surest
 from .hull import Block, fit_hull
 from .views import OneLabel, SetLabel, SeveralAnswers, View
 
@@ -60,16 +60,18 @@ def testable(view: View) -> tuple[bool, list[str]]:
     ]
 
 
-def anchors(view: View, groups: list[Group]) -> tuple[bool, list[str]]:
-    """For each class: do the labels of its surest examples look like its column of T?"""
+def anchors(view: View, p: FloatArray) -> tuple[bool, list[str]]:
+    """For each class: do the labels of its surest examples look like its column of T?
+
+    They do where mixing up to 5% of other classes into the column explains them (likelihood ratio below 6.6, p = .01).
+    """
     if isinstance(view, SeveralAnswers):
         return testable(view)
     reached, lacking = set(), []
-    for g in groups:
-        if not g.surest:
-            continue
+    for g in surest(p):
         block, z = view.block(g.rows), g.predicted
-        if block is None:
+        if block is None:  # so pure that no second label is common enough for a test
+            reached.add(z)
             continue
         free = fit_hull([block], view.shifts([block]))
         share = float(free.priors[0][z] / free.priors[0].sum())

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray
 from .hull import chi_square
-from .views import Index, View
+from .views import DRAWS_EACH, Index, OneLabel, View
 
 MOST_ROWS = 20_000  # more add nothing that the tolerance would not forgive
 SIMULATED = 20_000  # rows of labels drawn for the covariances, at least twice all rows
@@ -68,6 +68,40 @@ def softmax(scores: FloatArray) -> FloatArray:
     return e / e.sum(axis=1, keepdims=True)
 
 
+class TransitionSpread:
+    """What the error of an estimated T does to the sums: labels from another T weigh ``(T' p)_y / (T p)_y`` as much."""
+
+    def __init__(self, view: View, p: FloatArray, width: int) -> None:
+        self.view, self.p = view, p
+        if isinstance(view, OneLabel):  # the weight is linear in T: one derivative for all draws
+            self.slope = np.zeros((width, view.T.size))
+        else:
+            self.sums = np.zeros((DRAWS_EACH, width))
+
+    def add(self, x: Any, labels: Any, likelihood: FloatArray) -> None:
+        """Labels drawn from T, with their features x."""
+        from scipy.sparse import coo_array
+
+        n, K = self.p.shape
+        mass = (likelihood * self.p).sum(axis=1)
+        if isinstance(self.view, OneLabel):
+            column = labels[:, None] * K + np.arange(K)
+            weight = self.p / mass[:, None]
+            row = np.repeat(np.arange(n), K)
+            z = coo_array((weight.ravel(), (row, column.ravel())), shape=(n, self.view.T.size)).tocsr()
+            self.slope += (x.T @ z).toarray()
+            return
+        for s in range(DRAWS_EACH):
+            self.sums[s] += x.T @ ((self.view.likelihood(labels, s) * self.p).sum(axis=1) / mass - 1)
+
+    def covariance(self) -> FloatArray:
+        """Of the sums over all that was added."""
+        if isinstance(self.view, OneLabel):
+            assert self.view.draws is not None
+            return self.slope @ np.cov(self.view.draws.reshape(len(self.view.draws), -1).T) @ self.slope.T
+        return np.cov(self.sums.T)
+
+
 class ScoreTests:
     """The sums of u over groups, along the temperature and along confidence, with their covariance."""
 
@@ -84,25 +118,19 @@ class ScoreTests:
         self.column = np.where(self.kept, np.cumsum(self.kept.ravel()).reshape(self.kept.shape) - 1, -1)
         self.width = int(self.kept.sum())
         self.trend = self._trend()
-        self.marginal = self.p.mean(axis=0)
         self.sums = np.asarray(self._features(view.likelihood(observed)).sum(axis=0)).ravel()
         D = self.width + K + 2
         self.V, self.W = np.zeros((D, D)), np.zeros((D, self.groups * K))
-        draws = None if view.draws is None else np.zeros((50, D))
+        spread = None if view.draws is None else TransitionSpread(view, self.p, D)
         for _ in range(repeats):
             labels = self._simulate(view, rng)
             likelihood = view.likelihood(labels)
             x = self._features(likelihood)
             self.V += (x.T @ x).toarray() / repeats
             self.W += (x.T @ self._shifts(likelihood)).toarray() / repeats
-            if draws is not None:
-                mass = (likelihood * self.p).sum(axis=1)
-                for s in range(len(draws)):
-                    ratio = (view.likelihood(labels, s) * self.p).sum(axis=1) / mass - 1
-                    draws[s] += (x.T @ ratio) / repeats
-        if draws is not None:
-            centred = draws - draws.mean(axis=0)
-            self.V += centred.T @ centred / (len(draws) - 1)
+            if spread is not None:
+                spread.add(x, labels, likelihood)
+        self.extra = np.zeros((D, D)) if spread is None else spread.covariance() / repeats**2
 
     def _simulate(self, view: View, rng: np.random.Generator) -> Any:
         """Labels drawn from T and p."""
@@ -140,12 +168,12 @@ class ScoreTests:
         from scipy.sparse import coo_array
 
         n, K = self.p.shape
-        u, mass = self._scores(likelihood)
+        u = self._scores(likelihood)[0]
         own = self.column[self.group]  # (n, K)
         i, z = np.nonzero(own >= 0)
         every, each = np.repeat(np.arange(n), K), np.tile(np.arange(K), n)
         temperature = (u * self.log_p).sum(axis=1)
-        trend = self.trend * ((likelihood @ self.marginal) / mass - 1)
+        trend = self.trend * u[np.arange(n), self.p.argmax(axis=1)]
         data = np.concatenate([u[i, z], u.ravel(), temperature, trend])
         row = np.concatenate([i, every, np.arange(n), np.arange(n)])
         start = self.width
@@ -169,7 +197,11 @@ class ScoreTests:
             self.V[np.ix_(nuisance, nuisance)], rcond=1e-9, hermitian=True
         )
         sums = self.sums[chosen] - project @ self.sums[nuisance]
-        V = self.V[np.ix_(chosen, chosen)] - project @ self.V[np.ix_(nuisance, chosen)]
+        # the recalibration follows the labels' information, V, whatever the error of T adds
+        away = np.zeros((len(chosen), len(self.V)))
+        away[np.arange(len(chosen)), chosen] = 1.0
+        away[:, nuisance] -= project
+        V = away @ (self.V + self.extra) @ away.T
         W = self.W[chosen] - project @ self.W[nuisance]
         scale = np.sqrt(np.maximum(np.diag(self.V)[chosen], 1e-300))
         values, vectors = np.linalg.eigh(V / scale[:, None] / scale)
@@ -195,5 +227,7 @@ class ScoreTests:
     def excess(self) -> FloatArray:
         """Sums of u by group and class in standard errors (G, K)."""
         out = np.zeros(self.kept.shape)
-        out[self.kept] = self.sums[: self.width] / np.sqrt(np.maximum(np.diag(self.V)[: self.width], 1e-300))
+        out[self.kept] = self.sums[: self.width] / np.sqrt(
+            np.maximum(np.diag(self.V + self.extra)[: self.width], 1e-300)
+        )
         return out

@@ -13,19 +13,20 @@ from .._core import FloatArray, Labels
 from ..transitions import CandidateSetTransition, EstimatedTransition, StackedTransition, Transition
 from .hull import Block, one_hot_block
 
-DRAWS = 400  # draws of an estimated T
+DRAWS = 1000  # draws of an estimated T, many more than it has entries
+DRAWS_EACH = 200  # of each annotator's T, and of a T with many entries
 Index = NDArray[np.int64]
 
 
-def draws_of(transition: Transition) -> FloatArray | None:
+def draws_of(transition: Transition, count: int, seed: int = 0) -> FloatArray | None:
     """Posterior draws (S, M, K) of an estimated T, of a stack with an estimated source too; None for a given T."""
     if isinstance(transition, EstimatedTransition):
-        return transition.samples(DRAWS, seed=0)
+        return transition.samples(count, seed)
     if isinstance(transition, StackedTransition):
-        parts = [draws_of(t) for t in transition.sources]
+        parts = [draws_of(t, count, seed + d) for d, t in enumerate(transition.sources)]
         if any(p is not None for p in parts):
             blocks = [
-                w * (np.broadcast_to(t.matrix(), (DRAWS, *t.matrix().shape)) if p is None else p)
+                w * (np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if p is None else p)
                 for w, t, p in zip(transition.weights, transition.sources, parts, strict=True)
             ]
             return np.concatenate(blocks, axis=1)
@@ -127,7 +128,7 @@ class SeveralAnswers:
         self.answers = answers
         self.n = len(answers)
         self.tables = [t.matrix() for t in transitions]
-        self.each_draws = [draws_of(t) for t in transitions]
+        self.each_draws = [draws_of(t, DRAWS_EACH, a) for a, t in enumerate(transitions)]
         self.draws = None if all(d is None for d in self.each_draws) else self.each_draws
         self.num_classes = self.tables[0].shape[1]
         self.features = max(map(len, self.tables))
@@ -149,7 +150,7 @@ class SeveralAnswers:
         both = [(self.tables[i], self.each_draws[i]) for i in (a, b)]
         if any(d is not None for _, d in both):
             first, second = (T[None] if d is None else d for T, d in both)
-            draws = (first[:, :, None] * second[:, None]).reshape(DRAWS, -1, self.num_classes)
+            draws = (first[:, :, None] * second[:, None]).reshape(DRAWS_EACH, -1, self.num_classes)
         T = np.einsum("iz,jz->ijz", self.tables[a], self.tables[b]).reshape(-1, self.num_classes)
         return OneLabel(T, index, draws, names)
 
@@ -198,7 +199,8 @@ def view_of(labels: Labels, transition: Any) -> View:
         raise ValueError(f"labels: expected {want}, got shape {encoded.shape}")
     if isinstance(transition, CandidateSetTransition):
         return SetLabel(transition, encoded)
-    T, draws = transition.matrix(), draws_of(transition)
+    T = transition.matrix()
+    draws = draws_of(transition, DRAWS if T.size <= 2000 else DRAWS_EACH)
     if isinstance(transition, StackedTransition):  # the sources' shares are tested by themselves
         source = np.searchsorted(transition.offsets, np.arange(len(T)), side="right") - 1
         shares = np.bincount(source[encoded], minlength=len(transition.sources)) / len(encoded)

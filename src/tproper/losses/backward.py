@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Work
+from .._core import FloatArray, Work, inner
 from ..potentials import LogSumExp, Potential
 from ..transitions import Reconstruction, Transition, per_example_targets, reconstruct
 from .base import Reduction, WeakLabelLoss, hush
@@ -81,7 +81,7 @@ class BackwardLoss(WeakLabelLoss):
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The line, with the target of each example's own T."""
         r = per_example_targets(transitions, labels, self.validate).to(scores.dtype)
-        return self.line(scores, lambda x: (r * x).sum(-1))
+        return self.line(scores, lambda x: inner(r, x))
 
     def line(self, v: Tensor, target: Callable[[Tensor], Tensor]) -> Tensor:
         """``F(v) - <r, v>``, where ``target(x)`` is <r, x>.
@@ -112,7 +112,7 @@ class BackwardLoss(WeakLabelLoss):
         def fenchel_young(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
             r = targets[rows]
             torch.sub(self.potential.link(v), r, out=slope)
-            return self.line(v, lambda x: (r * x).sum(-1))
+            return self.line(v, lambda x: inner(r, x))
 
         return cpu.hushed(fenchel_young, R.silent(labels))
 

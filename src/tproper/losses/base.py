@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from .._core import FloatArray, Labels, Work, checks, tracing, value_and_slope, with_slope
 from ..transitions import Reconstruction, Tables, Transition
 from .kernels import cpu, dispatch
-from .kernels.registry import plan
 
 Reduction = Literal["none", "mean", "sum"]
 Backend = Literal["auto", "torch", "triton"]
@@ -72,8 +71,8 @@ class WeakLabelLoss(nn.Module, ABC):
     * weights (...): optional example weights; an example of weight 0 is left out, whatever its loss is;
     * transitions (n, M, K): optional, one T per example (instance-dependent noise); replaces `transition`.
 
-    Tables follow ``.to(device)`` and are part of ``state_dict()``. Labels are checked on every call; pass
-    ``validate=False`` to skip that (in plain PyTorch on a GPU it costs a synchronisation).
+    Tables follow ``.to(device)``, keep their digits under ``.half()``, and are part of ``state_dict()``. Labels are
+    checked on every call; pass ``validate=False`` to skip that (in plain PyTorch on a GPU it costs a synchronisation).
 
     A new loss is `pointwise`, `pointwise_with` and `lower_bounds`. Where the registry has kernels for its `pair`, calls
     run in them: a Triton kernel on CUDA, blocks of rows on the CPU. ``backend_for(scores)`` says what runs, and
@@ -98,6 +97,19 @@ class WeakLabelLoss(nn.Module, ABC):
         self._table_names = tuple(tables)
         for name, array in tables.items():
             self.register_buffer(name, torch.as_tensor(np.array(array)))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> WeakLabelLoss:
+        """``.to(device)``, ``.float()`` and their like. ``.half()`` and ``.bfloat16()`` leave the tables' digits alone.
+
+        Models are cast as a whole, their loss with them; an R of three digits would be another R.
+        """
+        before = dict(self._buffers)
+        super()._apply(fn, recurse)
+        for name, old in before.items():
+            new = self._buffers[name]
+            if old is not None and new is not None and new.is_floating_point() and new.dtype.itemsize < 4:
+                self._buffers[name] = old.to(new.device)
+        return self
 
     @property
     def tables(self) -> Tables:
@@ -162,7 +174,7 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def _each(self, scores: Tensor, labels: Tensor) -> Tensor:
         """`pointwise`, in the kernel or as it is written."""
-        if cpu.runs(plan(self), scores):
+        if cpu.runs(self, scores):
             work = self._kernel(labels, scores.dtype)
             if work is not None:
                 out = with_slope(scores, work, lambda v: self.pointwise(v, labels))

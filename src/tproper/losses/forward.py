@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Work
-from ..transitions import Transition, log_mixture
+from .._core import FloatArray, Work, log_mixture
+from ..transitions import Transition
 from .base import Reduction, WeakLabelLoss
 from .kernels import cpu
 from .kernels.registry import LogScore

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch.nn import functional
 from .._core import centre, checks, entmax, project_simplex
 from . import conjugates as _solvers
 from .base import Domain, Potential, _floating, checked_domain, inside_domain
-from .dual import DualSide
+from .dual import dual_side
 
 
 class LogSumExp(Potential):
@@ -72,12 +73,10 @@ class SparsePotential(Potential):
     domain: Domain = "simplex"
 
     def _value(self, v: Tensor) -> Tensor:
-        out: Tensor = DualSide.apply(v, self)[0]
-        return out
+        return dual_side(v, self)[0]
 
     def _link(self, v: Tensor) -> Tensor:
-        out: Tensor = DualSide.apply(v, self)[1]
-        return out
+        return dual_side(v, self)[1]
 
     @abstractmethod
     def maximiser(self, v: Tensor) -> Tensor:
@@ -91,6 +90,30 @@ class SparsePotential(Potential):
         """``(diag(s) - s s^T / sum s) x``, s the curvature at p: the link's Jacobian."""
         s = self.curvature(p)
         return s * (x - (s * x).sum(-1, keepdim=True) / s.sum(-1, keepdim=True))
+
+
+@torch.library.custom_op("tproper::entmax", mutates_args=())
+def _traced_entmax(v: Tensor, a: float) -> Tensor:
+    """`entmax` as one node of a graph: a compiler cannot follow its search for a root."""
+    return entmax(v, a)
+
+
+@_traced_entmax.register_fake
+def _(v: Tensor, a: float) -> Tensor:
+    return torch.empty_like(v)
+
+
+def _keep_entmax(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.a = inputs[1]
+    ctx.save_for_backward(output)
+
+
+def _entmax_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    (p,) = ctx.saved_tensors
+    return Tsallis(ctx.a).jacobian_product(p, grad), None
+
+
+_traced_entmax.register_autograd(_entmax_backward, setup_context=_keep_entmax)
 
 
 class Tsallis(SparsePotential):
@@ -107,7 +130,7 @@ class Tsallis(SparsePotential):
 
     def maximiser(self, v: Tensor) -> Tensor:
         """argmax over the simplex of <p, v> - F*(p)."""
-        return entmax(v, self.a)
+        return _traced_entmax(v, self.a) if torch.compiler.is_compiling() else entmax(v, self.a)
 
     def _conjugate(self, q: Tensor) -> Tensor:
         return (q.clamp_min(0).pow(self.a).sum(-1) - 1) / (self.a * (self.a - 1))
@@ -135,6 +158,11 @@ class Tsallis(SparsePotential):
         return torch.where(p > 0, p.clamp_min(tiny).pow(2 - self.a), torch.zeros_like(p))
 
 
+def _present(v: Tensor) -> Tensor:
+    """How many classes there are (..., 1): those of score -inf (masks) have left."""
+    return (~v.isneginf()).sum(-1, keepdim=True).to(v.dtype)
+
+
 class Brier(SparsePotential):
     """The Brier score, loss ``||q - e_z||^2``, ``F*(p) = ||p||^2 - 1``.
 
@@ -149,11 +177,13 @@ class Brier(SparsePotential):
 
     def _value(self, v: Tensor) -> Tensor:
         if self.domain == "affine":
-            return v.square().sum(-1) / 4 + 1 - 1 / v.shape[-1]
+            return v.masked_fill(v.isneginf(), 0.0).square().sum(-1) / 4 + 1 - 1 / _present(v)[..., 0]
         return super()._value(v)
 
     def _link(self, v: Tensor) -> Tensor:
-        return 1 / v.shape[-1] + v / 2 if self.domain == "affine" else super()._link(v)
+        if self.domain == "simplex":
+            return super()._link(v)
+        return (1 / _present(v) + v / 2).masked_fill(v.isneginf(), 0.0)
 
     def maximiser(self, v: Tensor) -> Tensor:
         """The projection of v/2 (simplex domain)."""

@@ -14,7 +14,6 @@ from .base import (
     Reconstruction,
     Tables,
     Transition,
-    log_mixture,
     reconstruct,
 )
 from .dense import per_example_targets
@@ -37,6 +36,7 @@ from .kinds import LABEL_KINDS, POSITIVE_UNLABELED
 from .parsing import UnknownSizeError, make_transition, parse_transition, transition_from_dict, transition_to_dict
 from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
+from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
 from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
@@ -47,6 +47,7 @@ __all__ = [
     "METHODS",
     "POSITIVE_UNLABELED",
     "SET_SEPARATOR",
+    "STRUCTURES",
     "UNLABELED",
     "AnnotatorTransition",
     "BagTransition",
@@ -55,6 +56,7 @@ __all__ = [
     "EstimatedTransition",
     "Reconstruction",
     "SetReconstruction",
+    "Shrunk",
     "StackedTransition",
     "Tables",
     "Transition",
@@ -71,7 +73,6 @@ __all__ = [
     "indicator",
     "is_index",
     "item",
-    "log_mixture",
     "make_transition",
     "mask_sizes",
     "multi_complementary",
@@ -82,6 +83,8 @@ __all__ = [
     "per_example_targets",
     "positive_unlabeled",
     "reconstruct",
+    "shrink",
+    "structure_of",
     "symmetric_noise",
     "transition_from_dict",
     "transition_to_dict",

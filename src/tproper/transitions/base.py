@@ -2,8 +2,7 @@
 
 ``T[y, z] = P(weak label y | class z)``: weak labels x classes, columns sum to one (Section 2.2 of the paper).
 A `Transition` knows its matrix, can sample from it, says what it lets a learner recover (`diagnose`), and
-gives ``log (T p)_y`` for forward correction. Families with structure (uniform noise, candidate sets) do all
-of this in O(K) for an example, without the matrix.
+gives ``log (T p)_y`` for forward correction. Families with structure do all of this in O(K), without the matrix.
 
 R leads from a weak label back to a target: classes x weak labels with ``R T = I`` (Assumption (b)). Its
 columns are normalised to sum to one, which any left inverse allows: ``R + (1/K) 1 (1 - R^T 1)^T`` is again a left
@@ -13,7 +12,6 @@ one-hot vector of z, and it may have negative entries.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -23,10 +21,20 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleError, checks, look_up
+from .._core import (
+    ConditioningWarning,
+    FloatArray,
+    Labels,
+    NotReconstructibleError,
+    checks,
+    inner,
+    log_mixture,
+    look_up,
+)
 from .dense import left_inverse
-from .diagnosis import Diagnosis
+from .diagnosis import Diagnosis, diagnose_matrix
 from .kinds import LabelKind
+from .shrinkage import shrink
 
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
 DENSE_LIMIT = 1 << 28  # entries of a dense table (2 GiB); beyond it a family must be structured
@@ -67,16 +75,24 @@ class Transition(LabelKind):
             checks.masks_of_sets(self._weak_labels or [], self.num_classes)
 
     @staticmethod
-    def from_counts(counts: ArrayLike, weak_labels: Sequence[Any] | None = None) -> EstimatedTransition:
+    def from_counts(
+        counts: ArrayLike, weak_labels: Sequence[Any] | None = None, structure: str = "auto"
+    ) -> EstimatedTransition:
         """T from counts ``counts[y, z]``: how often label y was given to an example of class z.
 
-        Column z of T is the mean of its Dirichlet posterior, ``(counts + 1/M) / (n_z + 1)``.
+        Columns are Dirichlet-multinomial. Where counts are few they are shrunk towards a form that the counts choose by
+        their evidence (symmetric, complementary, the same in all classes, ...; see `tproper.transitions.shrinkage`);
+        with many they are the plain frequencies. Counts need not be whole numbers. `structure`: "auto", or the form to
+        shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary".
         """
         table = checks.matrix(counts, "counts")
         if (table < 0).any():
             y, z = np.argwhere(table < 0)[0]
             raise ValueError(f"counts: expected numbers >= 0, got {table[y, z]:g} at row {y}, column {z}")
-        return EstimatedTransition.from_dirichlet(table + 1.0 / len(table), weak_labels)
+        if not table.any():
+            raise ValueError("counts: expected some counts > 0, got zeros only")
+        posterior = shrink(table, structure)
+        return EstimatedTransition.from_dirichlet(posterior.concentration, weak_labels, posterior.notes)
 
     @property
     def weak_labels(self) -> list[Any]:
@@ -117,30 +133,7 @@ class Transition(LabelKind):
 
     def diagnose(self) -> Diagnosis:
         """Rank, conditioning, kernel, ambiguity and supports of T."""
-        _, s, vt = np.linalg.svd(self._T, full_matrices=self.num_weak_labels < self.num_classes)
-        rank = int((s > checks.RANK_TOL * s[0]).sum())
-        smallest = float(s[-1]) if len(s) == self.num_classes else 0.0
-        deficient = rank < self.num_classes
-        return Diagnosis(
-            name=self.name,
-            num_classes=self.num_classes,
-            num_weak_labels=self.num_weak_labels,
-            rank=rank,
-            smallest_singular_value=smallest,
-            condition_number=math.inf if deficient else float(s[0] / s[-1]),
-            disjoint_supports=bool(((self._T > 0).sum(axis=1) <= 1).all()),
-            ambiguity_degree=self._ambiguity_degree(),
-            _kernel=lambda: vt[rank:].T.copy(),
-        )
-
-    def _ambiguity_degree(self) -> float | None:
-        """max over z' != z of P(z' in Y | z): Cour et al.'s degree, where weak labels are candidate sets."""
-        if not self._labels_are_sets():
-            return None
-        masks = checks.masks_of_sets(self._weak_labels or [], self.num_classes)
-        together = masks.T.astype(float) @ self._T  # (z', z): P(z' in Y | z)
-        np.fill_diagonal(together, 0.0)
-        return float(together.max()) if self.num_classes > 1 else 0.0
+        return diagnose_matrix(self._T, self.name, self._weak_labels if self._labels_are_sets() else None)
 
     def reconstruction(self, method: str | Reconstruction = "auto", prior: ArrayLike | None = None) -> Reconstruction:
         """A reconstruction R of this T (R T = I); see `reconstruct` for the methods."""
@@ -190,22 +183,11 @@ def dense_guard(rows: int, columns: int, name: str) -> None:
         raise ValueError(f"{name}: a dense {rows} x {columns} table would not fit; use targets and losses instead")
 
 
-def log_mixture(scores: Tensor, log_weights: Tensor) -> Tensor:
-    """``log sum_z w_z p_z`` for p = softmax(scores), with an exact -inf and zero gradient where all terms are 0."""
-    terms = torch.log_softmax(scores, -1) + log_weights
-    impossible = torch.isneginf(terms).all(-1, keepdim=True)
-    # logsumexp of nothing but -inf has a NaN gradient: give it zeros to chew on, then put -inf back.
-    terms = terms.masked_fill(impossible, 0.0)
-    top = terms.amax(-1, keepdim=True).detach()  # taken out first: the gradient of logsumexp rounds at scores of 1e6
-    out = torch.logsumexp(terms - top, -1) + top[..., 0]
-    return out.masked_fill(impossible[..., 0], -math.inf)
-
-
 class EstimatedTransition(Transition):
     """A T that was estimated: a `Transition`, usable everywhere, that knows its own uncertainty.
 
-    The uncertainty is a set of posterior draws of T, from a Dirichlet distribution of each column (`concentration`) or
-    given (`draws`). Scores and tests that are handed one widen their intervals by it.
+    The uncertainty is a distribution of T: of each column a Dirichlet distribution or an even mixture of some
+    (`concentration`), or a set of posterior draws (`draws`). Scores and tests widen their intervals by it.
 
     Parameters
     ----------
@@ -213,8 +195,8 @@ class EstimatedTransition(Transition):
         The estimate.
     draws : (S, M, K) array, optional
         Posterior draws of T.
-    concentration : (M, K) array, optional
-        Parameters of the columns' Dirichlet distributions; instead of `draws`.
+    concentration : (M, K) or (C, M, K) array, optional
+        Parameters of the columns' Dirichlet distributions, or of C equally probable sets of them; instead of `draws`.
     weak_labels, notes
         Names of the weak labels; what a reader should know of the estimate.
     """
@@ -235,37 +217,43 @@ class EstimatedTransition(Transition):
             raise ValueError("draws: expected either draws or concentration, got both or neither")
         self.notes = list(notes)
         self.classifier: Any = None  # the model that T was estimated with, where there is one
-        self.concentration = None if concentration is None else checks.matrix(concentration, "concentration")
-        self.draws = None if draws is None else np.array(draws, dtype=np.float64)
-        given = self.concentration if self.draws is None else self.draws
-        assert given is not None
-        if given.shape[-2:] != self._T.shape or given.ndim != (2 if self.draws is None else 3) or not given.size:
-            raise ValueError(f"draws: expected the shape {self._T.shape} of T, got {given.shape}")
-        if not (np.isfinite(given).all() and (given >= 0).all()):
-            raise ValueError("draws: expected finite numbers >= 0, got others")
+        name, given = ("draws", draws) if concentration is None else ("concentration", concentration)
+        array = np.array(given, dtype=np.float64)
+        sizes = (2, 3) if name == "concentration" else (3,)
+        if array.shape[-2:] != self._T.shape or array.ndim not in sizes or not array.size:
+            raise ValueError(f"{name}: expected the shape {self._T.shape} of T, got {array.shape}")
+        if not (np.isfinite(array).all() and (array >= 0).all()):
+            raise ValueError(f"{name}: expected finite numbers >= 0, got others")
+        self.concentration = array if name == "concentration" else None
+        self.draws = array if name == "draws" else None
 
     @classmethod
     def from_dirichlet(
         cls, concentration: ArrayLike, weak_labels: Sequence[Any] | None = None, notes: Sequence[str] = ()
     ) -> EstimatedTransition:
-        """The mean of independent Dirichlet distributions of the columns; zeros stay zero."""
-        a = checks.matrix(concentration, "concentration")
-        return cls(a / a.sum(axis=0), concentration=a, weak_labels=weak_labels, notes=notes)
+        """The mean of Dirichlet distributions of the columns, (M, K) or a mixture (C, M, K); zeros stay zero."""
+        a = np.array(concentration, dtype=np.float64)
+        if a.ndim not in (2, 3) or not np.isfinite(a).all() or not (a.sum(axis=-2) > 0).all():
+            raise ValueError("concentration: expected finite numbers, columns with a positive sum, got others")
+        mean = (a / a.sum(axis=-2, keepdims=True)).reshape(-1, *a.shape[-2:]).mean(axis=0)
+        return cls(mean, concentration=a, weak_labels=weak_labels, notes=notes)
 
     @property
     def stderr(self) -> FloatArray:
         """Posterior standard deviation of each entry (M, K)."""
-        if self.concentration is not None:
-            total = self.concentration.sum(axis=0)
-            mean = self.concentration / total
-            return np.sqrt(mean * (1 - mean) / (total + 1))
-        assert self.draws is not None
-        return self.draws.std(axis=0)
+        if self.concentration is None:
+            assert self.draws is not None
+            return self.draws.std(axis=0)
+        a = self.concentration.reshape(-1, *self._T.shape)
+        total = a.sum(axis=1, keepdims=True)
+        mean = a / total
+        out: FloatArray = np.sqrt((mean * (1 - mean) / (total + 1)).mean(axis=0) + mean.var(axis=0))
+        return out
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """(low, high), each (M, K): the central posterior interval of each entry."""
         tail = (1 - checks.real(level, "level", 0, 1)) / 2
-        if self.concentration is not None:
+        if self.concentration is not None and self.concentration.ndim == 2:
             from scipy.special import betaincinv
 
             a = self.concentration
@@ -276,20 +264,39 @@ class EstimatedTransition(Transition):
                 for q in (tail, 1 - tail)
             ]
             return ends[0], ends[1]
-        assert self.draws is not None
-        low, high = np.quantile(self.draws, [tail, 1 - tail], axis=0)
+        draws = self.samples(min(8192, max(512, (1 << 22) // self._T.size))) if self.draws is None else self.draws
+        low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
         return low, high
 
     def samples(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
         """n posterior draws of T (n, M, K); the same seed gives the same draws."""
         n, rng = checks.integer(n, "n", 1), np.random.default_rng(seed)
-        if self.concentration is not None:
-            gammas = rng.standard_gamma(self.concentration, size=(n, *self._T.shape))
-            total = gammas.sum(axis=1, keepdims=True)
-            return np.where(total > 0, gammas / np.where(total > 0, total, 1.0), self._T)
-        assert self.draws is not None
-        stored = len(self.draws)
-        return self.draws[rng.permutation(stored)[:n] if n <= stored else rng.integers(0, stored, n)]
+        stored = self.draws if self.concentration is None else self.concentration.reshape(-1, *self._T.shape)
+        assert stored is not None
+        size = len(stored)
+        if self.concentration is None:
+            return stored[rng.permutation(size)[:n] if n <= size else rng.integers(0, size, n)]
+        component = (np.arange(n) + rng.integers(size)) % size  # each as often as the others, up to one
+        gammas = rng.standard_gamma(stored[rng.permutation(component)])
+        total = gammas.sum(axis=1, keepdims=True)
+        return np.where(total > 0, gammas / np.where(total > 0, total, 1.0), self._T)
+
+    def __str__(self) -> str:
+        """T as a table, each entry with its standard error, and the notes."""
+        head = (
+            f"{self.name}: P(label | class), {self.num_weak_labels} labels x {self.num_classes} classes (+- 1 stderr)"
+        )
+        return "\n".join([head, *_table(self._T, self.stderr, [_label_text(y) for y in self.weak_labels]), *self.notes])
+
+
+def _table(T: FloatArray, stderr: FloatArray, names: list[str], most: int = 20) -> list[str]:
+    """The entries with their errors, at most `most` rows and columns of them."""
+    M, K = (min(size, most) for size in T.shape)
+    width = max(5, *(len(n) for n in names[:M]))
+    lines = [" " * width + "".join(f"{z:>13d}" for z in range(K))]
+    for y in range(M):
+        lines.append(f"{names[y]:>{width}}" + "".join(f"  {T[y, z]:.3f}+-{stderr[y, z]:.3f}" for z in range(K)))
+    return lines if T.shape == (M, K) else [*lines, f"({M} of {T.shape[0]} labels, {K} of {T.shape[1]} classes shown)"]
 
 
 METHODS = ("auto", "inverse", "pinv", "min_variance", "tightest")
@@ -351,7 +358,7 @@ class Reconstruction:
 
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``<R e_y, values>`` over the last axis, for encoded labels."""
-        return (self._targets(labels, tables, values.dtype) * values).sum(-1)
+        return inner(self._targets(labels, tables, values.dtype), values)
 
     def silent(self, labels: Tensor) -> Tensor | None:
         """Which labels say nothing, so that their loss is 0 and scores leave them out; None where all say something."""

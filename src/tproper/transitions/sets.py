@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks, look_up, tracing
+from .._core import FloatArray, Labels, checks, inner, look_up, tracing
 from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition, dense_guard
 from .dense import left_inverse
 from .diagnosis import Diagnosis
@@ -184,8 +184,8 @@ class FixedSizeSets(CandidateSetTransition):
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Candidate masks (..., K), checked to have the one size that can occur."""
         masks = super().encode(labels, device, validate)
-        size = self.set_sizes()[0]
         if validate and tracing.readable(masks):
+            size = self.set_sizes()[0]
             sizes = masks.sum(-1).reshape(-1)
             wrong = (sizes != size).nonzero()
             if len(wrong):
@@ -230,7 +230,8 @@ class SetReconstruction(Reconstruction):
             self.coefficient = 1.0 / sizes / (share / sizes).sum()
         else:
             self.coefficient = max(0.0, (1 - (share / sizes).sum()) / share.sum()) + 1.0 / sizes
-        self.coefficient[transition.size_probability == 0] = 0.0  # a label that never occurs: its target is 1/K
+        # the target of a label that never occurs is 1/K; one too unlikely for a double still has its own
+        self.coefficient[np.isneginf(transition.log_weight)] = 0.0
         self.residual = abs(float((share * self.coefficient).sum()) - 1.0)
 
     def matrix(self) -> FloatArray:
@@ -251,8 +252,9 @@ class SetReconstruction(Reconstruction):
 
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``mean(x) + <r, x - mean(x)>``: r may be large and of both signs; what all x share is taken out first."""
-        mean = values.mean(-1, keepdim=True)
-        return mean[..., 0] + (self._targets(labels, tables, values.dtype) * (values - mean)).sum(-1)
+        finite = values.masked_fill(values.isinf(), 0.0)  # masked classes
+        mean = finite.mean(-1, keepdim=True)
+        return mean[..., 0] + inner(self._targets(labels, tables, values.dtype), values - mean)
 
     def orbit_columns(self) -> tuple[FloatArray, list[str]]:
         """Sets of one size are alike: one target per size."""

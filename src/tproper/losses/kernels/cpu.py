@@ -8,21 +8,22 @@ it does where derivatives of the gradient are wanted, and under torch.compile an
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from ..._core import Work, look_up, softmax_into, tracing
 from ...transitions import Reconstruction, Tables, indicator, mask_sizes
-from .registry import Plan
+from .registry import Plan, plan
 
 
-def runs(plan: Plan | str, scores: Tensor) -> bool:
+def runs(loss: Any, scores: Tensor) -> bool:
     """Whether a kernel here serves a call. Forward losses of a structured T have theirs in its `log_probability`."""
-    if isinstance(plan, str) or (plan.forward and not plan.dense):
+    if scores.is_cuda or tracing.transformed():
         return False
-    return not scores.is_cuda and not tracing.transformed()
+    found = plan(loss)
+    return not isinstance(found, str) and (found.dense or not found.forward)
 
 
 def cross_entropy(

@@ -1,0 +1,141 @@
+"""T from weak labels with what else there is: the true class of some rows, features, or both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from .._core import Labels, checks
+from ..transitions import EstimatedTransition, Transition, structure_of
+from .features import from_features
+from .folds import FOLDS, check_model
+from .likelihood import Evidence
+
+
+def estimate_transition(
+    weak: Labels,
+    true: ArrayLike | None = None,
+    X: Any = None,
+    *,
+    num_classes: int | None = None,
+    model: Any = "linear",
+    structure: str = "auto",
+    random_state: Any = None,
+) -> EstimatedTransition:
+    """T from weak labels and the true class of some rows, or features, or both.
+
+    With `true` alone T comes from the counts of the rows of known class, shrunk where they are few
+    (`Transition.from_counts`). With `X` it is the joint maximum likelihood of T and a classifier of the features, which
+    needs no clean row but uses all there are.
+
+    Parameters
+    ----------
+    weak : (n,) integers
+        Weak labels 0 .. M-1. There may be more of them than classes, or fewer.
+    true : (n,) integers, optional
+        The class of each row, -1 where unknown. At least one of `true` and `X` is needed.
+    X : (n, d) array or sparse matrix, optional
+        Features. Without clean rows labels must be called like classes: a label y that most often means class y, or
+        (complementary labels) that says that the class is not y. Which of the two is decided by likelihood.
+    num_classes : int, optional
+        Default: what `true` says; else as many as weak labels.
+    model : "linear" or a scikit-learn classifier
+        What predicts the class from the features; a classifier needs ``predict_proba`` and sample weights.
+    structure : str
+        Where counts are few T is shrunk towards a form: "auto" (chosen by evidence), "free", "pooled", "symmetric" or
+        "complementary".
+    random_state : int, Generator or None
+        How rows are put into folds; None is 0.
+
+    Returns
+    -------
+    EstimatedTransition
+        With `classifier` where X was given. `notes` say what the estimate rests on. Where T cannot be told from the
+        data they say so, and an `IdentifiabilityWarning` is given.
+    """
+    structure_of(structure)
+    check_model(model)
+    labels = _labels(weak)
+    classes = np.full(len(labels), -1) if true is None else _classes(true, len(labels))
+    if X is None and not (classes >= 0).any():
+        what = "got neither" if true is None else "got -1 in every row and no features"
+        raise ValueError(f"true: expected the class of some rows, or features X, {what}")
+    M = int(labels.max()) + 1
+    K = _number_of_classes(num_classes, classes, M)
+    if X is not None and not (classes >= 0).any():
+        M = max(M, K)  # labels are called like classes: one that does not occur is a label still
+    evidence = Evidence(labels, classes, M, K)
+    if X is None:
+        return Transition.from_counts(evidence.clean, structure=structure)
+    return from_features(evidence, _features(X, len(labels)), model, structure, _generator(random_state))
+
+
+def _labels(weak: Labels) -> np.ndarray:
+    if isinstance(weak, torch.Tensor):
+        weak = weak.detach().cpu().numpy()
+    array = np.asarray(weak)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"weak: expected one weak label a row (n,), got shape {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"weak: expected integers 0 .. M-1, got {checks.short(array.tolist())}; encode names first")
+    if array.min() < 0:
+        raise ValueError(f"weak: expected integers >= 0, got {array.min()}; leave rows without a weak label out")
+    return array.astype(np.int64)
+
+
+def _classes(true: ArrayLike, n: int) -> np.ndarray:
+    array = true.detach().cpu().numpy() if isinstance(true, torch.Tensor) else np.asarray(true)
+    if array.shape != (n,):
+        raise ValueError(f"true: expected one class a row, shape ({n},), got {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"true: expected integers, -1 where the class is unknown, got {checks.short(array.tolist())}")
+    if array.min() < -1:
+        raise ValueError(f"true: expected integers >= -1, got {array.min()}")
+    return array.astype(np.int64)
+
+
+def _number_of_classes(num_classes: int | None, classes: np.ndarray, M: int) -> int:
+    highest = int(classes.max())
+    if num_classes is None:
+        K = highest + 1 if highest >= 0 else M
+        if K < 2:
+            raise ValueError(f"num_classes: expected at least 2 classes, got {K} from the labels; pass num_classes=")
+        return K
+    K = checks.integer(num_classes, "num_classes", 2)
+    if highest >= K:
+        raise ValueError(f"true: expected classes in [0, {K}), got {highest}")
+    return K
+
+
+def _features(X: Any, n: int) -> Any:
+    from scipy.sparse import issparse
+
+    if isinstance(X, torch.Tensor):
+        X = X.detach().cpu().numpy()
+    if issparse(X):
+        out = X.tocsr().astype(np.float64)
+        values = out.data
+    else:
+        try:
+            out = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"X: expected a matrix of numbers (n, d), got {checks.short(X)}") from None
+        values = out
+    if out.ndim != 2 or out.shape[0] != n or out.shape[1] == 0:
+        raise ValueError(f"X: expected one row of features for each of the {n} labels, got shape {out.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("X: expected finite features, got NaN or infinity")
+    if n < 2 * FOLDS:
+        raise ValueError(f"X: expected at least {2 * FOLDS} rows to estimate T with features, got {n}")
+    return out
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if random_state is None or isinstance(random_state, (int, np.integer, np.random.Generator)):
+        return np.random.default_rng(0 if random_state is None else random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    raise ValueError(f"random_state: expected an integer, a Generator or None, got {checks.short(random_state)}")

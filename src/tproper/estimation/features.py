@@ -1,0 +1,221 @@
+"""T from weak labels and features: joint maximum likelihood of T and a classifier, with p from held-out folds.
+
+The weak label of an example has the probability ``sum_z T[y, z] p_z(x)``. Both T and p are unknown; EM alternates
+between them, with ``gamma_z proportional to T[y, z] p_z(x)`` the share of class z in an example. T is updated with
+*cross-fitted* p: that of a row comes from a model that has not seen the row, because an overfitted model explains the
+noise away and T would come out too clean (Chernozhukov et al., 2018, for cross-fitting). Given p the likelihood is
+concave in T. Rows with a known class have a known gamma.
+
+EM starts from several T that fix which class is which: diagonally dominant ones (labels mostly right), one with a weak
+diagonal (labels that say what the class is not), and that of the clean rows. For flexible models, which could explain
+any label, T pays ``lambda log det(T^T T)/2``: among all T that explain the labels the one of least volume is asked for
+(Li, Liu, Han, Niu and Sugiyama, 2021).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core import FloatArray
+from ..transitions import EstimatedTransition, Shrunk, shrink
+from .folds import FOLDS, EstimatorFolds, LinearFolds
+from .likelihood import NEVER, Evidence, effective_rows, update
+from .softmax import softmax
+from .warnings import IdentifiabilityWarning
+
+ANTI = 0.2  # diagonal of the complementary start, beside an even share
+ROUNDS = 8
+SETTLED = 5e-3  # mean column L1 between rounds ...
+GAIN = 1.0  # ... or gain of log likelihood in a round, below which T is taken as settled
+TIE = 3.0  # log likelihood within which two T are equally good
+APART = 0.3  # mean column L1 from which two T are different
+STANDS_OUT, LEADS = 0.1, 0.4  # mean leads of a class's own label: some, and so large that it cannot be chance
+
+
+@dataclass
+class Solution:
+    """Where EM stands."""
+
+    T: FloatArray
+    heat: float
+    value: float  # log likelihood of held-out rows
+    folds: Any
+    P: FloatArray | None = None  # (K, n), cross-fitted
+    told: bool = True  # whether features say anything about the labels
+
+    def shrunk(self, evidence: Evidence, structure: str) -> tuple[Shrunk, FloatArray]:
+        """The posterior of T given p, and what the rows of unknown class are worth."""
+        assert self.P is not None
+        worth = effective_rows(evidence, self.T, self.P)
+        if not self.told:
+            worth = np.minimum(worth, 1.0)
+        counts = self.T * worth
+        counts[self.T < 2 * NEVER] = 0.0
+        seen = worth + evidence.clean.sum(axis=0) >= evidence.M
+        return shrink(evidence.clean + counts, structure, seen), worth
+
+    def renamed(self, order: np.ndarray) -> Solution:
+        """The same with classes called otherwise: class k is what was class order[k]."""
+        assert self.P is not None
+        self.folds.rename(order)
+        return Solution(self.T[:, order], self.heat, self.value, self.folds, self.P[order], self.told)
+
+
+def starts(evidence: Evidence, structure: str) -> list[FloatArray]:
+    """T to start from, each of which says which class is which."""
+    M, K = evidence.M, evidence.K
+    out = []
+    if evidence.clean.any():
+        out.append(_mean(shrink(evidence.clean, structure)))
+    if M >= K:
+        for d in (ANTI / M,) if structure == "complementary" else (0.6, 0.85, ANTI / M):
+            T = np.full((M, K), (1 - d) / max(M - 1, 1))
+            T[np.arange(K), np.arange(K)] = d
+            out.append(T / T.sum(axis=0))
+    return out
+
+
+def explore(evidence: Evidence, folds: Any, T: FloatArray, structure: str) -> Solution:
+    """A short look at what a start leads to: one model, and T from the rows that it has not seen."""
+    V = folds.explore(T)
+    held = folds.fold == 0
+    part = Evidence(evidence.weak[held], evidence.true[held], evidence.M, evidence.K)
+    T, heat = update(part, T, V, 1.0, folds.volume * held.sum(), structure)
+    return Solution(T, heat, part.log_likelihood(T, softmax(heat * V)), folds)
+
+
+def converge(evidence: Evidence, now: Solution, structure: str) -> Solution:
+    """Rounds of p given T and T given p, until T has settled."""
+    last = -np.inf
+    for _ in range(ROUNDS):
+        T = now.T if now.P is None else _mean(now.shrunk(evidence, structure)[0])
+        V = now.folds.scores(T)
+        T, heat = update(evidence, T, V, now.heat, now.folds.volume * V.shape[1], structure)
+        P = softmax(heat * V)
+        new = Solution(T, heat, evidence.log_likelihood(T, P), now.folds, P)
+        settled = l1(new.T, now.T) < SETTLED or new.value < last + GAIN
+        now, last = new, new.value
+        if settled:
+            break
+    return now
+
+
+def _mean(posterior: Shrunk) -> FloatArray:
+    return EstimatedTransition.from_dirichlet(posterior.concentration).matrix()
+
+
+def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition:
+    """T, its uncertainty and a classifier."""
+    begun = starts(evidence, structure)
+    if not begun:
+        raise ValueError(
+            f"true: expected clean rows where there are fewer weak labels ({evidence.M}) than classes ({evidence.K}): "
+            "features alone cannot say which class is which, got none"
+        )
+    tried = sorted((explore(evidence, folds.fresh(), T, structure) for T in begun), key=lambda s: -s.value)
+    best = converge(evidence, tried[0], structure)
+    doubts, named = [], bool(evidence.clean.any())  # clean rows say which class is which
+    for other in tried[1:]:
+        # a start that leads elsewhere is followed only where it can still matter
+        if apart(other.T, tried[0].T, named) > APART and other.value > tried[0].value - 10 * TIE:
+            rival = converge(evidence, other, structure)
+            best, rival = (rival, best) if rival.value > best.value else (best, rival)
+            away = apart(rival.T, best.T, named)
+            if rival.value > best.value - TIE and away > APART:
+                doubts.append(
+                    f"T cannot be told from these data: another T, {away:.2f} away (mean L1 of a column), explains the "
+                    f"labels as well (log likelihood {rival.value:.1f} and {best.value:.1f})"
+                )
+    naming = []
+    if not named:
+        order, sentence = names(best.T, structure)
+        best, naming = best.renamed(order), [sentence]
+    gain = best.value - evidence.without_features()
+    free = 0.5 * (evidence.M - 1) * evidence.K
+    best.told = gain > free + 2 * np.sqrt(free)
+    if not best.told:
+        doubts.append(
+            f"T cannot be told from these data: the features say hardly anything about the labels (they raise the log "
+            f"likelihood by {gain:.1f}, and chance by up to {free + 2 * np.sqrt(free):.1f}); add clean rows"
+        )
+    posterior, worth = best.shrunk(evidence, structure)
+    doubts += _vague(evidence, worth) if best.told else []
+    notes = [
+        f"from {len(evidence.weak)} rows with features, {int(evidence.clean.sum())} of known class; the others are "
+        f"worth {worth.sum():.0f} rows of known class",
+        "the uncertainty is that of T given the cross-fitted probabilities: it leaves out the classifier's own error",
+        *naming,
+        *doubts,
+        posterior.notes[0],
+    ]
+    out = EstimatedTransition.from_dirichlet(posterior.concentration, notes=notes)
+    out.classifier = best.folds.final(out.matrix())
+    for doubt in doubts:
+        warnings.warn(f"estimate_transition: {doubt}", IdentifiabilityWarning, stacklevel=4)
+    return out
+
+
+def l1(A: FloatArray, B: FloatArray) -> float:
+    """Mean L1 distance of the columns."""
+    return float(np.abs(A - B).sum(axis=0).mean())
+
+
+def apart(A: FloatArray, B: FloatArray, named: bool) -> float:
+    """The same; where nobody has said which class is which, for the names under which they are closest."""
+    if named:
+        return l1(A, B)
+    from scipy.optimize import linear_sum_assignment
+
+    cost = np.abs(A[:, :, None] - B[:, None, :]).sum(axis=0)
+    return float(cost[linear_sum_assignment(cost)].mean())
+
+
+def names(T: FloatArray, structure: str) -> tuple[np.ndarray, str]:
+    """Which column is which class, for labels called like classes: the likelihood is the same for every order.
+
+    Labels are taken to say what the class is where each class can be given a label of its own that leads the others.
+    They are taken to say what it is not where none does, or where the lead is small and each class has one label, of
+    its own, that it hardly ever gets, unlike all others.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    M, K = T.shape
+    order = linear_sum_assignment(T[:K], maximize=True)[1]
+    top, rest = _split(T[:, order])
+    lead = float((top - rest.max(axis=0)).mean())
+    anti = linear_sum_assignment(T[:K])[1]
+    rare, rest = _split(T[:, anti])
+    hole = rest.min(axis=0).mean() > max(4 * rare.mean(), 0.3 / M)
+    if structure == "complementary" or lead < STANDS_OUT or (hole and lead < LEADS):
+        return anti, "classes are named so that label z is the rarest of class z (complementary labels)"
+    return order, "classes are named so that label z is the most frequent one of class z"
+
+
+def _split(T: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The diagonal (K,), and the other entries of each column (M - 1, K)."""
+    M, K = T.shape
+    return T.diagonal(), T.T[~np.eye(K, M, dtype=bool)].reshape(K, M - 1).T
+
+
+def _vague(evidence: Evidence, worth: FloatArray) -> list[str]:
+    """Classes whose column rests on less than one row of known class for each label."""
+    total = worth + evidence.clean.sum(axis=0)
+    vague = np.flatnonzero(total < evidence.M).tolist()
+    if not vague:
+        return []
+    which = ("class " if len(vague) == 1 else "classes ") + ", ".join(map(str, vague))
+    return [
+        f"T cannot be told from these data for {which}: the features hardly say which rows belong there (worth "
+        f"{', '.join(f'{total[z]:.1f}' for z in vague)} rows of known class); add clean rows"
+    ]
+
+
+def from_features(evidence: Evidence, X: Any, model: Any, structure: str, rng: Any) -> EstimatedTransition:
+    """The joint estimate with the model asked for."""
+    fold = rng.permutation(np.arange(len(evidence.weak)) % FOLDS)
+    folds = LinearFolds(X, evidence, fold) if isinstance(model, str) else EstimatorFolds(model, X, evidence, fold)
+    return joint(evidence, folds, structure)

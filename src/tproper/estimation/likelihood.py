@@ -1,0 +1,147 @@
+"""What rows say about T: their likelihood, the most likely T given scores of the classes, what rows are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .._core import FloatArray
+from .softmax import softmax
+
+STEPS = 10  # iterations for T in a round
+NEVER = 1e-9  # probability of an event that the structure rules out: it still has a logarithm
+
+
+@dataclass
+class Evidence:
+    """What is known of the rows: their weak labels, and their classes where somebody looked."""
+
+    weak: np.ndarray  # (n,)
+    true: np.ndarray  # (n,), -1 where unknown
+    M: int
+    K: int
+    clean: FloatArray = field(init=False)  # counts (M, K) of the rows with a known class
+
+    def __post_init__(self) -> None:
+        known = self.true >= 0
+        self.clean = np.zeros((self.M, self.K))
+        np.add.at(self.clean, (self.weak[known], self.true[known]), 1.0)
+        rows = np.flatnonzero(~known)
+        self._order = rows[np.argsort(self.weak[rows], kind="stable")]  # rows of unknown class, by label
+        self._labels, self._edges = np.unique(self.weak[self._order], return_index=True)
+        self._repeats = np.diff([*self._edges, len(rows)])
+        self._known = np.flatnonzero(known)
+
+    def likelihood(self, T: FloatArray) -> FloatArray:
+        """(K, n): the probability of what is known of each row, given each class."""
+        out = T[self.weak].T.copy()
+        out[:, self._known] = 0.0
+        out[self.true[self._known], self._known] = 1.0
+        return out
+
+    def ordered(self, P: FloatArray) -> FloatArray:
+        """p of the rows of unknown class, sorted by their weak label."""
+        return P[:, self._order]
+
+    def by_label(self, values: FloatArray) -> FloatArray:
+        """Sums (M, K) over the rows of each label of values (K, n) in that order."""
+        out = np.zeros((self.M, self.K))
+        if len(self._order):
+            out[self._labels] = np.add.reduceat(values, self._edges, axis=1).T
+        return out
+
+    def rows_of(self, T: FloatArray) -> FloatArray:
+        """T[y] (K, n) in that order."""
+        return np.repeat(T[self._labels].T, self._repeats, axis=1)
+
+    def without_features(self) -> float:
+        """The log likelihood of the rows' labels and known classes by their frequencies alone."""
+        known, free = self.clean.sum(axis=0), np.bincount(self.weak[self._order], minlength=self.M)
+        parts = [(c, c / c.sum()) for c in (known, free) if c.any()]
+        parts += [(c, c / n) for c, n in zip(self.clean.T, known, strict=True) if n]
+        return float(sum((c[c > 0] * np.log(p[c > 0])).sum() for c, p in parts))
+
+    def log_likelihood(self, T: FloatArray, P: FloatArray) -> float:
+        """Of all rows, weak labels and known classes."""
+        with np.errstate(divide="ignore"):
+            mixed = np.log((self.rows_of(T) * self.ordered(P)).sum(axis=0)).sum()
+            own = np.log(P[self.true[self._known], self._known]).sum()
+            seen = (self.clean * np.log(np.where(self.clean > 0, T, 1.0))).sum()
+        return float(mixed + own + seen)
+
+
+def update(
+    evidence: Evidence, T: FloatArray, V: FloatArray, heat: float, volume: float, structure: str
+) -> tuple[FloatArray, float]:
+    """The most likely T at fixed scores V (K, n), together with the inverse temperature that makes them calibrated.
+
+    A penalised model is too sure of nothing and an overfitted one of everything; either would be taken for noise or for
+    the lack of it. ``p = softmax(heat V)`` leaves that to the likelihood. L-BFGS over ``log heat`` and the logarithms
+    of T, of which column z gets ``N_z - T_z n_z`` for a gradient, N the expected counts; the volume's is
+    ``lambda n (T * (T (T^T T)^-1) - T)``.
+    """
+    from scipy.optimize import minimize
+
+    M, K = T.shape
+    V = V - V.max(axis=0)
+    order, known = evidence._order, evidence._known
+    sorted_V, known_V = V[:, order], V[:, known]
+    fixed = evidence.clean + 1.0 / M  # one pseudo-count a class keeps T off the boundary
+    own = (evidence.true[known], np.arange(len(known)))
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray]:
+        heat, now = float(np.exp(x[0])), softmax(x[1:].reshape(M, K))
+        P = softmax(heat * sorted_V)
+        gamma = evidence.rows_of(now)
+        gamma *= P
+        mass = gamma.sum(axis=0)
+        gamma /= mass
+        counts = evidence.by_label(gamma) + fixed
+        value = -float(np.log(mass).sum() + (fixed * np.log(now)).sum()) + 0.5 * float(x[0]) ** 2
+        slope = now * counts.sum(axis=0) - counts
+        P -= gamma
+        rise = float(np.einsum("kn,kn->", P, sorted_V))
+        if len(known):
+            p = softmax(heat * known_V)
+            value -= float(np.log(p[own]).sum())
+            p[own] -= 1.0
+            rise += float(np.einsum("kn,kn->", p, known_V))
+        if volume:
+            value += 0.5 * volume * float(np.linalg.slogdet(now.T @ now)[1])
+            slope += volume * (now * np.linalg.pinv(now).T - now)
+        return value, np.concatenate([[heat * rise + float(x[0])], slope.ravel()])
+
+    first = np.concatenate([[np.log(heat)], np.log(np.maximum(T, 1e-6)).ravel()])
+    # entries that have hardly any counts need not settle: what matters is the value
+    options = {"maxiter": STEPS, "maxcor": 15, "ftol": 1e-7, "gtol": 1e-3}
+    bounds = [(-3.0, 3.0), *[(None, None)] * (M * K)]
+    end = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    T = softmax(np.asarray(end.x[1:]).reshape(M, K))
+    if structure == "complementary":
+        np.fill_diagonal(T, NEVER)
+        T /= T.sum(axis=0)
+    return T, float(np.exp(end.x[0]))
+
+
+def effective_rows(evidence: Evidence, T: FloatArray, P: FloatArray) -> FloatArray:
+    """How many rows of known class the rows of unknown class are worth for each column of T, given p (K,).
+
+    The observed information of row y of T is ``H_y = sum_{i: y_i = y} p_i p_i^T / (T p_i)_y^2``. With ``C_y`` its
+    inverse and the constraint that columns sum to one, ``Cov(T_y) = C_y - C_y (sum_y C_y)^-1 C_y``. n_z rows of known
+    class would give ``sum_y T_yz (1 - T_yz) / n_z`` for the sum of a column's variances: this is solved for n_z.
+    """
+    p = evidence.ordered(P)
+    mixed = (evidence.rows_of(T) * p).sum(axis=0)
+    scaled = p / mixed
+    H = np.zeros((evidence.M, evidence.K, evidence.K))
+    ends = [*evidence._edges[1:], p.shape[1]]
+    for y, begin, end in zip(evidence._labels, evidence._edges, ends, strict=True):
+        H[y] = scaled[:, begin:end] @ scaled[:, begin:end].T
+    prior = 1.0 / (evidence.M * np.maximum(T, 1e-4) ** 2)  # one pseudo-count a class bounds what nothing is known of
+    C = np.linalg.inv(H + np.einsum("yz,zw->yzw", prior, np.eye(evidence.K)))
+    S = C.sum(axis=0)
+    variance = np.einsum("yzz->yz", C - C @ np.linalg.solve(S, C))
+    spread = (T * (1 - T)).sum(axis=0)
+    most = evidence.by_label(evidence.rows_of(T) * p / mixed).sum(axis=0)  # expected rows of each class
+    return np.minimum(spread / np.maximum(variance.sum(axis=0), 1e-300), most)

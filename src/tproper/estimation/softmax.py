@@ -1,0 +1,121 @@
+"""The small linear model that T is estimated with: softmax regression on the likelihoods of weak labels.
+
+It minimises ``mean_i -log sum_z t_iz p_z(x_i) + l2/2 ||W||^2``, where ``t_iz`` is the likelihood of what is known of
+example i if its class is z: ``T[y_i, z]`` for a weak label, a candidate mask, one-hot for a clean row. Many features
+are first turned to their leading principal axes, which keeps the model linear and makes a pass over the rows cheap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core import FloatArray
+
+AXES = 100  # principal axes kept of wider features
+L2 = 1e-2  # of the folds' models, for clean labels
+
+
+def softmax(scores: FloatArray) -> FloatArray:
+    """Over the first axis (classes)."""
+    out = scores - scores.max(axis=0)
+    np.exp(out, out=out)
+    out /= out.sum(axis=0)
+    return out
+
+
+class Design:
+    """Features made ready for the solver: centred, on principal axes, of unit scale, the intercept as a column."""
+
+    def __init__(self, X: Any) -> None:
+        from scipy.sparse import issparse
+
+        self.width = X.shape[1]
+        self.sparse = issparse(X)
+        self.axes: FloatArray | None = None
+        self.mean = np.zeros(self.width) if self.sparse else X.mean(axis=0)
+        if self.sparse:
+            from scipy.sparse.linalg import svds
+
+            if min(X.shape) > AXES + 1:
+                self.axes = svds(X.astype(np.float64), k=AXES, random_state=0)[2].T.copy()
+                A = np.asarray(X @ self.axes)
+            else:
+                A = X.toarray()
+        else:
+            A = X - self.mean
+            if self.width > AXES:
+                self.axes = np.linalg.eigh(A.T @ A)[1][:, -AXES:]
+                A = A @ self.axes
+        self.scale = float(np.sqrt(np.einsum("nd,nd->", A, A) / len(A))) or 1.0
+        self.A: FloatArray = np.hstack([A / self.scale, np.full((len(A), 1), 0.5)])
+
+    def start(self, num_classes: int) -> FloatArray:
+        """All scores zero."""
+        return np.zeros((num_classes, self.A.shape[1]))
+
+    def fit(
+        self, likelihood: FloatArray, W: FloatArray, iterations: int, rows: Any = slice(None), l2: float = L2
+    ) -> FloatArray:
+        """L-BFGS from W (K, d) on the `rows` given; `likelihood` (K, n) belongs to them."""
+        from scipy.optimize import minimize
+
+        A = self.A[rows]
+        n, K = len(A), len(W)
+        penalty = np.full(A.shape[1], l2 / self.scale**2)
+        penalty[-1] = 0.0
+        top = likelihood.max(axis=0)
+        t = likelihood / np.where(top > 0, top, 1.0)
+
+        def objective(w: FloatArray) -> tuple[float, FloatArray]:
+            W = w.reshape(K, -1)
+            P = softmax(W @ A.T)
+            Q = t * P
+            Q += 1e-290 * P  # where all t_z p_z underflow the gradient is zero, and the value large but finite
+            mass = Q.sum(axis=0)
+            Q /= mass
+            shrunk = W * penalty
+            value = -float(np.log(mass).mean()) + 0.5 * float((W * shrunk).sum())
+            P -= Q
+            gradient = P @ A
+            gradient /= n
+            gradient += shrunk
+            return value, gradient.ravel()
+
+        options = {"maxiter": iterations, "maxcor": 15, "gtol": 1e-5, "ftol": 0.0}
+        end = minimize(objective, W.ravel(), jac=True, method="L-BFGS-B", options=options)
+        return np.asarray(end.x).reshape(K, -1)
+
+    def scores(self, W: FloatArray, rows: Any = slice(None)) -> FloatArray:
+        """Scores (K, n) of the `rows` given."""
+        return np.asarray(W @ self.A[rows].T)
+
+    def model(self, W: FloatArray) -> LinearSoftmax:
+        """W as coefficients of the raw features."""
+        coef = W[:, :-1] / self.scale
+        coef = coef if self.axes is None else coef @ self.axes.T
+        return LinearSoftmax(coef, 0.5 * W[:, -1] - coef @ self.mean)
+
+
+class LinearSoftmax:
+    """A linear classifier: ``predict_proba(X) = softmax(X @ coef_.T + intercept_)``."""
+
+    def __init__(self, coef: FloatArray, intercept: FloatArray) -> None:
+        self.coef_ = coef  # (K, d)
+        self.intercept_ = intercept  # (K,)
+        self.classes_ = np.arange(len(coef))
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores (n, K)."""
+        if X.shape[-1] != self.coef_.shape[1]:
+            raise ValueError(f"X: expected {self.coef_.shape[1]} features, got shape {tuple(X.shape)}")
+        return np.asarray(X @ self.coef_.T) + self.intercept_
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities (n, K)."""
+        return softmax(self.decision_function(X).T).T
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class."""
+        return self.decision_function(X).argmax(axis=1)

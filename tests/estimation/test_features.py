@@ -1,0 +1,204 @@
+"""T from features: close to the truth for every kind of noise, honest where the data cannot tell."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import tproper as tp
+from tproper.estimation import likelihood
+from tproper.estimation.softmax import Design, softmax
+
+PIXELS, DIGITS = load_digits(return_X_y=True)
+PIXELS = PIXELS / 16
+
+
+def blobs(n, K, seed, spread=0.5):
+    rng = np.random.default_rng(seed)
+    z = rng.integers(K, size=n)
+    angle = 2 * np.pi * z / K
+    return np.c_[np.cos(angle), np.sin(angle)] * 2 + spread * rng.standard_normal((n, 2)), z
+
+
+def l1(A, B):
+    return np.abs(A - B).sum(axis=0).mean()
+
+
+SKEWED = tp.Transition([[0.9, 0.1, 0.4], [0.05, 0.6, 0.0], [0.05, 0.3, 0.6]])
+
+
+@pytest.mark.parametrize(
+    "T",
+    [tp.symmetric_noise(3, 0.3), tp.pair_noise(3, 0.3), SKEWED, tp.complementary(3), tp.identity(3)],
+    ids=lambda T: T.name,
+)
+def test_no_clean_row(T):
+    X, z = blobs(3000, 3, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimate = tp.estimate_transition(T.sample(z, 0), X=X)
+    assert l1(estimate.matrix(), T.matrix()) < 0.08
+    assert (estimate.classifier.predict(X) == z).mean() > 0.97
+    low, high = estimate.interval(0.99)
+    assert ((low - 0.02 <= T.matrix()) & (T.matrix() <= high + 0.02)).all()
+
+
+def test_biased_complementary_labels():
+    weights = np.array([[0, 3, 1, 1], [2, 0, 1, 1], [1, 1, 0, 3], [1, 2, 2, 0]])
+    T = tp.complementary(4, weights)
+    X, z = blobs(6000, 4, 1)
+    estimate = tp.estimate_transition(T.sample(z, 0), X=X)
+    assert l1(estimate.matrix(), T.matrix()) < 0.1
+
+
+def test_cross_fitting_keeps_the_noise():
+    """On digits an overfitted model hides noise: plain EM on the training rows is .43 away (mean column L1)."""
+    T = tp.symmetric_noise(10, 0.3)
+    estimate = tp.estimate_transition(T.sample(DIGITS, 0), X=PIXELS)
+    assert l1(estimate.matrix(), T.matrix()) < 0.12
+    assert 0.25 < 1 - estimate.matrix().diagonal().mean() < 0.35
+
+
+def test_clean_rows_say_which_class_is_which():
+    """Labels that are right for no class, and more of them than classes: features would call classes otherwise."""
+    T = tp.Transition([[0.1, 0.7, 0.1], [0.1, 0.1, 0.6], [0.6, 0.1, 0.1], [0.2, 0.1, 0.2]])
+    X, z = blobs(3000, 3, 2)
+    weak = T.sample(z, 0)
+    true = np.full(3000, -1)
+    true[:30] = z[:30]
+    with_both = tp.estimate_transition(weak, true, X)
+    with_clean = tp.estimate_transition(weak, true)
+    assert l1(with_both.matrix(), T.matrix()) < 0.1
+    assert l1(with_both.matrix(), T.matrix()) < l1(with_clean.matrix(), T.matrix())
+    assert with_both.stderr.max() < with_clean.stderr.max() / 2
+
+
+def test_more_labels_than_classes_without_clean_rows():
+    T = tp.Transition([[0.7, 0.1], [0.1, 0.6], [0.2, 0.3]])
+    X, z = blobs(2000, 2, 3)
+    estimate = tp.estimate_transition(T.sample(z, 0), X=X, num_classes=2)
+    assert l1(estimate.matrix(), T.matrix()) < 0.1
+
+
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(), RandomForestClassifier(40, min_samples_leaf=10, random_state=0)]
+)
+def test_any_classifier(model):
+    T = tp.pair_noise(3, 0.3)
+    X, z = blobs(900, 3, 4)
+    estimate = tp.estimate_transition(T.sample(z, 0), X=X, model=model)
+    assert l1(estimate.matrix(), T.matrix()) < 0.25
+    assert (estimate.classifier.predict(X) == z).mean() > 0.95
+
+
+def test_features_that_say_nothing_are_told():
+    rng = np.random.default_rng(0)
+    T = tp.symmetric_noise(3, 0.3)
+    with pytest.warns(tp.IdentifiabilityWarning, match=r"T cannot be told from these data"):
+        estimate = tp.estimate_transition(T.sample(rng.integers(3, size=600), 0), X=rng.standard_normal((600, 4)))
+    assert any("cannot be told" in note for note in estimate.notes)
+
+
+def test_constant_features_are_told():
+    z = np.arange(300) % 3
+    with pytest.warns(tp.IdentifiabilityWarning):
+        estimate = tp.estimate_transition(tp.symmetric_noise(3, 0.3).sample(z, 0), X=np.ones((300, 2)))
+    assert estimate.stderr.min() > 0.1
+
+
+def test_fewer_labels_than_classes_need_clean_rows():
+    T = tp.coarse_labels([[0, 1], [2]])
+    X, z = blobs(600, 3, 5)
+    weak = T.sample(z, 0)
+    # labels are taken for classes where nothing says otherwise, so that the third is one that never occurs
+    true = np.where(np.arange(600) < 60, z, -1)
+    estimate = tp.estimate_transition(weak, true, X)
+    assert estimate.matrix().shape == (2, 3)
+    assert l1(estimate.matrix(), T.matrix()) < 0.1
+
+
+def test_same_seed_same_T():
+    X, z = blobs(400, 3, 6)
+    weak = SKEWED.sample(z, 0)
+    one, two = (tp.estimate_transition(weak, X=X, random_state=3) for _ in range(2))
+    assert np.array_equal(one.matrix(), two.matrix())
+    state = np.random.get_state()[1].copy()
+    tp.estimate_transition(weak, X=X, random_state=4)
+    assert np.array_equal(state, np.random.get_state()[1])
+
+
+def test_sparse_features_and_wide_ones():
+    X, z = blobs(800, 3, 7)
+    weak = SKEWED.sample(z, 0)
+    wide = np.hstack([X, 0.01 * np.random.default_rng(0).standard_normal((800, 300))])
+    dense, sparse = tp.estimate_transition(weak, X=wide), tp.estimate_transition(weak, X=csr_matrix(wide))
+    assert l1(dense.matrix(), SKEWED.matrix()) < 0.15
+    assert l1(sparse.matrix(), SKEWED.matrix()) < 0.15
+    np.testing.assert_allclose(sparse.classifier.predict_proba(csr_matrix(wide)).sum(axis=1), 1)
+
+
+def test_a_classifier_asked_for_other_features():
+    X, z = blobs(300, 3, 8)
+    model = tp.estimate_transition(SKEWED.sample(z, 0), X=X).classifier
+    with pytest.raises(ValueError, match=re.escape("X: expected 2 features, got shape (300, 1)")):
+        model.predict_proba(X[:, :1])
+
+
+def test_the_likelihood_is_that_of_the_definition():
+    rng = np.random.default_rng(0)
+    weak, true = rng.integers(4, size=50), np.where(rng.random(50) < 0.3, rng.integers(3, size=50), -1)
+    T, P = rng.dirichlet(np.ones(4), 3).T, rng.dirichlet(np.ones(3), 50).T
+    evidence = likelihood.Evidence(weak, true, 4, 3)
+    direct = 0.0
+    for y, z, p in zip(weak, true, P.T, strict=True):
+        direct += np.log(T[y] @ p) if z < 0 else np.log(T[y, z] * p[z])
+    np.testing.assert_allclose(evidence.log_likelihood(T, P), direct)
+
+
+@pytest.mark.parametrize("volume", [0.0, 5.0])
+def test_the_update_of_T_is_a_maximum(volume):
+    """No T nearby explains the labels better, given the scores."""
+    rng = np.random.default_rng(1)
+    _, z = blobs(500, 3, 9)
+    V = np.log(softmax(3 * np.eye(3)[:, z] + 0.3 * rng.standard_normal((3, 500))))
+    evidence = likelihood.Evidence(SKEWED.sample(z, 0), np.full(500, -1), 3, 3)
+    T, heat = np.full((3, 3), 0.2) + 0.4 * np.eye(3), 1.0
+    for _ in range(20):
+        T, heat = likelihood.update(evidence, T, V, heat, volume, "auto")
+
+    def value(T, heat):
+        fit = evidence.log_likelihood(T, softmax(heat * V)) + np.log(T).sum() / 3 - 0.5 * np.log(heat) ** 2
+        return fit - 0.5 * volume * np.linalg.slogdet(T.T @ T)[1]
+
+    top = value(T, heat)
+    for _ in range(50):
+        near = T * np.exp(0.05 * rng.standard_normal(T.shape))
+        assert value(near / near.sum(axis=0), heat * np.exp(0.05 * rng.standard_normal())) < top + 1e-2
+
+
+def test_effective_rows_of_certain_rows_are_the_rows():
+    z = np.arange(300) % 3
+    weak = SKEWED.sample(z, 0)
+    evidence = likelihood.Evidence(weak, np.full(300, -1), 3, 3)
+    counts = np.zeros((3, 3))
+    np.add.at(counts, (weak, z), 1)
+    T = (counts + 0.1) / (counts + 0.1).sum(axis=0)
+    worth = likelihood.effective_rows(evidence, T, np.eye(3)[:, z])
+    np.testing.assert_allclose(worth, 100, rtol=0.05)
+    unsure = likelihood.effective_rows(evidence, T, 0.2 + 0.4 * np.eye(3)[:, z])
+    assert (unsure < 0.6 * worth).all()
+
+
+def test_the_linear_model_is_at_its_optimum():
+    X, z = blobs(200, 3, 10)
+    design = Design(X)
+    t = SKEWED.matrix()[SKEWED.sample(z, 0)].T
+    W = design.fit(t, design.start(3), 500, l2=0.01)
+    ours = design.model(W)
+    theirs = tp.WeakLabelClassifier(SKEWED, l2=0.01, tol=1e-7).fit(X, SKEWED.sample(z, 0))
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-3)
