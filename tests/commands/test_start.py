@@ -67,3 +67,10 @@ def test_a_package_of_rooms_is_reached_without_imports_of_its_own() -> None:
     with pytest.raises(AttributeError, match="module 'tproper' has no attribute 'nothing'"):
         _ = tp.nothing
     assert callable(main)
+
+
+def test_a_loss_can_be_certified_whatever_was_imported_before() -> None:
+    imports = "from tproper.losses import ForwardLoss; from tproper.transitions import identity"
+    code = f"{imports}; print(ForwardLoss(identity(2)).certify().proper)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["True"]

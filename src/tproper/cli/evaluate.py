@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors import check_writable
+from .errors import check_writable, say
 from .later import Later
 from .options import Data, Json, Model, SourceColumn, WeakLabel, echo_json
 
@@ -45,9 +45,9 @@ def evaluate(
             out["clean"] = scores.plain(clean)
         echo_json(out)
         return
-    typer.echo(f"{counts['weak']:,} rows with a weak label ({counts['without_label']:,} without)")
+    say(f"{counts['weak']:,} rows with a weak label ({counts['without_label']:,} without)")
     if weak is None:
-        typer.echo(f"No scores from weak labels: {scores.UNSCORABLE}.")
-    typer.echo(scores.as_text(weak, clean))
+        say(f"No scores from weak labels: {scores.UNSCORABLE}.")
+    say(scores.as_text(weak, clean))
     if plot is not None:
-        typer.echo(f"reliability diagram: {plot}")
+        say(f"reliability diagram: {plot}")

@@ -49,7 +49,7 @@ from ..lab import (
     sweep,
     write_report,
 )
-from .errors import check_writable
+from .errors import check_writable, say
 from .progress import Bar
 from .reproduce import Asked, Engine, Target
 
@@ -147,7 +147,7 @@ class _Display:
             self.bar.at(status.done, status.note, total=status.total, unit=f"trials {detail}")
         elif now - self.last > 20 or status.done == status.total:
             self.last = now
-            typer.echo(f"{status.note}: {status.done}/{status.total} trials, {detail}", err=True)
+            say(f"{status.note}: {status.done}/{status.total} trials, {detail}", err=True)
 
     @staticmethod
     def _left(status: Status) -> str:
@@ -194,7 +194,7 @@ def run(asked: Asked) -> None:
             work.display.close()
             work.store.close()
         if not complete:
-            typer.echo(f"stopped; unfinished trials are kept in {asked.out}, run the command again", err=True)
+            say(f"stopped; unfinished trials are kept in {asked.out}, run the command again", err=True)
             raise typer.Exit(130 if work.stop.signal == signal.SIGINT else 75)
     report(asked.out, None)
 
@@ -205,7 +205,7 @@ def _draw_figure1(out: Path) -> None:
             raise ModuleNotFoundError(f"figure 1 needs {name}: pip install 'tproper[plots]'")
     out.mkdir(parents=True, exist_ok=True)
     for path in save_figure(figure1(), out / "figure1"):
-        typer.echo(path)
+        say(path)
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def _take_over(work: _Work, taken: list[tuple[Path, list[Record]]], plan: _Plan)
     for source, rows in taken:
         fit = [r for r in rows if kernels_of(r) == kernel_group(r["model"], plan.kernels)]
         note = f", {len(rows) - len(fit)} of other kernels left out" if len(fit) < len(rows) else ""
-        typer.echo(f"{work.store.add(fit)} records taken from {source}{note}")
+        say(f"{work.store.add(fit)} records taken from {source}{note}")
     for model in plan.models:
         work.store.refuse_other_kernels(paper.chosen("bc", model, plan.dataset or None), plan.kernels)
 
@@ -321,4 +321,4 @@ def _run_model(work: _Work, plan: _Plan, model: str) -> bool:
 def report(run: Path, out: Path | None) -> None:
     """Write the report of a run, and name its files."""
     for path in write_report(run, out or (run if run.is_dir() else run.parent) / "report"):
-        typer.echo(path)
+        say(path)

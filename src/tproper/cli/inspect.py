@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .errors import say
 from .later import Later
 from .options import Json, echo_json
 
@@ -30,6 +31,6 @@ def inspect(
     if as_json:
         echo_json(seen.plain())
     else:
-        typer.echo(seen.text(full))
+        say(seen.text(full))
     if plot is not None:
-        typer.echo(f"picture: {plot}", err=as_json)
+        say(f"picture: {plot}", err=as_json)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .errors import say
 from .later import Later
 from .options import Data, Json, Model, echo_json
 
@@ -34,4 +35,4 @@ def predict(
         echo_json({"out": str(out), "rows": rows, "predicted": counts})
     else:
         shown = ", ".join(f"{name} {n:,}" for name, n in counts.items() if n)
-        typer.echo(f"{rows:,} rows: {shown}\nwritten to {out}")
+        say(f"{rows:,} rows: {shown}\nwritten to {out}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core import FloatArray
-from ..data import ColumnError, Moments, Table, first_text, numbers, short
+from ..data import ColumnError, Moments, Table, first_inexact, first_text, numbers, short
 from ..transitions import transition_from_dict
 from .codec import LabelCodec
 
@@ -81,6 +81,13 @@ class FeatureReader:
                 raise ValueError(
                     f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}; "
                     f"leave it out with --ignore, or choose the columns to use with --features"
+                )
+            inexact = first_inexact(batch.column(name))
+            if inexact is not None:
+                row, text = inexact
+                raise ValueError(
+                    f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text} at row "
+                    f"{self.rows + row + 1}, which would be rounded; leave an identifier out with --ignore"
                 )
             X[:, j] = values
         finite = np.isfinite(X)

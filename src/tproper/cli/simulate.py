@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .errors import say
 from .later import Later
 from .options import Classes, Data, Json, Seed, Specs, at_least, echo_json
 
@@ -41,7 +42,7 @@ def simulate(
         return
     top = sorted(counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {n:,}" for name, n in top[:12]) + (f" and {len(top) - 12} more" if len(top) > 12 else "")
-    typer.echo(f"{rows:,} rows with labels {name}, seed {seed}, in the column {column!r}: {shown}")
+    say(f"{rows:,} rows with labels {name}, seed {seed}, in the column {column!r}: {shown}")
     if keep_true:
-        typer.echo(f"the true classes are still in {label!r}: train with --ignore {label}, or it becomes a feature")
-    typer.echo(f"written to {out}")
+        say(f"the true classes are still in {label!r}: train with --ignore {label}, or it becomes a feature")
+    say(f"written to {out}")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from .._core import TakenError, sweep
 from ..data import (
@@ -26,9 +25,10 @@ from ..data import (
     texts,
 )
 from .codec import LabelCodec, resolve
+from .errors import say
 from .progress import Bar, watched
 from .schema import FeatureReader, Schema
-from .training import Report, Settings, finish, make_schema
+from .training import Report, Settings, finish, label_notes, make_schema
 
 EPOCHS = 5  # passes over data that do not fit in memory, unless --epochs says otherwise
 BATCH = 1024
@@ -158,7 +158,7 @@ def train(
         "blank": 0,
         "labels": dict(counts.most_common()),
         "transition": transition.name,
-        "warnings": [],
+        "warnings": label_notes(counts, names),
         "no_scores": "no rows were held out of a stream; run `tproper evaluate` on another table",
     }
     try:
@@ -175,5 +175,5 @@ def _spoken() -> Iterator[None]:
     """Warnings as lines on stderr at the moment they come: a stream may run for hours."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *rest: typer.echo(f"warning: {message}", err=True)
+        warnings.showwarning = lambda message, *rest: say(f"warning: {message}", err=True)
         yield

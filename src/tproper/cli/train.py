@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .errors import say
 from .later import Later
 from .options import (
     Classes,
@@ -88,11 +89,11 @@ def train(
     columns = work.Columns(label, transition, source_column, features, ignore, classes, missing)
     report = work.fit_table(data, columns, settings, out, stream)
     for sentence in report.facts["warnings"]:
-        typer.echo(f"warning: {sentence}", err=True)
+        say(f"warning: {sentence}", err=True)
     if as_json:
         echo_json(report.facts)
     else:
-        typer.echo(report.text)
+        say(report.text)
 
 
 def _check(

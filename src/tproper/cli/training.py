@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from .._core import FloatArray, atomic_folder, sweep
-from ..data import MISSING, Table, texts
+from ..data import MISSING, Table, look_alikes, texts
 from ..learn import L2, WeakLabelClassifier, default_grid, not_replaceable, write_model
-from ..transitions import ENUMERATION_LIMIT, CandidateSetTransition, Transition, transition_to_dict
+from ..transitions import ENUMERATION_LIMIT, SET_SEPARATOR, CandidateSetTransition, Transition, transition_to_dict
 from . import table_scores as scoring
 from .cards import in_words, model_card, summary
 from .codec import Encoded, LabelCodec, blank_label, resolve
@@ -37,6 +37,7 @@ class Rows:
     blank: NDArray[np.bool_]  # rows without a label that were kept
     codec: LabelCodec
     dropped: int  # rows without a label that were left out
+    notes: list[str]  # what looks odd in the labels
 
     @property
     def counts(self) -> dict[str, int]:
@@ -99,7 +100,18 @@ def read_rows(
         only = codec.name(present[0])
         raise ValueError(f"--label: expected at least two different labels in the column {label!r}, got only {only!r}")
     full, given = keep_blank(transition, labels, absent, loss) if absent.any() else (transition, labels)
-    return Rows(X, given, full, labels, absent, codec, dropped)
+    times = Counter(codes[codes >= 0].tolist())
+    notes = label_notes({values[c]: n for c, n in times.items()}, names)
+    return Rows(X, given, full, labels, absent, codec, dropped, notes)
+
+
+def label_notes(counts: Mapping[str, int], classes: Sequence[str]) -> list[str]:
+    """Class names in the labels that are probably one name."""
+    times: Counter[str] = Counter()
+    for text, n in counts.items():
+        for part in {text, *(p.strip() for p in text.split(SET_SEPARATOR))} & set(classes):
+            times[part] += n
+    return look_alikes(times)
 
 
 def keep_blank(
@@ -252,7 +264,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
         "blank": int(rows.blank.sum()),
         "labels": rows.counts,
         "transition": rows.codec.transition.name,
-        "warnings": said,
+        "warnings": rows.notes + said,
         "no_scores": why,
     }
     return finish(estimator, schema, settings, facts, scores, out)
