@@ -30,19 +30,29 @@ def user_errors(command: Callable[P, T]) -> Callable[P, T]:
         try:
             return command(*args, **kwargs)
         except _MISTAKES as error:
-            typer.echo(f"error: {_sentence(error)}", err=True)
+            say(f"error: {_sentence(error)}", err=True)
             raise typer.Exit(2) from None
         except BrokenPipeError:  # the reader of the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except OSError as error:
-            typer.echo(f"error: {_sentence(error)}", err=True)
+            say(f"error: {_sentence(error)}", err=True)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(130) from None
 
     return wrapped
+
+
+def printable(text: str) -> str:
+    """Control characters as their escapes: a name in a file must not move the cursor or recolour the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def say(text: object, err: bool = False) -> None:
+    """A line for people."""
+    typer.echo(printable(str(text)), err=err)
 
 
 def _sentence(error: BaseException) -> str:

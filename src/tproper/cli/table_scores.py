@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from .. import plots
 from .._core import FloatArray, Mark, atomic_file
 from ..metrics import (
     Z95,
@@ -164,8 +167,6 @@ class _Bins:
 
     def add(self, labels: Encoded, q: FloatArray, transition: Transition) -> Score:
         """A block; gives its overconfidence."""
-        import torch
-
         weigher, y = setup(labels, transition, "auto", None)
         top = TopLabel(weigher, torch.as_tensor(q), y, None)
         if self.edges is None:
@@ -227,15 +228,11 @@ def as_text(weak: Scores | None, clean: Scores | None) -> str:
 
 def can_draw() -> bool:
     """Whether matplotlib is there."""
-    from importlib.util import find_spec
-
     return find_spec("matplotlib") is not None
 
 
 def draw(weak: Scores | None, clean: Scores | None, path: Path, since: Mark | str = "now") -> None:
     """A reliability diagram: accuracy against confidence in bins, with 95% bars, from weak and from clean labels."""
-    from .. import plots
-
     figure = plots.figure(figsize=(4.4, 4.2), layout="constrained")
     ax = figure.add_subplot()
     ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls=":", label="perfectly calibrated")

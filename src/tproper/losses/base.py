@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import singledispatch
@@ -22,7 +24,14 @@ Backend = Literal["auto", "torch", "triton"]
 
 @singledispatch
 def certificate_of(loss: Any) -> Any:
-    """Properness and boundedness of a loss: the certificates room registers one function for each kind of loss."""
+    """Properness and boundedness of a loss: the certificates room registers one function for each kind of loss.
+
+    A room is loaded when it is needed, so that one may not be there yet.
+    """
+    room = f"{__package__.rpartition('.')[0]}.certificates"
+    if room not in sys.modules:
+        importlib.import_module(room)
+        return certificate_of(loss)
     raise NotImplementedError(f"loss: expected one that can be certified, got a {type(loss).__name__}")
 
 
