@@ -1,5 +1,5 @@
-"""The old name of `tproper.losses.kernels.dispatch`."""
+"""Where `fuse` used to live; `tp.fuse` is its name."""
 
-from .losses.kernels.dispatch import FusedLoss, fuse, fused_loss, obstacle, plan, triton_installed
+from .losses import Plan, fuse, plan_of
 
-__all__ = ["FusedLoss", "fuse", "fused_loss", "obstacle", "plan", "triton_installed"]
+__all__ = ["Plan", "fuse", "plan_of"]

@@ -58,9 +58,12 @@ def test_losses_of_a_stack_of_models(make, T):
 @pytest.mark.parametrize("make", [tp.BackwardLoss, tp.ForwardLoss])
 def test_compiled_forward_and_backward(make):
     torch._dynamo.reset()
-    for T in (tp.complementary(4), tp.partial_labels(4, 0.2)):
-        loss = make(T)
-        v, y = batch(T)
+    cases = [make(T) for T in (tp.complementary(4), tp.partial_labels(4, 0.2), tp.multi_complementary(4, 2))]
+    if make is tp.BackwardLoss:
+        cases += [make(tp.complementary(4), F) for F in (tp.Tsallis(1.5), tp.Tsallis(3.0), tp.Sparsemax(), tp.Brier())]
+    for loss in cases:
+        torch._dynamo.reset()
+        v, y = batch(loss.transition)
         compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
         gradients = []
         for f in (compiled, loss):
@@ -88,6 +91,18 @@ def test_tables_in_single_precision_and_on_their_way_to_a_device(T):
         assert torch.allclose(loss.float()(v.float(), y).double(), exact, atol=1e-5)
         assert all(b.dtype == torch.float32 for b in loss.buffers())
         assert all(b.is_meta for b in loss.to("meta").buffers())
+
+
+@pytest.mark.parametrize("T", TRANSITIONS, ids=lambda T: T.name)
+@pytest.mark.parametrize("cast", ["half", "bfloat16"])
+def test_half_precision_of_a_model_leaves_the_tables_alone(T, cast):
+    v, y = batch(T)
+    for loss in (tp.BackwardLoss(T, class_weights=[1, 2, 3, 1 / 3]), tp.ForwardLoss(T), tp.GradientAscentLoss(T)):
+        exact, state = loss(v, y), {k: x.clone() for k, x in loss.state_dict().items()}
+        model = getattr(torch.nn.ModuleDict({"net": torch.nn.Linear(2, 2), "loss": loss}), cast)()
+        assert model["net"].weight.dtype.itemsize == 2
+        assert torch.equal(loss(v, y), exact)
+        assert all(torch.equal(x, state[k]) for k, x in loss.state_dict().items())
 
 
 def test_class_weights_travel_with_the_state():

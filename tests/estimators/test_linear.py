@@ -18,6 +18,7 @@ from torch import nn
 import tproper as tp
 from tproper.learn import linear
 from tproper.learn.classifier import WeakLabelClassifier
+from tproper.losses.kernels import cpu
 
 K = 5
 DENSE = tp.Transition(np.random.default_rng(0).dirichlet(np.ones(7), size=K).T)
@@ -58,8 +59,7 @@ def test_closed_forms_are_the_loss_and_its_gradient(name: str) -> None:
 
 
 def test_the_law_above_notices_a_planted_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = linear._cross_entropy
-    monkeypatch.setattr(linear, "_cross_entropy", lambda r, w: original(-r, w))
+    monkeypatch.setattr(cpu._Index, "take_off", lambda self, loss, slope, x, rows, centre: None)
     with pytest.raises(AssertionError):
         test_closed_forms_are_the_loss_and_its_gradient("backward")
 

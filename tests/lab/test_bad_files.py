@@ -114,7 +114,7 @@ def test_bad_parquet_is_said(tmp_path):
     rows.assign(config=["{}", DEEP]).iloc[1:].to_parquet(path)
     with pytest.raises(RecordError, match=r"r.parquet, row 1: expected JSON in config"):
         gather(path)
-    rows.assign(accuracy=[0.5, None]).to_parquet(path)
+    rows.assign(accuracy=[0.8, None]).to_parquet(path)
     with pytest.raises(RecordError, match=r"r.parquet, row 2: expected accuracy to be a number from 0 to 1"):
         gather(path)
     path.write_bytes(b"PAR1 but not really")

@@ -53,10 +53,18 @@ def test_records_can_be_queried_with_plain_sql(run):
 
 def test_a_failed_transaction_leaves_no_row(run):
     broken = record(seed=1)
-    del broken["epochs"]  # NOT NULL
-    with pytest.raises(sqlite3.IntegrityError, match="epochs"):
+    del broken["epochs"]
+    with pytest.raises(RecordError, match="a record lacks epochs"):
         run.add([record(seed=0), broken])
     assert run.records() == []
+
+
+def progress_after(epochs, protocol):
+    """Made as a run makes it: one accuracy after the other."""
+    progress = Progress()
+    for epoch in range(epochs):
+        progress.record(protocol, 1.0, 0.5 + epoch / 100)
+    return progress
 
 
 def test_checkpoint_round_trip_and_replacement(run):
@@ -64,7 +72,7 @@ def test_checkpoint_round_trip_and_replacement(run):
     assert run.restore(trial) is None
     for epoch in (3, 4):
         state = {"weight/0": torch.full((2, 3), float(epoch)), "best_scores": torch.zeros(5, 2)}
-        run.save(trial, Progress(epoch=epoch, risk=[1.0] * epoch), state)
+        run.save(trial, progress_after(epoch, trial.config.protocol), state)
     progress, tensors = run.restore(trial)
     assert (progress.epoch, progress.risk) == (4, [1.0] * 4)
     assert torch.equal(tensors["weight/0"], torch.full((2, 3), 4.0))
@@ -75,14 +83,14 @@ def test_checkpoint_round_trip_and_replacement(run):
 
 def test_a_full_disk_leaves_the_old_checkpoint(run, monkeypatch):
     trial = Trial(paper.chosen("bc", "linear"), 4)
-    run.save(trial, Progress(epoch=1), {"a": torch.ones(2)})
+    run.save(trial, progress_after(1, trial.config.protocol), {"a": torch.ones(2)})
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        run.save(trial, Progress(epoch=2), {"a": torch.zeros(2)})
+        run.save(trial, progress_after(2, trial.config.protocol), {"a": torch.zeros(2)})
     progress, tensors = run.restore(trial)
     assert progress.epoch == 1
     assert torch.equal(tensors["a"], torch.ones(2))

@@ -35,6 +35,17 @@ TRANSITIONS: dict[str, Callable[[], tp.Transition]] = {
         [tp.coarse_labels([[0, 1], [2]]), tp.coarse_labels([[0], [1, 2]]), tp.partial_labels(3, 0.2)]
     ),
     "more labels than classes": lambda: tp.Transition(random_columns(7, 3, seed=1)),
+    "three annotators": lambda: tp.annotators(
+        [
+            tp.symmetric_noise(3, 0.3),
+            tp.Transition(random_columns(3, 3, seed=4)),
+            tp.Transition(random_columns(2, 3, 5)),
+        ]
+    ),
+    "one annotator": lambda: tp.annotators([tp.binary_noise(0.1, 0.3)]),
+    "two coarse annotators": lambda: tp.annotators(
+        [tp.coarse_labels([[0, 1], [2, 3]]), tp.coarse_labels([[0, 2], [1, 3]])]
+    ),
 }
 
 STRUCTURED = [
@@ -113,7 +124,7 @@ def inside(n: int, K: int, seed: int = 0) -> torch.Tensor:
 
 def every_label(T: tp.Transition) -> torch.Tensor:
     """All weak labels that can occur, encoded, in the order of the matrix's rows."""
-    labels = T.weak_labels if T.per_class_labels else list(range(T.num_weak_labels))
+    labels = T.weak_labels if T.label_shape else list(range(T.num_weak_labels))
     return T.encode(labels)
 
 

@@ -1,6 +1,7 @@
 """Laws of the certificates: Table 1, witnesses that fall, bounds that hold, verdicts on functions, `decompose`."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -204,3 +205,92 @@ def test_witnesses_of_weighted_losses(potential, weights):
     far = [float(loss(t * ray[None], [y])) for t in (1e4, 2e4)]
     assert (far[1] - far[0]) / 1e4 == pytest.approx(certificate.witness.slope, abs=1e-6)
     assert certificate.witness.slope < 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_tightest_r_is_bounded_where_the_supports_say_so(seed):
+    """Disjoint supports: some R has all targets in the simplex, whatever the rounding of the one that was computed."""
+    rng = np.random.default_rng(seed)
+    K, M = 3, 7
+    owner = np.concatenate([np.arange(K), rng.integers(0, K, M - K)])
+    T = tp.Transition(_owned(rng, owner, K))
+    assert T.diagnose().disjoint_supports
+    certificate = tp.certify(tp.BackwardLoss(T, reconstruction="tightest"))
+    assert certificate.lower_bounded
+    assert certificate.witness is None
+
+
+def _owned(rng, owner, K):
+    weights = rng.random((len(owner), K)) * (owner[:, None] == np.arange(K))
+    return weights / weights.sum(axis=0)
+
+
+def test_rounding_of_r_does_not_decide_what_is_bounded():
+    T = tp.Transition([[0.5, 0.0], [0.5, 0.0], [0.0, 1.0]])
+    R = np.array([[1.0, 1.0, -1e-11], [0.0, 0.0, 1.0 + 1e-11]])
+    assert tp.certify(tp.BackwardLoss(T, reconstruction=tp.Reconstruction(R, T))).lower_bounded
+    R[0, 2], R[1, 2] = -1e-7, 1 + 1e-7  # this is no rounding
+    assert not tp.certify(tp.BackwardLoss(T, reconstruction=tp.Reconstruction(R, T))).lower_bounded
+
+
+FLAT = {
+    "flat along a direction": lambda p: (p[..., 0] - p[..., 1]) ** 2,
+    "flat on a face": lambda p: p[..., 2] ** 2 + p[..., 2] * p[..., 0],
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_a_bayes_risk_with_a_flat_direction_is_not_strictly_proper(name):
+    certificate = tp.certify(tp.BackwardLoss(tp.identity(3), tp.BayesRisk(FLAT[name])))
+    assert not certificate.strictly_proper
+    assert certificate.counterexample is not None
+
+
+def test_a_bayes_risk_whose_curvature_vanishes_at_a_point_is_strictly_proper():
+    assert tp.certify(tp.BackwardLoss(tp.identity(3), tp.BayesRisk(lambda p: (p**4).sum(-1)))).strictly_proper
+
+
+@pytest.mark.parametrize(
+    ("F", "domain", "message"),
+    [
+        (lambda v: torch.logsumexp(v, -1), "affine", "domain: expected 'simplex', got 'affine'"),
+        (lambda v: v.pow(4).sum(-1), "simplex", "domain: expected 'affine', got 'simplex'"),
+        (lambda v: torch.logsumexp(v, -1) + v.abs().sum(-1), "simplex", "or faster than linear"),
+    ],
+)
+def test_a_domain_that_the_growth_of_f_contradicts_is_refused(F, domain, message):
+    loss = tp.BackwardLoss(tp.complementary(3), tp.ConvexPotential(F, domain))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        tp.certify(loss)
+
+
+def _brier(q):
+    return ((q[:, None, :] - torch.eye(3, dtype=q.dtype)) ** 2).sum(-1)
+
+
+DIP = torch.tensor([0.2, 0.3, 0.5])
+CALLABLES = {  # name -> (losses of all labels, their infimum)
+    "a pole inside": (lambda q: _brier(q) + (q[:, :1] - 0.3137).abs().log(), -np.inf),
+    "a fall along a curve": (
+        lambda q: (q[:, :1].log() * torch.exp(-(q[:, 1:2].log() - 2 * q[:, :1].log()).square())).expand(-1, 3),
+        -np.inf,
+    ),
+    "a narrow dip": (
+        lambda q: (
+            0.7 - 0.06 * torch.exp(-200 * (q - torch.tensor([0.2, 0.3, 0.5])).square().sum(-1, True)).expand(-1, 3)
+        ),
+        0.64,
+    ),
+    "the Brier score": (_brier, 0.0),
+    "cross entropy": (lambda q: -q.log(), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_the_search_finds_how_deep_a_loss_goes(name):
+    loss, infimum = CALLABLES[name]
+    certificate = tp.certify(loss, tp.identity(3))
+    np.testing.assert_allclose(certificate.bounds, infimum, atol=1e-5)
+    if np.isfinite(infimum):
+        assert "no fall found; smallest value found" in str(certificate)
+        assert any("not proven infima" in note for note in certificate.notes)

@@ -7,7 +7,17 @@ import torch
 import tproper as tp
 
 from . import laws
-from .registry import LOSSES, STRUCTURED, TRANSITIONS, centred, dense, every_label, random_columns, table
+from .registry import (
+    LOSSES,
+    POTENTIALS,
+    STRUCTURED,
+    TRANSITIONS,
+    centred,
+    dense,
+    every_label,
+    random_columns,
+    table,
+)
 
 BATCH = {"GA": tp.GradientAscentLoss, "non-negative": tp.NonNegativeLoss}
 
@@ -81,6 +91,40 @@ def test_a_shift_of_the_scores_changes_nothing(loss):
     module = LOSSES[loss](TRANSITIONS["complementary"]())
     v, y = some(module.transition)
     assert torch.allclose(module(v + 1000.0, y), module(v, y), atol=1e-8)
+
+
+GRID = 8  # scores are multiples of 1/8, which keep all their digits beside a million in float32
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled", "vmap", "solver"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("loss", [n for n in [*LOSSES, *BATCH] if n in BATCH or "spherical" not in n])
+@pytest.mark.parametrize("name", ["complementary", "partial", "pair"])
+def test_a_common_shift_of_a_million_costs_no_digit(name, loss, dtype, way):
+    T = TRANSITIONS[name]()
+    module = BATCH[loss](T) if loss in BATCH else LOSSES[loss](T)
+    v, y = some(T)
+    v = ((v * GRID).round() / GRID).to(dtype)
+    if way == "compiled":
+        if dtype == torch.float64 or name == "pair" or loss in BATCH:
+            pytest.skip("compiling is slow: float32 and two kinds of labels stand for the others")
+        torch._dynamo.reset()
+
+    def gradient(scores):
+        if way == "solver":
+            return module.value_and_gradient(scores, y)[1]
+        if way == "vmap":
+            return torch.func.vmap(torch.func.grad(lambda s, t: module(s, t).sum()))(scores[:, None], y[:, None])[:, 0]
+        call = torch.compile(module, backend="eager", fullgraph=True) if way == "compiled" else module
+        x = scores.clone().requires_grad_()
+        call(x, y).sum().backward()
+        return x.grad
+
+    if loss in BATCH and way == "solver":
+        pytest.skip("no pointwise loss")
+    expected = gradient(v)
+    found = gradient(v + 1e6)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["backward", "forward", "gLS 0.3, 1.5"])
@@ -242,3 +286,60 @@ def test_every_label_of_the_registry_can_be_encoded():
     for make in TRANSITIONS.values():
         T = make()
         assert len(every_label(T)) == T.num_weak_labels
+
+
+MASKED = {
+    name: make
+    for name, make in POTENTIALS.items()
+    if "affine" not in name and not name.startswith("a ") and "spherical squeezed" not in name
+} | {"Brier, affine": tp.Brier}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_class_of_score_minus_infinity_has_left(name):
+    """A mask: value, link, probabilities and loss are those of the remaining classes, and there is no NaN."""
+    F = MASKED[name]()
+    few = centred(6, 3)
+    for gone, here in ((1, [0, 2, 3]), (0, [1, 2, 3])):
+        v = torch.full((6, 4), -torch.inf, dtype=torch.float64)
+        v[:, here] = few
+        assert torch.allclose(F.value(v), F.value(few), atol=1e-9)
+        for ours, theirs in ((F.link(v), F.link(few)), (F.probabilities(v), F.probabilities(few))):
+            assert torch.allclose(ours[:, here], theirs, atol=1e-9)
+            assert ours[:, gone].abs().max() < 1e-15
+        y = torch.arange(6) % 3
+        x = v.clone().requires_grad_()
+        ours = tp.BackwardLoss(tp.identity(4), F, reduction="none")(x, torch.tensor(here)[y])
+        theirs = tp.BackwardLoss(tp.identity(3), F, reduction="none")(few, y)
+        assert torch.allclose(ours, theirs, atol=1e-9)
+        (gradient,) = torch.autograd.grad(ours.sum(), x)
+        assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("T", [tp.identity(4), tp.partial_labels(4, 0.0)], ids=lambda T: T.name)
+@pytest.mark.parametrize("squeeze", [None, (1.0, 2.0), (0.3, 1.5)])
+def test_masked_classes_with_a_target_of_zero(T, squeeze):
+    v = torch.tensor([[1.0, -torch.inf, 0.3, -0.5]], dtype=torch.float64, requires_grad=True)
+    label = torch.eye(4, dtype=torch.bool)[[2]] if T.per_class_labels else torch.tensor([2])
+    loss = tp.BackwardLoss(T, squeeze=squeeze)
+    few = tp.BackwardLoss(tp.identity(3), squeeze=squeeze)(v.detach()[:, [0, 2, 3]], [1])
+    value = loss(v, label)
+    torch.testing.assert_close(value, few)
+    value.backward()
+    assert torch.isfinite(v.grad).all()
+    impossible = torch.eye(4, dtype=torch.bool)[[1]] if T.per_class_labels else torch.tensor([1])
+    assert torch.isposinf(loss(v, impossible))
+    torch.testing.assert_close(
+        tp.ForwardLoss(T)(v, label), torch.nn.functional.cross_entropy(v, torch.tensor([2])), rtol=1e-12, atol=0
+    )
+
+
+def test_sets_too_unlikely_for_a_double_have_their_own_target():
+    K = 1200
+    T = tp.partial_labels(K, 0.5)
+    mask = torch.zeros(1, K, dtype=torch.bool)
+    mask[0, :2] = True  # a set of two: one in 2^1199
+    assert T.size_probability[2] == 0
+    target = T.reconstruction().targets(mask)[0]
+    c = T.reconstruction().coefficient[600] * 600 / 2  # c(j) is proportional to 1/j
+    assert float(target[0]) == pytest.approx(1 / K + c * (1 - 2 / K))

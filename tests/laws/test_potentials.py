@@ -178,3 +178,28 @@ def test_the_affine_spherical_potential_ends_at_the_unit_ball():
     v = torch.tensor([[2.0, -1.0, -1.0]], dtype=torch.float64)
     assert math.isinf(float(tp.Spherical().value(v)))
     assert math.isfinite(float(tp.Spherical(domain="simplex").value(v)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", [n for n in POTENTIALS if POTENTIALS[n]().domain == "simplex"])
+def test_gradients_at_exact_thresholds(name, dtype):
+    """Scores on a grid of .05, and the inverse links of uniform distributions, sit on the edges of supports.
+
+    There too the gradient of F(v) - v_y is link - e_y, and the link's Jacobian is symmetric with zero column sums.
+    """
+    F, K = POTENTIALS[name](), 5
+    grid = torch.randint(-30, 31, (200, K), generator=torch.Generator().manual_seed(0)).double() / 20
+    edges = [torch.tensor([1.0] * j + [0.0] * (K - j), dtype=torch.float64) / j for j in range(1, K + 1)]
+    if name != "a Bayes risk":  # numerical, slow, and never at an edge: its barrier keeps p inside
+        grid = torch.cat([grid, *(c * torch.stack(edges) for c in (1.0, 2.0))])
+    v = grid.to(dtype).requires_grad_()
+    y = torch.arange(len(v)) % K
+    (gradient,) = torch.autograd.grad((F.value(v) - (v - v.mean(-1, keepdim=True))[torch.arange(len(v)), y]).sum(), v)
+    expected = F.link(v.detach()) - torch.nn.functional.one_hot(y, K)
+    tolerance = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 0.04}[dtype]
+    torch.testing.assert_close(gradient, expected.to(dtype), atol=tolerance, rtol=0)
+    if dtype == torch.float64:
+        some = v.detach()[:60] if name != "a Bayes risk" else v.detach()[:4]
+        J = torch.stack([torch.autograd.functional.jacobian(F.link, row) for row in some])
+        torch.testing.assert_close(J, J.transpose(-1, -2), atol=1e-7, rtol=1e-7)
+        torch.testing.assert_close(J.sum(-2), torch.zeros_like(J.sum(-2)), atol=1e-7, rtol=0)

@@ -17,8 +17,9 @@ if not INTERPRETED and not torch.cuda.is_available():
     pytest.skip("no GPU, and TRITON_INTERPRET is not 1", allow_module_level=True)
 
 import tproper as tp  # noqa: E402
+from tproper.losses import fuse  # noqa: E402
 from tproper.losses.kernels import dispatch as fused  # noqa: E402
-from tproper.losses.kernels.dispatch import fuse, fused_loss  # noqa: E402
+from tproper.losses.kernels.registry import plan  # noqa: E402
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 pytestmark = pytest.mark.filterwarnings("ignore:divide by zero", "ignore:overflow", "ignore:invalid value")
@@ -54,7 +55,10 @@ def problem(T, scale=3.0, n=N, dtype=torch.float32):
 def compare(loss, v, y, weights=None, upstream=1.0, config=None, tol=3e-6):
     loss = loss.to(DEVICE)
     a, b = v.detach().clone().requires_grad_(), v.detach().double().requires_grad_()
-    ours = fused_loss(loss, a, y, weights, config=config) if config else fuse(loss, "triton")(a, y, weights)
+    if config:
+        ours = fused.run(loss, a, y, weights, loss.reduction, config=config)
+    else:
+        ours = fuse(loss, "triton")(a, y, weights)
     exact = loss(b, y, None if weights is None else weights.double())
     assert ours.dtype == v.dtype
     (ours.float() * upstream).sum().backward()
@@ -209,10 +213,10 @@ def test_labels_on_the_host_are_checked_there():
 
 def test_the_plan_follows_its_parts():
     loss = tp.BackwardLoss(tp.complementary(4))
-    before = fused.plan(loss)
-    assert fused.plan(loss) is before
+    before = plan(loss)
+    assert plan(loss) is before
     loss.potential = tp.LogSumExp().squeezed(0.5, 2.0)
-    assert fused.plan(loss).squeeze == (0.5, 2.0)
+    assert plan(loss).squeeze == (0.5, 2.0)
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean"])
@@ -224,3 +228,20 @@ def test_many_upstream_gradients_at_a_time(reduction):
     (found,) = torch.autograd.grad(loss(v, y), v, ups, is_grads_batched=True)
     (expected,) = torch.autograd.grad(loss(v.double(), y), v, ups.double(), is_grads_batched=True)
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_weight_zero_leaves_a_row_out_even_one_of_infinite_loss(reduction):
+    loss = tp.ForwardLoss(tp.identity(3), reduction=reduction).to(DEVICE)
+    v = torch.tensor([[0.0, 0.0, 0.0], [0.0, float("inf"), 0.0]], device=DEVICE)
+    v[1, 1], v[1, 0] = 0.0, float("-inf")
+    y, w = torch.tensor([1, 0], device=DEVICE), torch.tensor([2.0, 0.0], device=DEVICE)
+    results = []
+    for which in (fuse(loss, "triton"), fuse(loss, "torch")):
+        x = v.clone().requires_grad_()
+        out = which(x, y, w)
+        out.sum().backward()
+        assert torch.isfinite(out).all()
+        assert not x.grad[1].any()
+        results.append((out.detach(), x.grad))
+    torch.testing.assert_close(results[0], results[1])

@@ -7,8 +7,7 @@ import math
 import pytest
 import torch
 
-from tproper.losses.kernels.cpu import _plain_cross_entropy as _plain
-from tproper.losses.kernels.cpu import set_cross_entropy
+import tproper as tp
 from tproper.transitions.set_mass import _plain_mass, log_set_mass
 
 
@@ -73,20 +72,21 @@ def test_under_vmap():
     torch.testing.assert_close(stacked[1], log_set_mass(2 * v, masks))
 
 
+def losses_of_sets(K, k):
+    """A loss of candidate sets whose coefficients are of both signs, and large."""
+    loss = tp.BackwardLoss(tp.partial_labels(K, 0.3), squeeze=(k, 2.0), reduction="none")
+    loss.coefficient.copy_(torch.linspace(-2, 3, K + 1))
+    return loss
+
+
 @pytest.mark.parametrize("k", [0.0, 0.7])
 @pytest.mark.parametrize("shift", [0.0, 1e4])
 def test_cross_entropy_of_sets(k, shift):
     v, masks = problem()
     v = (v + shift).clone()
-    c = torch.linspace(-2, 3, len(v))
-    rest = (1 - c * masks.sum(-1)) / v.shape[-1]
+    loss = losses_of_sets(v.shape[-1], k)
     a, b = v.clone().requires_grad_(), v.double().requires_grad_()
-    exact_c = c.double()
-    exact_rest = (1 - exact_c * masks.sum(-1)) / v.shape[-1]
-    ours, exact = (
-        set_cross_entropy(a, masks, masks.sum(-1), c + rest, rest, k),
-        _plain(b, masks, exact_c + exact_rest, exact_rest, k),
-    )
+    ours, exact = loss(a, masks), loss.pointwise(b, masks)
     torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-5)
     ours.mean().backward()
     exact.mean().backward()
@@ -96,11 +96,7 @@ def test_cross_entropy_of_sets(k, shift):
 def test_cross_entropy_gradients():
     v, masks = problem(n=4, K=5)
     v, masks = v.double().requires_grad_(), masks[:4, :5]
-    c = torch.linspace(0.5, 2, 4, dtype=torch.float64)
-    rest = (1 - c * masks.sum(-1)) / 5
-    assert torch.autograd.gradcheck(lambda x: set_cross_entropy(x, masks, masks.sum(-1), c + rest, rest, 0.3), v)
-    assert torch.autograd.gradgradcheck(lambda x: set_cross_entropy(x, masks, masks.sum(-1), c + rest, rest, 0.3), v)
-    torch.testing.assert_close(
-        torch.func.vmap(lambda x: set_cross_entropy(x, masks, masks.sum(-1), c + rest, rest, 0.3))(v[None])[0],
-        set_cross_entropy(v, masks, masks.sum(-1), c + rest, rest, 0.3),
-    )
+    loss = losses_of_sets(5, 0.3)
+    assert torch.autograd.gradcheck(lambda x: loss(x, masks), v)
+    assert torch.autograd.gradgradcheck(lambda x: loss(x, masks), v)
+    torch.testing.assert_close(torch.func.vmap(lambda x: loss(x, masks))(v[None])[0], loss(v, masks))

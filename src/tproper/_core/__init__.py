@@ -4,7 +4,7 @@ Imports nothing of tproper.
 """
 
 from . import checks, tracing
-from .blocks import add_at, with_slope
+from .blocks import Work, add_at, softmax_into, value_and_slope, with_slope
 from .checks import (
     COLUMN_SUM_TOL,
     RANK_TOL,
@@ -14,42 +14,70 @@ from .checks import (
     Labels,
     NotReconstructibleError,
 )
+from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
+from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
 from .numerics import (
     centre,
     critical_k_of,
     entmax,
     in_simplex,
     increasing_root,
+    inner,
+    log_mixture,
     look_up,
     project_simplex,
     simplex_threshold,
     warm_root,
 )
+from .plain import json_text, plain
+from .sealed import DamagedError, read_sealed, write_sealed
 from .tracing import forward_mode, readable, traced, transformed
 
 __all__ = [
     "COLUMN_SUM_TOL",
     "RANK_TOL",
     "SIMPLEX_TOL",
+    "Before",
     "ConditioningWarning",
+    "DamagedError",
     "FloatArray",
     "Labels",
+    "Mark",
+    "NonFiniteError",
     "NotReconstructibleError",
+    "TakenError",
+    "Work",
     "add_at",
+    "all_finite",
+    "atomic_file",
+    "atomic_folder",
     "centre",
     "checks",
     "critical_k_of",
     "entmax",
+    "finite_rows",
     "forward_mode",
     "in_simplex",
     "increasing_root",
+    "inner",
+    "json_text",
+    "log_mixture",
     "look_up",
+    "mark",
+    "optimizer_tensors",
+    "plain",
     "project_simplex",
+    "read_sealed",
     "readable",
     "simplex_threshold",
+    "softmax_into",
+    "sweep",
     "traced",
     "tracing",
     "transformed",
+    "value_and_slope",
     "warm_root",
     "with_slope",
+    "write_file",
+    "write_sealed",
 ]

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-BLOCK = 1 << 19  # scores worked on at a time: some MB, which stay in the cache from one pass to the next
+# Scores worked on at a time: some MB, which stay in the cache from one pass to the next. Each pass over a block ends in
+# a barrier of all threads, which is slow where other programs keep a core busy: smaller blocks would make more of them.
+BLOCK = 1 << 21
 
 
 class _WithSlope(torch.autograd.Function):
@@ -37,37 +39,46 @@ class _WithSlope(torch.autograd.Function):
         return slope.mul_(grad[..., None]), None, None, None, None
 
 
-def with_slope(
-    scores: Tensor,  # (..., K)
-    work: Callable[[Tensor, slice, Tensor], Tensor],
-    plain: Callable[[Tensor], Tensor],
-) -> Tensor:
-    """A loss (...) that is made together with its gradient, a block of rows at a time.
+Work = Callable[[Tensor, slice, Tensor], Tensor]
+
+
+def value_and_slope(scores: Tensor, work: Work, wanted: bool = True) -> tuple[Tensor, Tensor]:
+    """Losses (...) and their gradients (..., K) in the layout of the scores, a block of rows at a time.
 
     ``work(v, rows, slope)`` gives the losses of the rows v (n, K) and fills `slope` (n, K), all in place: large
-    temporary tensors cost more to get from the system than to compute with. ``plain(scores)`` is the same loss for
-    autograd.
+    temporary tensors cost more to get from the system than to compute with. Without `wanted` the gradient is dropped.
     """
     n, K = scores.shape[:-1].numel(), scores.shape[-1]
     step = n if scores.is_cuda else max(1, BLOCK // K)
+    flat = scores.detach().reshape(n, K)
+    slope = torch.empty_like(flat if wanted else flat[:step])
+    value = flat.new_empty(n)
+    with torch.no_grad():
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            value[rows] = work(flat[rows], rows, slope[rows] if wanted else slope[: rows.stop - start])
+    return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope
 
-    def both(scores: Tensor, wanted: bool = True) -> tuple[Tensor, Tensor]:
-        flat = scores.detach().reshape(n, K)
-        slope = flat.new_empty(n if wanted else min(step, n), K)
-        value = flat.new_empty(n)
-        with torch.no_grad():
-            for start in range(0, n, step):
-                rows = slice(start, min(start + step, n))
-                out = slope[rows] if wanted else slope[: rows.stop - start]
-                value[rows] = work(flat[rows], rows, out)
-        return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope
 
+def with_slope(scores: Tensor, work: Work, plain: Callable[[Tensor], Tensor]) -> Tensor:
+    """A loss (...) that is made together with its gradient; ``plain(scores)`` is the same loss for autograd."""
     wanted = torch.is_grad_enabled() and scores.requires_grad
-    value, slope = both(scores, wanted)
+    value, slope = value_and_slope(scores, work, wanted)
     if not wanted:
         return value
-    made: Tensor = _WithSlope.apply(scores, value, slope, lambda v: both(v)[1], plain)
-    return made
+    out: Tensor = _WithSlope.apply(scores, value, slope, lambda v: value_and_slope(v, work)[1], plain)
+    return out
+
+
+def softmax_into(out: Tensor, x: Tensor) -> Tensor:
+    """softmax(x) in `out`, (n, K), for scores whose largest is 0.
+
+    Class-major scores, whose rows are columns in memory, are summed column by column.
+    """
+    if out.stride(-1) == 1:
+        return torch.softmax(x, -1, out=out)
+    torch.exp(x, out=out)
+    return out.div_(out.sum(-1, keepdim=True))
 
 
 def add_at(out: Tensor, index: Tensor, value: Tensor) -> Tensor:

@@ -199,6 +199,22 @@ def index_labels(
     return out.long()
 
 
+def positive_unlabeled_labels(labels: Labels) -> Labels:
+    """Booleans, True = labeled positive, as 0 = labeled positive and 1 = unlabeled; 1 and -1 are refused.
+
+    A batch of ones would mean "unlabeled" here and "positive" there: what cannot be told apart is not guessed.
+    """
+    out = _tensor(labels, None)
+    if out.dtype == torch.bool:
+        return (~out).long()
+    if out.numel() and readable(out) and bool((out == -1).any()):
+        raise ValueError(
+            "labels: expected 0 = labeled positive and 1 = unlabeled, or booleans (True = labeled positive), got -1; "
+            "for labels 1 (positive) and -1 (unlabeled) pass labels == 1"
+        )
+    return out
+
+
 def mask_labels(labels: Labels, num_classes: int, device: torch.device | None = None, validate: bool = True) -> Tensor:
     """Candidate sets as a boolean tensor (..., K), True = still possible; collections of sets are taken too."""
     if isinstance(labels, Sequence) and len(labels) and isinstance(labels[0], (set, frozenset)):
@@ -235,9 +251,9 @@ def masks_of_sets(labels: Sequence[Any], num_classes: int) -> NDArray[np.bool_]:
     return out
 
 
-def same_leading_shape(scores: Tensor, labels: Tensor, per_class: bool) -> None:
-    """Labels (...) or masks (..., K) must go with scores (..., K)."""
-    want = scores.shape if per_class else scores.shape[:-1]
+def same_leading_shape(scores: Tensor, labels: Tensor, label_shape: tuple[int, ...] = ()) -> None:
+    """Labels (..., *label_shape) must go with scores (..., K)."""
+    want = (*scores.shape[:-1], *label_shape)
     if labels.shape != want:
         raise ValueError(
             f"labels: expected shape {tuple(want)} for scores of shape {tuple(scores.shape)}, got {tuple(labels.shape)}"

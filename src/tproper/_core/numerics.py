@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,15 +10,34 @@ import torch
 from torch import Tensor
 
 from .checks import SIMPLEX_TOL, FloatArray
+from .tracing import readable
 
 
 def centre(v: Tensor) -> Tensor:
     """v - mean(v): the point of 1^perp that v stands for.
 
-    An entry is subtracted first: differences of close numbers are exact, the mean of many scores near 1e5 is not.
+    The largest entry is subtracted first: differences of close numbers are exact, the mean of many scores near 1e5 is
+    not. A class whose score is -inf (a mask) has left: the mean is that of the others.
     """
-    v = v - v[..., :1].detach()
-    return v - v.mean(-1, keepdim=True)
+    v = v - v.amax(-1, keepdim=True).detach()
+    mean = v.mean(-1, keepdim=True)
+    if _all(mean.isfinite()):
+        return v - mean
+    here = v > -math.inf
+    return v - torch.where(here, v, 0.0).sum(-1, keepdim=True) / here.sum(-1, keepdim=True)
+
+
+def inner(r: Tensor, x: Tensor) -> Tensor:
+    """``<r, x>`` over the last axis, in which an infinite score counts for nothing where r is 0."""
+    out = (r * x).sum(-1)
+    if _all(~out.isnan()):
+        return out
+    return (r * x.masked_fill((r == 0) & x.isinf(), 0.0)).sum(-1)
+
+
+def _all(good: Tensor) -> bool:
+    """Whether all are known to be true; where values cannot be looked at, or not cheaply, they are not known."""
+    return good.device.type == "cpu" and readable(good) and not good.is_meta and bool(good.all())
 
 
 def look_up(table: Tensor, index: Tensor) -> Tensor:
@@ -27,13 +47,31 @@ def look_up(table: Tensor, index: Tensor) -> Tensor:
     return torch.nn.functional.embedding(index, table)
 
 
+def log_mixture(scores: Tensor, log_weights: Tensor) -> Tensor:
+    """``log sum_z w_z p_z`` for p = softmax(scores), with an exact -inf and zero gradient where all terms are 0."""
+    terms = torch.log_softmax(scores, -1) + log_weights
+    impossible = torch.isneginf(terms).all(-1, keepdim=True)
+    # logsumexp of nothing but -inf has a NaN gradient: give it zeros to chew on, then put -inf back.
+    terms = terms.masked_fill(impossible, 0.0)
+    top = terms.amax(-1, keepdim=True).detach()  # taken out first: the gradient of logsumexp rounds at scores of 1e6
+    out = torch.logsumexp(terms - top, -1) + top[..., 0]
+    return out.masked_fill(impossible[..., 0], -math.inf)
+
+
 def project_simplex(q: Tensor) -> Tensor:
-    """The nearest point of the probability simplex, ``max(q - tau, 0)`` with tau such that it sums to one."""
+    """The nearest point of the probability simplex, ``max(q - tau, 0)`` with tau such that it sums to one.
+
+    Its Jacobian is ``diag(s) - s s^T / sum s`` with s the indicator of the support: the support is decided once, so
+    that an entry exactly at the threshold is either in both tau and the result, or in neither.
+    """
     # Neither p nor its gradient sees a shift of q: without one, q - tau has no digits left at scores of 1e21.
-    # relu rather than clamp: an entry exactly at tau must not pass a gradient on, or those of p do not sum to zero.
     x = q.float() if q.dtype in (torch.float16, torch.bfloat16) else q  # sums of many entries need the digits
     x = x - x.amax(-1, keepdim=True).detach()
-    return torch.relu(x - simplex_threshold(x)).to(q.dtype)
+    support = x.detach() > simplex_threshold(x.detach())
+    inside = torch.where(support, x, 0.0)
+    tau = (inside.sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
+    p = torch.where(support, x - tau, 0.0)
+    return (p - p.detach().clamp_max(0)).to(q.dtype)  # rounding may leave an entry just below zero
 
 
 def simplex_threshold(q: Tensor) -> Tensor:

@@ -21,10 +21,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, checks, critical_k_of, in_simplex, simplex_threshold
-from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
+from .._core import FloatArray, checks, critical_k_of, in_simplex, plain, simplex_threshold
+from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss, certificate_of
 from ..potentials import Potential, Squeezed
-from ..transitions import Reconstruction, Transition, reconstruct
+from ..transitions import AnnotatorTransition, Reconstruction, Transition, reconstruct
 from .probing import CallableVerdict, not_strictly_convex_on_faces, probe_callable, violates_convexity
 
 
@@ -57,17 +57,18 @@ class Certificate:
     notes: tuple[str, ...] = ()
     counterexample: Mapping[str, Any] | None = None
     groups: tuple[tuple[str, float], ...] = field(default=(), repr=False)  # (kind of label, its bound)
+    searched: bool = False  # bounds are the smallest values that a search found, which proves no bound
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; infinities are the strings "inf" and "-inf", which JSON has no number for."""
-        return {
+        out = {
             "loss": self.loss,
             "transition": self.transition,
             "reconstructible": self.reconstructible,
             "proper": self.proper,
             "strictly_proper": self.strictly_proper,
             "lower_bounded": self.lower_bounded,
-            "bounds": [_json_number(b) for b in self.bounds],
+            "bounds": self.bounds,
             "witness": None
             if self.witness is None
             else {
@@ -76,9 +77,11 @@ class Certificate:
                 "label": self.witness.label,
             },
             "evidence": self.evidence,
-            "notes": list(self.notes),
-            "counterexample": None if self.counterexample is None else _plain(self.counterexample),
+            "notes": self.notes,
+            "counterexample": None if self.counterexample is None else _rounded(self.counterexample),
+            "searched": self.searched,
         }
+        return dict(plain(out))
 
     def __str__(self) -> str:
         title = f"{self.loss}, {self.transition}"
@@ -87,7 +90,7 @@ class Certificate:
             ("reconstructible", _yes(self.reconstructible)),
             ("T-proper", _yes(self.proper)),
             ("strictly T-proper", _yes(self.strictly_proper)),
-            ("bounded from below", f"yes, by {worst:.6g}" if self.lower_bounded else "NO"),
+            ("bounded from below", self._bounded(worst)),
             ("evidence", self.evidence),
         ]
         lines = [title, "-" * len(title), *(f"{k:<20}{v}" for k, v in rows)]
@@ -101,20 +104,21 @@ class Certificate:
         if self.witness is not None:
             lines.append(f"witness  {self.witness}")
         if self.counterexample is not None:
-            lines.append(f"counterexample  {_plain(self.counterexample)}")
+            lines.append(f"counterexample  {_rounded(self.counterexample)}")
         lines += [f"note  {n}" for n in self.notes]
         return "\n".join(lines)
+
+    def _bounded(self, worst: float) -> str:
+        if not self.lower_bounded:
+            return "NO"
+        return f"no fall found; smallest value found {worst:.6g}" if self.searched else f"yes, by {worst:.6g}"
 
 
 def _yes(flag: bool) -> str:
     return "yes" if flag else "NO"
 
 
-def _json_number(x: float) -> float | str:
-    return float(x) if math.isfinite(x) else str(float(x))
-
-
-def _plain(d: Mapping[str, Any]) -> dict[str, Any]:
+def _rounded(d: Mapping[str, Any]) -> dict[str, Any]:
     return {k: (np.round(v, 6).tolist() if isinstance(v, np.ndarray) else v) for k, v in d.items()}
 
 
@@ -148,7 +152,7 @@ def certify(
     return _certify_callable(loss, transition, seed)
 
 
-WeakLabelLoss._certify = staticmethod(certify)
+certificate_of.register(WeakLabelLoss, certify)  # what `loss.certify()` calls
 
 
 def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
@@ -172,7 +176,7 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         notes.append("alpha = 1 and k >= 1: v = 0 is optimal for every p, so nothing can be learned")
 
     if loss.class_weights is not None:
-        bounds = loss.lower_bounds()
+        bounds = values = loss.lower_bounds()
         groups = tuple((f"label {y}", float(b)) for y, b in enumerate(bounds))
         proper = strict = False
         notes.append("class weights: the minimiser is the posterior under the re-weighted class prior, not p itself")
@@ -181,7 +185,7 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         columns, names = R.orbit_columns()
         try:
             values = -F.conjugate(torch.as_tensor(columns)).numpy()
-        except RuntimeError as failure:  # the search for a maximum relies on convexity
+        except (RuntimeError, ValueError) as failure:  # the search for a maximum relies on convexity and growth
             if counterexample is None:
                 raise
             values = np.full(len(columns), math.nan)
@@ -189,7 +193,10 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         bounds = R.per_label(values)
         groups = tuple(zip(names, map(float, values), strict=True))
         witness = _witness(F, columns, names, values)
-    if not np.isfinite(bounds).all() and loss.class_weights is None and F.domain == "simplex":
+        if witness is not None and not _walks_down(F, witness, columns[names.index(witness.label)]):
+            notes.append(f"{witness.label}: no ray was found along which the loss falls, though its bound is -inf")
+            witness = None
+    if not np.isfinite(values).all() and loss.class_weights is None and F.domain == "simplex":
         notes.append("targets leave the simplex, where F* is infinite; squeeze F, or use Brier(), or ForwardLoss")
     exact = F.evidence == "exact" and not (isinstance(F, Squeezed) and F.alpha < 1)
     return Certificate(
@@ -198,7 +205,7 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         reconstructible=True,  # R exists
         proper=proper,
         strictly_proper=strict,
-        lower_bounded=bool((bounds > -math.inf).all()),
+        lower_bounded=bool((values > -math.inf).all()),
         bounds=bounds,
         witness=witness,
         evidence="exact" if exact else "numerical",
@@ -225,6 +232,16 @@ def _witness(F: Potential, columns: FloatArray, names: list[str], bounds: FloatA
     direction = above / above.sum()
     direction[r.argmin()] -= 1.0
     return Witness(direction, float(direction.max() - direction @ r + (_growth(F) or 0.0)), names[y])
+
+
+def _walks_down(F: Potential, witness: Witness, r: FloatArray) -> bool:
+    """Whether ``F(t v) - t <r, v>`` falls along the witness at its slope: walked before it is printed."""
+    t = torch.tensor([[1e3], [2e3], [4e3]], dtype=torch.float64)
+    v = t * torch.as_tensor(witness.direction)
+    values = F._value(v) - v @ torch.as_tensor(r)
+    slopes = torch.diff(values) / torch.diff(t[:, 0])
+    rounding = 1e-9 * (1 + float(np.abs(r).max()))
+    return bool((slopes <= 0.5 * witness.slope + rounding).all())
 
 
 def _weighted_witness(loss: BackwardLoss, bounds: FloatArray) -> Witness | None:
@@ -270,6 +287,10 @@ def _certify_forward(loss: ForwardLoss) -> Certificate:
     notes = [] if diagnosis.reconstructible else [f"not strict: {diagnosis.confusion()} cannot be told apart"]
     if np.isposinf(bounds).any():
         notes.append("labels that never occur have the bound inf")
+    least = float(bounds.min())
+    if isinstance(loss.transition, AnnotatorTransition):
+        least = 0.0
+        notes.append("a row of answers has loss >= 0 however many of them are missing; 0 where all are")
     return Certificate(
         loss="ForwardLoss",
         transition=loss.transition.name,
@@ -281,7 +302,7 @@ def _certify_forward(loss: ForwardLoss) -> Certificate:
         witness=None,
         evidence="exact",
         notes=tuple(notes),
-        groups=(("all labels", float(bounds.min())),),
+        groups=(("all labels", least),),
     )
 
 
@@ -325,6 +346,7 @@ def _certify_callable(loss: Callable[[Tensor], Tensor], transition: Transition, 
         notes=tuple(verdict.notes),
         counterexample=verdict.counterexample,
         groups=tuple(zip(names, map(float, verdict.bounds), strict=True)),
+        searched=True,
     )
 
 

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
-from ..losses import BackwardLoss, WeakLabelLoss
+from ..losses import BackwardLoss, ForwardLoss, WeakLabelLoss
+from ..transitions import AnnotatorTransition
 
 FEWEST_BATCHES = 20  # below this a standard error of batch means is a guess
 
@@ -93,7 +94,7 @@ class LossMonitor:
         self.threshold = checks.real(threshold, "threshold", 0.0, 30.0, low_open=True)
         self.every = checks.integer(every, "every", 1)
         self._bounds = torch.as_tensor(loss.lower_bounds())
-        self.bound = float(self._bounds.min())
+        self.bound = least_bound(loss)
         self.bounded = self.bound > -math.inf
         self.floor = supervised_floor(loss) + 0.0  # not -0
         self.alarm = False
@@ -130,7 +131,7 @@ class LossMonitor:
             if n is not None and n != size:
                 raise ValueError(f"n: expected {size}, the number of labels, got {n}")
             n = size
-            bound = self._bounds.to(encoded.device)[self._kinds(encoded)].mean()
+            bound = self._bounds_of(encoded).mean()
         if n is None and (self.loss.reduction == "sum" or self.num_examples is not None):
             raise ValueError("n: expected the number of examples in the batch (or its labels), got neither")
         if n is not None:
@@ -140,6 +141,13 @@ class LossMonitor:
         self._pending.append((value, bound, n))
         if len(self._pending) >= self.every:
             self._read()
+
+    def _bounds_of(self, encoded: Tensor) -> Tensor:
+        """The bound of each label; those of rows of answers are worked out one by one, as any may be missing."""
+        transition = self.loss.transition
+        if isinstance(transition, AnnotatorTransition):
+            return row_bounds(self.loss, encoded)
+        return self._bounds.to(encoded.device)[self._kinds(encoded)]
 
     def _kinds(self, encoded: Tensor) -> Tensor:
         """Which entry of `lower_bounds()` belongs to each label: its row, or its set size beyond 12 classes."""
@@ -261,6 +269,27 @@ class LossMonitor:
         return f"<LossMonitor: {self}>"
 
 
+def least_bound(loss: WeakLabelLoss) -> float:
+    """The greatest lower bound of the loss over all labels, rows in which answers are missing included."""
+    if isinstance(loss.transition, AnnotatorTransition) and isinstance(loss, ForwardLoss):
+        return 0.0
+    if isinstance(loss.transition, AnnotatorTransition) and isinstance(loss, BackwardLoss):
+        least = -float(loss.potential.conjugate(torch.as_tensor(loss.reconstruction.orbit_columns()[0])).max())
+        return min(least, float(loss.lower_bounds().min()))
+    return float(loss.lower_bounds().min())
+
+
+def row_bounds(loss: WeakLabelLoss, encoded: Tensor) -> Tensor:
+    """The bound of each row of answers: ``-log max_z T_yz`` forward, ``-F*(r)`` backward (Proposition 14)."""
+    if isinstance(loss, ForwardLoss):
+        return 0.0 - loss.transition.log_rows(encoded, loss.tables).amax(-1)
+    if isinstance(loss, BackwardLoss) and loss.class_weights is None:
+        bounds = -loss.potential.conjugate(loss.reconstruction.targets(encoded))
+        silent = loss.reconstruction.silent(encoded)
+        return bounds if silent is None else bounds.masked_fill(silent, 0.0)
+    return torch.full((len(encoded),), least_bound(loss), dtype=torch.float64)
+
+
 def supervised_floor(loss: WeakLabelLoss) -> float:
     """The least value of the supervised loss that `loss` equals in expectation.
 
@@ -268,7 +297,7 @@ def supervised_floor(loss: WeakLabelLoss) -> float:
     other loss is bounded by its own bound.
     """
     if not isinstance(loss, BackwardLoss):
-        return float(loss.lower_bounds().min())
+        return least_bound(loss)
     K = loss.transition.num_classes
     if loss.potential.evidence == "exact" and loss.class_weights is None:
         vertices = torch.eye(1, K, dtype=torch.float64)  # these F treat all classes alike: one vertex will do

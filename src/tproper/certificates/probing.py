@@ -6,7 +6,7 @@ A "no" comes with a counterexample, which is proof; a "yes" means that a search 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .._core import FloatArray, centre
-from ..potentials import Potential
+from ..potentials import BayesRisk, Potential
 from ..transitions import Transition
 
 GAIN_TOL = 1e-7  # a smaller advantage over the truth counts as rounding
@@ -43,7 +43,11 @@ def violates_convexity(F: Potential, K: int, seed: int) -> dict[str, Any] | None
 
 
 def not_strictly_convex_on_faces(F: Potential, K: int, seed: int) -> dict[str, Any] | None:
-    """Appendix D asks that F* be strictly convex on every face: two points of a face with a straight chord, or None."""
+    """Appendix D asks that F* be strictly convex on every face: two points of a face with a straight chord, or None.
+
+    Chords are taken between random points, and around each of them along the differences of two classes and along the
+    directions in which F* curves least there: a function that is flat along one direction is not found by chance.
+    """
     rng = np.random.default_rng(seed)
     faces = (
         [f for m in range(2, K + 1) for f in combinations(range(K), m)]
@@ -51,18 +55,49 @@ def not_strictly_convex_on_faces(F: Potential, K: int, seed: int) -> dict[str, A
         else [tuple(range(K)), (0, 1), (K - 2, K - 1)]
     )
     for face in faces:
-        p, q = (np.zeros((6, K)) for _ in range(2))
-        p[:, face], q[:, face] = (rng.dirichlet(np.ones(len(face)), 6) for _ in range(2))
+        starts = rng.dirichlet(np.ones(len(face)), 6)
+        p, q = (np.array(ends) for ends in zip(*_chords(F, starts, list(face), K, rng), strict=True))
         inside = [torch.as_tensor((1 - 1e-9) * x + 1e-9 / K) for x in (p, q)]
-        middle = (inside[0] + inside[1]) / 2
         chord = (F.conjugate(inside[0]) + F.conjugate(inside[1])) / 2
-        slack = chord - F.conjugate(middle)
-        distance = (inside[0] - inside[1]).square().sum(-1)
-        flat = slack < 1e-9 * distance
+        slack = chord - F.conjugate((inside[0] + inside[1]) / 2)
+        flat = slack < 1e-9 * (inside[0] - inside[1]).square().sum(-1)
         if bool(flat.any()):
             i = int(flat.nonzero()[0])
             return {"p": p[i], "q": q[i], "face": list(face), "chord_minus_middle": float(slack[i])}
     return None
+
+
+def _chords(
+    F: Potential, starts: FloatArray, face: list[int], K: int, rng: np.random.Generator
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Pairs of points (K,) on a face, between which F* might be flat."""
+    n = len(face)
+
+    def whole(x: FloatArray) -> FloatArray:
+        out = np.zeros(K)
+        out[face] = x
+        return out
+
+    for x, other in zip(starts, rng.dirichlet(np.ones(n), len(starts)), strict=True):
+        yield whole(x), whole(other)
+        directions = [np.eye(n)[i] - np.eye(n)[j] for i, j in combinations(range(min(n, 6)), 2)]
+        directions += _flattest(F, x, face, K)
+        for d in directions:
+            room = np.where(d != 0, x / np.where(d != 0, np.abs(d), 1.0), np.inf).min()  # both ends stay on the face
+            yield whole(x - 0.5 * room * d), whole(x + 0.5 * room * d)
+
+
+def _flattest(F: Potential, x: FloatArray, face: list[int], K: int) -> list[FloatArray]:
+    """Directions within a face in which a negative Bayes risk curves least at x, by its Hessian."""
+    if not isinstance(F, BayesRisk):
+        return []
+    p = np.full(K, 1e-9)
+    p[face] = x
+    H = F.hessian(torch.as_tensor(p / p.sum())[None])[0].numpy()[np.ix_(face, face)]
+    n, size = len(face), 1 + np.abs(H).max()
+    centring = np.eye(n) - 1 / n
+    values, vectors = np.linalg.eigh(centring @ H @ centring + size)  # + size 1 1^T: (1, ..., 1) is not among the least
+    return [vectors[:, i] for i in np.flatnonzero(values < 1e-6 * size)]
 
 
 @dataclass
@@ -138,16 +173,80 @@ def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, see
             tie = {"p": p, "q": q, "gain": gain}
         elif close.any():
             tie = {"p": p, "q": guesses[close.argmax()], "gain": 0.0}
-    bounds, ray = _probe_bounds(table, K, at_guesses)
+    bounds, ray = _probe_bounds(table, K, guesses, at_guesses)
     proper = worst is None
-    notes = ["verdict by search: a no is proved by its counterexample, a yes is the absence of one"]
+    notes = [
+        "verdict by search: a no is proved by its counterexample, a yes is the absence of one",
+        "bounds are the smallest values that a search found, not proven infima",
+    ]
     return CallableVerdict(proper, proper and tie is None, bounds, worst or tie, notes, ray)
 
 
 def _probe_bounds(
+    table: Callable[[FloatArray], FloatArray], K: int, guesses: FloatArray, at_guesses: FloatArray
+) -> tuple[FloatArray, tuple[FloatArray, float, int] | None]:
+    """The smallest value of each label's loss that a search finds, ``-inf`` where it falls without end.
+
+    The loss is followed along straight rays of log-probabilities to the faces of the simplex, where a steady fall gives
+    a witness, and down from its smallest samples, along whatever curve and to whatever pole inside the simplex it
+    leads.
+    """
+    bounds, ray = _along_rays(table, K, at_guesses)
+    for y in np.flatnonzero(bounds > -math.inf):
+        bounds[y] = min(bounds[y], _deepest(table, K, guesses, at_guesses, int(y)))
+    return bounds, ray
+
+
+def _deepest(
+    table: Callable[[FloatArray], FloatArray], K: int, guesses: FloatArray, at_guesses: FloatArray, y: int
+) -> float:
+    """The least loss of label y by descent in ever wider boxes of scores and with ever finer steps.
+
+    Where the last two widenings, or refinements, each gain as much as the one before them, nothing stops the fall.
+    """
+    from scipy.optimize import minimize
+
+    order = at_guesses[:, y].argsort()
+    starts = [np.log(guesses[i]) - np.log(guesses[i]).mean() for i in (order[0], order[len(order) // 100])]
+    best = float(at_guesses[order[0], y])
+    for x in starts:
+        depths: list[float] = []
+        for width, fine in ((8.0, 1e-3), (20.0, 1e-5), (50.0, 1e-7), (125.0, 1e-9), (300.0, 1e-11)):
+
+            def value(x: FloatArray, width: float = width) -> float:
+                return float(table(_interior(np.clip(x - x.max(), -width, 0.0))[None])[0, y])
+
+            options = {
+                "maxiter": 80 * K,
+                "xatol": fine,
+                "fatol": 0.0,
+                "initial_simplex": _simplex_around(x, fine, width),
+            }
+            with np.errstate(invalid="ignore"):  # infinite values are compared
+                found = minimize(value, x, method="Nelder-Mead", options=options)
+            x = np.clip(found.x - found.x.max(), -width, 0.0)
+            depths.append(float(found.fun))
+            gains, scale = -np.diff(depths), 1e-6 * (1 + abs(depths[0]))
+            if depths[-1] == -math.inf:
+                return -math.inf
+            if len(gains) > 1 and gains[-1] <= scale:  # nothing more to be had
+                break
+        if len(gains) > 3 and (gains[-2:] > scale).all() and gains[-1] > 0.7 * gains[-2] > 0.49 * gains[-3]:
+            return -math.inf
+        best = min(best, depths[-1])
+    return best
+
+
+def _simplex_around(x: FloatArray, fine: float, width: float) -> FloatArray:
+    """Nelder-Mead's first simplex: wide in the first rounds, when the place is sought, and along the fall later."""
+    steps = np.diag(np.full(len(x), max(min(1.0, 1e3 * fine), width / 20)))
+    return np.concatenate([x[None], x + steps])
+
+
+def _along_rays(
     table: Callable[[FloatArray], FloatArray], K: int, at_guesses: FloatArray
 ) -> tuple[FloatArray, tuple[FloatArray, float, int] | None]:
-    """Follow the loss to the faces of the simplex, where log-probabilities run away: a steady fall means no bound."""
+    """The smallest values on rays to the faces of the simplex; a steady fall at their ends means no bound."""
     exponents = np.array([0, 1, 2, 4, 8, 16, 32, 64, 128, 250]) * math.log(10)
     faces = (
         [f for m in range(1, K) for f in combinations(range(K), m)]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import math
-import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .errors import check_writable, user_errors, write_atomically
+from .._core import atomic_file, json_text, mark
+from .errors import check_writable, user_errors
 
 HOLDOUT = 0.1  # of the rows
 LOSSES = ("forward", "backward", "gls", "ga")
@@ -48,28 +44,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _echo_json(value: Any) -> None:
-    """JSON has no NaN and no infinity: they become null."""
-
-    def plain(x: Any) -> Any:
-        if isinstance(x, dict):
-            return {k: plain(v) for k, v in x.items()}
-        if isinstance(x, (list, tuple)):
-            return [plain(v) for v in x]
-        return None if isinstance(x, float) and not math.isfinite(x) else x
-
-    typer.echo(json.dumps(plain(value), indent=2, allow_nan=False))
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[Path]:
-    """`write_atomically`, whose errors name the file that was asked for."""
-    try:
-        with write_atomically(path) as temporary:
-            yield temporary
-    except OSError as error:
-        if error.errno is None or (error.filename is not None and Path(error.filename).suffix != ".part"):
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
+    typer.echo(json_text(value, indent=2))
 
 
 def _one_of(value: str, allowed: tuple[str, ...], option: str) -> str:
@@ -133,7 +108,7 @@ def train(
     """Train a classifier on weak labels, and say how good it is without a clean one."""
     from ..data import open_table
     from . import training
-    from .labels import parse_sources
+    from .codec import parse_sources
     from .schema import feature_columns, split_names
 
     if loss is not None:
@@ -159,7 +134,7 @@ def train(
     )
     wanted = split_names(classes, "--classes")
     settings = training.Settings(
-        loss, model, pair, l2, epochs, seed, tune, standardize, HOLDOUT if holdout is None else holdout
+        loss, model, pair, l2, epochs, seed, tune, standardize, HOLDOUT if holdout is None else holdout, force
     )
     names = {"features": columns, "label": label, "source": source_column, "specs": specs}
     if stream:
@@ -226,7 +201,7 @@ def predict(
         streaming.predict(trained, table, kept, sys.stdout.buffer, kind)
         sys.stdout.flush()
         return
-    with _writing(out) as temporary:
+    with atomic_file(out) as temporary:
         counts = streaming.predict(trained, table, kept, temporary, kind)
     rows = sum(counts.values())
     if as_json:
@@ -255,6 +230,7 @@ def evaluate(
         if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise ValueError(f"--plot: expected a name that ends in .png, .svg or .pdf, got {str(plot)!r}")
         check_writable(plot)
+    before = None if plot is None else mark(plot)
     trained = streaming.load_model(model)
     table = open_table(data)
     table.require(label, "--label")
@@ -268,7 +244,7 @@ def evaluate(
         table.require(source, "--source-column")
     weak, clean, counts = streaming.evaluate(trained, table, codec, label, source, true_label)
     if plot is not None:
-        scores.draw(weak, clean, plot)
+        scores.draw(weak, clean, plot, before)
     if as_json:
         out: dict[str, Any] = {"rows": counts, "transition": codec.transition.name}
         out |= {"weak": None, "no_scores": scores.UNSCORABLE} if weak is None else {"weak": scores.plain(weak)}
@@ -301,7 +277,7 @@ def simulate(
     """Weaken a clean data set: a weak label for every row in place of its true class."""
     from ..data import open_table
     from . import streaming
-    from .labels import parse_sources
+    from .codec import parse_sources
     from .schema import split_names
 
     _at_least(seed, 0, "--seed")
@@ -311,7 +287,7 @@ def simulate(
     table.require(label, "--label")
     plan = streaming.Weakening(label, column, source_column, keep_true, seed)
     codec = streaming.simulation_codec(table, plan, specs, split_names(classes, "--classes"))
-    with _writing(out) as temporary:
+    with atomic_file(out) as temporary:
         counts = streaming.weaken(table, plan, codec, temporary, kind)
     rows = sum(counts.values())
     facts = {"out": str(out), "rows": rows, "transition": codec.transition.name, "labels": counts, "seed": seed}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,10 +11,10 @@ import torch
 import typer
 
 from .. import plots
-from .._core import FloatArray
+from .._core import FloatArray, Mark, atomic_file, finite_rows, json_text, mark, write_file
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss, WeakLabelLoss
 from ..transitions import Transition, families
-from .errors import user_errors, write_atomically
+from .errors import user_errors
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
 NAMES = {"bc": "BC", "ga": "BC+GA", "gls": "BC+gLS", "forward": "forward"}
@@ -90,6 +89,8 @@ def register(app: typer.Typer) -> None:
 
         if out.exists() and not out.is_dir():
             raise NotADirectoryError(f"{out}: expected a folder for the results, got a file")
+        picture, numbers = out / "demo.png", out / "demo.json"
+        before = mark(picture), mark(numbers)
         X, z = load_digits(return_X_y=True)
         order = np.random.default_rng(seed).permutation(len(z))
         rest, test = order[:1347], order[1347:]
@@ -126,7 +127,7 @@ def register(app: typer.Typer) -> None:
                 model, risks[name] = train(loss, X_rest, weak, rate, epochs, seed)
                 progress.advance(task)
                 with torch.no_grad():
-                    p = loss.probabilities(model(X_test)).double().numpy()
+                    p = finite_rows(loss.probabilities(model(X_test)).double().numpy(), model)
                 bounds[name] = float(loss.lower_bounds().min())
                 curves[name] = plots.compute_reliability(p, z[test])
                 outcomes.append(_outcome(name, rate, p, z[test], curves[name], risks[name], bounds[name]))
@@ -152,14 +153,9 @@ def register(app: typer.Typer) -> None:
             console.print(
                 "A log loss of inf: the link's projection gave the truth probability 0 somewhere; nothing is clipped."
             )
-        picture, numbers = out / "demo.png", out / "demo.json"
-        _draw(risks, bounds, curves, picture)
-        with write_atomically(numbers) as temporary:
-            rows = [
-                {k: (v if not isinstance(v, float) or np.isfinite(v) else str(v)) for k, v in asdict(o).items()}
-                for o in outcomes
-            ]
-            temporary.write_text(json.dumps({"seed": seed, "epochs": epochs, "outcomes": rows}, indent=2) + "\n")
+        _draw(risks, bounds, curves, picture, before[0])
+        facts = {"seed": seed, "epochs": epochs, "outcomes": [asdict(o) for o in outcomes]}
+        write_file(numbers, (json_text(facts, indent=2) + "\n").encode(), since=before[1])
         console.print(f"picture: {picture}    numbers: {numbers}")
 
 
@@ -174,7 +170,11 @@ def _outcome(
 
 
 def _draw(
-    risks: dict[str, list[float]], bounds: dict[str, float], curves: dict[str, plots.Reliability], path: Path
+    risks: dict[str, list[float]],
+    bounds: dict[str, float],
+    curves: dict[str, plots.Reliability],
+    path: Path,
+    since: Mark,
 ) -> None:
     figure = plots.figure(figsize=(9.5, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -182,5 +182,5 @@ def _draw(
     left.set_title("training risk: BC falls without end", fontsize=10)
     plots.draw_reliability(right, curves)
     right.set_title("probabilities on clean test digits", fontsize=10)
-    with write_atomically(path) as temporary:
+    with atomic_file(path, since=since) as temporary:
         figure.savefig(temporary, format="png", dpi=150)

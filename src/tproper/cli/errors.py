@@ -1,16 +1,15 @@
-"""How commands fail: one sentence on stderr and a meaningful exit code; and how they write: all or nothing.
+"""How commands fail: one sentence on stderr and a meaningful exit code.
 
 Exit codes: 0 done, 1 something broke, 2 a mistake in what was asked, 130 interrupted, 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -66,26 +65,3 @@ def check_writable(path: Path) -> None:
         if error.errno is None:
             raise
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
-
-
-@contextlib.contextmanager
-def write_atomically(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its name when the block ends well, and vanishes otherwise."""
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path}: expected a file name to write to, got a directory")
-    if path.exists() and not path.is_file():  # a device or a pipe is written to as it is, and never replaced
-        yield path
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files; a result should look like any other
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from .._core import Mark, atomic_file, json_text, mark
 from ..certificates import Certificate, certify, comparison, critical_k
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss
 from ..transitions import Transition, parse_transition
-from .errors import user_errors, write_atomically
+from .errors import user_errors
 
 
 def certificates(transition: Transition, k: float, alpha: float, reconstruction: str) -> dict[str, Certificate]:
@@ -43,6 +43,7 @@ def register(app: typer.Typer) -> None:
         plot: Annotated[Path | None, typer.Option(help="draw the BC loss over the 3-simplex (three classes)")] = None,
     ) -> None:
         """Diagnose a label transition and certify BC, BC+gLS, BC+GA and forward correction for it."""
+        before = None if plot is None else mark(plot)
         transition = parse_transition(spec)
         diagnosis = transition.diagnose()
         certified = certificates(transition, k, alpha, reconstruction)
@@ -51,7 +52,7 @@ def register(app: typer.Typer) -> None:
             out["losses"] = {name: c.to_dict() for name, c in certified.items()}
             if diagnosis.reconstructible:
                 out["critical_k"] = critical_k(transition, transition.reconstruction(reconstruction)).tolist()
-            typer.echo(json.dumps(out, indent=2))
+            typer.echo(json_text(out, indent=2))
         else:
             typer.echo(f"{diagnosis}\n")
             typer.echo(comparison(certified))
@@ -66,11 +67,11 @@ def register(app: typer.Typer) -> None:
                 for certificate in certified.values():
                     typer.echo(f"\n{certificate}")
         if plot is not None:
-            draw(transition, reconstruction, plot)
+            draw(transition, reconstruction, plot, before)
             typer.echo(f"picture: {plot}", err=as_json)
 
 
-def draw(transition: Transition, reconstruction: str, path: Path) -> None:
+def draw(transition: Transition, reconstruction: str, path: Path, since: Mark) -> None:
     """One panel per weak label: the loss of BC over the simplex, as in Figure 1 of the paper."""
     from .. import plots
 
@@ -81,7 +82,7 @@ def draw(transition: Transition, reconstruction: str, path: Path) -> None:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("--plot needs mpltern: pip install 'tproper[plots]'") from error
     loss = BackwardLoss(transition, reconstruction=transition.reconstruction(reconstruction))
-    labels = transition.weak_labels if transition.per_class_labels else list(range(transition.num_weak_labels))
+    labels = transition.weak_labels if transition.label_shape else list(range(transition.num_weak_labels))
     columns = min(4, len(labels))
     rows = -(-len(labels) // columns)
     figure = plots.figure(figsize=(3.6 * columns, 3.3 * rows), layout="constrained")
@@ -91,5 +92,5 @@ def draw(transition: Transition, reconstruction: str, path: Path) -> None:
         shown = "{" + ", ".join(map(str, sorted(label))) + "}" if isinstance(label, frozenset) else label
         ax.set_title(f"weak label {shown}", fontsize=9)
     figure.suptitle(f"backward-corrected cross entropy, {transition.name}")
-    with write_atomically(path) as temporary:
+    with atomic_file(path, since=since) as temporary:
         figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=150)

@@ -40,6 +40,9 @@ for _module in COMMANDS:
 
 
 def main() -> None:
-    """Entry point; SIGTERM ends the command as an exception would, so that nothing half-written stays."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    """Entry point; SIGTERM and SIGHUP end the command as an exception would, so that nothing half-written stays."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP, and nohup ignores it
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
     sys.exit(app())

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from .._core import mark
 from ..lab import paper, sweep
 from ..lab.datasets import NAMES, folder_of_data, load
 from ..lab.download import check_mirror
@@ -236,6 +237,7 @@ def reproduce(
             raise ValueError(f"expected --kernels among {', '.join(KERNELS)}, got {kernels}")
         if export is not None:
             _check_export(export, out)
+        before = None if export is None else mark(export)
         if data is not None:
             folder_of_data(data)
         if mirror is not None:
@@ -273,7 +275,7 @@ def reproduce(
                     for model in chosen_models
                 )
             if export is not None:
-                export_records(work.store.records(), export)
+                export_records(work.store.records(), export, before)
         finally:
             work.display.close()
             work.store.close()

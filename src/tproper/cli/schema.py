@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._core import FloatArray
-from ..data import Table, first_text, numbers, short
+from ..data import ColumnError, Moments, Table, first_text, numbers, short
 from ..transitions import transition_from_dict
-from .labels import LabelCodec
+from .codec import LabelCodec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -160,17 +160,12 @@ class Schema:
 
 def standardisation(X: FloatArray, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of every column; a constant column is only centred."""
-    with np.errstate(over="ignore", invalid="ignore"):  # said below
-        centre, scale = X.mean(axis=0), X.std(axis=0)
-    if not np.isfinite(scale).all():
-        name = names[int((~np.isfinite(scale)).argmax())]
-        raise ValueError(
-            f"column {name!r}: expected numbers of which a standard deviation can be taken, got larger ones; "
-            "rescale the column, or leave it out with --ignore"
-        )
-    # a deviation below rounding error of the mean is no deviation
-    constant = scale <= 1e-12 * np.abs(centre)
-    return centre, np.where(constant, 1.0, scale)
+    moments = Moments(X.shape[1])
+    moments.add(X)
+    try:
+        return moments.scaling(names)
+    except ColumnError as error:
+        raise ValueError(f"{error.fact}; rescale the column, or leave it out with --ignore") from None
 
 
 def watched(batches: Iterator[T], what: str, total: int | None, rows: Any) -> Iterator[T]:

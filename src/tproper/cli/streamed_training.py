@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
+from .._core import TakenError, sweep
 from ..data import (
     MISSING,
     CheckpointError,
@@ -23,7 +26,7 @@ from ..data import (
     is_list,
     texts,
 )
-from .labels import LabelCodec, resolve
+from .codec import LabelCodec, resolve
 from .schema import FeatureReader, Schema, watched
 from .training import Report, Settings, finish, make_schema
 
@@ -139,7 +142,8 @@ def train(
     checkpoint = out.parent / f".{out.name}.stream.safetensors"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     epochs = settings.epochs or EPOCHS
-    with _bar(source.rows * epochs) as advance:
+    sweep(checkpoint.parent, checkpoint.name)
+    with _bar(source.rows * epochs) as advance, _spoken():
         scaled = _Scaled(source, schema, np.float64 if settings.model == "linear" else np.float32)
         fit_stream(estimator, scaled, epochs=epochs, checkpoint=checkpoint, progress=advance)
     facts = {
@@ -153,9 +157,22 @@ def train(
         "warnings": [],
         "no_scores": "no rows were held out of a stream; run `tproper evaluate` on another table",
     }
-    report = finish(estimator, schema, settings, facts, None, out)
+    try:
+        report = finish(estimator, schema, settings, facts, None, out)
+    except TakenError:  # the model is whole and kept beside its place
+        checkpoint.unlink(missing_ok=True)
+        raise
     checkpoint.unlink(missing_ok=True)
     return report
+
+
+@contextmanager
+def _spoken() -> Iterator[None]:
+    """Warnings as lines on stderr at the moment they come: a stream may run for hours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = lambda message, *rest: typer.echo(f"warning: {message}", err=True)
+        yield
 
 
 class _bar:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -10,10 +10,10 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray
+from .._core import FloatArray, NonFiniteError
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, texts
 from ..transitions import identity
-from .labels import LabelCodec, parse_sources, resolve
+from .codec import LabelCodec, parse_sources, resolve
 from .schema import FeatureReader, Schema, watched
 from .table_scores import Scores, StreamedScores, why_no_scores
 
@@ -33,9 +33,26 @@ class Trained:
     estimator: Any
     schema: Schema
 
-    def probabilities(self, X: FloatArray) -> FloatArray:
-        """Class probabilities (n, K) of features as they stand in a table."""
-        return np.asarray(self.estimator.predict_proba(self.schema.inputs(X)), dtype=np.float64)
+    def probabilities(self, X: FloatArray, row: Callable[[int], object]) -> FloatArray:
+        """Class probabilities (n, K) of features as they stand in a table; `row` names one of them by its place in X.
+
+        A row that the model's arithmetic cannot take is refused: nothing is written for it.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # said below
+            inputs = self.schema.inputs(X)
+            taken = np.isfinite(inputs.astype(np.float64 if self.estimator.model == "linear" else np.float32))
+        if not taken.all():
+            i, j = np.argwhere(~taken)[0].tolist()
+            raise ValueError(
+                f"column {self.schema.features[j]!r}: expected numbers like those the model was trained on, "
+                f"got {X[i, j]:g} at row {row(i)}, which is too large; correct the row, or leave it out"
+            )
+        try:
+            return np.asarray(self.estimator.predict_proba(inputs), dtype=np.float64)
+        except NonFiniteError as error:
+            raise ValueError(
+                f"row {row(error.row)}: expected finite class probabilities, got {error.fact.rstrip(',')}"
+            ) from None
 
 
 def load_model(folder: Path) -> Trained:
@@ -104,10 +121,11 @@ def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | 
         for whole in batches:
             for start in range(0, whole.num_rows, block):
                 batch = whole.slice(start, block)
+                first = reader.rows + 1
                 X = reader.read(batch)
                 if not reader.clean:
                     continue
-                p = trained.probabilities(X)
+                p = trained.probabilities(X, first.__add__)
                 best = p.argmax(axis=1)
                 counts += np.bincount(best, minlength=len(counts))
                 out: dict[str, Any] = {name: batch.column(name) for name in keep}
@@ -157,7 +175,7 @@ def evaluate(
         labelled += int((~absent).sum())
         if not reader.clean:
             continue
-        p = trained.probabilities(X)
+        p = trained.probabilities(X, first.__add__)
         if weak is not None:
             weak.add(encoded[~absent], p[~absent])
         if clean is not None and true_label is not None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import FloatArray
+from .._core import FloatArray, Mark, atomic_file
 from ..metrics import (
     Z95,
     BinnedErrors,
@@ -34,8 +34,7 @@ from ..metrics import (
     weak_log_loss,
 )
 from ..transitions import Transition
-from .errors import write_atomically
-from .labels import Encoded
+from .codec import Encoded
 
 BLOCK_CELLS = 1 << 20  # probabilities in a block ...
 BLOCK_ROWS = 50_000  # ... of at least so many rows, that the means of heavy-tailed scores may count as normal
@@ -225,7 +224,7 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw(weak: Scores | None, clean: Scores | None, path: Path) -> None:
+def draw(weak: Scores | None, clean: Scores | None, path: Path, since: Mark | str = "now") -> None:
     """A reliability diagram: accuracy against confidence in bins, with 95% bars, from weak and from clean labels."""
     from .. import plots
 
@@ -243,5 +242,5 @@ def draw(weak: Scores | None, clean: Scores | None, path: Path) -> None:
             )  # fmt: skip
     ax.set(xlim=(0, 1), ylim=(-0.05, 1.05), xlabel="confidence", ylabel="accuracy")
     ax.legend(frameon=False, fontsize=8)
-    with write_atomically(path) as temporary:
+    with atomic_file(path, since=since) as temporary:
         figure.savefig(temporary, format=path.suffix.lstrip(".").lower() or "png", dpi=150)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._core import FloatArray
+from .._core import FloatArray, atomic_folder, sweep
 from ..data import MISSING, Table, short, texts
 from ..transitions import ENUMERATION_LIMIT, CandidateSetTransition, Transition, transition_to_dict
-from .labels import Encoded, LabelCodec, blank_label, resolve
+from .codec import Encoded, LabelCodec, blank_label, resolve
 from .schema import FeatureReader, Schema, standardisation, watched, working
+from .streaming import Trained
 
 
 @dataclass(frozen=True)
@@ -241,6 +238,7 @@ def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> s
 
 def model_folder(path: Path, force: bool) -> Path:
     """Where the model will be: refuses to overwrite, unless it is a model and `force` says so."""
+    sweep(path.parent, path.name)  # a model that a killed run had moved aside counts, too
     if path.exists() or path.is_symlink():
         if not force:
             raise ValueError(f"--out: expected a new folder, got {path}, which exists; --force replaces a model")
@@ -265,6 +263,7 @@ class Settings:
     tune: bool
     standardize: bool
     holdout: float
+    force: bool = False  # replace a model that is there
 
     def estimator(self, transition: Transition, classes: Sequence[str]) -> Any:
         """The classifier to fit."""
@@ -305,26 +304,6 @@ class Report:
     facts: dict[str, Any]
 
 
-@contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """The name of a folder to make, which becomes `path` when the block ends well, and vanishes otherwise."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
-    replaced = workshop / "old"
-    try:
-        yield workshop / "new"
-        if path.exists():
-            os.rename(path, replaced)
-        try:
-            os.rename(workshop / "new", path)
-        except OSError:
-            if replaced.exists():
-                os.rename(replaced, path)
-            raise
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
-
-
 def fit(estimator: Any, X: FloatArray, labels: Encoded) -> list[str]:
     """Fit; gives the warnings as sentences."""
     with warnings.catch_warnings(record=True) as caught, working(f"training on {len(X):,} rows"):
@@ -344,7 +323,9 @@ def held_out_scores(estimator: Any, schema: Schema, rows: Rows, held: NDArray[np
     if why:
         return None, why
     streamed = scoring.StreamedScores(rows.codec.transition)
-    streamed.add(rows.own[held], np.asarray(estimator.predict_proba(schema.inputs(rows.X[held]))))
+    kind = " of those with a label" if rows.dropped else ""
+    p = Trained(estimator, schema).probabilities(rows.X[held], lambda i: f"{held[i] + 1}{kind}")
+    streamed.add(rows.own[held], p)
     return streamed.scores(), ""
 
 
@@ -374,7 +355,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
 def finish(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, Any], scores: Any, out: Path) -> Report:
     """Write the model folder with its card, and say what became of it."""
     from .. import __version__
-    from ..learn import save
+    from ..learn import not_replaceable, write_model
     from . import table_scores as scoring
 
     certificate = estimator.certificate_
@@ -395,8 +376,8 @@ def finish(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, 
         "version": __version__,
     }
     table = None if scores is None else scoring.as_text(scores, None)
-    with new_folder(out) as folder:
-        save(estimator, folder, extra=schema.extra())
+    with atomic_folder(out, replaceable=not_replaceable if settings.force else None) as folder:
+        write_model(estimator, folder, schema.extra())
         if scores is not None and scoring.can_draw():
             facts["picture"] = "reliability.png"
             scoring.draw(scores, None, folder / "reliability.png")

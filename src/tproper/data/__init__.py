@@ -5,12 +5,12 @@ Imports from `learn` and the rooms above it.
 
 from .checkpoints import CheckpointError, StreamProgress
 from .columns import CandidateLists, ColumnError, check_finite, is_list
+from .moments import Moments
 from .sources import Batch, IterableSource, ParquetSource, Source, as_source
 from .stream import Learner, fit_stream
 from .tables import (
     CELLS,
     MISSING,
-    SET_SEPARATOR,
     Table,
     TableWriter,
     first_text,
@@ -25,13 +25,13 @@ from .tables import (
 __all__ = [
     "CELLS",
     "MISSING",
-    "SET_SEPARATOR",
     "Batch",
     "CandidateLists",
     "CheckpointError",
     "ColumnError",
     "IterableSource",
     "Learner",
+    "Moments",
     "ParquetSource",
     "Source",
     "StreamProgress",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import math
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,9 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .._core import DamagedError, json_text, read_sealed, write_sealed
 from ..losses import WeakLabelLoss, loss_to_dict
 from ..transitions import Transition, make_transition, transition_to_dict
 
+FORMAT = "tproper stream checkpoint"
+_OURS = (FORMAT, "total_rows")  # either shows that a file was a checkpoint, before and since there are checksums
 LONGEST = 2000  # characters of a description; longer ones are kept as their hash
 
 
@@ -114,7 +117,7 @@ def transition_facts(value: Any, num_classes: int | None) -> Any:
 
 def made_facts(module: nn.Module, loss: nn.Module) -> Any:
     """What came of settings that are code, such as a function that makes the module."""
-    return json.loads(json.dumps(_bounded([module_facts(module), described(loss)], 1)))
+    return json.loads(json_text(_bounded([module_facts(module), described(loss)], 1)))
 
 
 def identity(learner: Any, source: Any) -> dict[str, Any]:
@@ -126,7 +129,7 @@ def identity(learner: Any, source: Any) -> dict[str, Any]:
     facts = {"source": type(source).__qualname__, **batches}
     own = learner.stream_identity() if hasattr(learner, "stream_identity") else {"type": type(learner).__qualname__}
     facts |= {f"learner's {k}": v for k, v in own.items()}
-    out: dict[str, Any] = json.loads(json.dumps({k: _bounded(described(v)) for k, v in facts.items()}))
+    out: dict[str, Any] = json.loads(json_text({k: _bounded(described(v)) for k, v in facts.items()}))
     return out
 
 
@@ -229,27 +232,13 @@ def load_random_state(tensors: dict[str, Tensor], device: torch.device) -> None:
 
 
 def save_checkpoint(learner: Any, run: dict[str, Any], path: Path, at: StreamProgress) -> None:
-    """Under another name, synced, renamed: the file is always a whole one."""
-    from safetensors.torch import save
-
+    """A whole file under its checksum, in the place of the last one."""
     tensors, facts = learner.stream_state()
     try:
-        header = {"progress": json.dumps(asdict(at)), "learner": json.dumps(facts, default=_number)}
+        header = {"progress": json_text(asdict(at)), "learner": json_text(facts, default=_number)}
     except TypeError as error:
         raise ValueError(f"checkpoint: expected a state of tensors, numbers and text, got another: {error}") from None
-    header["run"] = json.dumps(run)
-    # copies, since tied weights share memory, which the format does not hold
-    copies = {k: v.detach().cpu().clone(memory_format=torch.contiguous_format) for k, v in tensors.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(draft, "wb") as file:
-            file.write(save(copies, metadata=header))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_sealed(path, tensors, header | {"format": FORMAT, "run": json_text(run)})
 
 
 def _number(value: Any) -> Any:
@@ -259,19 +248,41 @@ def _number(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be kept")
 
 
-def read_checkpoint(path: Path, run: dict[str, Any]) -> tuple[StreamProgress, dict[str, Tensor], dict[str, Any]]:
-    """Progress, tensors and facts of a checkpoint of this very run; one of another run is refused."""
-    from safetensors import SafetensorError, safe_open
+def read_checkpoint(
+    path: Path, run: dict[str, Any], rows: int | None = None
+) -> tuple[StreamProgress, dict[str, Tensor], dict[str, Any]]:
+    """Progress, tensors and facts of a checkpoint of this very run; one of another run is refused.
 
+    One that was damaged raises `DamagedError`. A file that is no checkpoint at all is not ours to replace, and is
+    refused as well. `rows` is the number of rows of an epoch, where it is known.
+    """
     try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            header = {k: json.loads(v) for k, v in (file.metadata() or {}).items()}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        at, facts, before = StreamProgress(**header["progress"]), header["learner"], header["run"]
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, RecursionError) as error:
+        header, tensors = read_sealed(path)
+        values = {k: json.loads(v) for k, v in header.items() if k in ("progress", "learner", "run")}
+        at, facts, before = StreamProgress(**values["progress"]), values["learner"], values["run"]
+    except (DamagedError, KeyError, TypeError, json.JSONDecodeError, RecursionError) as error:
+        if any(text.encode() in path.read_bytes() for text in _OURS):
+            raise DamagedError(f"checkpoint: {path} cannot be used ({error})") from None
         raise ValueError(
             f"checkpoint: expected a file that fit_stream wrote, got {path} ({error}); delete it, or choose another"
         ) from None
     if before != run:
         raise CheckpointError(path, _difference(before, run))
+    wrong = _impossible(at, rows)
+    if wrong:
+        raise DamagedError(f"checkpoint: {path} cannot be used (its progress has {wrong})")
     return at, tensors, facts
+
+
+def _impossible(at: StreamProgress, rows: int | None) -> str:
+    """Counts that cannot belong together: every epoch has at least one batch, and every batch at least one row."""
+    counts = {"epoch": at.epoch, "batches": at.batches, "rows": at.rows}
+    for name, count in counts.items():
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            return f"{name} = {count!r}"
+    if not isinstance(at.seconds, (int, float)) or not 0 <= at.seconds < math.inf:
+        return f"seconds = {at.seconds!r}"
+    low, high = at.epoch + at.batches, math.inf
+    if rows is not None:
+        low, high = at.epoch * rows + at.batches, (at.epoch + (at.batches > 0)) * rows
+    return "" if low <= at.rows <= high else f"{at.rows} rows in {at.epoch} epochs and {at.batches} batches"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, checks
 from . import columns as _columns
 from .columns import CandidateLists, ColumnError
+from .moments import Moments
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -220,23 +221,10 @@ class ParquetSource:
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of every feature, in one pass and constant memory; constants get deviation 1."""
-        n, mean, square = 0, np.zeros(len(self.features)), np.zeros(len(self.features))
+        moments = Moments(len(self.features))
         for _, read in self._blocks(0, 0, labels=False):
-            X = read()[0].astype(np.float64)
-            with np.errstate(over="ignore", invalid="ignore"):  # seen at the end
-                count, own = len(X), X.mean(0)
-                gap = own - mean
-                square += ((X - own) ** 2).sum(0) + gap**2 * n * count / (n + count)  # Chan's update
-                mean += gap * count / (n + count)
-            n += count
-        deviation = np.sqrt(square / n)
-        if not np.isfinite(deviation).all():
-            name = self.features[int((~np.isfinite(deviation)).argmax())]
-            raise ColumnError(
-                f"column {name!r}: expected numbers of which a standard deviation can be taken, got larger ones",
-                "rescale the column, or leave it out of features",
-            )
-        return mean, np.where(deviation > 0, deviation, 1.0)
+            moments.add(read()[0])
+        return moments.scaling(self.features)
 
     def _blocks(
         self, epoch: int, position: int, labels: bool = True

@@ -13,6 +13,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -23,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from .._core import FloatArray, checks
+from .._core import DamagedError, FloatArray, all_finite, checks, finite_rows, optimizer_tensors
 from ..losses import WeakLabelLoss
 from . import checkpoints as _checkpoints
 from .checkpoints import CheckpointError, StreamProgress
@@ -63,13 +64,30 @@ class Learner:
         return (torch.as_tensor(X, dtype=torch.float32, device=self.device) - self._centre) / self._scale
 
     def partial_fit(self, X: NDArray[Any], labels: NDArray[Any]) -> Learner:
-        """One step on one batch."""
+        """One step on one batch. A batch whose loss or gradient is not finite is refused, and no step is made.
+
+        Weights that a finite gradient leads out of the numbers are spoiled for good, and that is said.
+        """
         check_finite(np.asarray(X))
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
         value = self.loss(self.module(self._inputs(X)), torch.as_tensor(labels, device=self.device))
         value.backward()
+        weights = list(self.module.parameters())
+        if not all_finite([value, *(p.grad for p in weights if p.grad is not None)]):
+            spoiled = (
+                "" if all_finite(weights) else "; the weights are spoiled: go back to a checkpoint, or start again"
+            )
+            raise ValueError(
+                f"loss: expected a finite value and gradient, got others (loss {value.item()}); no step was made; "
+                f"lower the learning rate, or rescale the features{spoiled}"
+            )
         self.optimizer.step()
+        if not all_finite([*weights, *optimizer_tensors(self.optimizer)]):
+            raise ValueError(
+                "optimizer: expected finite weights and moments after the step, got others; the learner is spoiled: "
+                "go back to a checkpoint or start again, with a lower learning rate or rescaled features"
+            )
         self.last_loss = value.detach()
         return self
 
@@ -78,7 +96,7 @@ class Learner:
         """Class probabilities (n, K) by the loss's own link."""
         self.module.eval()
         link: Any = self.loss.probabilities
-        return np.asarray(link(self.module(self._inputs(X)).double()).cpu())
+        return finite_rows(np.asarray(link(self.module(self._inputs(X)).double()).cpu()), self.module)
 
     def stream_identity(self) -> dict[str, Any]:
         """What a checkpoint's learner must have in common with this one; settings count as they were at the start."""
@@ -169,7 +187,8 @@ def fit_stream(
         A .safetensors file, replaced every `checkpoint_seconds` and when training is interrupted. If it exists,
         training goes on from it, with the same batches as if it had never stopped; the weights are the same, too.
         A checkpoint of other data, another model or other settings is refused (`CheckpointError`); more epochs are
-        welcome. Of batches that the caller makes nothing is known: that they are the same is the caller's affair.
+        welcome. From one that was damaged nothing is taken: a warning says so, and training starts afresh. Of batches
+        that the caller makes nothing is known: that they are the same is the caller's affair.
         Works for `Learner`, for `WeakLabelClassifier` with an integer ``random_state``, and for whatever has
         ``stream_state()`` and ``load_stream_state()``. The file stays at the end, and then says that all is done.
     progress : callable, optional
@@ -284,7 +303,11 @@ class _WholeSteps:
 def _restore(
     learner: Any, source: Source, path: Path, run: dict[str, Any], fresh: StreamProgress, epochs: int
 ) -> StreamProgress:
-    at, tensors, facts = _checkpoints.read_checkpoint(path, run)
+    try:
+        at, tensors, facts = _checkpoints.read_checkpoint(path, run, source.rows)
+    except DamagedError as error:
+        warnings.warn(f"{error}; training starts afresh", stacklevel=3)
+        return fresh
     if (at.epoch, at.batches) > (epochs, 0):
         begun = at.epoch + (at.batches > 0)
         raise CheckpointError(path, f"fewer epochs ({epochs}, of which it has begun {begun})")

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray
+from ..transitions import SET_SEPARATOR
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SET_SEPARATOR = "|"  # candidate sets are written a|b|c
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null"])  # spellings of a missing value in text
 CELLS = 1 << 22  # numbers held at a time (32 MiB): rows per block = CELLS / columns
 CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time, more where the header needs it; no row may be longer

@@ -3,15 +3,30 @@
 Imports from `metrics` and the rooms above it.
 """
 
+from .answers import Answers
+from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
-from .features import IdentifiabilityWarning
-from .partial import FamilyWarning
+from .crowds import AnnotatorEstimate, estimate_annotators
 from .prevalence import Prevalence, weak_prevalence
+from .pu import PUEstimate, estimate_pu
+from .sensitivity import Sensitivity, sensitivity
+from .warnings import DependenceWarning, FamilyWarning, IdentifiabilityWarning
 
 __all__ = [
+    "AnnotatorEstimate",
+    "Answers",
+    "DependenceWarning",
     "FamilyWarning",
     "IdentifiabilityWarning",
+    "PUEstimate",
     "Prevalence",
+    "Sensitivity",
+    "TransitionCheck",
+    "TransitionTest",
+    "check_transition",
+    "estimate_annotators",
+    "estimate_pu",
     "estimate_transition",
+    "sensitivity",
     "weak_prevalence",
 ]

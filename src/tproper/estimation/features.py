@@ -25,6 +25,7 @@ from ..transitions import EstimatedTransition, Shrunk, shrink
 from .folds import FOLDS, EstimatorFolds, LinearFolds
 from .likelihood import NEVER, Evidence, effective_rows, update
 from .softmax import softmax
+from .warnings import IdentifiabilityWarning
 
 ANTI = 0.2  # diagonal of the complementary start, beside an even share
 ROUNDS = 8
@@ -33,10 +34,6 @@ GAIN = 1.0  # ... or gain of log likelihood in a round, below which T is taken a
 TIE = 3.0  # log likelihood within which two T are equally good
 APART = 0.3  # mean column L1 from which two T are different
 STANDS_OUT, LEADS = 0.1, 0.3  # mean leads of a class's own label: some, and so large that it cannot be chance
-
-
-class IdentifiabilityWarning(UserWarning):
-    """T cannot be told from the data: very different T explain the labels equally well."""
 
 
 @dataclass

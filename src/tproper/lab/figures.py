@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 import tproper as tp
+from tproper._core import write_file
 from tproper.lab import paper
-from tproper.lab.store import replace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +49,7 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
     with matplotlib.rc_context({"svg.hashsalt": "tproper"}):
         figure.savefig(svg, format="svg", metadata={"Date": None})
     for path, content in zip(paths, (png, svg), strict=True):
-        replace(path, content.getvalue())
+        write_file(path, content.getvalue(), overwrite=True)
     return paths
 
 

@@ -124,6 +124,13 @@ class Progress:
             self.reductions += 1
         return False
 
+    def replayed(self, protocol: Protocol) -> Progress:
+        """What the epochs' risks and accuracies lead to: equal to this one, if it can have come about at all."""
+        again = Progress(seconds=self.seconds, scores=self.scores)
+        for risk, accuracy in zip(self.risk, self.valid, strict=True):
+            again.record(protocol, risk, accuracy)
+        return again
+
     def finished(self, protocol: Protocol) -> bool:
         """Whether the trial has met the condition to stop."""
         return self.reductions >= protocol.stops_at or self.epoch >= protocol.max_epochs

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tproper as tp
+from tproper._core import write_file
 from tproper.lab import figures, paper, sweep
 from tproper.lab.protocol import Protocol, TrialConfig
-from tproper.lab.store import Record, gather, kernels_of, read_store, replace
+from tproper.lab.store import Record, gather, kernels_of, read_store
 
 Row = list[str]
 
@@ -358,6 +359,13 @@ def column_figures(column: list[Cell], drawn_grids: Sequence[Grid], name: str, s
     return drawn
 
 
+#: How the two pages begin. Files of these names that begin otherwise are another's, and are not replaced.
+OPENINGS = {
+    "report.md": "# The paper, reproduced\n",
+    "index.html": "<!doctype html><html lang='en'><meta charset='utf-8'><title>The paper, reproduced</title>\n",
+}
+
+
 # --- the page -------------------------------------------------------------------------------------
 
 STYLE = """
@@ -371,7 +379,7 @@ img { max-width: 100%; }
 
 def page(tables: Sequence[Table], images: Sequence[Path], provenance: str) -> str:
     """One HTML page that needs nothing besides itself: the images are inside it."""
-    parts = ["<!doctype html><html lang='en'><meta charset='utf-8'><title>The paper, reproduced</title>"]
+    parts = [OPENINGS["index.html"].rstrip()]
     parts += [f"<style>{STYLE}</style><h1>The paper, reproduced</h1><p>{html.escape(provenance)}</p>"]
     parts += [table.html() for table in tables]
     for path in images:
@@ -395,6 +403,9 @@ def write_report(run: Path, out: Path) -> list[Path]:
     records = load_records(run)
     if not records:
         raise ValueError(f"expected at least one finished trial in {run}, found none")
+    for name, opening in OPENINGS.items():
+        if (out / name).exists() and not (out / name).read_bytes().startswith(opening.encode()):
+            raise ValueError(f"{out / name}: expected an older report, got another file; choose another --out")
     out.mkdir(parents=True, exist_ok=True)
     tables: list[Table] = []
     columns: dict[str, list[Cell]] = {}
@@ -424,8 +435,8 @@ def write_report(run: Path, out: Path) -> list[Path]:
     if columns:
         tables.insert(0, summary_table(columns))
     note = provenance(records)
-    markdown = "\n".join(["# The paper, reproduced", "", note, "", *(t.markdown() for t in tables)])
+    markdown = "\n".join([OPENINGS["report.md"].rstrip(), "", note, "", *(t.markdown() for t in tables)])
     for path, text in ((out / "report.md", markdown), (out / "index.html", page(tables, images, note))):
-        replace(path, text.encode())
+        write_file(path, text.encode(), overwrite=True)
         written.append(path)
     return written

@@ -106,6 +106,7 @@ def make_record(
         "valid_accuracy": progress.best_accuracy,
         "accuracy": float(accuracy(scores, labels)),
         **{name: significant(value) for name, value in own.items()},
+        "zeros": int(own["zeros"]),
         **{f"softmax_{n}": significant(soft[n]) for n in ("log_loss", "brier", "ece")},
         "seconds": significant(progress.seconds),
         "machine": machine(scores.device),

@@ -2,16 +2,17 @@
 
 ``records.sqlite`` in the run's folder has one row a finished trial, written once in one transaction
 (WAL). ``checkpoints/<trial>.safetensors`` holds an unfinished trial: its tensors, and its progress as
-JSON in the header; a file is written under another name, synced and renamed, so there is always a
-whole one. ``export_records`` and ``import_records`` move rows as JSON lines or Parquet, so that a run
-can go on from records that were committed. Records from outside are checked first, every one of them.
+JSON in the header. ``export_records`` and ``import_records`` move rows as JSON lines or Parquet, so that
+a run can go on from records that were committed. Every record is checked by the same rules before it is
+written and when it is read, and has a checksum, as checkpoints have, so that damage is seen and named.
+Records that were written before there were checksums have none, and are read without.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-import os
 import platform
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ from urllib.parse import quote
 
 import torch
 
+from tproper._core import DamagedError, Mark, json_text, read_sealed, sweep, write_file, write_sealed
 from tproper.lab.models import BUILDERS, FLAT_MODELS, Tensors
 from tproper.lab.protocol import Progress, Protocol, Trial, TrialConfig
 
@@ -65,6 +67,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("epochs", "best_epoch"), (1, math.inf)),
     **dict.fromkeys(("seed", "zeros", "seconds"), (0, math.inf)),
 }
+#: The column, or key, with a record's checksum; not part of the record itself.
+SEAL = "sha256"
 #: All records in the order of reports.
 ALL_TRIALS = "SELECT * FROM trials ORDER BY dataset, model, config_key, seed"
 #: Endings of files of records.
@@ -125,7 +129,9 @@ class Store:
                 raise not_a_store(self.path, f"its table of trials lacks {', '.join(missing)}")
             self.db.execute("PRAGMA journal_mode=WAL")
             with self.db:
-                self.db.execute(f"CREATE TABLE IF NOT EXISTS trials ({columns})")
+                self.db.execute(f"CREATE TABLE IF NOT EXISTS trials ({columns}, {SEAL} TEXT)")
+                if there and SEAL not in there:
+                    self.db.execute(f"ALTER TABLE trials ADD COLUMN {SEAL} TEXT")
         except sqlite3.DatabaseError as error:
             self.db.close()
             if damaged(error):
@@ -135,6 +141,7 @@ class Store:
             self.db.close()
             raise
         self.checkpoints.mkdir(exist_ok=True)
+        sweep(self.checkpoints)
 
     def close(self) -> None:
         """Close the database."""
@@ -143,13 +150,21 @@ class Store:
     # --- finished trials ------------------------------------------------------------------------
 
     def add(self, records: Iterable[Record]) -> int:
-        """Write records in one transaction; a trial that is there already stays as it is."""
+        """Write records in one transaction; a trial that is there already stays as it is.
+
+        A record that would be refused when it is read is refused here, and then none of them is written.
+        """
+        names = (*COLUMNS, SEAL)
+        rows = []
+        for number, given in enumerate(records, start=1):
+            record = check_record(given, f"record {number} for {self.path}")
+            rows.append((*(_encoded(record, name) for name in COLUMNS), checksum(record)))
         before = self.db.total_changes
-        marks = ", ".join("?" for _ in COLUMNS)
         with self.db:
             self.db.executemany(
-                f"INSERT INTO trials ({', '.join(COLUMNS)}) VALUES ({marks}) ON CONFLICT (id) DO NOTHING",
-                [tuple(_encoded(record, name) for name in COLUMNS) for record in records],
+                f"INSERT INTO trials ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)}) "
+                "ON CONFLICT (id) DO NOTHING",
+                rows,
             )
         return self.db.total_changes - before
 
@@ -158,8 +173,8 @@ class Store:
         return {row["id"] for row in self.db.execute("SELECT id FROM trials")}
 
     def check(self) -> None:
-        """An error that names the store and the row if any of its records is none."""
-        _checked(self.path, self.db.execute(ALL_TRIALS).fetchall())
+        """An error that names the store, and the row where it can, if anything in it is damaged."""
+        _all_rows(self.db, self.path)
 
     def refuse_other_kernels(self, config: TrialConfig, kernels: str) -> None:
         """An error if trials like these were made with other kernels: one cell must not hold both."""
@@ -179,7 +194,7 @@ class Store:
             raise ValueError(f"expected columns of the store, got {', '.join(sorted(unknown))}")
         condition = " AND ".join(f"{name} = ?" for name in where) or "1"
         query = f"SELECT * FROM trials WHERE {condition} ORDER BY dataset, model, config_key, seed"
-        return [_decoded(row) for row in self.db.execute(query, tuple(where.values()))]
+        return _checked(self.path, self.db.execute(query, tuple(where.values())).fetchall())
 
     # --- unfinished trials ----------------------------------------------------------------------
 
@@ -188,25 +203,20 @@ class Store:
 
     def save(self, trial: Trial, progress: Progress, state: Tensors, kernels: str = "auto") -> None:
         """Replace a trial's checkpoint, atomically."""
-        from safetensors.torch import save
-
-        header = {"progress": json.dumps(asdict(progress)), "kernels": kernels}
-        content = save({name: t.contiguous() for name, t in state.items()}, metadata=header)
-        replace(self._checkpoint(trial), content)
+        header = {"trial": trial.id, "progress": json_text(asdict(progress)), "kernels": kernels}
+        write_sealed(self._checkpoint(trial), state, header)
 
     def restore(self, trial: Trial, kernels: str = "auto") -> tuple[Progress, Tensors] | None:
         """A trial's progress and tensors, or None if it has no checkpoint; an error if that cannot be used."""
-        from safetensors import SafetensorError, safe_open
-
         path = self._checkpoint(trial)
         if not path.exists():
             return None
         try:
-            with safe_open(path, framework="pt", device="cpu") as file:
-                header = file.metadata() or {}
-                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            progress = _progress(header.get("progress"))
-        except (SafetensorError, ValueError, RecursionError) as error:
+            header, state = read_sealed(path)
+            if header.get("trial") != trial.id:
+                raise DamagedError(f"it is of the trial {header.get('trial')}")
+            progress = _progress(header.get("progress"), trial.config.protocol)
+        except (ValueError, RecursionError, OSError) as error:
             raise CheckpointError(f"the checkpoint {path} cannot be used ({error})") from error
         made = header.get("kernels", "auto")
         if kernel_group(trial.config.model, made) != kernel_group(trial.config.model, kernels):
@@ -218,21 +228,8 @@ class Store:
         self._checkpoint(trial).unlink(missing_ok=True)
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Write a file so that its name always holds either the old content or the new, whole."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(draft, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _progress(text: str | None) -> Progress:
-    """The progress in a checkpoint's header."""
+def _progress(text: str | None, protocol: Protocol) -> Progress:
+    """The progress in a checkpoint's header, which must follow from its epochs."""
     values = json.loads(text or "null")
     if not isinstance(values, dict):
         raise ValueError("its header says nothing of the trial's progress")
@@ -240,12 +237,31 @@ def _progress(text: str | None) -> Progress:
     for name, value in values.items():
         if name not in usual or not isinstance(value, _KINDS[type(usual[name]).__name__]):
             raise ValueError(f"its progress has {name} = {_short(value)}")
-    return Progress(**values)
+    if not all(_is_number(v) and 0 <= v <= 1 for v in values.get("valid", [])):
+        raise ValueError("its progress has accuracies that are not between 0 and 1")
+    # a risk that had left the numbers is a text or null in JSON, and in the record null anyway
+    risk = [v if _is_number(v) and math.isfinite(v) else math.nan for v in values.get("risk", [])]
+    progress = Progress(**values | {"risk": risk})
+    if len(risk) != len(progress.valid) or not 0 <= progress.seconds < math.inf:
+        raise ValueError(f"its progress has {len(risk)} risks, {len(progress.valid)} accuracies")
+    again = progress.replayed(protocol)
+    for name in ("epoch", "best_accuracy", "best_epoch", "stale", "reductions"):
+        if getattr(again, name) != getattr(progress, name):
+            raise ValueError(f"its progress has {name} = {getattr(progress, name)}, expected {getattr(again, name)}")
+    if progress.epoch < 1 or progress.finished(protocol):
+        raise ValueError(f"its progress is that of no unfinished trial, after {progress.epoch} epochs")
+    return progress
+
+
+def checksum(record: Record) -> str:
+    """The SHA-256 of a record's columns: the same before and after SQLite, JSON or Parquet, which keep all digits."""
+    values = {n: float(v) if COLUMNS[n].startswith("REAL") and v is not None else v for n, v in record.items()}
+    return hashlib.sha256(json_text(values, sort_keys=True).encode()).hexdigest()
 
 
 def _encoded(record: Record, name: str) -> Any:
     value = record.get(name)
-    return json.dumps(value, sort_keys=True) if name in NESTED else value
+    return json_text(value, sort_keys=True) if name in NESTED else value
 
 
 def _decoded(row: Any) -> Record:
@@ -261,14 +277,28 @@ def read_store(folder: str | Path) -> list[Record]:
         db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{mode}", uri=True, timeout=60)
         db.row_factory = sqlite3.Row
         try:
-            found = db.execute(ALL_TRIALS).fetchall()
+            return _all_rows(db, path)
         finally:
             db.close()
     except sqlite3.Error as error:
         if damaged(error) or "no such" in str(error):
             raise not_a_store(path, error) from error
         raise OSError(f"{path} cannot be read ({error})") from error
-    return _checked(path, found)
+
+
+def _all_rows(db: sqlite3.Connection, path: Path) -> list[Record]:
+    """Every record of a store, checked, after SQLite's own check of the file."""
+    try:
+        rows = db.execute(ALL_TRIALS).fetchall()
+        (verdict,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    except (sqlite3.OperationalError, UnicodeDecodeError) as error:
+        if isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" not in str(error):
+            raise
+        raise not_a_store(path, f"damaged: {error}") from error
+    records = _checked(path, rows)  # first, since it names the row
+    if verdict != "ok":
+        raise not_a_store(path, f"damaged: {verdict}")
+    return records
 
 
 def _checked(path: Path, found: Sequence[Any]) -> list[Record]:
@@ -280,7 +310,8 @@ def _checked(path: Path, found: Sequence[Any]) -> list[Record]:
         if missing:
             raise not_a_store(path, f"its table of trials lacks {', '.join(missing)}")
         try:
-            rows.append(check_record(_decoded(row), where))
+            seal = row[SEAL] if SEAL in row.keys() else None  # noqa: SIM118
+            rows.append(check_record(_decoded(row) | {SEAL: seal}, where))
         except (json.JSONDecodeError, TypeError, RecursionError) as error:
             raise RecordError(f"{where}: expected JSON in {', '.join(NESTED)}, got something else") from error
     return rows
@@ -298,7 +329,10 @@ def _short(value: object) -> str:
 
 
 def check_record(row: Any, where: str) -> Record:
-    """The record in its columns; an error says where it stands and what is wrong with it."""
+    """The record in its columns; an error says where it stands and what is wrong with it.
+
+    The only rules there are: for records that are written, and for records that are read, wherever they come from.
+    """
     if not isinstance(row, dict):
         raise RecordError(f"{where}: expected a record (a JSON object), got {_short(row)}")
     missing = [name for name in COLUMNS if name not in row]
@@ -315,6 +349,8 @@ def check_record(row: Any, where: str) -> Record:
     for name, value in told.items():
         if record[name] != value:
             raise RecordError(f"{where}: expected {name} {_short(value)}, as configured, got {_short(record[name])}")
+    if row.get(SEAL) is not None and row[SEAL] != checksum(record):
+        raise RecordError(f"{where}: damaged or edited: the checksum of the record {record['id']} does not match")
     return record
 
 
@@ -383,19 +419,20 @@ def check_suffix(path: Path) -> None:
         raise RecordError(f"expected a file that ends in .jsonl or .parquet, got {path}")
 
 
-def export_records(records: Iterable[Record], path: str | Path) -> None:
-    """Write records as JSON lines (``.jsonl``) or Parquet (``.parquet``, needs pandas and pyarrow)."""
+def export_records(records: Iterable[Record], path: str | Path, since: Mark | str = "now") -> None:
+    """Write records as JSON lines (``.jsonl``) or Parquet (``.parquet``, needs pandas and pyarrow), with checksums."""
     path = Path(path)
     check_suffix(path)
-    rows = list(records)
+    rows = [check_record(row, f"record {number} for {path}") for number, row in enumerate(records, start=1)]
     if path.suffix == ".jsonl":
-        lines = (json.dumps({name: row[name] for name in COLUMNS}) for row in rows)
-        replace(path, "".join(f"{line}\n" for line in lines).encode())
+        lines = (json_text(row | {SEAL: checksum(row)}) for row in rows)
+        write_file(path, "".join(f"{line}\n" for line in lines).encode(), since=since)
         return
     import pandas as pd
 
-    flat = [{name: _encoded(row, name) for name in COLUMNS} for row in rows]
-    replace(path, pd.DataFrame(flat, columns=list(COLUMNS)).to_parquet(None, index=False))
+    flat = [{name: _encoded(row, name) for name in COLUMNS} | {SEAL: checksum(row)} for row in rows]
+    table = pd.DataFrame(flat, columns=[*COLUMNS, SEAL])
+    write_file(path, table.to_parquet(None, index=False), since=since)
 
 
 def read_records(path: str | Path) -> list[Record]:

@@ -4,7 +4,7 @@ Imports from `estimation` and the rooms above it.
 """
 
 from .classifier import WeakLabelClassifier
-from .saving import ModelFileError, load, not_replaceable, save
+from .saving import ModelFileError, load, not_replaceable, save, write_model
 from .search import L2, default_grid
 from .selection import WeakLabelClassifierCV
 
@@ -17,4 +17,5 @@ __all__ = [
     "load",
     "not_replaceable",
     "save",
+    "write_model",
 ]

@@ -18,9 +18,9 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .._core import FloatArray, checks
+from .._core import Before, FloatArray, checks, finite_rows
 from ..losses import WeakLabelLoss, make_loss
-from ..transitions import UnknownSizeError, make_transition
+from ..transitions import BagTransition, UnknownSizeError, make_transition
 from . import labels as _labels
 from . import linear, minibatch
 from . import search as _search
@@ -195,9 +195,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         """One pass of minibatch steps over the rows given, from wherever the model is now.
 
         The first call needs `classes` (here or as a parameter) unless the transition says how many there are. The
-        optimiser's state is kept between calls; the learning rate stays constant.
+        optimiser's state is kept between calls; the learning rate stays constant. A call that diverges is undone.
         """
         self._check_settings()
+        before = Before(self)
         first = not hasattr(self, "module_")
         X = self._features(X, reset=first)
         if first:
@@ -219,21 +220,24 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(X, labels)
         X, labels, weights = self._weighted(X, labels, sample_weight)
         rng = check_random_state(self.random_state)
-        rng = rng if first else getattr(self, "_stream", rng)
-        self._stream: Any = rng  # later calls go on in the same stream of random numbers
+        self._stream: Any = rng if first else getattr(self, "_stream", rng)  # later calls go on in the same stream
         device = self._device()
+        before.add(rng := self._stream)
         with seeded(rng, device) as generator:
             if first:
                 self.module_ = self._make_module(device)
             self.module_.to(device)
-            if getattr(self, "_optimizer", None) is None:
-                self._optimizer = minibatch.make_optimizer(self.module_, self.learning_rate, self.l2)
+            known: torch.optim.Optimizer | None = getattr(self, "_optimizer", None)
+            optimizer = known or minibatch.make_optimizer(self.module_, self.learning_rate, self.l2)
+            self._optimizer = optimizer
             steps = self._steps(len(labels), generator, device)
-            steps.optimizer = self._optimizer
+            steps.optimizer = optimizer
+            before.add(self.module_, optimizer)
             rows = minibatch.Rows(X, self._dtype(), device)
             value = minibatch.train_epoch(
                 self.module_, self.loss_.to(device), rows, labels.to(device), on_device(weights, device), steps
             )
+        before.check(value)
         self.history_.append({"loss": value})
         self.n_iter_ += 1
         return self
@@ -305,20 +309,24 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> FloatArray:
         """Centred scores (n, K); for two classes the score of the second minus that of the first (n,)."""
         scores = self._scores(X)
-        if len(self.classes_) == 2:
-            return scores[:, 1] - scores[:, 0]
-        return scores - scores.mean(axis=1, keepdims=True)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused instead
+            two = len(self.classes_) == 2
+            out = scores[:, 1] - scores[:, 0] if two else scores - scores.mean(axis=1, keepdims=True)
+        return finite_rows(out, self.module_)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities (n, K): the loss's own link of the scores, columns in the order of `classes_`."""
         scores = torch.as_tensor(self._scores(X))
         link = getattr(self.loss_, "probabilities", None)
         with torch.no_grad():
-            return torch.softmax(scores, -1).numpy() if link is None else link(scores).cpu().numpy()
+            out = torch.softmax(scores, -1) if link is None else link(scores).cpu()
+        p = finite_rows(out.numpy(), self.module_)
+        return self.transition_.population(p) if isinstance(self.transition_, BagTransition) else p
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row: every link keeps the order of the scores."""
-        scores = self._scores(X)
+        of_population = isinstance(self.transition_, BagTransition) and self.transition_.prior is not None
+        scores = self.predict_proba(X) if of_population else self._scores(X)
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 1] > scores[:, 0]).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
@@ -334,9 +342,13 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         predicted = torch.as_tensor(self._scores(X).argmax(axis=1))
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(predicted, labels)
-        targets = self.transition_.reconstruction().targets(labels)
-        credit = targets.gather(1, predicted[:, None])[:, 0].numpy()
-        return float(np.average(credit, weights=None if sample_weight is None else row_weights(sample_weight, credit)))
+        R = self.transition_.reconstruction()
+        credit = R.targets(labels).gather(1, predicted[:, None])[:, 0].numpy()
+        weights = None if sample_weight is None else row_weights(sample_weight, credit)
+        silent = R.silent(labels)
+        if silent is not None:  # rows in which no annotator answered
+            weights = np.where(silent.numpy(), 0.0, 1.0 if weights is None else weights)
+        return float(np.average(credit, weights=weights))
 
     def weak_log_likelihood(self, X: Any, y: Any) -> FloatArray:
         """``log (T p)_y`` of each row, p = predict_proba: how likely the model finds the weak labels it is shown."""
@@ -376,15 +388,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "module_")
         X = self._features(X, reset=False)
         if self.model == "linear":
-            return np.asarray(X @ self.coef_.T) + self.intercept_
+            with np.errstate(over="ignore", invalid="ignore"):  # refused instead
+                return finite_rows(np.asarray(X @ self.coef_.T) + self.intercept_, self.module_)
         module = self.module_
         if self.model == "mlp":  # in float64 a row's scores do not depend on the rows it is asked for together with
             module = copy.deepcopy(module).cpu().double()
-        first = next(module.parameters(), torch.empty(0))
-        training = module.training
+        first, training = next(module.parameters(), torch.empty(0)), module.training
         scores = minibatch.scores_of(module, minibatch.Rows(X, first.dtype, first.device))
         module.train(training)
-        return scores.double().cpu().numpy()
+        return finite_rows(scores.double().cpu().numpy(), self.module_, masks=callable(self.model))
 
     # Settings.
 

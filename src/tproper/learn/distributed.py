@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .._core import FloatArray, Labels, checks, tracing
-from ..losses import BatchRiskLoss, WeakLabelLoss, fused_loss, obstacle
+from ..losses import BatchRiskLoss, WeakLabelLoss
 
 Group = Any  # torch.distributed.ProcessGroup, which builds of torch without it lack
 
@@ -120,24 +120,23 @@ class GlobalBatchLoss(nn.Module):
         loss, dtype = self.loss, torch.promote_types(scores.dtype, torch.float32)
         K = loss.transition.num_classes
         if scores.numel() == 0 and scores.shape[-1] == K:
-            # keeps this process's parameters in the graph, which DDP waits for
-            nothing = scores.to(dtype).sum()
-            return nothing.expand(K if isinstance(loss, BatchRiskLoss) else 1), nothing.detach()
-        scores = checks.scores(scores, K)
-        encoded = loss.transition.encode(labels, scores.device, loss.validate)
-        checks.same_leading_shape(scores, encoded, loss.transition.per_class_labels)
-        if loss.backend != "torch" and obstacle(loss, scores) is None:
-            losses = fused_loss(loss, scores, encoded, reduction="none").to(dtype)
-        else:
-            losses = loss.pointwise(scores.to(dtype), encoded)
+            return self._nothing(scores, dtype)
+        scores = checks.scores(scores, K).to(dtype)  # losses are summed over all processes: half precision would tell
+        rows = scores.shape[:-1].numel()
         if weights is None:
-            count = losses.new_tensor(float(encoded.numel() // (K if loss.transition.per_class_labels else 1)))
-            return losses.reshape(-1, K if isinstance(loss, BatchRiskLoss) else 1).sum(0), count
-        like = scores.detach()[..., 0].to(dtype)
-        # this process's weights may all be zero; those of all processes together may not
-        some = bool(torch.as_tensor(weights).any())
-        flat = checks.example_weights(weights, like, loss.validate and some).reshape(-1, 1)
-        return (losses.reshape(len(flat), -1) * flat).sum(0), flat.sum().detach()
+            losses = loss.evaluate(scores, labels)
+            return losses.reshape(rows, -1).sum(0), losses.new_tensor(float(rows))
+        if not bool(torch.as_tensor(weights).any()):
+            # this process's weights may all be zero; those of all processes together may not
+            return self._nothing(scores, dtype)
+        losses = loss.evaluate(scores, labels, weights)
+        return losses.reshape(rows, -1).sum(0), torch.as_tensor(weights).to(losses).sum().detach()
+
+    def _nothing(self, scores: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """A sum of zero that keeps this process's parameters in the graph, which DDP waits for."""
+        zero = torch.where(torch.ones_like(scores, dtype=torch.bool), 0.0, scores).sum().to(dtype)
+        width = self.loss.transition.num_classes if isinstance(self.loss, BatchRiskLoss) else 1
+        return zero.expand(width), zero.detach()
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Class probabilities by the loss's own link."""

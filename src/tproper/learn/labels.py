@@ -1,14 +1,12 @@
 """From the labels people have (names, candidate lists, pairs) to the encoded labels that transitions take.
 
-A weak label has a *name*. Where weak labels are of the same kind as classes (identity, noisy and complementary labels,
-any square T without names of its own) the names are the classes. Where T names its weak labels, those are the names.
-Elsewhere (positive-unlabeled, bags) they are 0 .. M-1. Candidate sets are masks, or lists of class names. Integers
-index the weak labels wherever no name is an integer, so that nothing is ambiguous.
+What a weak label is called stands in `transitions.vocabulary`, which the command shares; here is what Python holds it
+in: arrays, tensors, series, lists of lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,32 +16,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
-from ..transitions import StackedTransition, Transition, UniformTransition, UnknownSizeError, make_transition
+from ..transitions import (
+    AnnotatorTransition,
+    StackedTransition,
+    Transition,
+    UnknownSizeError,
+    Vocabulary,
+    is_index,
+    item,
+    make_transition,
+    weak_label_names,
+)
 
 SHOWN = 8  # names listed in a message
-
-
-def labels_are_classes(transition: Transition) -> bool:
-    """Whether weak label y of T is called like class y."""
-    if isinstance(transition, UniformTransition):
-        return True
-    square = type(transition) is Transition and transition.num_weak_labels == transition.num_classes
-    own_kind = transition.name.startswith(("positive_unlabeled", "unlabeled_sets"))
-    return square and transition._weak_labels is None and not own_kind
-
-
-def weak_label_names(transition: Transition, classes: NDArray[Any]) -> list[Any]:
-    """The names of the weak labels, in the order of T's rows; class indices inside sets become class names."""
-    if labels_are_classes(transition):
-        return classes.tolist()
-    if isinstance(transition, StackedTransition):
-        return [(d, name) for d, t in enumerate(transition.sources) for name in weak_label_names(t, classes)]
-    return [
-        frozenset(classes[z].item() if hasattr(classes[z], "item") else classes[z] for z in name)
-        if isinstance(name, (set, frozenset))
-        else name
-        for name in transition.weak_labels
-    ]
 
 
 def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, NDArray[Any]]:
@@ -69,7 +54,9 @@ def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, N
     if T.per_class_labels:
         members = _members(y)
         return T, np.arange(K) if members is None else _sized(members, K)
-    if labels_are_classes(T):
+    if isinstance(T, AnnotatorTransition):
+        return T, _classes_of_answers(y, T)
+    if T.label_kind == "classes":
         return T, _sized(_unique(_scalars(y) if found is None else found), K)
     return T, np.arange(K)
 
@@ -78,13 +65,39 @@ def encode(y: Any, transition: Transition, classes: NDArray[Any]) -> Tensor:
     """Encoded weak labels: int64 rows of T (n,), or boolean candidate masks (n, K)."""
     if transition.per_class_labels:
         return transition.encode(_masks(y, classes))
+    if isinstance(transition, AnnotatorTransition):
+        return transition.encode(_answers(y, transition, classes))
     if isinstance(transition, StackedTransition):
         return transition.encode(_rows_of_pairs(y, transition, classes))
-    names = weak_label_names(transition, classes)
-    if any(isinstance(name, (frozenset, tuple)) for name in names) and _holds_collections(y):
-        kind = frozenset if isinstance(names[0], frozenset) else tuple
-        return transition.encode(_lookup([kind(_item(m) for m in label) for label in y], names))
-    return transition.encode(_lookup(_scalars(y), names))
+    if transition.positive_unlabeled:
+        return _positive_unlabeled(y, transition, classes)
+    words = Vocabulary(transition, classes)
+    if any(isinstance(name, (frozenset, tuple)) for name in words.names) and _holds_collections(y):
+        kind = frozenset if isinstance(words.names[0], frozenset) else tuple
+        return transition.encode(_lookup([kind(item(m) for m in label) for label in y], words))
+    return transition.encode(_lookup(_scalars(y), words))
+
+
+def _positive_unlabeled(y: Any, transition: Transition, classes: NDArray[Any]) -> Tensor:
+    """0 = labeled positive, 1 = unlabeled, or their names where classes have names.
+
+    Other codings are refused: the answers of `predict` would not be in them.
+    """
+    labels = _scalars(y)
+    if labels.dtype.kind == "b" or (labels.dtype.kind in "iuf" and (labels == -1).any()):
+        got = "booleans" if labels.dtype.kind == "b" else "-1"
+        raise ValueError(
+            f"y: expected 0 = labeled positive and 1 = unlabeled, with class 0 the positive one, got {got}; "
+            f"pass np.where({'y' if labels.dtype.kind == 'b' else 'y == 1'}, 0, 1)"
+        )
+    rows = transition.encode(_lookup(labels, Vocabulary(transition, classes)))
+    share, r = float((rows == 0).double().mean()), float(transition.matrix()[0].max())
+    if share > r + 5 * (r * (1 - r) / len(rows)) ** 0.5:
+        raise ValueError(
+            f"y: expected at most a share r = {r:.3g} of labeled positives, which are coded 0 (1 = unlabeled), "
+            f"got {share:.3g}: the labels may be coded the other way round, or r is too small"
+        )
+    return rows
 
 
 def take(y: Any, rows: NDArray[np.int64]) -> Any:
@@ -150,7 +163,7 @@ def _unique(labels: Iterable[Any]) -> NDArray[Any]:
     if array.dtype.kind != "O":
         return np.unique(array)
     try:
-        ordered = sorted({_item(label) for label in array})
+        ordered = sorted({item(label) for label in array})
     except TypeError:
         kinds = sorted({type(label).__name__ for label in array})
         raise ValueError(f"y: expected labels of one kind, got a mix of {', '.join(kinds)}; pass `classes`") from None
@@ -158,14 +171,10 @@ def _unique(labels: Iterable[Any]) -> NDArray[Any]:
     return out if out.dtype.kind == "U" and array.dtype.kind == "U" else np.asarray(ordered, dtype=object)
 
 
-def _item(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
-
-
 def _at_least_two(found: NDArray[Any], name: str) -> int:
     if len(found) < 2:
         raise ValueError(
-            f"{name}: expected labels of at least 2 classes, got only one class: {_item(found[0])!r}; "
+            f"{name}: expected labels of at least 2 classes, got only one class: {item(found[0])!r}; "
             "pass `classes` if there are more"
         )
     return len(found)
@@ -175,7 +184,7 @@ def _distinct_names(classes: Any) -> NDArray[Any]:
     names = classes if isinstance(classes, np.ndarray) else np.asarray(list(classes))
     if names.ndim != 1 or len(names) < 2:
         raise ValueError(f"classes: expected a list of at least 2 class names, got {classes!r}")
-    if len({_item(c) for c in names}) != len(names):
+    if len({item(c) for c in names}) != len(names):
         raise ValueError(f"classes: expected distinct class names, got {classes!r}")
     return names
 
@@ -184,17 +193,12 @@ def _sized(found: NDArray[Any], num_classes: int) -> NDArray[Any]:
     """The K class names behind the distinct labels found."""
     if len(found) == num_classes:
         return found
-    if all(_is_index(_item(label)) and 0 <= _item(label) < num_classes for label in found):
+    if all(is_index(item(label)) and 0 <= item(label) < num_classes for label in found):
         return np.arange(num_classes)
     raise ValueError(
         f"y: expected labels of {num_classes} classes, as the transition has, got {len(found)} distinct ones: "
         f"{_shown(found.tolist())}; pass `classes`"
     )
-
-
-def _is_index(label: Any) -> bool:
-    whole = isinstance(label, (int, np.integer)) or (isinstance(label, float) and label.is_integer())
-    return whole and not isinstance(label, bool)
 
 
 def _count_classes(y: Any) -> int:
@@ -213,7 +217,7 @@ def _members(y: Any) -> NDArray[Any] | None:
     """The distinct classes in candidate lists; None for masks."""
     if not _holds_collections(y) or _is_boolean_rows(y):
         return None
-    return _unique([_item(z) for label in y for z in label])
+    return _unique([item(z) for label in y for z in label])
 
 
 def _is_boolean_rows(y: Any) -> bool:
@@ -239,11 +243,11 @@ def _masks(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
                 raise ValueError("y: expected candidate masks of 0 and 1, got other numbers")
             table = table.astype(bool)
         return table
-    index = _index_of(classes.tolist())
+    index = {name: z for z, name in enumerate(classes.tolist())}
     out = np.zeros((count(y), K), dtype=bool)
     for row, label in enumerate(y):
         for member in label:
-            z = index.get(_item(member))
+            z = index.get(item(member))
             if z is None:
                 raise ValueError(_unknown(member, row, classes.tolist(), "classes"))
             out[row, z] = True
@@ -256,46 +260,85 @@ def _rows_of_pairs(y: Any, transition: StackedTransition, classes: NDArray[Any])
         y = y.detach().cpu().numpy()
     table = None if _holds_collections(y) else np.asarray(y)
     if table is not None and (table.ndim == 1 or table.shape[1] == 1):
-        return _lookup(_scalars(table), list(range(transition.num_weak_labels)))
+        return _lookup(_scalars(table), Vocabulary.of_names(range(transition.num_weak_labels)))
     rows = np.empty(count(y), dtype=np.int64)
     offsets = transition.offsets
-    names = [weak_label_names(t, classes) for t in transition.sources]
+    words = [Vocabulary(t, classes) for t in transition.sources]
     for i, pair in enumerate(y if table is None else table):
-        if len(pair) != 2 or not _is_index(_item(pair[0])) or not 0 <= _item(pair[0]) < len(names):
+        if len(pair) != 2 or not is_index(item(pair[0])) or not 0 <= item(pair[0]) < len(words):
             raise ValueError(
-                f"y: expected (source, label) pairs with a source in [0, {len(names)}), got {pair!r} at row {i}"
+                f"y: expected (source, label) pairs with a source in [0, {len(words)}), got {pair!r} at row {i}"
             )
         d, label = int(pair[0]), pair[1]
         if isinstance(label, (set, list, tuple, np.ndarray)):
-            label = frozenset(_item(z) for z in label)
-        rows[i] = offsets[d] + _lookup([label], names[d], row=i)[0]
+            label = frozenset(item(z) for z in label)
+        rows[i] = offsets[d] + _lookup([label], words[d], row=i)[0]
     return rows
 
 
-def _index_of(names: Collection[Any]) -> dict[Any, int]:
-    return {name: i for i, name in enumerate(names)}
+def _classes_of_answers(y: Any, transition: AnnotatorTransition) -> NDArray[Any]:
+    """Class names from the names that annotators answer with, where they answer with classes."""
+    own = [t._weak_labels for t in transition.transitions]
+    if own[0] is not None and all(names == own[0] for names in own) and len(own[0]) == transition.num_classes:
+        return np.asarray(own[0])
+    table = _answer_table(y, transition)
+    if table.dtype.kind in "biuf" or not all(t.label_kind == "classes" for t in transition.transitions):
+        return np.arange(transition.num_classes)
+    return _sized(_unique(table[~_absent(table)]), transition.num_classes)
 
 
-def _lookup(labels: Any, names: list[Any], row: int | None = None) -> NDArray[np.int64]:
-    """The position of each label among the names; integers index them where no name is a number."""
-    index = _index_of(names)
-    if not any(_is_index(name) for name in names):
-        index |= {i: i for i in range(len(names)) if i not in index}
+def _answers(y: Any, transition: AnnotatorTransition, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Answers (n, m) as rows of each annotator's T; -1 where one is missing: -1, NaN, None or an empty text."""
+    table = _answer_table(y, transition)
+    out = np.full(table.shape, -1, dtype=np.int64)
+    given = ~_absent(table)
+    for a, t in enumerate(transition.transitions):
+        rows = np.flatnonzero(given[:, a])
+        if len(rows):
+            out[rows, a] = _lookup(table[rows, a], Vocabulary(t, classes), at=rows)
+    return out
+
+
+def _answer_table(y: Any, transition: AnnotatorTransition) -> NDArray[Any]:
+    if isinstance(y, Tensor):
+        y = y.detach().cpu().numpy()
+    m = len(transition.transitions)
+    try:
+        table = np.asarray(y)
+    except ValueError:  # rows of different lengths
+        table = np.empty(0)
+    if table.ndim != 2 or table.shape[1] != m or not len(table):
+        raise ValueError(f"y: expected the answers of {m} annotators (n, {m}), got shape {table.shape}")
+    return table
+
+
+def _absent(table: NDArray[Any]) -> NDArray[np.bool_]:
+    if table.dtype.kind in "biuf":
+        return (table == -1) | (table != table)
+    return np.array([[v is None or v != v or item(v) in (-1, "", "-1") for v in row] for row in table], dtype=bool)
+
+
+def _lookup(
+    labels: Any, words: Vocabulary, row: int | None = None, at: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """The row of T of each label, by its name."""
+    index = words.index
     if isinstance(labels, np.ndarray) and labels.dtype.kind != "O":
         distinct, inverse = np.unique(labels, return_inverse=True)
-        places = np.array([index.get(_item(label), -1) for label in distinct], dtype=np.int64)
+        places = np.array([index.get(item(label), -1) for label in distinct], dtype=np.int64)
         out = places[inverse]
     else:
-        out = np.array([index.get(_item(label), -1) for label in labels], dtype=np.int64)
+        out = np.array([index.get(item(label), -1) for label in labels], dtype=np.int64)
     unknown = np.flatnonzero(out < 0)
     if len(unknown):
         first = int(unknown[0])
-        raise ValueError(_unknown(labels[first], first if row is None else row, names, "labels"))
+        where = first if at is None else int(at[first])
+        raise ValueError(_unknown(labels[first], where if row is None else row, words.names, "labels"))
     return out
 
 
 def _unknown(label: Any, row: int, names: list[Any], what: str) -> str:
-    return f"y: expected {what} among {_shown(names)}, got {_item(label)!r} at row {row}"
+    return f"y: expected {what} among {_shown(names)}, got {item(label)!r} at row {row}"
 
 
 def _shown(names: list[Any]) -> str:

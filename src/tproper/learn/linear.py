@@ -16,9 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from .._core import FloatArray
-from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
-from ..potentials import Brier, LogSumExp, Squeezed
-from ..transitions import CandidateSetTransition, UniformTransition
+from ..losses import BackwardLoss, BatchRiskLoss, WeakLabelLoss
+from ..potentials import Brier, Squeezed
 
 # Scores (K, n), class-major, to the weighted mean loss and its gradient (K, n).
 ScoreLoss = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -29,121 +28,16 @@ def has_pointwise(loss: nn.Module) -> bool:
     return isinstance(loss, WeakLabelLoss) and not isinstance(loss, BatchRiskLoss)
 
 
-# Losses as functions of the scores alone, in closed form. Class-major scores keep every reduction over the classes a
-# sum of contiguous rows, and both matrix products in the orientation that BLAS does fastest for few classes.
-
-
 def score_loss(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray) -> ScoreLoss:
-    """The loss of a whole data set as a function of scores (K, n); `weights` (n,) sum to one."""
-    if isinstance(loss, BackwardLoss) and loss.class_weights is None:
-        targets = loss.reconstruction.targets(labels).numpy().T.copy()  # (K, n)
-        F = loss.potential
-        if isinstance(F, LogSumExp):
-            return _cross_entropy(targets, weights)
-        if isinstance(F, Squeezed) and isinstance(F.base, LogSumExp):
-            return _squeezed_cross_entropy(targets, weights, F.k, F.alpha)
-        return _fenchel_young(loss, targets, weights)
-    if isinstance(loss, ForwardLoss):
-        transition = loss.transition
-        K, n = transition.num_classes, len(labels)
-        if isinstance(transition, UniformTransition):
-            rows, offset = np.full((K, n), transition.off_diagonal), 0.0
-            rows[labels.numpy(), np.arange(n)] = transition.diagonal
-            if transition.off_diagonal == 0.0:
-                return _cross_entropy(rows, weights)  # clean labels
-        elif isinstance(transition, CandidateSetTransition):
-            # g(|S|) is a factor of the likelihood, a constant of the loss
-            rows = labels.numpy().T.astype(np.float64)
-            with np.errstate(invalid="ignore"):
-                offset = -float(weights @ transition.log_weight[labels.sum(-1).numpy()])
-        else:
-            rows, offset = transition.matrix()[labels.numpy()].T.copy(), 0.0
-        return _forward(rows, weights, offset, _autograd(loss, labels, weights))
-    return _autograd(loss, labels, weights)
+    """The loss of a whole data set as a function of scores (K, n); `weights` (n,) sum to one.
 
-
-def _cross_entropy(targets: FloatArray, weights: FloatArray) -> ScoreLoss:
-    """``log sum exp v - <r, v>``; gradient ``softmax(v) - r``."""
-
-    def value(V: FloatArray) -> tuple[float, FloatArray]:
-        V = V - V.max(axis=0)
-        dot = np.einsum("kn,kn->n", targets, V)
-        np.exp(V, out=V)
-        total = V.sum(axis=0)
-        f = float(weights @ (np.log(total) - dot))
-        V /= total
-        V -= targets
-        V *= weights
-        return f, V
-
-    return value
-
-
-def _squeezed_cross_entropy(targets: FloatArray, weights: FloatArray, k: float, alpha: float) -> ScoreLoss:
-    """The same with ``k/2 sum |v|^alpha`` at centred scores."""
-    plain = _cross_entropy(targets, weights)
-
-    def value(V: FloatArray) -> tuple[float, FloatArray]:
-        f, G = plain(V)
-        centred = V - V.mean(axis=0)
-        if alpha == 2:
-            power, slope = np.einsum("kn,kn->n", centred, centred), centred
-        else:
-            size = np.abs(centred)
-            power = (size**alpha).sum(axis=0)
-            slope = np.sign(centred) * size ** (alpha - 1)
-            slope -= slope.mean(axis=0)
-        G += slope * (k * alpha / 2 * weights)
-        return f + k / 2 * float(weights @ power), G
-
-    return value
-
-
-def _fenchel_young(loss: BackwardLoss, targets: FloatArray, weights: FloatArray) -> ScoreLoss:
-    """``F(v) - <r, v>`` for any potential; gradient ``link(v) - r``."""
-
-    def value(V: FloatArray) -> tuple[float, FloatArray]:
-        v = torch.as_tensor(np.ascontiguousarray((V - V.mean(axis=0)).T))
-        with torch.no_grad():
-            F, link = loss.potential.value(v).numpy(), loss.potential.link(v).numpy().T
-        dot = np.einsum("kn,kn->n", targets, v.numpy().T)
-        return float(weights @ (F - dot)), (link - targets) * weights
-
-    return value
-
-
-def _forward(rows: FloatArray, weights: FloatArray, offset: float, exact: ScoreLoss) -> ScoreLoss:
-    """``-log <t, p>``, t the label's row of T (K, n); gradient ``p - q``, q_z = t_z p_z / <t, p>: prior to posterior.
-
-    Where <t, p> leaves the range of normal numbers the `exact` log-space evaluation takes over.
+    Class-major scores keep both matrix products in the orientation that BLAS does fastest for few classes.
     """
+    both = loss.bind(labels, torch.as_tensor(weights), class_major=True)
 
     def value(V: FloatArray) -> tuple[float, FloatArray]:
-        P = V - V.max(axis=0)
-        np.exp(P, out=P)
-        P /= P.sum(axis=0)
-        Q = rows * P
-        mass = Q.sum(axis=0)
-        if mass.min() < 1e-290:
-            return exact(V)
-        f = offset - float(weights @ np.log(mass))
-        Q /= mass
-        P -= Q
-        P *= weights
-        return f, P
-
-    return value
-
-
-def _autograd(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray) -> ScoreLoss:
-    """Any pointwise loss, in float64."""
-    w = torch.as_tensor(weights)
-
-    def value(V: FloatArray) -> tuple[float, FloatArray]:
-        v = torch.as_tensor(np.ascontiguousarray(V.T)).requires_grad_()
-        total = (loss.pointwise(v, labels) * w).sum()
-        (gradient,) = torch.autograd.grad(total, v)
-        return float(total.detach()), np.ascontiguousarray(gradient.numpy().T)
+        losses, gradient = both(torch.as_tensor(V).T)
+        return float(losses.sum()), gradient.numpy().T
 
     return value
 

@@ -11,6 +11,7 @@ import torch
 from scipy.sparse import issparse
 from torch import Tensor, nn
 
+from .._core import all_finite
 from ..losses import BatchRiskLoss, ForwardLoss, WeakLabelLoss
 from .linear import has_pointwise
 
@@ -79,8 +80,8 @@ def train_epoch(
 def batch_loss(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
     """The loss of a batch. Weights have mean one over the whole data, so a batch's weights need not."""
     if has_pointwise(loss):
-        losses: Tensor = loss.pointwise(scores, labels)  # type: ignore[operator]
-        return losses.mean() if weights is None else (losses * weights.to(losses)).mean()
+        losses: Tensor = loss.per_example(scores, labels, weights)  # type: ignore[operator]
+        return losses.mean()
     if isinstance(loss, WeakLabelLoss):
         total: Tensor = loss(scores, labels, weights)
         return total
@@ -132,10 +133,8 @@ def fit_minibatch(
         for group in steps.optimizer.param_groups:
             group["lr"] = steps.learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
         record = {"loss": train_epoch(module, loss, X, labels, weights, steps)}
-        if not math.isfinite(record["loss"]):
-            raise ValueError(
-                f"loss: expected finite values, got {record['loss']} in epoch {epoch}; lower learning_rate"
-            )
+        if not math.isfinite(value := record["loss"]) or not all_finite(module.parameters()):
+            raise ValueError(f"loss: expected finite values, got {value} in epoch {epoch}; lower learning_rate")
         if held_out is not None:
             Xv, yv, wv = held_out
             record["weak_risk"] = weak_risk(loss, scores_of(module, Xv), yv, wv)

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from .. import __version__
+from .._core import atomic_folder, json_text
 from ..losses import loss_from_dict, loss_to_dict
 from ..potentials import Squeezed
 from ..transitions import transition_from_dict, transition_to_dict
@@ -67,19 +65,18 @@ def save(
     reason = not_replaceable(path)
     if reason is not None:
         raise ModelFileError(f"path: expected a new folder or an older model, got {str(path)!r}, {reason}")
+    with atomic_folder(path, replaceable=not_replaceable) as folder:
+        write_model(estimator, folder, extra)
+    return path
+
+
+def write_model(estimator: WeakLabelClassifier, folder: Path, extra: Mapping[str, Any] | None = None) -> None:
+    """A fitted classifier's two files, into a folder that is being made."""
     tensors = {k: v.detach().cpu().contiguous() for k, v in estimator.module_.state_dict().items()}
     blob = tensors_to_bytes(tensors)
     description = _describe(estimator, blob, dict(extra or {}))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        _write(work / TENSORS, blob)
-        _write(work / DESCRIPTION, (json.dumps(description, indent=2, allow_nan=False) + "\n").encode())
-        work.chmod(0o755)
-        _replace(work, path)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return path
+    (folder / TENSORS).write_bytes(blob)
+    (folder / DESCRIPTION).write_text(json_text(description, indent=2) + "\n", encoding="utf-8")
 
 
 def not_replaceable(path: Path) -> str | None:
@@ -174,7 +171,7 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]
         "tensors_bytes": len(blob),
         "tensors_sha256": hashlib.sha256(blob).hexdigest(),
     }
-    description = json.loads(json.dumps(description, allow_nan=False))  # a tuple is hashed as the list it comes back as
+    description = json.loads(json_text(description))  # a tuple is hashed as the list it comes back as
     return description | {"sha256": _own_hash(description)}
 
 
@@ -274,27 +271,3 @@ def _names_from_plain(data: Mapping[str, Any]) -> Any:
     if kind != "object" and np.dtype(kind).kind not in "biufU":
         raise ModelFileError(f"classes: expected text or numbers, got dtype {kind!r}")
     return np.array(data["names"], dtype=object if kind == "object" else np.dtype(kind))
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _replace(work: Path, path: Path) -> None:
-    """Move a finished folder into place; an older model steps aside first and is put back should that fail."""
-    if not path.exists():
-        work.rename(path)
-        return
-    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-    old = aside / "model"
-    path.rename(old)
-    try:
-        work.rename(path)
-    except OSError:
-        old.rename(path)
-        raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)

@@ -21,7 +21,7 @@ from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.validation import _num_samples
 
 from .._core import FloatArray, checks
-from ..transitions import ENUMERATION_LIMIT
+from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition
 from . import labels as _labels
 from .modules import row_weights
 
@@ -139,12 +139,13 @@ def _mean(by_fold: FloatArray) -> FloatArray:
 def weak_brier_risk(model: Any, X: Any, y: Any) -> FloatArray:
     """``||T p - e_y||^2`` of each row: T-proper as the log risk is, and never infinite.
 
-    Candidate sets of more than 12 classes cannot be listed; there it is the unbiased Brier score by reconstruction.
+    Candidate sets of more than 12 classes, and rows of answers, cannot be listed; there it is the unbiased
+    Brier score by reconstruction.
     """
     p = model.predict_proba(X)
     T = model.transition_
     labels = _labels.encode(y, T, model.classes_)
-    if T.per_class_labels and T.num_classes > ENUMERATION_LIMIT:
+    if isinstance(T, AnnotatorTransition) or (T.per_class_labels and T.num_classes > ENUMERATION_LIMIT):
         r = T.reconstruction().targets(labels).numpy()
         return (p * p).sum(axis=1) - 2 * (r * p).sum(axis=1) + 1
     matrix, rows = T.matrix(), T.row_index(labels).numpy()

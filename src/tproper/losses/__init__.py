@@ -4,11 +4,12 @@ Imports from `_core`, `transitions` and `potentials`.
 """
 
 from .backward import BackwardLoss
-from .base import Reduction, WeakLabelLoss
+from .base import Reduction, WeakLabelLoss, certificate_of
 from .batch import BatchRiskLoss, GradientAscentLoss, NonNegativeLoss
 from .forward import ForwardLoss
 from .functions import backward_loss, forward_loss, gradient_ascent_loss, non_negative_loss
-from .kernels.dispatch import fuse, fused_loss, obstacle
+from .kernels.fusing import fuse
+from .kernels.registry import Plan, plan_of, register
 from .names import LOSSES, loss_from_dict, loss_to_dict, make_loss, make_potential
 
 __all__ = [
@@ -18,17 +19,19 @@ __all__ = [
     "ForwardLoss",
     "GradientAscentLoss",
     "NonNegativeLoss",
+    "Plan",
     "Reduction",
     "WeakLabelLoss",
     "backward_loss",
+    "certificate_of",
     "forward_loss",
     "fuse",
-    "fused_loss",
     "gradient_ascent_loss",
     "loss_from_dict",
     "loss_to_dict",
     "make_loss",
     "make_potential",
     "non_negative_loss",
-    "obstacle",
+    "plan_of",
+    "register",
 ]

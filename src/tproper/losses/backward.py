@@ -1,29 +1,26 @@
-"""The losses: one line for all of backward correction, one for forward correction, and two bounded heuristics.
+"""Backward correction: one line.
 
     weak label y  ->  target r = R e_y  ->  loss = F(v) - <r, v>  ->  probabilities = gradient of F at v
 
-The line is `BackwardLoss.pointwise`. Losses are pointwise; `reduce` puts weights and reductions on top.
+The line is `BackwardLoss.line`. Kernels that the registry has for a pair (F, R) compute the same in fewer passes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, centre
-from ..potentials import LogSumExp, Potential, Squeezed
-from ..transitions import (
-    Reconstruction,
-    SetReconstruction,
-    Transition,
-    UniformReconstruction,
-    per_example_targets,
-    reconstruct,
-)
-from .base import Reduction, WeakLabelLoss
-from .kernels.cpu import set_cross_entropy, squared_deviation, uniform_cross_entropy
+from .._core import FloatArray, Work, inner
+from ..potentials import LogSumExp, Potential
+from ..transitions import Reconstruction, Transition, per_example_targets, reconstruct
+from .base import Reduction, WeakLabelLoss, hush
+from .kernels import cpu
+from .kernels.registry import plan
 
 ROUNDING = 1e-13  # a sum below this share of its terms is zero
 
@@ -77,32 +74,53 @@ class BackwardLoss(WeakLabelLoss):
         self.register_buffer("class_weights", weights)
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """The line: ``F(v) - <r, v>``."""
-        F, R = self.potential, self.reconstruction
-        base, k, alpha = (F.base, F.k, F.alpha) if isinstance(F, Squeezed) else (F, 0.0, 2.0)
-        if self.class_weights is None and isinstance(base, LogSumExp) and alpha == 2:  # in fewer passes
-            if isinstance(R, UniformReconstruction):
-                return uniform_cross_entropy(scores, labels, R.coefficient, k)
-            if isinstance(R, SetReconstruction):
-                return set_cross_entropy(scores, labels, *R._two_values(labels, self.tables, scores.dtype), k)
-        F, penalty = _split(self.potential, scores)
-        if self.class_weights is not None:
-            weights = self.class_weights.to(scores.dtype)
-            own = R.weigh(weights.expand_as(scores), labels, self.tables)  # mean weight of y
-            return F.weak_loss(scores, lambda x: R.weigh(x * weights, labels, self.tables), own) + own * penalty
-        if isinstance(F, LogSumExp) and isinstance(R, UniformReconstruction):
-            return uniform_cross_entropy(scores, labels, R.coefficient) + penalty
-        return F.weak_loss(scores, lambda x: R.weigh(x, labels, self.tables)) + penalty
+        """The line, with the target ``r = R e_y`` of each label."""
+        R = self.reconstruction
+        return hush(self.line(scores, lambda x: R.weigh(x, labels, self.tables)), R, labels)
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
-        """The line with each example's own target."""
-        F, penalty = _split(self.potential, scores)
-        targets = per_example_targets(transitions, labels, self.validate).to(scores.dtype)
-        total: Tensor | float = 1.0
+        """The line, with the target of each example's own T."""
+        r = per_example_targets(transitions, labels, self.validate).to(scores.dtype)
+        return self.line(scores, lambda x: inner(r, x))
+
+    def line(self, v: Tensor, target: Callable[[Tensor], Tensor]) -> Tensor:
+        """``F(v) - <r, v>``, where ``target(x)`` is <r, x>.
+
+        With class weights w the target is w r, of sum s, and the loss ``s F(v) - <w r, v>``.
+        """
+        F, w = self.potential, self.class_weights
+        if w is None:
+            return F.weak_loss(v, target)
+        w = w.to(v.dtype)
+        return F.weak_loss(v, lambda x: target(w * x), total=target(w.expand_as(v)))
+
+    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
+        found = plan(self)
+        if isinstance(found, str):
+            return None
+        R = self.reconstruction
+        return cpu.hushed(cpu.cross_entropy(found, R, labels, self.tables, dtype, class_major), R.silent(labels))
+
+    def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
+        """The kernel, or the line with its gradient ``link(v) - r``."""
+        work = self._kernel(labels, dtype, class_major)
+        if work is not None:
+            return work
+        R = self.reconstruction
+        targets = cpu.laid_out(R._targets(labels, self.tables, dtype), class_major)
+
+        def fenchel_young(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
+            r = targets[rows]
+            torch.sub(self.potential.link(v), r, out=slope)
+            return self.line(v, lambda x: inner(r, x))
+
+        return cpu.hushed(fenchel_young, R.silent(labels))
+
+    def pair(self) -> tuple[Any, Any] | str:
+        """(F, R)."""
         if self.class_weights is not None:
-            targets = targets * self.class_weights.to(targets)
-            total = targets.sum(-1)
-        return F.weak_loss(scores, lambda x: (targets * x).sum(-1), total) + total * penalty
+            return "class_weights are given"
+        return (self.potential, self.reconstruction) if type(self) is BackwardLoss else super().pair()
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """The potential's link, projected onto the simplex."""
@@ -142,12 +160,3 @@ def _class_weights(weights: ArrayLike, num_classes: int) -> Tensor:
     if out.shape != (num_classes,) or not np.isfinite(out).all() or (out <= 0).any():
         raise ValueError(f"class_weights: expected {num_classes} positive numbers, got {weights!r}")
     return torch.as_tensor(out)
-
-
-def _split(potential: Potential, scores: Tensor) -> tuple[Potential, Tensor | float]:
-    """Take squeezing apart, so that its one number per example is not spread over the classes."""
-    if isinstance(potential, Squeezed):
-        if potential.alpha == 2:
-            return potential.base, potential.k / 2 * squared_deviation(scores)
-        return potential.base, potential.penalty(centre(scores))
-    return potential, 0.0

@@ -4,27 +4,61 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from functools import singledispatch
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._core import FloatArray, Labels, checks, tracing
-from ..transitions import Tables, Transition
+from .._core import FloatArray, Labels, Work, checks, tracing, value_and_slope, with_slope
+from ..transitions import Reconstruction, Tables, Transition
+from .kernels import cpu, dispatch
 
 Reduction = Literal["none", "mean", "sum"]
+Backend = Literal["auto", "torch", "triton"]
+
+
+@singledispatch
+def certificate_of(loss: Any) -> Any:
+    """Properness and boundedness of a loss: the certificates room registers one function for each kind of loss."""
+    raise NotImplementedError(f"loss: expected one that can be certified, got a {type(loss).__name__}")
 
 
 def reduce(losses: Tensor, reduction: Reduction, weights: Tensor | None = None) -> Tensor:
     """Weights, then none, mean or sum. The mean of weighted losses is divided by the sum of the weights."""
-    if weights is not None:  # weight zero leaves an example out, even one whose loss is infinite
-        losses = losses.masked_fill(weights == 0, 0.0) * weights
+    losses = weighted(losses, weights)
     if reduction == "none":
         return losses
     if reduction == "sum":
         return losses.sum()
     return losses.mean() if weights is None else losses.sum() / weights.sum()
+
+
+def weighted(losses: Tensor, weights: Tensor | None) -> Tensor:
+    """Losses (...), or shares (..., K), times weights (...). Weight zero leaves a row out, even an infinite one."""
+    if weights is None:
+        return losses
+    weights = weights.reshape(*weights.shape, *[1] * (losses.ndim - weights.ndim))
+    return losses.masked_fill(weights == 0, 0.0) * weights
+
+
+def hush(losses: Tensor, reconstruction: Reconstruction, labels: Tensor) -> Tensor:
+    """Losses (...) or (..., K), with 0 for labels that say nothing (a row in which no annotator answered)."""
+    silent = reconstruction.silent(labels)
+    if silent is None:
+        return losses
+    return losses.masked_fill(silent if losses.ndim == silent.ndim else silent[..., None], 0.0)
+
+
+def left_out(scores: Tensor, weights: Tensor | None) -> Tensor:
+    """Scores with zeros in rows of weight zero: such a row's gradient is 0, where 0 times its own might be NaN."""
+    if weights is None:
+        return scores
+    out = weights == 0
+    if out.device.type == "cpu" and tracing.readable(out) and not bool(out.any()):
+        return scores
+    return torch.where(out[..., None], 0.0, scores)
 
 
 class WeakLabelLoss(nn.Module, ABC):
@@ -34,26 +68,20 @@ class WeakLabelLoss(nn.Module, ABC):
 
     * scores (..., K): the model's raw outputs;
     * labels: weak labels as the transition takes them ((...) indices, (..., K) candidate masks, ...);
-    * weights (...): optional example weights;
+    * weights (...): optional example weights; an example of weight 0 is left out, whatever its loss is;
     * transitions (n, M, K): optional, one T per example (instance-dependent noise); replaces `transition`.
 
-    Tables follow ``.to(device)`` and are part of ``state_dict()``. Labels are checked on every call; pass
-    ``validate=False`` to skip that (in plain PyTorch on a GPU it costs a synchronisation).
+    Tables follow ``.to(device)``, keep their digits under ``.half()``, and are part of ``state_dict()``. Labels are
+    checked on every call; pass ``validate=False`` to skip that (in plain PyTorch on a GPU it costs a synchronisation).
 
-    On CUDA, structured losses run in one Triton kernel (`tproper.fused`); ``backend_for(scores)`` says what runs,
-    and ``loss.backend = "torch"`` asks for plain PyTorch. The kernel checks labels as it goes: after a loss's first
-    call, which looks beforehand, a bad label makes the loss NaN and one of the next calls raises the error.
+    A new loss is `pointwise`, `pointwise_with` and `lower_bounds`. Where the registry has kernels for its `pair`, calls
+    run in them: a Triton kernel on CUDA, blocks of rows on the CPU. ``backend_for(scores)`` says what runs, and
+    ``loss.backend = "torch"`` asks for plain PyTorch, ``"triton"`` for the kernel or an error. The Triton kernel checks
+    labels as it goes: after a loss's first call, which looks beforehand, a bad label makes the loss NaN and one of the
+    next calls raises the error.
     """
 
-    backend: Literal["auto", "torch"] = "auto"
-    # Filled in by fused.py, which stands below this file: imports point one way only.
-    _fast_path: ClassVar[Callable[..., Tensor | None]] = staticmethod(lambda *call: None)
-    _obstacle: ClassVar[Callable[..., str | None]] = staticmethod(lambda *call: "tproper.fused is not loaded")
-
-    def backend_for(self, scores: Tensor, weights: Any = None) -> str:
-        """``"triton"``, or ``"torch: ..."`` with the reason, for a call with these scores."""
-        found = "asked for" if self.backend == "torch" else type(self)._obstacle(self, scores, weights)
-        return "triton" if found is None else f"torch: {found}"
+    backend: Backend = "auto"
 
     def __init__(self, transition: Transition, reduction: Reduction, validate: bool) -> None:
         super().__init__()
@@ -70,39 +98,141 @@ class WeakLabelLoss(nn.Module, ABC):
         for name, array in tables.items():
             self.register_buffer(name, torch.as_tensor(np.array(array)))
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> WeakLabelLoss:
+        """``.to(device)``, ``.float()`` and their like. ``.half()`` and ``.bfloat16()`` leave the tables' digits alone.
+
+        Models are cast as a whole, their loss with them; an R of three digits would be another R.
+        """
+        before = dict(self._buffers)
+        super()._apply(fn, recurse)
+        for name, old in before.items():
+            new = self._buffers[name]
+            if old is not None and new is not None and new.is_floating_point() and new.dtype.itemsize < 4:
+                self._buffers[name] = old.to(new.device)
+        return self
+
     @property
     def tables(self) -> Tables:
         """The buffers, by name."""
         return {name: getattr(self, name) for name in self._table_names}
 
+    def pair(self) -> tuple[Any, Any] | str:
+        """What the registry of kernels finds this loss by, (F, R) or (score, T); a string says why there is nothing."""
+        return f"{type(self).__name__} is neither BackwardLoss nor ForwardLoss"
+
+    def backend_for(self, scores: Tensor, weights: Any = None) -> str:
+        """``"triton"``, or ``"torch: ..."`` with the reason, for a call with these scores."""
+        why = "asked for" if self.backend == "torch" else dispatch.obstacle(self, scores, weights)
+        return "triton" if why is None else f"torch: {why}"
+
     def forward(
         self, scores: Tensor, labels: Labels, weights: Tensor | None = None, transitions: Tensor | None = None
     ) -> Tensor:
         """The reduced loss of a batch."""
+        return self.evaluate(scores, labels, weights, transitions, self.reduction)
+
+    def evaluate(
+        self,
+        scores: Tensor,
+        labels: Labels,
+        weights: Tensor | None = None,
+        transitions: Tensor | None = None,
+        reduction: Reduction = "none",
+    ) -> Tensor:
+        """The loss of a batch with another reduction than its own; each example's, by default."""
         scores = checks.scores(scores, self.transition.num_classes)
-        fast = type(self)._fast_path(self, scores, labels, weights) if transitions is None else None
-        if fast is not None:
-            return fast
+        if self._in_triton(scores, weights, transitions):
+            return dispatch.call(self, scores, labels, weights, reduction)
         dtype = scores.dtype
         if dtype in (torch.float16, torch.bfloat16):  # sums over classes need float32
             scores = scores.float()
-        if transitions is None:
-            encoded = self.transition.encode(labels, scores.device, self.validate)
-            checks.same_leading_shape(scores, encoded, self.transition.per_class_labels)
-            losses = self.pointwise(scores, encoded)
-        else:
-            transitions, encoded = _per_example(transitions, labels, scores, self.validate)
-            losses = self.pointwise_with(transitions, scores, encoded)
         if weights is not None:
             weights = checks.example_weights(weights, scores[..., 0], self.validate)
-        return self._reduce(losses, weights).to(dtype)
+        if transitions is None:
+            encoded = self.transition.encode(labels, scores.device, self.validate)
+            checks.same_leading_shape(scores, encoded, self.transition.label_shape)
+            losses = self._each(left_out(scores, weights), encoded)
+        else:
+            transitions, encoded = _per_example(transitions, labels, scores, self.validate)
+            losses = self.pointwise_with(transitions, left_out(scores, weights), encoded)
+        return self._reduce(losses, weights, reduction).to(dtype)
 
-    def _reduce(self, losses: Tensor, weights: Tensor | None) -> Tensor:
-        return reduce(losses, self.reduction, weights)
+    def _in_triton(self, scores: Tensor, weights: Any, transitions: Any) -> bool:
+        if self.backend == "torch":
+            return False
+        why = dispatch.obstacle(self, scores, weights) if transitions is None else "there is one transition per example"
+        if self.backend == "triton" and why is not None:
+            raise ValueError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
+        return why is None
+
+    def _reduce(self, losses: Tensor, weights: Tensor | None, reduction: Reduction = "mean") -> Tensor:
+        return reduce(losses, reduction, weights)
+
+    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
+        """What a CPU kernel does to blocks of rows, for a loss that the registry has one for."""
+        return None
+
+    def _each(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """`pointwise`, in the kernel or as it is written."""
+        if cpu.runs(self, scores):
+            work = self._kernel(labels, scores.dtype)
+            if work is not None:
+                out = with_slope(scores, work, lambda v: self.pointwise(v, labels))
+                if not bool(out.isnan().any()):
+                    return out
+        return self.pointwise(scores, labels)
+
+    def per_example(self, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
+        """One loss per example, times its weight, for encoded labels that need no check."""
+        weights = None if weights is None else weights.to(scores)
+        return weighted(self._each(left_out(scores, weights), labels), weights)
+
+    def value_and_gradient(
+        self,
+        scores: Tensor,  # (n, K)
+        labels: Tensor,  # encoded
+        weights: Tensor | None = None,  # (n,)
+    ) -> tuple[Tensor, Tensor]:
+        """The losses (n,) of encoded labels and their gradients (n, K) in the scores, both times the weights.
+
+        No graph is recorded, and labels are not checked.
+        """
+        return self.bind(labels, weights, scores.dtype, class_major=scores.stride(-1) > 1)(scores)
+
+    def bind(
+        self,
+        labels: Tensor,
+        weights: Tensor | None = None,
+        dtype: torch.dtype = torch.float64,
+        class_major: bool = False,
+    ) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        """`value_and_gradient` as a function of the scores alone, for solvers: what labels need is made once.
+
+        With `class_major`, scores will be transposed views of (K, n) arrays, which are faster to sum over few classes.
+        """
+        work = None if isinstance(self.pair(), str) else self._closed_form(labels, dtype, class_major)
+
+        def both(scores: Tensor) -> tuple[Tensor, Tensor]:
+            v = left_out(scores.detach(), weights)
+            if work is not None:
+                losses, gradient = value_and_slope(v, work)
+                if not bool(losses.isnan().any()):
+                    return weighted(losses, weights), gradient if weights is None else gradient.mul_(weights[:, None])
+            with torch.enable_grad():
+                v = v.requires_grad_()
+                losses = self._each(v, labels)
+                (gradient,) = torch.autograd.grad(losses, v, torch.ones_like(losses) if weights is None else weights)
+            return weighted(losses.detach(), weights), gradient
+
+        return both
+
+    def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
+        """Losses and gradients of blocks of rows; None where autograd has to find the gradient."""
+        return None
 
     @abstractmethod
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """One loss per example, for encoded labels."""
+        """One loss per example, for encoded labels: the definition, which every kernel is held to."""
 
     @abstractmethod
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
@@ -119,12 +249,9 @@ class WeakLabelLoss(nn.Module, ABC):
         In the order of the transition's rows; one per set size for candidate sets of more than 12 classes.
         """
 
-    # Filled in by certificates.py, which stands below this file: imports point one way only.
-    _certify: ClassVar[Callable[..., Any]]
-
     def certify(self) -> Any:
         """Properness and boundedness of this loss, with evidence: `tproper.certify(self)`."""
-        return type(self)._certify(self)
+        return certificate_of(self)
 
 
 def _per_example(transitions: Tensor, labels: Labels, scores: Tensor, validate: bool) -> tuple[Tensor, Tensor]:
@@ -145,5 +272,5 @@ def _per_example(transitions: Tensor, labels: Labels, scores: Tensor, validate: 
     if validate and tracing.readable(T) and not bool(((T >= 0).all()) & ((T.sum(1) - 1).abs() <= 1e-4).all()):
         raise ValueError("transitions: expected every T[i] to have columns of probabilities that sum to 1")
     encoded = checks.index_labels(labels, T.shape[1], device=scores.device, validate=validate)
-    checks.same_leading_shape(scores, encoded, per_class=False)
+    checks.same_leading_shape(scores, encoded)
     return T, encoded

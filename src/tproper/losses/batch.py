@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 from torch import Tensor
 
 from .._core import FloatArray
 from ..potentials import LogSumExp
 from ..transitions import Reconstruction, Transition, per_example_targets, reconstruct
-from .base import WeakLabelLoss
+from .base import Reduction, WeakLabelLoss, hush, weighted
 
 
 class BatchRiskLoss(WeakLabelLoss):
@@ -28,7 +30,7 @@ class BatchRiskLoss(WeakLabelLoss):
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Each example's share of the class risks: ``R[z, y] l(v, z)`` (..., K)."""
         targets = self.reconstruction._targets(labels, self.tables, scores.dtype)
-        return targets * self.potential.class_losses(scores)
+        return hush(targets * self.potential.class_losses(scores), self.reconstruction, labels)
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The same with each example's own target."""
@@ -40,8 +42,14 @@ class BatchRiskLoss(WeakLabelLoss):
         shares = shares.reshape(-1, shares.shape[-1])
         if weights is None:
             return shares.mean(0)
-        weights = weights.reshape(-1, 1)
-        return (shares * weights).sum(0) / weights.sum()
+        return weighted(shares, weights.reshape(-1)).sum(0) / weights.sum()
+
+    @abstractmethod
+    def risk(self, class_risks: Tensor) -> Tensor:
+        """The loss of a batch with these class risks (K,)."""
+
+    def _reduce(self, losses: Tensor, weights: Tensor | None, reduction: Reduction = "mean") -> Tensor:
+        return weighted(losses, weights) if reduction == "none" else self.risk(self.class_risks(losses, weights))
 
     def lower_bounds(self) -> FloatArray:
         """0 for every label: a batch's loss cannot be negative, and tends to 0 on some path."""
@@ -59,12 +67,14 @@ class GradientAscentLoss(BatchRiskLoss):
     Where a class risk is negative its gradient is turned around. With infinite batches it equals BC.
     """
 
-    def _reduce(self, losses: Tensor, weights: Tensor | None) -> Tensor:
-        return self.class_risks(losses, weights).abs().sum()
+    def risk(self, class_risks: Tensor) -> Tensor:
+        """``sum_z | class risk of z |``."""
+        return class_risks.abs().sum()
 
 
 class NonNegativeLoss(BatchRiskLoss):
     """The ReLU variant: ``sum_z max(class risk of z, 0)``. Bounded by 0; improper for finite batches."""
 
-    def _reduce(self, losses: Tensor, weights: Tensor | None) -> Tensor:
-        return self.class_risks(losses, weights).clamp_min(0).sum()
+    def risk(self, class_risks: Tensor) -> Tensor:
+        """``sum_z max(class risk of z, 0)``."""
+        return class_risks.clamp_min(0).sum()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from .._core import FloatArray
-from ..transitions import Transition, log_mixture
+from .._core import FloatArray, Work, log_mixture
+from ..transitions import Transition
 from .base import Reduction, WeakLabelLoss
+from .kernels import cpu
+from .kernels.registry import LogScore
+
+SCORE = LogScore()
 
 
 class ForwardLoss(WeakLabelLoss):
@@ -34,6 +40,15 @@ class ForwardLoss(WeakLabelLoss):
         top = log_p.masked_fill(rows == 0, -torch.inf).amax(-1, keepdim=True).detach()
         top = torch.where(torch.isfinite(top), top, 0.0)
         return -((rows.to(scores.dtype) * (log_p - top).exp()).sum(-1).log() + top[:, 0])
+
+    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
+        return cpu.mixture(self.transition.log_rows(labels, self.tables, dtype), class_major)
+
+    _closed_form = _kernel
+
+    def pair(self) -> tuple[Any, Any] | str:
+        """(score, T)."""
+        return (SCORE, self.transition) if type(self) is ForwardLoss else super().pair()
 
     def lower_bounds(self) -> FloatArray:
         """``-log max_z T_yz``: reached when all probability sits on the class that makes y likeliest."""

@@ -4,7 +4,7 @@ Imports from `certificates` and the rooms above it.
 """
 
 from .calibration import Calibration, TopLabel, bin_edges, bin_sums, squared_score, weak_calibration
-from .statistics import Z95, BinnedErrors, Score, setup
+from .statistics import Z95, BinnedErrors, Score, probabilities_of, setup
 from .weak import (
     PairedTest,
     paired_test,
@@ -26,6 +26,7 @@ __all__ = [
     "bin_edges",
     "bin_sums",
     "paired_test",
+    "probabilities_of",
     "score_of",
     "setup",
     "squared_score",

@@ -18,18 +18,17 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks
+from .._core import FloatArray, Labels, checks, plain
 from ..transitions import Reconstruction, Transition
 from .statistics import (
     BinnedErrors,
     Reweigher,
     Score,
     estimate,
-    finite_or_none,
+    heard,
     moment_slope,
     probabilities_of,
     setup,
-    weights_of,
 )
 from .weak import one_hot, score_of
 
@@ -106,13 +105,13 @@ class Calibration:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what is not finite becomes None."""
+        """Plain values for JSON: infinities are the texts "inf" and "-inf", NaN is None."""
         curve = ("edges", "count", "share", "confidence", "accuracy", "accuracy_stderr")
-        return {
+        out = {
             "kind": self.kind,
             "value": self.value,
-            "stderr": finite_or_none(self.stderr),
-            "interval": list(self.interval),
+            "stderr": self.stderr,
+            "interval": self.interval,
             "n": self.n,
             "informative": self.informative,
             "note": self.note,
@@ -120,12 +119,9 @@ class Calibration:
             "ece_of_noise": self.ece_of_noise,
             "squared_error": self.squared_error.to_dict(),
             "overconfidence": None if self.overconfidence is None else self.overconfidence.to_dict(),
-            "curve": {k: _nested(getattr(self, k)) for k in curve},
+            "curve": {k: np.asarray(getattr(self, k)) for k in curve},
         }
-
-
-def _nested(array: FloatArray) -> list[Any]:
-    return [_nested(x) if x.ndim else finite_or_none(float(x)) for x in np.asarray(array)]
+        return dict(plain(out))
 
 
 def weak_calibration(
@@ -155,7 +151,7 @@ def weak_calibration(
     weigher, y = setup(labels, transition, reconstruction, prior)
     K, n = transition.num_classes, len(y)
     q = probabilities_of(probabilities, K, n)
-    w = weights_of(sample_weight, n)
+    w = heard(sample_weight, weigher, y)
     if strategy not in ("quantile", "uniform"):
         raise ValueError(f"strategy: expected 'quantile' or 'uniform', got {strategy!r}")
     given = _given_edges(bins)

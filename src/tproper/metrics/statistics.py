@@ -27,8 +27,8 @@ from numpy.typing import ArrayLike
 from scipy.special import gammainc
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks
-from ..transitions import Reconstruction, Transition
+from .._core import FloatArray, Labels, checks, plain
+from ..transitions import AnnotatorTransition, Reconstruction, Transition
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
 LEVEL = 0.95
@@ -38,11 +38,6 @@ REFERENCE_DRAWS = 512  # at least this many reference labels ...
 REFERENCE_ROWS = 4096  # ... from at most this many examples: beyond, the correction is too small to matter
 
 Values = Callable[[Tensor], Tensor]  # example indices (m,) -> one value per class (m, K)
-
-
-def finite_or_none(x: float) -> float | None:
-    """For JSON, which has no infinity."""
-    return float(x) if math.isfinite(x) else None
 
 
 @dataclass(frozen=True)
@@ -66,10 +61,8 @@ class Score:
         return line + (f"; {self.note}" if self.note else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what is not finite becomes None."""
-        out = asdict(self)
-        out.update({k: finite_or_none(out[k]) for k in ("value", "stderr")})
-        return out | {"interval": [finite_or_none(x) for x in self.interval]}
+        """Plain values for JSON: infinities are the texts "inf" and "-inf", NaN is None."""
+        return dict(plain(asdict(self)))
 
 
 class Reweigher:
@@ -126,8 +119,9 @@ def encoded(transition: Transition, labels: Labels) -> Tensor:
     if not isinstance(labels, Tensor) and hasattr(labels, "to_numpy"):  # a pandas or polars column
         labels = labels.to_numpy()
     out = transition.encode(labels).cpu()
-    if out.ndim != 1 + transition.per_class_labels:
+    if out.ndim != 1 + len(transition.label_shape):
         want = f"(n, {transition.num_classes}) candidate masks" if transition.per_class_labels else "(n,) labels"
+        want = f"(n, {transition.label_shape[0]}) answers" if isinstance(transition, AnnotatorTransition) else want
         raise ValueError(f"labels: expected {want}, got shape {tuple(out.shape)}")
     return out
 
@@ -355,6 +349,17 @@ def probabilities_of(value: Any, K: int, n: int, name: str = "probabilities") ->
             "pass class probabilities, such as loss.probabilities(scores), not scores"
         )
     return torch.as_tensor(q)
+
+
+def heard(value: Any, weigher: Reweigher, labels: Tensor) -> FloatArray | None:
+    """Example weights (n,), checked, or None; 0 for labels that say nothing (rows in which no annotator answered)."""
+    w, silent = weights_of(value, len(labels)), weigher.reconstruction.silent(labels)
+    if silent is None or not bool(silent.any()):
+        return w
+    w = np.where(silent.numpy(), 0.0, 1.0 if w is None else w)
+    if w.sum() <= 0:
+        raise ValueError(f"labels: expected at least one row with an answer that says something, got none of {len(w)}")
+    return w
 
 
 def weights_of(value: Any, n: int) -> FloatArray | None:

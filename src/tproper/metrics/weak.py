@@ -30,10 +30,10 @@ from .statistics import (
     Values,
     as_array,
     estimate,
+    heard,
     predictions_of,
     probabilities_of,
     setup,
-    weights_of,
 )
 
 ScoreName = Literal["accuracy", "log_loss", "brier"]
@@ -150,7 +150,7 @@ def weak_accuracy(
     K, n = transition.num_classes, len(y)
     hit = one_hot(predictions_of(predictions, K, n), K)
     # which posterior goes with bare predictions matters little: it only says how variance goes with accuracy
-    found = estimate(weigher, hit, lambda i: (hit(i) + 1.0 / K) / 2, y, weights_of(sample_weight, n), student=False)
+    found = estimate(weigher, hit, lambda i: (hit(i) + 1.0 / K) / 2, y, heard(sample_weight, weigher, y), student=False)
     return score_of("accuracy", found, n, 0.0, 1.0, 1.0 / K)
 
 
@@ -171,7 +171,7 @@ def weak_log_loss(
     weigher, y = setup(labels, transition, reconstruction, prior)
     K, n = transition.num_classes, len(y)
     q = probabilities_of(probabilities, K, n)
-    w = weights_of(sample_weight, n)
+    w = heard(sample_weight, weigher, y)
     infinite = _infinite_rows(weigher, q, y, w)
     if infinite:
         note = (
@@ -199,7 +199,7 @@ def weak_brier(
     weigher, y = setup(labels, transition, reconstruction, prior)
     K, n = transition.num_classes, len(y)
     q = probabilities_of(probabilities, K, n)
-    found = estimate(weigher, _brier_losses(q), lambda i: q[i], y, weights_of(sample_weight, n))
+    found = estimate(weigher, _brier_losses(q), lambda i: q[i], y, heard(sample_weight, weigher, y))
     return score_of("Brier score", found, n, 2.0, 0.0, (K - 1) / K)
 
 
@@ -223,7 +223,7 @@ def weak_balanced_accuracy(
     weigher, y = setup(labels, transition, reconstruction, prior)
     K, n = transition.num_classes, len(y)
     predicted = predictions_of(predictions, K, n)
-    w = weights_of(sample_weight, n)
+    w = heard(sample_weight, weigher, y)
     hit = one_hot(predicted, K)
     if prior is not None:
         scale = torch.as_tensor(1.0 / (K * checks.probability_vector(prior, "prior", K)))
@@ -325,7 +325,7 @@ def paired_test(
         raise ValueError(f"score: expected 'accuracy', 'log_loss' or 'brier', got {score!r}")
     weigher, y = setup(labels, transition, reconstruction, prior)
     K, n = transition.num_classes, len(y)
-    w = weights_of(sample_weight, n)
+    w = heard(sample_weight, weigher, y)
     values: list[Values] = []
     posteriors: list[Values] = []
     for name, given in (("a", a), ("b", b)):
@@ -335,7 +335,7 @@ def paired_test(
             posteriors.append(lambda i, hit=hit: (hit(i) + 1.0 / K) / 2)  # type: ignore[misc]
             continue
         q = probabilities_of(given, K, n, name)
-        if score == "log_loss" and (count := _infinite_rows(weigher, q, y)):
+        if score == "log_loss" and (count := _infinite_rows(weigher, q, y, w)):
             raise ValueError(
                 f"{name}: expected probabilities > 0 for the log loss, got 0 for a class that the weak label cannot "
                 f"rule out in {count} of {n} examples; use score='brier'"

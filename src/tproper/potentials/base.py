@@ -178,16 +178,24 @@ class Squeezed(Potential):
 
     def penalty(self, v: Tensor) -> Tensor:
         """``k/2 sum_z |v_z|^alpha`` at centred scores."""
+        v = v.masked_fill(v.isneginf(), 0.0)  # a class that has left (a mask) is not squeezed
         if self.alpha == 2:
             return self.k / 2 * v.square().sum(-1)
         return self.k / 2 * (v.abs() if self.alpha == 1 else power(v.abs(), self.alpha)).sum(-1)
+
+    def weak_loss(self, v: Tensor, weigh: Callable[[Tensor], Tensor], total: Tensor | float = 1.0) -> Tensor:
+        """The base's loss, in the way that keeps its digits, and the penalty."""
+        return self.base.weak_loss(v, weigh, total) + total * self.penalty(centre(v))
 
     def _value(self, v: Tensor) -> Tensor:
         return self.base._value(v) + self.penalty(v)
 
     def _link(self, v: Tensor) -> Tensor:
-        slope = v if self.alpha == 2 else v.sign() * (1.0 if self.alpha == 1 else power(v.abs(), self.alpha - 1))
-        return normalised(self.base._link(v) + self.k * self.alpha / 2 * slope)
+        gone = v.isneginf()
+        u = v.masked_fill(gone, 0.0)
+        slope = u if self.alpha == 2 else u.sign() * (1.0 if self.alpha == 1 else power(u.abs(), self.alpha - 1))
+        q = self.base._link(v) + self.k * self.alpha / 2 * slope
+        return (q + (1 - q.sum(-1, keepdim=True)) / (~gone).sum(-1, keepdim=True)).masked_fill(gone, 0.0)
 
     def _conjugate(self, q: Tensor) -> Tensor:
         return self.base.conjugate(q) if self.k == 0 else _solvers.squeezed_conjugate(self, q)

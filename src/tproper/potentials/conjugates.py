@@ -41,7 +41,7 @@ GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
 def spherical_threshold(v: Tensor) -> Tensor:
     """tau (..., 1) with ``sum (v_z - tau)_+^2 = 1``: a quadratic for each support size, by sorting."""
     top = v.amax(-1, keepdim=True)
-    x = torch.sort(v - top, dim=-1, descending=True).values
+    x = torch.sort(v - top, dim=-1, descending=True).values.clamp_min(-2.0)  # entries below -1 are out; some are -inf
     n = torch.arange(1, v.shape[-1] + 1, dtype=v.dtype, device=v.device)
     mean = x.cumsum(-1) / n
     # sum of squares about the running mean, so that far-away entries do not cancel

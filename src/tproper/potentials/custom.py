@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .._core import centre
+from .._core import centre, checks
 from . import conjugates as _solvers
 from .base import Domain, Potential, checked_domain, inside_domain
 from .dual import DualSide
@@ -50,11 +50,47 @@ class ConvexPotential(Potential):
         self.domain = checked_domain(domain)
         self.strictly_proper = strictly_proper
         self.name = name or getattr(function, "__name__", "custom")
+        self._grown: set[int] = set()  # numbers of classes for which the growth of F has been compared with `domain`
 
     def _value(self, v: Tensor) -> Tensor:
         return self.function(v)
 
+    def check_growth(self, K: int) -> None:
+        """Refuse a `domain` that F's growth contradicts: F* would be called finite where it is not, or the reverse.
+
+        F* is finite on the simplex alone iff F has the recession function max v, and everywhere iff F grows faster than
+        linearly along every ray; a hundred rays are followed to ||v|| = 1e4.
+        """
+        if K in self._grown:
+            return
+        generator = torch.Generator().manual_seed(0)
+        rays = centre(torch.randn(100, K, generator=generator, dtype=torch.float64))
+        rays = torch.cat([rays, centre(torch.eye(K, dtype=torch.float64)), -centre(torch.eye(K, dtype=torch.float64))])
+        rays = rays / rays.abs().amax(-1, keepdim=True)
+
+        def slope(t: float) -> Tensor:
+            return (self._value(t * rays) - self._value(t / 2 * rays)).nan_to_num(nan=math.inf) / (t / 2)
+
+        near, far = slope(1e2), slope(1e4)
+        # alpha = 1.01 gains 5 % from 1e2 to 1e4; log-sum-exp is linear to 1e-16 there
+        linear = far <= near + 0.01 * near.abs() + 1e-6
+        like_max = linear & ((far - rays.amax(-1)).abs() <= 0.01)
+        wrong = ~like_max if self.domain == "simplex" else linear
+        if bool(wrong.any()):
+            i = int(wrong.nonzero()[0])
+            grows = f"like {float(far[i]):.4g} t" if bool(linear[i]) else "faster than linearly"
+            shown = checks.short([round(x, 3) for x in rays[i].tolist()])
+            if bool(like_max.all()) or not bool(linear.any()):
+                rule = f"{'simplex' if bool(like_max.all()) else 'affine'!r}"
+            else:
+                rule = "growth like max v ('simplex') or faster than linear ('affine') along every ray"
+            raise ValueError(
+                f"domain: expected {rule}, got {self.domain!r} for {self.name}, which grows {grows} along t * {shown}"
+            )
+        self._grown.add(K)
+
     def _conjugate(self, q: Tensor) -> Tensor:
+        self.check_growth(q.shape[-1])
         flat = q.reshape(-1, q.shape[-1]).double()
         inside = (flat.detach() >= 0).all(-1) if self.domain == "simplex" else torch.ones(len(flat), dtype=torch.bool)
         value = torch.full_like(flat[:, 0], math.inf)
@@ -117,7 +153,7 @@ class BayesRisk(Potential):
         flat = q.reshape(-1, q.shape[-1])
         return torch.func.vmap(torch.func.grad(self.function))(flat).reshape(q.shape)
 
-    def _curvature(self, q: Tensor) -> Tensor:
+    def hessian(self, q: Tensor) -> Tensor:
         """The Hessians of S at rows q, by two backward passes: torch has no forward mode within forward mode."""
         return torch.func.vmap(torch.func.jacrev(torch.func.grad(self.function)))(q)
 
@@ -138,7 +174,7 @@ class BayesRisk(Potential):
     def jacobian_product(self, p: Tensor, x: Tensor) -> Tensor:
         """``(H^-1 - H^-1 1 1^T H^-1 / 1^T H^-1 1) x``, H the Hessian of S and of the last barrier at p."""
         flat, rows = (t.reshape(-1, t.shape[-1]).double() for t in (p, x))
-        H = self._curvature(flat) + torch.diag_embed(LAST_BARRIER / flat.square())
+        H = self.hessian(flat) + torch.diag_embed(LAST_BARRIER / flat.square())
         solved = torch.linalg.solve(H, torch.stack([rows, torch.ones_like(rows)], -1))
         total = solved.sum(-2, keepdim=True)  # (B, 1, 2)
         out = solved[..., 0] - solved[..., 1] * (total[..., 0] / total[..., 1])
@@ -149,7 +185,7 @@ class BayesRisk(Potential):
         x = v.detach().reshape(-1, v.shape[-1]).double()
         K = x.shape[-1]
         p = torch.full_like(x, 1.0 / K)
-        slope, curvature = torch.func.vmap(torch.func.grad(self.function)), self._curvature
+        slope, curvature = torch.func.vmap(torch.func.grad(self.function)), self.hessian
         ones = torch.ones(K, 1, dtype=x.dtype, device=x.device).expand(len(x), K, 1)
         barrier = 1.0
         while barrier >= LAST_BARRIER:

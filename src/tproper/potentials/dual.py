@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._core import inner
+
 
 class DualSide(torch.autograd.Function):
     """F and its gradient p for potentials known by their conjugate, ``F(v) = max_p <p, v> - F*(p)``.
@@ -21,7 +23,7 @@ class DualSide(torch.autograd.Function):
         p: Tensor = F.maximiser(v)
         # v minus its largest entry keeps <p, v> exact at scores of 1e6
         top = v.amax(-1, keepdim=True)
-        return (p * (v - top)).sum(-1) + top[..., 0] - F._conjugate(p), p
+        return inner(p, v - top) + top[..., 0] - F._conjugate(p), p
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -51,3 +53,14 @@ class DualSide(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[Any, ...], v: Tensor, F: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         """All work is batched already."""
         return DualSide.apply(v.movedim(in_dims[0], 0), F), (0, 0)
+
+
+def dual_side(v: Tensor, F: Any) -> tuple[Tensor, Tensor]:
+    """`DualSide`, in a form that torch.compile can follow while it traces."""
+    if not torch.compiler.is_compiling():
+        out: tuple[Tensor, Tensor] = DualSide.apply(v, F)
+        return out
+    p = F.maximiser(v)
+    top = v.amax(-1, keepdim=True).detach()
+    fixed = p.detach()  # the envelope theorem: dF = p, as if p did not move
+    return inner(fixed, v - top) + top[..., 0] - F._conjugate(fixed), p

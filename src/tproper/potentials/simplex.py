@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +14,7 @@ from torch.nn import functional
 from .._core import centre, checks, entmax, project_simplex
 from . import conjugates as _solvers
 from .base import Domain, Potential, _floating, checked_domain, inside_domain
-from .dual import DualSide
+from .dual import dual_side
 
 
 class LogSumExp(Potential):
@@ -61,13 +63,64 @@ class LogSumExp(Potential):
         return p
 
 
-class Tsallis(Potential):
+class SparsePotential(Potential):
+    """Potentials known by their conjugate on the simplex, ``F*(p) = sum_z phi(p_z)``; their links may be sparse.
+
+    ``F(v) = <p, v> - F*(p)`` with p = `maximiser`, so dF = p exactly, whatever branch the maximiser took, and the
+    link's Jacobian is symmetric with zero column sums, at scores on the edge of the support too.
+    """
+
+    domain: Domain = "simplex"
+
+    def _value(self, v: Tensor) -> Tensor:
+        return dual_side(v, self)[0]
+
+    def _link(self, v: Tensor) -> Tensor:
+        return dual_side(v, self)[1]
+
+    @abstractmethod
+    def maximiser(self, v: Tensor) -> Tensor:
+        """argmax over the simplex of <p, v> - F*(p)."""
+
+    @abstractmethod
+    def curvature(self, p: Tensor) -> Tensor:
+        """``1 / phi''(p)`` on the support, 0 outside of it."""
+
+    def jacobian_product(self, p: Tensor, x: Tensor) -> Tensor:
+        """``(diag(s) - s s^T / sum s) x``, s the curvature at p: the link's Jacobian."""
+        s = self.curvature(p)
+        return s * (x - (s * x).sum(-1, keepdim=True) / s.sum(-1, keepdim=True))
+
+
+@torch.library.custom_op("tproper::entmax", mutates_args=())
+def _traced_entmax(v: Tensor, a: float) -> Tensor:
+    """`entmax` as one node of a graph: a compiler cannot follow its search for a root."""
+    return entmax(v, a)
+
+
+@_traced_entmax.register_fake
+def _(v: Tensor, a: float) -> Tensor:
+    return torch.empty_like(v)
+
+
+def _keep_entmax(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.a = inputs[1]
+    ctx.save_for_backward(output)
+
+
+def _entmax_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    (p,) = ctx.saved_tensors
+    return Tsallis(ctx.a).jacobian_product(p, grad), None
+
+
+_traced_entmax.register_autograd(_entmax_backward, setup_context=_keep_entmax)
+
+
+class Tsallis(SparsePotential):
     """Tsallis entropies, ``F*(p) = (sum p^a - 1) / (a (a - 1))``, a > 0; a -> 1 is log-sum-exp, a = 2 sparsemax.
 
     Link: ``p_z = ((a-1)(v_z - lambda))_+^(1/(a-1))`` with lambda such that it sums to one. For a > 1 it is sparse.
     """
-
-    domain: Domain = "simplex"
 
     def __init__(self, a: float) -> None:
         self.a = checks.real(a, "a", 0, 64, low_open=True)
@@ -75,22 +128,9 @@ class Tsallis(Potential):
             raise ValueError(f"a: expected a number at least 0.0001 away from 1, where it is LogSumExp(), got {a!r}")
         self.name = f"Tsallis({self.a:g})"
 
-    def _value(self, v: Tensor) -> Tensor:
-        out: Tensor = DualSide.apply(v, self)[0]
-        return out
-
-    def _link(self, v: Tensor) -> Tensor:
-        out: Tensor = DualSide.apply(v, self)[1]
-        return out
-
     def maximiser(self, v: Tensor) -> Tensor:
         """argmax over the simplex of <p, v> - F*(p)."""
-        return entmax(v, self.a)
-
-    def jacobian_product(self, p: Tensor, x: Tensor) -> Tensor:
-        """``(diag(s) - s s^T / sum s) x``, s the curvature at p: the link's Jacobian."""
-        s = self.curvature(p)
-        return s * (x - (s * x).sum(-1, keepdim=True) / s.sum(-1, keepdim=True))
+        return _traced_entmax(v, self.a) if torch.compiler.is_compiling() else entmax(v, self.a)
 
     def _conjugate(self, q: Tensor) -> Tensor:
         return (q.clamp_min(0).pow(self.a).sum(-1) - 1) / (self.a * (self.a - 1))
@@ -118,7 +158,12 @@ class Tsallis(Potential):
         return torch.where(p > 0, p.clamp_min(tiny).pow(2 - self.a), torch.zeros_like(p))
 
 
-class Brier(Potential):
+def _present(v: Tensor) -> Tensor:
+    """How many classes there are (..., 1): those of score -inf (masks) have left."""
+    return (~v.isneginf()).sum(-1, keepdim=True).to(v.dtype)
+
+
+class Brier(SparsePotential):
     """The Brier score, loss ``||q - e_z||^2``, ``F*(p) = ||p||^2 - 1``.
 
     ``domain="affine"`` takes the conjugate over all p that sum to one: ``F(v) = ||v||^2/4 + 1 - 1/K``, link
@@ -132,13 +177,17 @@ class Brier(Potential):
 
     def _value(self, v: Tensor) -> Tensor:
         if self.domain == "affine":
-            return v.square().sum(-1) / 4 + 1 - 1 / v.shape[-1]
-        p = self._link(v)
-        top = v.amax(-1, keepdim=True)
-        return (p * (v - top)).sum(-1) + top[..., 0] - self._conjugate(p)
+            return v.masked_fill(v.isneginf(), 0.0).square().sum(-1) / 4 + 1 - 1 / _present(v)[..., 0]
+        return super()._value(v)
 
     def _link(self, v: Tensor) -> Tensor:
-        return 1 / v.shape[-1] + v / 2 if self.domain == "affine" else project_simplex(v / 2)
+        if self.domain == "simplex":
+            return super()._link(v)
+        return (1 / _present(v) + v / 2).masked_fill(v.isneginf(), 0.0)
+
+    def maximiser(self, v: Tensor) -> Tensor:
+        """The projection of v/2 (simplex domain)."""
+        return project_simplex(v / 2)
 
     def _conjugate(self, q: Tensor) -> Tensor:
         return q.square().sum(-1) - 1
@@ -165,18 +214,13 @@ class Brier(Potential):
         return (p > 0).to(p.dtype) / 2
 
 
-class Sparsemax(Potential):
+class Sparsemax(SparsePotential):
     """Half a Brier score on the simplex, ``F*(p) = (||p||^2 - 1)/2``; link: projection of v. Tsallis with a = 2."""
 
     name = "sparsemax"
-    domain: Domain = "simplex"
 
-    def _value(self, v: Tensor) -> Tensor:
-        p = self._link(v)
-        top = v.amax(-1, keepdim=True)
-        return (p * (v - top)).sum(-1) + top[..., 0] - self._conjugate(p)
-
-    def _link(self, v: Tensor) -> Tensor:
+    def maximiser(self, v: Tensor) -> Tensor:
+        """The projection of v."""
         return project_simplex(v)
 
     def _conjugate(self, q: Tensor) -> Tensor:

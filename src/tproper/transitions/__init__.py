@@ -6,6 +6,7 @@ Imports from `_core`.
 """
 
 from . import families
+from .annotators import AnnotatorTransition, annotators
 from .base import (
     ENUMERATION_LIMIT,
     METHODS,
@@ -13,13 +14,13 @@ from .base import (
     Reconstruction,
     Tables,
     Transition,
-    log_mixture,
     reconstruct,
 )
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .families import (
+    BagTransition,
     binary_noise,
     coarse_labels,
     complementary,
@@ -32,17 +33,25 @@ from .families import (
     symmetric_noise,
     unlabeled_sets,
 )
+from .kinds import LABEL_KINDS, POSITIVE_UNLABELED
 from .parsing import UnknownSizeError, make_transition, parse_transition, transition_from_dict, transition_to_dict
-from .set_mass import indicator
+from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
+from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
 
 __all__ = [
     "ENUMERATION_LIMIT",
+    "LABEL_KINDS",
     "METHODS",
+    "POSITIVE_UNLABELED",
+    "SET_SEPARATOR",
     "STRUCTURES",
+    "UNLABELED",
+    "AnnotatorTransition",
+    "BagTransition",
     "CandidateSetTransition",
     "Diagnosis",
     "EstimatedPartialLabels",
@@ -57,14 +66,18 @@ __all__ = [
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",
+    "Vocabulary",
+    "annotators",
     "binary_noise",
     "coarse_labels",
     "complementary",
     "families",
     "identity",
     "indicator",
-    "log_mixture",
+    "is_index",
+    "item",
     "make_transition",
+    "mask_sizes",
     "multi_complementary",
     "multi_source",
     "pair_noise",
@@ -79,4 +92,5 @@ __all__ = [
     "transition_from_dict",
     "transition_to_dict",
     "unlabeled_sets",
+    "weak_label_names",
 ]

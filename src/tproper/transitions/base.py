@@ -2,8 +2,7 @@
 
 ``T[y, z] = P(weak label y | class z)``: weak labels x classes, columns sum to one (Section 2.2 of the paper).
 A `Transition` knows its matrix, can sample from it, says what it lets a learner recover (`diagnose`), and
-gives ``log (T p)_y`` for forward correction. Families with structure (uniform noise, candidate sets) do all
-of this in O(K) for an example, without the matrix.
+gives ``log (T p)_y`` for forward correction. Families with structure do all of this in O(K), without the matrix.
 
 R leads from a weak label back to a target: classes x weak labels with ``R T = I`` (Assumption (b)). Its
 columns are normalised to sum to one, which any left inverse allows: ``R + (1/K) 1 (1 - R^T 1)^T`` is again a left
@@ -13,7 +12,6 @@ one-hot vector of z, and it may have negative entries.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -23,9 +21,19 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleError, checks, look_up
+from .._core import (
+    ConditioningWarning,
+    FloatArray,
+    Labels,
+    NotReconstructibleError,
+    checks,
+    inner,
+    log_mixture,
+    look_up,
+)
 from .dense import left_inverse
-from .diagnosis import Diagnosis
+from .diagnosis import Diagnosis, diagnose_matrix
+from .kinds import LabelKind
 from .shrinkage import shrink
 
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
@@ -34,7 +42,7 @@ DENSE_LIMIT = 1 << 28  # entries of a dense table (2 GiB); beyond it a family mu
 Tables = Mapping[str, Tensor]
 
 
-class Transition:
+class Transition(LabelKind):
     """Any T, given as a matrix.
 
     Parameters
@@ -86,13 +94,15 @@ class Transition:
         posterior = shrink(table, structure)
         return EstimatedTransition.from_dirichlet(posterior.concentration, weak_labels, posterior.notes)
 
-    def _labels_are_sets(self) -> bool:
-        return bool(self._weak_labels) and all(isinstance(s, (set, frozenset)) for s in self._weak_labels or [])
-
     @property
     def weak_labels(self) -> list[Any]:
         """The weak labels' names, in the order of the rows of `matrix()`."""
         return list(range(self.num_weak_labels)) if self._weak_labels is None else list(self._weak_labels)
+
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        """The shape of one encoded label: () for an index, (K,) for a mask, (m,) for the answers of m annotators."""
+        return (self.num_classes,) if self.per_class_labels else ()
 
     def matrix(self) -> FloatArray:
         """T as a float64 array (M, K)."""
@@ -103,6 +113,8 @@ class Transition:
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Weak labels in their canonical tensor form, checked."""
+        if self.positive_unlabeled:
+            labels = checks.positive_unlabeled_labels(labels)
         return checks.index_labels(labels, self.num_weak_labels, device=device, validate=validate)
 
     def sample(self, y: Labels, seed: int | np.random.Generator) -> NDArray[Any]:
@@ -121,30 +133,7 @@ class Transition:
 
     def diagnose(self) -> Diagnosis:
         """Rank, conditioning, kernel, ambiguity and supports of T."""
-        _, s, vt = np.linalg.svd(self._T, full_matrices=self.num_weak_labels < self.num_classes)
-        rank = int((s > checks.RANK_TOL * s[0]).sum())
-        smallest = float(s[-1]) if len(s) == self.num_classes else 0.0
-        deficient = rank < self.num_classes
-        return Diagnosis(
-            name=self.name,
-            num_classes=self.num_classes,
-            num_weak_labels=self.num_weak_labels,
-            rank=rank,
-            smallest_singular_value=smallest,
-            condition_number=math.inf if deficient else float(s[0] / s[-1]),
-            disjoint_supports=bool(((self._T > 0).sum(axis=1) <= 1).all()),
-            ambiguity_degree=self._ambiguity_degree(),
-            _kernel=lambda: vt[rank:].T.copy(),
-        )
-
-    def _ambiguity_degree(self) -> float | None:
-        """max over z' != z of P(z' in Y | z): Cour et al.'s degree, where weak labels are candidate sets."""
-        if not self._labels_are_sets():
-            return None
-        masks = checks.masks_of_sets(self._weak_labels or [], self.num_classes)
-        together = masks.T.astype(float) @ self._T  # (z', z): P(z' in Y | z)
-        np.fill_diagonal(together, 0.0)
-        return float(together.max()) if self.num_classes > 1 else 0.0
+        return diagnose_matrix(self._T, self.name, self._weak_labels if self._labels_are_sets() else None)
 
     def reconstruction(self, method: str | Reconstruction = "auto", prior: ArrayLike | None = None) -> Reconstruction:
         """A reconstruction R of this T (R T = I); see `reconstruct` for the methods."""
@@ -181,25 +170,17 @@ class Transition:
 
     def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``log (T p)_y`` for p = softmax(scores): log-sum-exp over ``log T + log p``, never a log of a sum."""
-        rows = look_up(tables["log_T"].to(scores.dtype), labels)  # (..., K)
-        return log_mixture(scores, rows)
+        return log_mixture(scores, self.log_rows(labels, tables, scores.dtype))
+
+    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
+        """``log T_y`` (..., K) of encoded labels."""
+        return look_up(tables["log_T"].to(dtype), labels)
 
 
 def dense_guard(rows: int, columns: int, name: str) -> None:
     """Refuse a table that would not fit into memory."""
     if rows * columns > DENSE_LIMIT:
         raise ValueError(f"{name}: a dense {rows} x {columns} table would not fit; use targets and losses instead")
-
-
-def log_mixture(scores: Tensor, log_weights: Tensor) -> Tensor:
-    """``log sum_z w_z p_z`` for p = softmax(scores), with an exact -inf and zero gradient where all terms are 0."""
-    terms = torch.log_softmax(scores, -1) + log_weights
-    impossible = torch.isneginf(terms).all(-1, keepdim=True)
-    # logsumexp of nothing but -inf has a NaN gradient: give it zeros to chew on, then put -inf back.
-    terms = terms.masked_fill(impossible, 0.0)
-    top = terms.amax(-1, keepdim=True).detach()  # taken out first: the gradient of logsumexp rounds at scores of 1e6
-    out = torch.logsumexp(terms - top, -1) + top[..., 0]
-    return out.masked_fill(impossible[..., 0], -math.inf)
 
 
 class EstimatedTransition(Transition):
@@ -319,6 +300,7 @@ def _table(T: FloatArray, stderr: FloatArray, names: list[str], most: int = 20) 
 
 
 METHODS = ("auto", "inverse", "pinv", "min_variance", "tightest")
+ROUNDING = 1e-10  # entries of R below this share of their column's largest are zero
 CONDITION_LIMIT = 1e7  # beyond it a target is rounding noise in float32
 
 
@@ -328,7 +310,8 @@ class Reconstruction:
     Parameters
     ----------
     matrix : (K, M) array
-        Any left inverse: ``R T = I`` is checked to 1e-6. Its columns are then shifted to sum to one.
+        Any left inverse: ``R T = I`` is checked to 1e-6. Its columns are then shifted to sum to one, and entries below
+        1e-10 of their column's largest count as zero: whether a target lies in the simplex must not hang on rounding.
     transition : Transition
         The T it belongs to.
     """
@@ -345,7 +328,7 @@ class Reconstruction:
             )
         self.transition = transition
         self.method = method
-        self._R = R + (1 - R.sum(axis=0)) / len(R)
+        self._R = _without_rounding(R + (1 - R.sum(axis=0)) / len(R))
         self._R.setflags(write=False)
         self.residual = float(np.abs(self._R @ T - np.eye(len(R))).max())
         if self.residual > checks.COLUMN_SUM_TOL:
@@ -375,7 +358,11 @@ class Reconstruction:
 
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``<R e_y, values>`` over the last axis, for encoded labels."""
-        return (self._targets(labels, tables, values.dtype) * values).sum(-1)
+        return inner(self._targets(labels, tables, values.dtype), values)
+
+    def silent(self, labels: Tensor) -> Tensor | None:
+        """Which labels say nothing, so that their loss is 0 and scores leave them out; None where all say something."""
+        return None
 
     def orbit_columns(self) -> tuple[FloatArray, list[str]]:
         """One target for every kind of weak label that differs from the others by more than a renaming of classes.
@@ -387,6 +374,15 @@ class Reconstruction:
     def per_label(self, per_orbit: FloatArray) -> FloatArray:
         """Spread one value per orbit over the weak labels, in the order of the transition's rows."""
         return per_orbit
+
+
+def _without_rounding(R: FloatArray) -> FloatArray:
+    """Entries that are zero but for rounding become zero; the largest entry of the column takes what they leave."""
+    size = np.abs(R)
+    out = np.where(size < ROUNDING * size.max(axis=0), 0.0, R)
+    largest, columns = size.argmax(axis=0), np.arange(R.shape[1])
+    out[largest, columns] += 1 - out.sum(axis=0)
+    return out
 
 
 def _label_text(name: object) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._core import checks
+from .._core import FloatArray, checks
 from .base import DENSE_LIMIT, Transition
+from .kinds import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets, log_binomial
 from .stacked import StackedTransition
 from .uniform import UniformTransition
@@ -98,16 +99,71 @@ def multi_complementary(K: int, m: int) -> CandidateSetTransition:
     return FixedSizeSets(log_weight, f"multi_complementary({K}, {m})", math.comb(K, m))
 
 
-def positive_unlabeled(r: float) -> Transition:
-    """PU learning: class 0 is positive; label 0 = labeled positive, 1 = unlabeled; r = P(labeled | positive)."""
-    r = checks.real(r, "r", 0, 1)
-    return _named(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"positive_unlabeled({r:g})")
+def positive_unlabeled(
+    r: float | None = None, *, prior: float | None = None, labeled: int | None = None, n: int | None = None
+) -> Transition:
+    """PU learning: class 0 is positive; label 0 = labeled positive, 1 = unlabeled; r = P(labeled | positive).
+
+    Booleans are labels too: True = labeled positive. Instead of r: the class `prior` P(positive), the number of
+    `labeled` positives and the number `n` of all rows, labeled ones included; then ``r = labeled / (n prior)``.
+    """
+    if r is not None:
+        if not (prior is None and labeled is None and n is None):
+            raise ValueError("r: expected either r, or prior, labeled and n, got both")
+        r = checks.real(r, "r", 0, 1)
+        out = _named(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"positive_unlabeled({r:g})")
+        out.label_kind = POSITIVE_UNLABELED
+        return out
+    if prior is None or labeled is None or n is None:
+        missing = [name for name, value in (("prior", prior), ("labeled", labeled), ("n", n)) if value is None]
+        raise ValueError(f"r: expected r, or prior, labeled and n together, got no {' and no '.join(missing)}")
+    share = checks.real(prior, "prior", 0, 1, low_open=True)
+    count, rows = checks.integer(labeled, "labeled", 0), checks.integer(n, "n", 1)
+    if count > rows * share:
+        raise ValueError(
+            f"prior: expected at least labeled / n = {count / rows:.4g}, the share of labeled rows, got {share:g}; "
+            "n counts all rows, labeled ones included"
+        )
+    return positive_unlabeled(count / (rows * share))
 
 
-def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike) -> Transition:
+class BagTransition(Transition):
+    """Bags of unlabeled data, and the class shares of the population that probabilities are wanted for.
+
+    What is trained with T is ``P(class | x)`` among the pooled bags, whose class shares `pooled` are those of the bags
+    by size. With `prior` the population has other shares, and by Bayes' rule ``P_population(z | x)`` is proportional to
+    ``P_pooled(z | x) prior_z / pooled_z``: `population` computes it, and `WeakLabelClassifier` gives it.
+    """
+
+    _label_kind = "names"  # a bag is no class, however many there are
+
+    def __init__(self, matrix: ArrayLike, pooled: ArrayLike, prior: ArrayLike | None) -> None:
+        super().__init__(matrix)
+        self.pooled = checks.probability_vector(pooled, "pooled", self.num_classes)
+        self.prior = None if prior is None else checks.probability_vector(prior, "prior", self.num_classes)
+        of = "pooled bags" if self.prior is None else "population with class shares "
+        shares = self.pooled if self.prior is None else self.prior
+        listed = ", ".join(f"{p:.3g}" for p in shares[:6]) + (", ..." if len(shares) > 6 else "")
+        tail = f" (class shares {listed})" if self.prior is None else listed
+        self.name = f"unlabeled_sets of {self.num_weak_labels} bags, probabilities of the {of}{tail}"
+
+    def population(self, probabilities: ArrayLike) -> FloatArray:
+        """Class probabilities (..., K) of the population from those of the pooled bags; unchanged without a prior."""
+        p = np.asarray(probabilities, dtype=np.float64)
+        if p.ndim == 0 or p.shape[-1] != self.num_classes:
+            raise ValueError(f"probabilities: expected shape (..., {self.num_classes}), got {p.shape}")
+        if self.prior is None:
+            return p
+        weighted = p * (self.prior / self.pooled)
+        return weighted / weighted.sum(axis=-1, keepdims=True)
+
+
+def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike, prior: ArrayLike | None = None) -> BagTransition:
     """Bags of unlabeled data with known class proportions; the weak label is the bag (UU learning is two bags).
 
     `proportions` (bags x classes) has rows that sum to one; T[b, z] is proportional to sizes[b] * proportions[b, z].
+    Probabilities trained with T are those of the pooled bags. With `prior`, class shares (K,), the estimator's
+    probabilities are those of the population that has them (`BagTransition.population`); the name says which.
     """
     P = checks.matrix(proportions, "proportions")
     try:
@@ -122,7 +178,7 @@ def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike) -> Transition:
     if (joint.sum(axis=0) <= 0).any():
         z = int((joint.sum(axis=0) <= 0).argmax())
         raise ValueError(f"proportions: expected every class in some bag, got none for class {z}")
-    return _named(Transition(joint / joint.sum(axis=0)), f"unlabeled_sets of {len(P)} bags")
+    return BagTransition(joint / joint.sum(axis=0), joint.sum(axis=0) / joint.sum(), prior)
 
 
 def coarse_labels(groups: Sequence[Sequence[int]]) -> Transition:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import families
+from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .sets import CandidateSetTransition
@@ -216,7 +217,7 @@ def _called(name: Any, parameters: dict[str, Any], num_classes: int | None) -> T
 
 def transition_to_dict(transition: Transition) -> dict[str, Any]:
     """JSON-ready, exact: `transition_from_dict` gives the same T back, bit for bit."""
-    out: dict[str, Any] = {"name": transition.name}
+    out: dict[str, Any] = {"name": transition.name, "label_kind": transition.label_kind}
     if isinstance(transition, UniformTransition):
         return out | {
             "family": "uniform",
@@ -245,11 +246,20 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
             "sources": [transition_to_dict(t) for t in transition.sources],
             "weights": [float(w) for w in transition.weights],
         }
+    if isinstance(transition, AnnotatorTransition):
+        return out | {"family": "annotators", "annotators": [transition_to_dict(t) for t in transition.transitions]}
     if isinstance(transition, CandidateSetTransition):  # -inf is not JSON: null is log 0
         return out | {
             "family": "candidate_sets",
             "log_weight": [float(w) if np.isfinite(w) else None for w in transition.log_weight],
             "num_weak_labels": int(transition.num_weak_labels),
+        }
+    if isinstance(transition, families.BagTransition):
+        return out | {
+            "family": "unlabeled_sets",
+            "matrix": transition.matrix().tolist(),
+            "pooled": transition.pooled.tolist(),
+            "prior": None if transition.prior is None else transition.prior.tolist(),
         }
     names = transition._weak_labels
     if isinstance(transition, EstimatedTransition):
@@ -271,6 +281,8 @@ def transition_from_dict(data: Mapping[str, Any]) -> Transition:
     try:
         transition = _from_dict(str(family), data)
         transition.name = str(data["name"])
+        if data.get("label_kind", transition.label_kind) != transition.label_kind:
+            transition.label_kind = data["label_kind"]
     except KeyError as error:
         raise ValueError(f"transition: expected the key {error} for the family {family!r}, got none") from None
     except TypeError as error:
@@ -299,9 +311,13 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     if family == "multi_source":
         sources = [transition_from_dict(s) for s in data["sources"]]
         return families.multi_source(sources, data["weights"])
+    if family == "annotators":
+        return annotators([transition_from_dict(t) for t in data["annotators"]])
     if family == "candidate_sets":
         weights = np.array([-np.inf if w is None else float(w) for w in data["log_weight"]])
         return CandidateSetTransition(weights, str(data["name"]), int(data["num_weak_labels"]))
+    if family == "unlabeled_sets":
+        return families.BagTransition(data["matrix"], data["pooled"], data["prior"])
     if family == "matrix":
         names = data["weak_labels"]
         return Transition(data["matrix"], None if names is None else [_label_from_plain(n) for n in names])

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks, look_up, tracing
+from .._core import FloatArray, Labels, checks, inner, look_up, tracing
 from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition, dense_guard
 from .dense import left_inverse
 from .diagnosis import Diagnosis
@@ -30,6 +30,7 @@ class CandidateSetTransition(Transition):
     """
 
     per_class_labels: ClassVar[bool] = True
+    _label_kind = "masks"
 
     def __init__(self, log_weight: FloatArray, name: str, num_weak_labels: int) -> None:
         self.num_classes = len(log_weight) - 1
@@ -150,6 +151,11 @@ class CandidateSetTransition(Transition):
         """``log g(|S|) + log sum_{z in S} p_z``."""
         return log_set_mass(scores, labels) + look_up(tables["log_weight"].to(scores.dtype), mask_sizes(labels))
 
+    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
+        """log g(|S|) inside of S, -inf outside."""
+        inside = look_up(tables["log_weight"].to(dtype), mask_sizes(labels))
+        return torch.where(labels, inside[..., None], -math.inf)
+
 
 def log_binomial(n: int, k: NDArray[np.int64]) -> FloatArray:
     """log of the binomial coefficient, -inf outside of 0 <= k <= n."""
@@ -178,8 +184,8 @@ class FixedSizeSets(CandidateSetTransition):
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Candidate masks (..., K), checked to have the one size that can occur."""
         masks = super().encode(labels, device, validate)
-        size = self.set_sizes()[0]
         if validate and tracing.readable(masks):
+            size = self.set_sizes()[0]
             sizes = masks.sum(-1).reshape(-1)
             wrong = (sizes != size).nonzero()
             if len(wrong):
@@ -224,7 +230,8 @@ class SetReconstruction(Reconstruction):
             self.coefficient = 1.0 / sizes / (share / sizes).sum()
         else:
             self.coefficient = max(0.0, (1 - (share / sizes).sum()) / share.sum()) + 1.0 / sizes
-        self.coefficient[transition.size_probability == 0] = 0.0  # a label that never occurs: its target is 1/K
+        # the target of a label that never occurs is 1/K; one too unlikely for a double still has its own
+        self.coefficient[np.isneginf(transition.log_weight)] = 0.0
         self.residual = abs(float((share * self.coefficient).sum()) - 1.0)
 
     def matrix(self) -> FloatArray:
@@ -236,24 +243,18 @@ class SetReconstruction(Reconstruction):
         """The coefficient by set size."""
         return {"coefficient": self.coefficient}
 
-    def _two_values(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-        """The size of each label's set, and what the target is inside and outside of it.
-
-        In float64: with many classes one is the small difference of c and the other, both large.
-        """
+    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
+        """In float64: with many classes one value is the small difference of c and the other, both large."""
         size = mask_sizes(labels)
         c = look_up(tables["coefficient"].double(), size)
         outside = (1 - c * size) / self.transition.num_classes
-        return size, (c + outside).to(dtype), outside.to(dtype)
-
-    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
-        _, inside, outside = self._two_values(labels, tables, dtype)
-        return torch.where(labels, inside[..., None], outside[..., None])
+        return torch.where(labels, (c + outside).to(dtype)[..., None], outside.to(dtype)[..., None])
 
     def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``mean(x) + <r, x - mean(x)>``: r may be large and of both signs; what all x share is taken out first."""
-        mean = values.mean(-1, keepdim=True)
-        return mean[..., 0] + (self._targets(labels, tables, values.dtype) * (values - mean)).sum(-1)
+        finite = values.masked_fill(values.isinf(), 0.0)  # masked classes
+        mean = finite.mean(-1, keepdim=True)
+        return mean[..., 0] + inner(self._targets(labels, tables, values.dtype), values - mean)
 
     def orbit_columns(self) -> tuple[FloatArray, list[str]]:
         """Sets of one size are alike: one target per size."""

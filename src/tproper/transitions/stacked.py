@@ -19,6 +19,8 @@ class StackedTransition(Transition):
     Labels are (source, label) pairs (n, 2), or indices of the stacked rows.
     """
 
+    _label_kind = "pairs"
+
     def __init__(self, sources: Sequence[Transition], weights: FloatArray) -> None:
         self.sources = list(sources)
         self.weights = weights

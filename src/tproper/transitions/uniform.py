@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from .._core import FloatArray, add_at, checks, tracing, with_slope
+from .._core import FloatArray, add_at, checks, inner, tracing, with_slope
 from .base import Reconstruction, Tables, Transition, dense_guard
 from .diagnosis import Diagnosis
 
@@ -98,6 +98,12 @@ class UniformTransition(Transition):
         own, others = functional.logsigmoid(u), functional.logsigmoid(-u)
         return torch.logaddexp(own + math.log(self.diagonal), others + math.log(self.off_diagonal))
 
+    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
+        """log o, and log d at the label."""
+        log_d, log_o = (math.log(x) if x > 0 else -math.inf for x in (self.diagonal, self.off_diagonal))
+        out = torch.full((*labels.shape, self.num_classes), log_o, dtype=dtype, device=labels.device)
+        return out.scatter(-1, labels[..., None], log_d)
+
 
 class _LogOdds(torch.autograd.Function):
     """(v_y - logsumexp_{z != y} v_z, softmax of v without y); the second is returned so that it can be reused.
@@ -167,6 +173,7 @@ def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
 def _plain_log_odds(scores: Tensor, labels: Tensor) -> Tensor:
     index = labels[..., None]
     if torch.compiler.is_compiling():  # the compiler fuses the plain formula by itself
+        scores = scores - scores.amax(-1, keepdim=True).detach()  # a common shift must not eat their digits
         others = torch.logsumexp(scores.scatter(-1, index, -math.inf), -1)
         return scores.gather(-1, index)[..., 0] - others
     out: Tensor = _LogOdds.apply(scores, index)[0]
@@ -205,7 +212,12 @@ class UniformReconstruction(Reconstruction):
         """``c x_y + (1 - c) mean(x)``: no target is built."""
         c = self.coefficient
         own = values.gather(-1, labels[..., None])[..., 0]
-        return own if c == 1.0 else c * own + (1 - c) * values.mean(-1)
+        if c == 1.0:
+            return own
+        out = c * own + (1 - c) * values.mean(-1)
+        if not out.is_cuda and tracing.readable(out) and bool(out.isnan().any()):  # masked scores
+            return inner(self._targets(labels, tables, values.dtype), values)
+        return out
 
     def orbit_columns(self) -> tuple[FloatArray, list[str]]:
         """All labels are alike: one target."""

@@ -1,11 +1,9 @@
-"""Structured losses at the price of cross entropy: one read of the scores, one write of the gradient.
+"""Structured losses on a GPU at the price of cross entropy: one read of the scores, one write of the gradient.
 
-On a CUDA device `BackwardLoss` (log-sum-exp, squeezed or not) and `ForwardLoss` of structured transitions (identity,
-symmetric noise, complementary, partial and multi-complementary labels) run in one Triton kernel; everything else, and
-everything elsewhere, in plain PyTorch. Both compute the same function; `backend` says which one it is and why:
+On a CUDA device the losses that the registry has a `Plan` for run in one Triton kernel; everything else, and everything
+elsewhere, in plain PyTorch. Both compute the same function; `backend_for` says which one it is and why:
 
->>> loss = fuse(tp.BackwardLoss(tp.complementary(10), squeeze=(1, 2)))
->>> loss.backend_for(scores)
+>>> tp.BackwardLoss(tp.complementary(10), squeeze=(1, 2)).backend_for(scores)
 'torch: scores are on cpu'
 
 Labels that lie on the device are checked there, without a synchronisation: see `_Fault`.
@@ -13,90 +11,24 @@ Labels that lie on the device are checked there, without a synchronisation: see 
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from ..._core import FloatArray, Labels, checks, tracing
-from ...potentials import LogSumExp, Squeezed
-from ...transitions import CandidateSetTransition, SetReconstruction, UniformReconstruction, UniformTransition
-from ..backward import BackwardLoss
-from ..base import Reduction, WeakLabelLoss
-from ..forward import ForwardLoss
+from ..._core import Labels, checks, tracing
+from ...transitions import CandidateSetTransition
+from .registry import Plan, plan
 
-Backend = Literal["auto", "torch", "triton"]
-BACKENDS = ("auto", "torch", "triton")
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 SMALL = 1 << 18  # scores up to which launching a kernel costs more than what it does
 FEW = 1 << 16  # losses up to which one program sums them fast enough
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A loss as the kernel sees it: a handful of numbers, and the name of the table that depends on the set's size.
-
-    Backward: `numbers` are (c, b) of the target ``b 1 + c ind``. Forward: (d, o) of ``T = o 1 1^T + (d - o) I``.
-    """
-
-    forward: bool
-    numbers: tuple[float, float]
-    by_size: str | None = None
-    squeeze: tuple[float, float] | None = None
-    set_size: int = 0  # the only size that candidate sets have; 0: any
-
-
-def plan(loss: nn.Module) -> Plan | str:
-    """How a loss runs in the kernel, or, as a string, why it cannot; remembered until one of its parts is replaced."""
-    own, weights = loss.__dict__, loss._buffers.get("class_weights")
-    T, F, R = own.get("transition"), own.get("potential"), own.get("reconstruction")
-    squeeze = (F.k, F.alpha) if isinstance(F, Squeezed) else None  # k is often annealed in place
-    known: tuple[Any, ...] = own.get("_plan", (None,) * 6)
-    same = known[0] is T and known[1] is F and known[2] is R and known[3] is weights
-    if not same or known[4] != squeeze:
-        known = own["_plan"] = (T, F, R, weights, squeeze, _planned(loss))
-    made: Plan | str = known[5]
-    return made
-
-
-def _planned(loss: nn.Module) -> Plan | str:
-    if type(loss) is ForwardLoss:
-        T = loss.transition
-        if isinstance(T, UniformTransition):
-            return Plan(forward=True, numbers=(T.diagonal, T.off_diagonal))
-        if isinstance(T, CandidateSetTransition):
-            return Plan(forward=True, numbers=(0.0, 0.0), by_size="log_weight", set_size=_set_size(T))
-        return f"{T.name} has no structure that the kernel knows"
-    if type(loss) is not BackwardLoss:
-        return f"{type(loss).__name__} is neither BackwardLoss nor ForwardLoss"
-    if loss.class_weights is not None:
-        return "class_weights are given"
-    F, squeeze = loss.potential, None
-    if isinstance(F, Squeezed):
-        if F.alpha < 1:
-            return f"squeezing with alpha = {F.alpha:g} < 1 has no finite gradient"
-        if F.k > 0:
-            squeeze = (F.k, F.alpha)
-        F = F.base
-    if type(F) is not LogSumExp:
-        return f"the potential is {F.name}, not log-sum-exp"
-    R = loss.reconstruction
-    if type(R) is UniformReconstruction:
-        c = R.coefficient
-        return Plan(False, (c, 0.0 if c == 1.0 else (1 - c) / R.transition.num_classes), squeeze=squeeze)
-    if type(R) is SetReconstruction:
-        return Plan(False, (0.0, 0.0), "coefficient", squeeze, _set_size(R.transition))
-    return f"the reconstruction of {loss.transition.name} is dense"
-
-
-def _set_size(T: CandidateSetTransition) -> int:
-    sizes = T.set_sizes()
-    return sizes[0] if len(sizes) == 1 else 0
 
 
 @cache
@@ -105,7 +37,13 @@ def triton_installed() -> bool:
     return find_spec("triton") is not None
 
 
-def obstacle(loss: nn.Module, scores: Tensor, weights: Any = None) -> str | None:
+@cache
+def _triton() -> Any:
+    """The kernel's module, which needs Triton: loaded when a loss is about to run there."""
+    return import_module(".triton_rows", __package__)
+
+
+def obstacle(loss: Any, scores: Tensor, weights: Any = None) -> str | None:
     """Why this call cannot run in the kernel; None if it can."""
     if not (scores.is_cuda or _interpreted()):
         return f"scores are on {scores.device.type}"
@@ -121,14 +59,22 @@ def obstacle(loss: nn.Module, scores: Tensor, weights: Any = None) -> str | None
         return "forward-mode differentiation is active"
     if isinstance(weights, Tensor) and weights.requires_grad:
         return "example weights require a gradient"
+    return unplanned(loss)
+
+
+def unplanned(loss: Any) -> str | None:
+    """Why a loss never runs in the kernel; None if it does."""
     made = plan(loss)
-    return made if isinstance(made, str) else None
+    if isinstance(made, str):
+        return made
+    if made.dense:
+        what = "T" if made.forward else "R"
+        return f"{what} of {loss.transition.name} is dense, without a structure that the kernel knows"
+    return None
 
 
 def _interpreted() -> bool:
     """Triton's interpreter runs kernels on the CPU (TRITON_INTERPRET=1): slow, for tests."""
-    import os
-
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -144,7 +90,7 @@ class _Fault:
         self.memory = torch.zeros(2, dtype=torch.int64, pin_memory=device.type == "cuda")
         self.seen = self.memory.numpy()
 
-    def check(self, loss: WeakLabelLoss) -> None:
+    def check(self, loss: Any) -> None:
         """Raise what the kernel has reported since the last time."""
         if not self.seen[0]:
             return
@@ -152,14 +98,15 @@ class _Fault:
         self.seen[0] = 0
         rule = f"integers in [0, {T.num_classes}), got {label}"
         if isinstance(T, CandidateSetTransition):
-            only = _set_size(T)
+            found = plan(loss)
+            only = found.set_size if isinstance(found, Plan) else 0
             rule = f"candidate sets of {only} classes, got one of {label}"
             if label == 0:
                 rule = "non-empty candidate sets, got an empty one"
         raise ValueError(f"labels: expected {rule} at row {row} of an earlier batch (its loss was NaN, its gradient 0)")
 
 
-_faults: WeakKeyDictionary[WeakLabelLoss, _Fault] = WeakKeyDictionary()
+_faults: WeakKeyDictionary[nn.Module, _Fault] = WeakKeyDictionary()
 
 
 class _Fused(torch.autograd.Function):
@@ -174,7 +121,7 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, scores: Tensor, labels: Tensor, weights: Tensor | None, by_size: Tensor | None,
-        call: tuple[WeakLabelLoss, Plan, Reduction, Tensor | None, Any],
+        call: tuple[Any, Plan, str, Tensor | None, Any],
     ) -> Tensor:  # fmt: skip
         _, made, reduction, fault, config = call
         n = len(scores)
@@ -217,10 +164,10 @@ class _Fused(torch.autograd.Function):
         return gradient, None, None, None, None
 
 
-def _reduced(losses: Tensor, weights: Tensor | None, reduction: Reduction) -> Tensor:
+def _reduced(losses: Tensor, weights: Tensor | None, reduction: str) -> Tensor:
     """Weights have been divided by their sum already where a mean is wanted."""
     if weights is not None:
-        losses = losses * weights
+        losses = losses.masked_fill(weights == 0, 0.0) * weights  # weight zero leaves a row out, even an infinite one
     if reduction == "none":
         return losses
     return losses.mean() if reduction == "mean" and weights is None else losses.sum()
@@ -228,11 +175,9 @@ def _reduced(losses: Tensor, weights: Tensor | None, reduction: Reduction) -> Te
 
 def _total(losses: Tensor, scores: Tensor, scale: float) -> Tensor:
     """`scale` times the sum of the losses, in the scores' dtype: one kernel for the sum, the scaling and the cast."""
-    from .triton_rows import total
-
     out = torch.empty((), dtype=scores.dtype, device=scores.device)
     with _on_device_of(scores):
-        total(losses, out, scale)
+        _triton().total(losses, out, scale)
     return out
 
 
@@ -247,33 +192,29 @@ def _launch(
     gradient: Tensor | None, scale: float, weights: Tensor | None,
     upstream: Tensor | None = None, unless_one: bool = False, fault: Tensor | None = None, config: Any = None,
 ) -> None:  # fmt: skip
-    from .triton_rows import launch
-
     with _on_device_of(scores):
-        launch(
+        _triton().launch(
             scores, labels, forward=made.forward, numbers=made.numbers, by_size=by_size, squeeze=made.squeeze,
             losses=losses, gradient=gradient, scale=scale, weights=weights, upstream=upstream,
             unless_one=unless_one, fault=fault, set_size=made.set_size, config=config,
         )  # fmt: skip
 
 
-def fused_loss(
-    loss: WeakLabelLoss,
+def run(
+    loss: Any,
     scores: Tensor,  # (..., K)
     labels: Tensor,  # (...) or (..., K), encoded
-    weights: Tensor | None = None,  # (...)
-    reduction: Reduction | None = None,
+    weights: Tensor | None,  # (...)
+    reduction: str,
     fault: Tensor | None = None,
     config: Any = None,
 ) -> Tensor:
-    """The loss of encoded labels in the kernel, reduced as the loss says or as asked; raises where it cannot run.
+    """The loss of encoded labels in the kernel.
 
     Scores that are not contiguous are copied. With `fault` the kernel checks the labels (see `_Fault`).
     """
-    reduction = loss.reduction if reduction is None else reduction
     made = plan(loss)
-    if isinstance(made, str):
-        raise ValueError(f"loss: expected one that the Triton kernel knows, but {made}; use backend='torch'")
+    assert isinstance(made, Plan)
     by_size = None if made.by_size is None else loss.tables[made.by_size].to(scores.device)
     flat, weights = scores, None if weights is None else weights.reshape(-1)
     if scores.ndim != 2:
@@ -284,7 +225,7 @@ def fused_loss(
     return out.reshape(scores.shape[:-1]) if reduction == "none" else out
 
 
-def _checked(loss: WeakLabelLoss, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor | None]:
+def _checked(loss: Any, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor | None]:
     """Encoded labels, and where the kernel shall report bad ones, if it is the kernel that checks them."""
     T, device = loss.transition, scores.device
     if not isinstance(labels, Tensor) or labels.device != device:
@@ -301,87 +242,10 @@ def _checked(loss: WeakLabelLoss, scores: Tensor, labels: Labels) -> tuple[Tenso
     return T.encode(labels, device, not binary), fault.memory
 
 
-def fast_path(loss: WeakLabelLoss, scores: Tensor, labels: Labels, weights: Any = None) -> Tensor | None:
-    """The loss of a call in the kernel where it can run, else None: what a loss asks before it takes the plain way."""
-    if getattr(loss, "backend", "auto") == "torch" or obstacle(loss, scores, weights) is not None:
-        return None
+def call(loss: Any, scores: Tensor, labels: Labels, weights: Any, reduction: str) -> Tensor:
+    """A call of a loss in the kernel, where `obstacle` has none to name."""
     encoded, fault = _checked(loss, scores, labels)
-    checks.same_leading_shape(scores, encoded, loss.transition.per_class_labels)
+    checks.same_leading_shape(scores, encoded, loss.transition.label_shape)
     if weights is not None:
         weights = checks.example_weights(weights, scores.detach()[..., 0].float(), loss.validate)
-    return fused_loss(loss, scores, encoded, weights, fault=fault)
-
-
-class FusedLoss(nn.Module):
-    """A loss with a choice of backend; called like the loss it wraps. See `fuse`."""
-
-    def __init__(self, loss: WeakLabelLoss, backend: Backend = "auto") -> None:
-        super().__init__()
-        if not isinstance(loss, WeakLabelLoss):
-            raise ValueError(f"loss: expected a tproper loss, got {type(loss).__name__}")
-        if backend not in BACKENDS:
-            raise ValueError(f"backend: expected one of {', '.join(BACKENDS)}, got {backend!r}")
-        if backend == "triton":
-            made = plan(loss)
-            if isinstance(made, str):
-                raise ValueError(f"backend: 'triton' cannot run this loss: {made}; use 'auto' or 'torch'")
-            if not triton_installed():
-                raise ValueError("backend: 'triton' needs the package triton, which is not installed; use 'torch'")
-        self.loss = loss
-        self.backend: Backend = backend
-
-    def backend_for(self, scores: Tensor, weights: Any = None) -> str:
-        """``"triton"``, or ``"torch: ..."`` with the reason, for a call with these scores."""
-        if self.backend == "torch":
-            return "torch: asked for"
-        found = obstacle(self.loss, scores, weights)
-        return "triton" if found is None else f"torch: {found}"
-
-    def forward(self, scores: Tensor, labels: Labels, weights: Any = None, transitions: Tensor | None = None) -> Tensor:
-        """The reduced loss of a batch."""
-        scores = checks.scores(scores, self.loss.transition.num_classes)
-        if self.backend == "triton":
-            found = obstacle(self.loss, scores, weights)
-            if transitions is not None:
-                found = "there is one transition per example"
-            if found is not None:
-                raise ValueError(f"backend: 'triton' cannot run this call: {found}; use 'auto' or 'torch'")
-        if transitions is None and self.backend != "torch":
-            fast = fast_path(self.loss, scores, labels, weights)
-            if fast is not None:
-                return fast
-        out: Tensor = self.loss(scores, labels, weights, transitions)
-        return out
-
-    def probabilities(self, scores: Tensor) -> Tensor:
-        """Class probabilities by the loss's own link."""
-        return self.loss.probabilities(scores)
-
-    def lower_bounds(self) -> FloatArray:
-        """The greatest lower bound for each weak label."""
-        return self.loss.lower_bounds()
-
-    def certify(self) -> Any:
-        """Properness and boundedness, with evidence."""
-        return self.loss.certify()
-
-    def extra_repr(self) -> str:
-        """Which backend runs where."""
-        made = plan(self.loss)
-        if self.backend == "torch" or isinstance(made, str):
-            return f"backend={self.backend!r} (torch{'' if self.backend == 'torch' else ': ' + str(made)})"
-        missing = "" if triton_installed() else ", but triton is not installed"
-        return f"backend={self.backend!r} (triton on CUDA{missing}, torch elsewhere)"
-
-
-def fuse(loss: WeakLabelLoss, backend: Backend = "auto") -> FusedLoss:
-    """The same loss with its backend in your hand.
-
-    ``"auto"``: the Triton kernel where it can run, else plain PyTorch; ``"torch"``: always plain PyTorch;
-    ``"triton"``: the kernel, or a ``ValueError`` that says what stands in its way.
-    """
-    return FusedLoss(loss, backend)
-
-
-WeakLabelLoss._fast_path = staticmethod(fast_path)
-WeakLabelLoss._obstacle = staticmethod(obstacle)
+    return run(loss, scores, encoded, weights, reduction, fault)

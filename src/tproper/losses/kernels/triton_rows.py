@@ -18,7 +18,7 @@ Forward, with u the log-odds of ind, ``u = logsumexp_in(v) - logsumexp_out(v)``:
 
 which keeps every difference of probabilities in a product, so nothing cancels when p_y tends to 0 or 1.
 
-This module needs Triton; `tproper.fused` imports it only when a loss is about to run there.
+This module needs Triton; `dispatch` imports it only when a loss is about to run there.
 """
 
 # mypy: disallow-untyped-defs=False
@@ -257,7 +257,7 @@ def _rows(
                 if SQUEEZE == 2:
                     u = (x - anchor[:, None]) - mean[:, None]
                     g += 0.5 * k * alpha * (_signed_power(u, alpha - 1.0) - tilt[:, None])
-            g = factor[:, None] * g
+            g = tl.where(factor[:, None] == 0.0, 0.0, factor[:, None] * g)  # weight 0 leaves out an infinite row too
             if CHECK:
                 g = tl.where(valid[:, None], g, 0.0)
             g = g.to(gradient.dtype.element_ty)

@@ -1,8 +1,7 @@
 """Weak labels in a table: text on one side, what a transition takes on the other.
 
-In a file a label is a name. A square T has one label per class, and the label has the class's name (for complementary
-labels it then says "not this class"); candidate sets are written ``a|b|c``; a T with labels of its own takes their
-names, or 0 .. M-1 where they have none. Empty cells (and NA, N/A, NaN, nan, null) are missing labels.
+In a file a label is the text of its name (`transitions.vocabulary`); candidate sets are written ``a|b|c``. Empty cells
+(and NA, N/A, NaN, nan, null) are missing labels.
 """
 
 from __future__ import annotations
@@ -14,16 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from .._core import FloatArray
-from ..data import MISSING, SET_SEPARATOR, nearest, short, texts
+from ..data import MISSING, nearest, short, texts
 from ..transitions import (
+    SET_SEPARATOR,
     CandidateSetTransition,
     StackedTransition,
     Transition,
     UniformTransition,
     UnknownSizeError,
+    Vocabulary,
     multi_source,
     parse_transition,
 )
@@ -32,67 +34,50 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Encoded = NDArray[Any]  # int64 (n,), or bool (n, K) for candidate sets
-UNLABELED = "unlabeled"  # the second label of positive-unlabeled data
 
 
-def is_pu(transition: Transition) -> bool:
-    """Positive-unlabeled data: there a missing label is the label "unlabeled"."""
-    return transition.name.startswith("positive_unlabeled")
-
-
-class _Vocabulary:
-    """The texts of one source's labels."""
+class _Texts(Vocabulary):
+    """How the labels of one source are written."""
 
     def __init__(self, transition: Transition, classes: Sequence[str]) -> None:
-        self.transition = transition
-        self.classes = list(classes)
-        self.class_index = {name: z for z, name in enumerate(classes)}
-        self.masks = isinstance(transition, CandidateSetTransition)
-        self.sets: dict[frozenset[int], int] | None = None
-        self.names: dict[str, int] = {}
-        if self.masks:
-            return
-        labels = transition.weak_labels
-        if labels and all(isinstance(s, (set, frozenset)) for s in labels):
-            self.sets = {frozenset(s): y for y, s in enumerate(labels)}
-        elif labels != list(range(len(labels))):
-            self.names = {str(name): y for y, name in enumerate(labels)}
-        elif transition.num_weak_labels == transition.num_classes:
-            self.names = dict(self.class_index)
-            if is_pu(transition):
-                self.names.setdefault(UNLABELED, 1)
-        else:
-            self.names = {str(y): y for y in labels}
+        super().__init__(transition, classes)
+        self.of = transition
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """The rows of T by the text of their names."""
+        names = {str(name): y for y, name in enumerate(self.names)}
+        return names | {name: y for name, y in self.index.items() if isinstance(name, str)}
 
     def knows(self, text: str) -> bool:
         """Whether the text is a name, and so not a missing value however it is spelt."""
-        return text in (self.class_index if self.masks or self.sets is not None else self.names)
+        return text in (self.class_index if self.masks or self.sets else self.rows)
 
     def find(self, text: str) -> int | NDArray[np.bool_]:
         """The row of T, or the candidate mask; a ValueError says what was expected."""
-        found = self._find(text)
-        T = self.transition
+        label = self._members(text) if self.masks or self.sets else self._row(text)
+        T = self.of
         if isinstance(T, CandidateSetTransition):
-            possible = np.isfinite(T.log_weight[int(np.sum(found))])
+            possible = np.isfinite(T.log_weight[int(np.sum(label))])
         else:
-            possible = np.isfinite(self._log_row_maxima[found])
+            possible = np.isfinite(self._log_row_maxima[label])
         if not possible:
             raise ValueError(
                 f"expected a label that occurs under {T.name}, got {text!r}, of probability 0 in every class"
             )
-        return found
+        return label
 
     @cached_property
     def _log_row_maxima(self) -> FloatArray:
-        return self.transition.log_row_maxima()
+        return self.of.log_row_maxima()
 
-    def _find(self, text: str) -> int | NDArray[np.bool_]:
-        if not self.masks and self.sets is None:
-            if text not in self.names:
-                raise ValueError(
-                    f"expected one of {short(list(self.names))}, got {text!r}{nearest(text, list(self.names))}"
-                )
-            return self.names[text]
+    def _row(self, text: str) -> int:
+        if text not in self.rows:
+            known = list(self.rows)
+            raise ValueError(f"expected one of {short(known)}, got {text!r}{nearest(text, known)}")
+        return self.rows[text]
+
+    def _members(self, text: str) -> int | NDArray[np.bool_]:
         members = [part.strip() for part in text.split(SET_SEPARATOR)]
         unknown = [m for m in members if m not in self.class_index]
         if unknown:
@@ -100,21 +85,18 @@ class _Vocabulary:
                 f"expected classes among {short(self.classes)} separated by {SET_SEPARATOR!r}, got {text!r}"
                 f"{nearest(unknown[0], self.classes)}"
             )
-        chosen = frozenset(self.class_index[m] for m in members)
-        if self.sets is None:
-            return np.isin(np.arange(len(self.classes)), list(chosen))
-        if chosen not in self.sets:
+        if self.masks:
+            return np.isin(self.classes, members)
+        if frozenset(members) not in self.index:
             raise ValueError(f"expected a set that the transition lists, got {text!r}")
-        return self.sets[chosen]
+        return self.index[frozenset(members)]
 
     def text(self, label: Any) -> str:
         """The name of a row of T, or of a candidate mask."""
-        if self.masks or self.sets is not None:
-            chosen = np.flatnonzero(label) if self.masks else sorted(list(self.sets or [])[int(label)])
-            return SET_SEPARATOR.join(self.classes[z] for z in chosen)
-        if is_pu(self.transition) and int(label) == 1:
-            return UNLABELED
-        return list(self.names)[int(label)]
+        if self.masks:
+            return SET_SEPARATOR.join(self.classes[z] for z in np.flatnonzero(label))
+        name = self.names[int(label)]
+        return SET_SEPARATOR.join(c for c in self.classes if c in name) if self.sets else str(name)
 
 
 class LabelCodec:
@@ -125,7 +107,7 @@ class LabelCodec:
         self.classes = list(classes)
         self.sources = list(sources)
         parts = transition.sources if sources and isinstance(transition, StackedTransition) else [transition]
-        self._vocabularies = [_Vocabulary(t, classes) for t in parts]
+        self._vocabularies = [_Texts(t, classes) for t in parts]
         if any(SET_SEPARATOR in name for name in classes) and any(v.masks or v.sets for v in self._vocabularies):
             raise ValueError(
                 f"--classes: expected names without {SET_SEPARATOR!r}, which separates candidates, got one"
@@ -151,8 +133,6 @@ class LabelCodec:
             rows = np.flatnonzero(which == d)
             found, absent = self._encode(int(d), label_codes[rows], label_values, first_row, column, rows)
             if self._vocabularies[d].masks:
-                import torch
-
                 found[absent] = True  # any valid mask will do
                 found = self.transition.sources[d].row_index(torch.as_tensor(found)).numpy()
             out[rows] = self.transition.offsets[d] + found
@@ -199,7 +179,7 @@ class LabelCodec:
                 raise ValueError(f"column {column!r}: {error} at row {row}") from None
         missing = absent[codes]
         encoded = table[codes]
-        if is_pu(vocabulary.transition):  # no label is the label "unlabeled"
+        if vocabulary.of.positive_unlabeled:  # no label is the label "unlabeled"
             encoded[missing] = 1
             missing = np.zeros_like(missing)
         return encoded, missing

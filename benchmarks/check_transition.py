@@ -1,0 +1,265 @@
+"""The test of T: does it hold its level where T is right, and does it speak up where T is wrong?
+
+    OMP_NUM_THREADS=1 python benchmarks/check_transition.py [--data DIR] [--samples 400] [--rows 1000]
+    python benchmarks/check_transition.py --render     # docs/estimation/tests_of_T.md again, from the record alone
+
+Level: labels are drawn from T and random class probabilities, with class shares from the middle of the simplex to its
+faces; the share of samples with p < .05 is counted, from labels alone and with the true probabilities. Four wrong T:
+cross-fitted linear models trained with a T that is wrong, and again with the right one; what `check_transition` says,
+the weak accuracy, its sensitivity, and the true accuracy, which no user has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _protocol import RECORDS, store
+from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import StandardScaler
+
+import tproper as tp
+from tproper.lab.datasets import DataError, read_mnist
+
+ROOT = Path(__file__).parent.parent
+NAME = "check_transition"
+PAGE = ROOT / "docs" / "estimation" / "tests_of_T.md"
+
+
+def random_columns(K: int, M: int, seed: int) -> tp.Transition:
+    noise = np.random.default_rng(seed).dirichlet(np.ones(M), K).T
+    return tp.Transition(0.6 * np.eye(M)[:, :K] + 0.4 * noise)
+
+
+FAMILIES: dict[str, Callable[[], tp.Transition]] = {
+    "symmetric noise, 4 classes, .3": lambda: tp.symmetric_noise(4, 0.3),
+    "pair noise, 5 classes, .3": lambda: tp.pair_noise(5, 0.3),
+    "random columns, 4 classes": lambda: random_columns(4, 4, 0),
+    "random columns, 6 labels of 3 classes": lambda: random_columns(3, 6, 1),
+    "binary noise .3, .1": lambda: tp.binary_noise(0.3, 0.1),
+    "complementary, 5 classes": lambda: tp.complementary(5),
+    "positive-unlabeled, r = .4": lambda: tp.positive_unlabeled(0.4),
+    "partial labels, 5 classes, .3": lambda: tp.partial_labels(5, 0.3),
+    "2 of 6 classes excluded": lambda: tp.multi_complementary(6, 2),
+    "three sources": lambda: tp.multi_source(
+        [tp.symmetric_noise(4, 0.3), tp.pair_noise(4, 0.2), tp.complementary(4)], [0.5, 0.3, 0.2]
+    ),
+    "coarse labels": lambda: tp.coarse_labels([[0, 1], [2], [3, 4]]),
+}
+
+
+def draw_problem(K: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Class probabilities from flat to nearly certain, with uneven class shares, and classes drawn from them."""
+    shares = rng.dirichlet(np.ones(K))
+    p = rng.dirichlet(shares * rng.uniform(0.5, 3) * K * 0.3 + 0.01, n)
+    p /= p.sum(axis=1, keepdims=True)
+    return p, np.minimum((p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), K - 1)
+
+
+def level(samples: int, rows: int) -> list[dict[str, Any]]:
+    out = []
+    cases: list[tuple[str, tp.Transition, bool]] = [(name, make(), False) for name, make in FAMILIES.items()]
+    cases.append(("T from 300 clean rows, 4 classes", random_columns(4, 4, 2), True))
+    for name, T, estimated in cases:
+        start = time.perf_counter()
+        alone, with_p, strict, each = [], [], [], {}
+        for seed in range(samples):
+            rng = np.random.default_rng([seed, len(name)])
+            p, z = draw_problem(T.num_classes, rows, rng)
+            y = T.sample(z, rng)
+            used = T
+            if estimated:
+                clean = rng.integers(0, T.num_classes, 300)
+                counts = np.zeros((T.num_weak_labels, T.num_classes))
+                np.add.at(counts, (T.sample(clean, rng), clean), 1)
+                used = tp.Transition.from_counts(counts)
+            alone.append(tp.check_transition(y, used).p_value)
+            with_p.append(tp.check_transition(y, used, p, random_state=seed).p_value)
+            check = tp.check_transition(y, used, p, tolerance=0, random_state=seed)
+            strict.append(check.p_value)
+            for t in check.tests:
+                each.setdefault(t.name, []).append(t.p_value)
+        rejected = {k: float(np.mean(np.array(v) < 0.05)) for k, v in each.items()}
+        rates = [float(np.mean(np.array(v) < 0.05)) for v in (alone, with_p, strict)]
+        seconds = (time.perf_counter() - start) / samples
+        row = {"family": name, "labels": rates[0], "with p": rates[1], "no tolerance": rates[2]}
+        out.append({**row, "tests": rejected, "seconds": seconds})
+        print(f"{name}: {rates}, {seconds:.2f} s", flush=True)
+    return out
+
+
+# Four wrong T.
+
+
+def cross_fitted(X: np.ndarray, y: np.ndarray, T: tp.Transition, l2: float) -> np.ndarray:
+    p = np.empty((len(X), T.num_classes))
+    for train, test in KFold(5, shuffle=True, random_state=0).split(X):
+        scale = StandardScaler().fit(X[train])
+        model = tp.WeakLabelClassifier(T, l2=l2, random_state=0, classes=list(range(T.num_classes)))
+        p[test] = model.fit(scale.transform(X[train]), y[train]).predict_proba(scale.transform(X[test]))
+    return p
+
+
+def annotators_case() -> dict[str, Any]:
+    X, z = make_classification(
+        4000, 10, n_informative=6, n_classes=4, n_clusters_per_class=1, class_sep=1.2, random_state=1
+    )
+    rng = np.random.default_rng(0)
+    mats = []
+    for wrong in (0.15, 0.35, 0.5):  # each annotator takes one class for a certain other one, and errs little elsewhere
+        target = rng.integers(1, 4, 4)
+        T = np.zeros((4, 4))
+        rates = np.clip(wrong * np.array([1.8, 0.3, 1.2, 0.7]), 0, 0.8)
+        for k in range(4):
+            T[k, k] = 1 - rates[k]
+            T[(k + target[k]) % 4, k] = rates[k]
+        mats.append(tp.Transition(T))
+    right = tp.multi_source(mats)
+    wrong_T = tp.multi_source([tp.symmetric_noise(4, 1 - float(np.diag(t.matrix()).mean())) for t in mats])
+    y = right.sample(z, 1)
+    return {"X": X, "z": z, "y": y, "right": right, "wrong": wrong_T, "l2": 1e-3}
+
+
+def cancer_case() -> dict[str, Any]:
+    X, z = load_breast_cancer(return_X_y=True)
+    right = tp.binary_noise(0.45, 0.05)
+    return {"X": X, "z": z, "y": right.sample(z, 3), "right": right, "wrong": tp.symmetric_noise(2, 0.25), "l2": 3e-2}
+
+
+def mnist_case(directory: Path, error: float, rows: int = 10_000) -> dict[str, Any]:
+    data = read_mnist(directory)
+    X = data.train_images[:rows].reshape(rows, -1) / 255.0
+    X = X[:, X.std(axis=0) > 0.02]
+    z = (data.train_labels[:rows] % 2).astype(np.int64)  # even is positive
+    prior = float((z == 0).mean())
+    y = tp.positive_unlabeled(0.3).sample(z, 5)
+    labeled = int((y == 0).sum())
+    right = tp.positive_unlabeled(prior=prior, labeled=labeled, n=rows)
+    wrong = tp.positive_unlabeled(prior=prior + error, labeled=labeled, n=rows)
+    return {"X": X, "z": z, "y": y, "right": right, "wrong": wrong, "l2": 3e-2}
+
+
+def say(case: dict[str, Any], T: tp.Transition) -> dict[str, Any]:
+    p = cross_fitted(case["X"], case["y"], T, case["l2"])
+    predicted = p.argmax(axis=1)
+    check = tp.check_transition(case["y"], T, p)
+    score = tp.weak_accuracy(case["y"], predicted, T)
+    moved = tp.sensitivity("accuracy", case["y"], predicted, T)
+    truth = float((predicted == case["z"]).mean())
+    return {
+        "true accuracy": truth,
+        "claimed": score.value,
+        "interval": list(score.interval),
+        "covered": bool(score.interval[0] <= truth <= score.interval[1]),
+        "check": check.to_dict(),
+        "text": str(check),
+        "warned": not check.plausible,
+        "confirmed": check.confirmed,
+        "sensitivity": moved.to_dict(),
+        "sentence": str(moved),
+        "contains": bool(moved.ranges[0.1][0] <= truth <= moved.ranges[0.1][1]),
+    }
+
+
+def four_wrong(directory: Path) -> list[dict[str, Any]]:
+    cases: dict[str, Callable[[], dict[str, Any]]] = {
+        "three annotators of four classes taken for symmetric": annotators_case,
+        "breast cancer, one skewed annotator taken for symmetric": cancer_case,
+        "MNIST even or odd, PU, the prior .1 too high": lambda: mnist_case(directory, 0.1),
+        "MNIST even or odd, PU, the prior .1 too low": lambda: mnist_case(directory, -0.1),
+    }
+    out = []
+    for name, make in cases.items():
+        try:
+            case = make()
+        except DataError as error:
+            print(f"NO MNIST, {name!r} is left out: {error}", file=sys.stderr)
+            continue
+        row = {"case": name, "wrong": say(case, case["wrong"]), "right": say(case, case["right"])}
+        out.append(row)
+        for kind in ("wrong", "right"):
+            r = row[kind]
+            print(f"\n## {name}, {kind} T: claimed {r['claimed']:.3f}, true {r['true accuracy']:.3f}")
+            print(r["text"], r["sentence"], sep="\n", flush=True)
+    return out
+
+
+def render(record: dict[str, Any]) -> str:
+    n, samples = record["rows"], record["samples"]
+    lines = [
+        "# Tests of T",
+        "",
+        "`tp.check_transition(labels, T, probabilities)` asks whether labels may come from T, `tp.sensitivity` how far",
+        "a score moves when T's rates move. Written by `benchmarks/check_transition.py` from its record.",
+        "",
+        "## Level",
+        "",
+        f"Share of {samples} samples of {n} labels with p < .05 where T is right (standard error at .05: "
+        f"{(0.05 * 0.95 / samples) ** 0.5:.3f}). A test that cannot refute T inside of the hull of its columns rejects "
+        "in fewer than 5% of samples; none may reject in more. The model may be off in calibration by up to .05, which "
+        "the true probabilities do not need: the columns on the right are without that tolerance, all tests together "
+        "and one by one.",
+        "",
+        "| T | labels alone | with probabilities | no tolerance | shares in groups | match with T p | within a class |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for r in record["level"]:
+        t = r["tests"]
+        single = [
+            f"{t[k]:.3f}" if k in t else "-"
+            for k in ("label shares in groups of predictions", "match with T p", "noise within a class")
+        ]
+        whole = " | ".join(f"{r[k]:.3f}" for k in ("labels", "with p", "no tolerance"))
+        lines.append(f"| {r['family']} | {whole} | {' | '.join(single)} |")
+    lines += ["", "## Four wrong T", ""]
+    lines += [
+        "| case | T | true accuracy | claimed (95%) | warned | p | range at .1 holds the truth | labels confirm T |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in record["four wrong"]:
+        for kind in ("wrong", "right"):
+            r = row[kind]
+            low, high = r["interval"]
+            yes = ["yes" if r[k] else "no" for k in ("warned", "contains", "confirmed")]
+            lines.append(
+                f"| {row['case']} | {kind} | {r['true accuracy']:.3f} | {r['claimed']:.3f} ({low:.3f} to {high:.3f}) | "
+                f"{yes[0]} | {r['check']['p_value']:.2g} | {yes[1]} | {yes[2]} |"
+            )
+    for row in record["four wrong"]:
+        lines += ["", f"### {row['case']}", ""]
+        for kind in ("wrong", "right"):
+            r = row[kind]
+            lines += [f"With the {kind} T:", "", "```", r["text"], r["sentence"], "```", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=ROOT / "data", help="where MNIST lies")
+    parser.add_argument("--samples", type=int, default=400)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--render", action="store_true", help="only write the page again")
+    parser.add_argument("--only", choices=["level", "wrong"], help="do one part, keep the other from the record")
+    args = parser.parse_args()
+    path = RECORDS / f"{NAME}.json"
+    if not args.render:
+        old = json.loads(path.read_text()) if path.exists() else {}
+        result = {"samples": old.get("samples"), "rows": old.get("rows"), "level": old.get("level", [])}
+        if args.only != "wrong":
+            result = {"samples": args.samples, "rows": args.rows, "level": level(args.samples, args.rows)}
+        result["four wrong"] = old.get("four wrong", []) if args.only == "level" else four_wrong(args.data)
+        store(NAME, result)
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(render(json.loads(path.read_text())))
+    print("page:", PAGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,306 @@
+"""Files and folders that are whole or not there, and that never take the place of another's work.
+
+A result is drafted beside its place under a name of its own, synced to disk, and then given its name in one step. What
+came to that place while the result was made is left alone: the result stays beside it, and `TakenError` says where.
+
+A draft carries a lock for as long as its process lives. A draft without one was left by a process that was killed, and
+`sweep` removes it; an older folder that had been moved aside for it goes back to its place first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing tells a live draft from a dead one, so none is swept
+    fcntl = None  # type: ignore[assignment]
+
+#: Device, inode, size and time of change of what stands at a path; None where there is nothing.
+Mark = tuple[int, int, int, int] | None
+
+_DRAFT = re.compile(r"\.(?P<name>.+)\.tproper-[0-9a-f]{12}\.part", re.DOTALL)
+_OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.EISDIR)
+
+
+class TakenError(FileExistsError):
+    """Another's file or folder came to the place of a result; the result is kept beside it, at `kept`."""
+
+    def __init__(self, path: Path, kept: Path, reason: str = "which came while this ran") -> None:
+        kind = "a folder" if path.is_dir() else "a file"
+        super().__init__(
+            f"{path}: expected the place of the result to stay as it was, got {kind} there, {reason}; "
+            f"it is left alone, and the result is kept in {kept}"
+        )
+        self.path, self.kept = path, kept
+
+
+def mark(path: str | Path) -> Mark:
+    """What stands at a path now, to be compared when the result is ready (``atomic_file(..., since=mark)``)."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@contextlib.contextmanager
+def atomic_file(path: str | Path, *, since: Mark | str = "now", overwrite: bool = False) -> Iterator[Path]:
+    """A draft to write to, which takes the name `path` when the block ends well, and vanishes otherwise.
+
+    A file that was at `path` all along is replaced: since the block began, or since the mark that was taken when the
+    command did. One that came or changed in the meantime is not (`TakenError`). ``overwrite=True`` replaces whatever is
+    there: for files that belong to the run, such as checkpoints. A device or a pipe is written to as it is.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: expected a file name to write to, got a directory")
+    try:
+        if path.exists() and not path.is_file():
+            yield path
+            return
+        path = _real(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = mark(path) if isinstance(since, str) else since
+        with _draft(path, folder=False) as draft:
+            yield draft
+            _sync(draft)
+            with _turn(path.parent):
+                _place_file(draft, path, before, overwrite)
+            _sync_folder(path.parent)
+    except OSError as error:
+        if error.errno is None or (error.filename is not None and not _DRAFT.fullmatch(Path(error.filename).name)):
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from None  # not the draft's name
+
+
+def write_file(path: str | Path, content: bytes, *, since: Mark | str = "now", overwrite: bool = False) -> None:
+    """A whole file at once, by `atomic_file`."""
+    with atomic_file(path, since=since, overwrite=overwrite) as draft:
+        draft.write_bytes(content)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str | Path, *, replaceable: Callable[[Path], str | None] | None = None) -> Iterator[Path]:
+    """An empty folder to fill, which becomes `path` when the block ends well, and vanishes otherwise.
+
+    Nothing but an empty folder is ever replaced, unless `replaceable`, asked at the last moment, gives None for it
+    instead of the reason why not. The older folder is removed once the new one stands in its place.
+    """
+    path = _real(Path(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _draft(path, folder=True) as draft:
+        new = draft / "new"
+        new.mkdir()
+        yield new
+        for folder, _, names in os.walk(new):
+            for name in names:
+                _sync(Path(folder) / name)
+            _sync_folder(Path(folder))
+        with _turn(path.parent):
+            _place_folder(new, path, replaceable)
+        _sync_folder(path.parent)
+
+
+def sweep(folder: str | Path, name: str | None = None) -> None:
+    """Remove the drafts that killed processes left in a folder: those of `name`, or all of them."""
+    try:
+        entries = [(entry, _DRAFT.fullmatch(entry)) for entry in os.listdir(folder)]
+    except OSError:
+        return
+    for entry, found in entries:
+        if found is not None and name in (None, found["name"]):
+            _sweep(Path(folder) / entry, Path(folder) / found["name"])
+
+
+def _sweep(draft: Path, path: Path) -> None:
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+    with contextlib.suppress(OSError):  # another's, or gone already
+        handle = os.open(draft, flags)
+        try:
+            if _lock(handle, wait=False) and _is_at(handle, draft):
+                _clear(draft, path)
+        finally:
+            os.close(handle)
+
+
+# Drafts.
+
+
+@contextlib.contextmanager
+def _draft(path: Path, folder: bool) -> Iterator[Path]:
+    sweep(path.parent, path.name)
+    draft, handle = _make(path, folder)
+    try:
+        yield draft
+    finally:
+        _clear(draft, path)
+        if handle is not None:
+            os.close(handle)
+
+
+def _make(path: Path, folder: bool) -> tuple[Path, int | None]:
+    """A draft and the handle that holds its lock. Swept between its making and its locking, it is made again."""
+    while True:
+        draft = path.with_name(f".{path.name}.tproper-{secrets.token_hex(6)}.part")
+        if folder:
+            draft.mkdir()
+            if fcntl is None:
+                return draft, None
+        else:
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        try:
+            handle = os.open(draft, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        _lock(handle, wait=True)
+        if _is_at(handle, draft):
+            return draft, handle
+        os.close(handle)
+
+
+def _clear(draft: Path, path: Path) -> None:
+    """Remove a draft. An older folder moved aside for one that never came to its place goes back there first."""
+    if not draft.is_dir():
+        draft.unlink(missing_ok=True)
+        return
+    if (draft / "new").exists():
+        for old in sorted(draft.glob("old-*"), reverse=True):
+            if not _moved(old, path):
+                _keep(old, path)
+    shutil.rmtree(draft, ignore_errors=True)
+
+
+def _lock(handle: int, wait: bool) -> bool:
+    """Whether the lock is ours; it lasts until the handle is closed, or the process ends in whatever way."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:  # held by another, or a file system without locks
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """One process at a time puts its result into a folder: between looking at the place and taking it."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(handle, wait=True)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+# Taking the place.
+
+
+def _place_file(draft: Path, path: Path, before: Mark, overwrite: bool) -> None:
+    now = mark(path)
+    if not overwrite and now != before:
+        raise TakenError(path, _keep(draft, path))
+    if overwrite or now is not None:
+        os.replace(draft, path)
+    elif not _linked(draft, path):
+        raise TakenError(path, _keep(draft, path))
+
+
+def _place_folder(new: Path, path: Path, replaceable: Callable[[Path], str | None] | None) -> None:
+    for attempt in itertools.count():
+        if _moved(new, path):
+            return
+        if replaceable is None:
+            raise TakenError(path, _keep(new, path))
+        reason, old = replaceable(path), new.with_name(f"old-{attempt}")
+        if reason is None:
+            try:
+                os.rename(path, old)
+            except FileNotFoundError:
+                continue
+            reason = replaceable(old)  # again, now that nobody else can reach it
+            if reason is not None and not _moved(old, path):
+                _keep(old, path)
+        if reason is not None:
+            raise TakenError(path, _keep(new, path), reason)
+
+
+def _keep(result: Path, path: Path) -> Path:
+    """Give a result a free name beside its place."""
+    for n in itertools.count(1):
+        name = f"{path.name}.kept-{n}" if result.is_dir() else f"{path.stem}.kept-{n}{path.suffix}"
+        beside = path.with_name(name)
+        if not os.path.lexists(beside) and (_moved if result.is_dir() else _linked)(result, beside):
+            return beside
+    raise AssertionError  # the loop has no other end
+
+
+def _moved(folder: Path, path: Path) -> bool:
+    """Rename a folder to a place where there is nothing, or an empty folder; the system itself refuses the rest."""
+    try:
+        os.rename(folder, path)
+    except OSError as error:
+        if error.errno not in _OCCUPIED:
+            raise
+        return False
+    return True
+
+
+def _linked(file: Path, path: Path) -> bool:
+    """Give a file a name that is free."""
+    try:
+        try:
+            os.link(file, path)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))  # holds the place
+            os.replace(file, path)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _real(path: Path) -> Path:
+    """Where a link leads: the link itself stays."""
+    return path.resolve() if path.is_symlink() else path
+
+
+# To the disk.
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(path: Path) -> None:
+    """So that a name outlives a power cut, too, where the file system can do that."""
+    try:
+        _sync(path)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise

@@ -1,0 +1,102 @@
+"""Numbers that left the numbers are refused where they arise: scores, probabilities, and weights after a step."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+
+class NonFiniteError(ValueError):
+    """Scores or probabilities that are no numbers. `row` is the first one concerned, from 0; `fact` says what it is."""
+
+    def __init__(self, row: int, fact: str) -> None:
+        super().__init__(f"X: expected rows with finite scores, got {fact} at row {row}")
+        self.row, self.fact = row, fact
+
+
+def all_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether every entry is finite, in one look at the device."""
+    numbers = [t.detach() for t in tensors if t.is_floating_point() and t.numel()]
+    return not numbers or bool(torch.isfinite(torch.nn.utils.get_total_norm(numbers, math.inf)))
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """What an optimizer keeps: an infinite moment of Adam's would end all learning in silence."""
+    return [t for entries in optimizer.state.values() for t in entries.values() if isinstance(t, Tensor)]
+
+
+def finite_rows(values: NDArray[Any], module: nn.Module, masks: bool = False) -> NDArray[Any]:
+    """The same values (n, ...), one row an example; the first row that is not finite is refused, with the cause.
+
+    With `masks` a score of minus infinity excludes a class, as long as the row has another one.
+    """
+    if np.isfinite(values).all():
+        return values
+    good = np.isfinite(values)
+    if masks:
+        good = (good | np.isneginf(values)) & good.any(axis=-1, keepdims=True)
+    rows = ~good.reshape(len(values), -1).all(axis=1)
+    if not rows.any():
+        return values
+    row = int(rows.argmax())
+    worst = values[row][~good[row]].flat[0] if values.ndim > 1 else values[row]
+    if all_finite(module.state_dict().values()):
+        raise NonFiniteError(row, f"{worst} from numbers that are too large for the model")
+    raise NonFiniteError(row, f"{worst} from a model whose weights are not finite: train it again,")
+
+
+class DivergedError(ValueError):
+    """Training left the numbers in a call of ``partial_fit``, which was undone."""
+
+    def __init__(self, loss: float) -> None:
+        super().__init__(
+            f"loss: expected finite values and weights, got a step that diverged (loss {loss}); the model is as it was "
+            "before this call; lower learning_rate, or rescale the features"
+        )
+
+
+class Before:
+    """A learner as it was before a call that may diverge: its attributes, and the content of what is added to them."""
+
+    def __init__(self, learner: Any) -> None:
+        self.learner, self.attributes = learner, dict(vars(learner))
+        self.contents: list[tuple[Any, Any]] = []
+
+    def add(self, *parts: Any) -> None:
+        """Modules, optimizers and random number generators, before they change."""
+        for part in parts:
+            if isinstance(part, nn.Module):
+                self.contents += [(t, t.detach().clone()) for t in part.state_dict().values()]
+            elif isinstance(part, torch.optim.Optimizer):
+                self.contents.append((part, copy.deepcopy(part.state_dict())))
+            else:
+                self.contents.append((part, part.get_state()))
+
+    def check(self, loss: float) -> None:
+        """Go back, and say so, unless the loss, the weights and what the optimizer keeps are finite now."""
+        tensors = [part for part, _ in self.contents if isinstance(part, Tensor)]
+        for part, _ in self.contents:
+            if isinstance(part, torch.optim.Optimizer):
+                tensors += optimizer_tensors(part)
+        if not math.isfinite(loss) or not all_finite(tensors):
+            self.restore()
+            raise DivergedError(loss)
+
+    def restore(self) -> None:
+        """Go back."""
+        for part, content in self.contents:
+            if isinstance(part, Tensor):
+                part.detach().copy_(content)
+            elif isinstance(part, torch.optim.Optimizer):
+                part.load_state_dict(content)
+            else:
+                part.set_state(content)
+        vars(self.learner).clear()
+        vars(self.learner).update(self.attributes)

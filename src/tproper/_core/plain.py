@@ -1,0 +1,31 @@
+"""Values as JSON knows them. JSON has no number that is not finite, and there is one way to write one here.
+
+Infinities become the texts "inf" and "-inf", which ``float`` reads back; NaN, which is no number, becomes null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any) -> Any:
+    """The value with lists for tuples and arrays, and with no float that JSON lacks."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(float(value))
+    if isinstance(value, Mapping):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value
+
+
+def json_text(value: Any, **options: Any) -> str:
+    """JSON that every reader of JSON takes; `options` are those of ``json.dumps``."""
+    return json.dumps(plain(value), allow_nan=False, **options)

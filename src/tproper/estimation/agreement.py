@@ -1,0 +1,148 @@
+"""Do annotators agree as often as T says? From their answers alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core import FloatArray
+from .hull import Fit, fit_hull
+from .views import DRAWS_EACH, SeveralAnswers
+
+MOST_PAIRS = 10  # pairs with the largest overlap, tested one by one
+MOST_ANNOTATORS = 200  # those with the most answers, for agreement over all
+FEWEST_ITEMS = 30  # that both of a pair, or two of all, have answered
+
+
+@dataclass(frozen=True)
+class PairFit:
+    """The joint table of two annotators' answers beside the hull of the columns of ``T_a x T_b``."""
+
+    annotators: tuple[int, int]
+    items: int
+    fit: Fit
+    agreed: float  # share of the items on which both gave the same answer
+    expected: float  # the same under T, with the class shares that suit best
+
+    @property
+    def gap(self) -> str:
+        """In words."""
+        a, b = self.annotators
+        return (
+            f"annotators {a} and {b} give the same answer to {self.agreed:.1%} of {self.items} items, "
+            f"T says {self.expected:.1%}"
+        )
+
+
+def pair_fits(view: SeveralAnswers) -> list[PairFit]:
+    """Pairs of annotators with the largest overlap."""
+    has = (view.answers >= 0).astype(np.float64)
+    busy = np.argsort(-has.sum(axis=0), kind="stable")[:MOST_ANNOTATORS]
+    overlap = np.triu(has[:, busy].T @ has[:, busy], 1)
+    order = np.argsort(-overlap, axis=None, kind="stable")[:MOST_PAIRS]
+    out = []
+    for flat in order:
+        i, j = np.unravel_index(int(flat), overlap.shape)
+        if overlap[i, j] < FEWEST_ITEMS:
+            break
+        a, b = sorted((int(busy[i]), int(busy[j])))
+        pair = view.pair(a, b)
+        assert pair is not None
+        rows = np.arange(pair.n)
+        block = pair.block(rows)
+        if block is None:
+            continue
+        fit = fit_hull([block], pair.shifts([block]))
+        width = len(view.tables[b])
+        same = np.array([y // width == y % width for y in range(len(pair.T))])
+        agreed = float(pair.counts(rows)[same].sum() / pair.n)
+        out.append(PairFit((a, b), pair.n, fit, agreed, float((pair.T @ fit.priors[0])[same].sum())))
+    return out
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The number of agreeing pairs of answers beside what T says, over all items and annotators."""
+
+    observed: float
+    expected: float
+    pairs: float
+    z: float
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided, normal."""
+        from scipy.special import erfc
+
+        return float(erfc(abs(self.z) / np.sqrt(2)))
+
+
+def total_agreement(view: SeveralAnswers) -> Agreement | None:
+    """``sum_i (agreeing pairs of item i - their number under T)``, the class shares estimated.
+
+    Given the class two answers agree with probability ``sum_y T_a[y, z] T_b[y, z]``. Items are independent, so the
+    spread of their residuals, less what the estimate of the class shares explains, gives the standard error.
+    """
+    has = view.answers >= 0
+    busy = np.sort(np.argsort(-has.sum(axis=0), kind="stable")[:MOST_ANNOTATORS])
+    answers = view.answers[:, busy]
+    answers = answers[(answers >= 0).sum(axis=1) >= 2]
+    if len(answers) < FEWEST_ITEMS or len(busy) < 2:
+        return None
+    has = (answers >= 0).astype(np.float64)
+    n, K, M = len(answers), view.num_classes, view.features
+    tables = np.zeros((len(busy), M, K))
+    for i, a in enumerate(busy):
+        tables[i, : len(view.tables[a])] = view.tables[a]
+    counts = np.zeros((n, M))
+    for a in range(len(busy)):
+        rows = np.flatnonzero(answers[:, a] >= 0)
+        counts[rows, answers[rows, a]] += 1
+    observed = (counts * (counts - 1) / 2).sum(axis=1)
+    expected = _expected_pairs(has, tables)
+    whole = np.full((n, len(view.tables)), -1)
+    whole[:, busy] = answers
+    likelihood = view.likelihood(whole)
+    pi = np.full(K, 1.0 / K)
+    for _ in range(500):
+        posterior = likelihood * pi / np.maximum(likelihood @ pi, 1e-300)[:, None]
+        new = posterior.mean(axis=0)
+        done = np.abs(new - pi).max() < 1e-10
+        pi = new
+        if done:
+            break
+    residual = observed - expected @ pi
+    score = likelihood / np.maximum(likelihood @ pi, 1e-300)[:, None] - 1  # derivative of the log likelihood in pi
+    free = np.eye(K)[:, pi > 1e-8]
+    free = free[:, 1:] - free[:, :1] if free.shape[1] > 1 else free[:, :0]  # directions that keep the sum
+    along = score @ free
+    influence = residual - along @ (np.linalg.pinv(along.T @ along) @ (expected.sum(axis=0) @ free))
+    variance = float(((influence - influence.mean()) ** 2).sum())
+    if view.draws is not None:
+        variance += _draws_variance(view, busy, has, tables, pi)
+    z = float(residual.sum() / np.sqrt(variance)) if variance > 0 else 0.0
+    pairs = float((has.sum(axis=1) * (has.sum(axis=1) - 1) / 2).sum())
+    return Agreement(float(observed.sum()), float((expected @ pi).sum()), pairs, z)
+
+
+def _expected_pairs(has: FloatArray, tables: FloatArray) -> FloatArray:
+    """Expected agreeing pairs by item and class (n, K): ``sum_{a<b} sum_y T_a[y, z] T_b[y, z]`` over who answered."""
+    m, M, K = tables.shape
+    both = (has @ tables.reshape(m, -1)).reshape(len(has), M, K)  # sum_a T_a[y, z]
+    alone = has @ (tables**2).sum(axis=1)
+    return ((both**2).sum(axis=1) - alone) / 2
+
+
+def _draws_variance(
+    view: SeveralAnswers, busy: np.ndarray, has: FloatArray, tables: FloatArray, pi: FloatArray
+) -> float:
+    totals = []
+    for s in range(DRAWS_EACH):
+        moved = tables.copy()
+        for i, a in enumerate(busy):
+            draws = view.each_draws[a]
+            if draws is not None:
+                moved[i, : draws.shape[1]] = draws[s]
+        totals.append(float((_expected_pairs(has, moved) @ pi).sum()))
+    return float(np.var(totals, ddof=1))

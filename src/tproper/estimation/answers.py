@@ -1,0 +1,211 @@
+"""Answers of several annotators in long form: one row for each answer, from a table of three columns."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .._core import checks
+
+MISSING = -1
+MOST_CELLS = 1 << 28  # of the wide form (n, m)
+
+
+class Answers:
+    """Who answered what: the rows (item, annotator, answer) of a table.
+
+    Parameters
+    ----------
+    item, annotator : sequences of N names or integers
+    answer : sequence of N names, or integers >= 0
+        Integers are classes, 0-based; -1 stands for no answer. Names are put in order.
+
+    Attributes
+    ----------
+    items, annotators, classes : the different names, in order; results follow this order
+    """
+
+    def __init__(self, item: Any, annotator: Any, answer: Any) -> None:
+        columns = {name: _column(v, name) for name, v in (("item", item), ("annotator", annotator), ("answer", answer))}
+        lengths = {name: len(c) for name, c in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"answer: expected three columns of one length, got {lengths}")
+        values = columns["answer"]
+        if values.dtype.kind in "iu":
+            _whole(values, "answer")
+            given = values != MISSING
+            columns = {name: c[given] for name, c in columns.items()}
+            values = columns["answer"]
+        if not len(values):
+            raise ValueError("answer: expected at least one answer, got none")
+        self.items, self.item = _codes(columns["item"])
+        self.annotators, self.annotator = _codes(columns["annotator"])
+        if values.dtype.kind in "iu":
+            self.answer: NDArray[np.int64] = values.astype(np.int64)
+            self.classes: NDArray[Any] = np.arange(int(self.answer.max()) + 1)
+            self.named = False
+        else:
+            self.classes, self.answer = _codes(values)
+            self.named = True
+
+    @classmethod
+    def from_table(cls, table: Any) -> Answers:
+        """From answers (n, m), -1 where an annotator gave none. All n items and m annotators are kept."""
+        if isinstance(table, torch.Tensor):
+            table = table.detach().cpu().numpy()
+        try:
+            wide = np.asarray(table)
+        except ValueError:
+            wide = np.empty(0)
+        if wide.ndim != 2 or wide.size == 0:
+            raise ValueError(f"answers: expected a table (n, m), items x annotators, got shape {wide.shape}")
+        if wide.dtype.kind not in "iu":
+            raise ValueError(
+                f"answers: expected integers >= 0, or -1 for no answer, got dtype {wide.dtype}; "
+                "for names use tp.Answers(item, annotator, answer)"
+            )
+        _whole(wide, "answers")
+        item, annotator = np.nonzero(wide != MISSING)
+        if not len(item):
+            raise ValueError("answers: expected at least one answer, got -1 everywhere")
+        out = cls.__new__(cls)
+        out.items, out.annotators = np.arange(wide.shape[0]), np.arange(wide.shape[1])
+        out.item, out.annotator = item, annotator
+        out.answer = wide[item, annotator].astype(np.int64)
+        out.classes, out.named = np.arange(int(out.answer.max()) + 1), False
+        return out
+
+    def replaced(self, answer: NDArray[np.int64]) -> Answers:
+        """The same items and annotators with other answers."""
+        out = copy.copy(self)
+        out.answer = answer
+        return out
+
+    def __len__(self) -> int:
+        return len(self.answer)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{len(self)} answers of {len(self.annotators)} annotators to {len(self.items)} items, "
+            f"{len(self.classes)} different ones>"
+        )
+
+    def table(self) -> NDArray[np.int64]:
+        """The wide form (n, m), -1 where there is no answer: what `tp.annotators` takes as labels."""
+        n, m = len(self.items), len(self.annotators)
+        if n * m > MOST_CELLS:
+            raise ValueError(f"answers: expected at most {MOST_CELLS} cells in a table, got {n} x {m}")
+        if self.repeated():
+            raise ValueError("answers: expected one answer of an annotator to an item, got several; keep one of them")
+        out = np.full((n, m), MISSING, dtype=np.int64)
+        out[self.item, self.annotator] = self.answer
+        return out
+
+    def repeated(self) -> int:
+        """How many answers are second ones of an annotator to an item."""
+        pair = np.sort(self.item * len(self.annotators) + self.annotator)
+        return int((pair[1:] == pair[:-1]).sum())
+
+
+def as_answers(answers: Any) -> Answers:
+    """`Answers`, from themselves or from a table (n, m)."""
+    return answers if isinstance(answers, Answers) else Answers.from_table(answers)
+
+
+def _column(values: Any, name: str) -> NDArray[Any]:
+    """One column of names or integers, without missing ones."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu().numpy()
+    try:
+        out = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    except ValueError:
+        out = np.empty((0, 0))
+    if out.ndim != 1:
+        raise ValueError(f"{name}: expected a column of names or integers, got shape {out.shape}")
+    if out.dtype.kind == "O":
+        absent = [i for i, v in enumerate(out) if v is None or v != v]
+        if absent:
+            raise ValueError(
+                f"{name}: expected a value in every row, got a missing one (NaN or None) at row {absent[0]}"
+            )
+        kinds = {type(v).__name__ for v in out}
+        if kinds <= {"int"}:
+            out = out.astype(np.int64)
+        elif kinds <= {"str"}:
+            out = out.astype(str)
+    if out.dtype.kind not in "iuUS":
+        raise ValueError(f"{name}: expected names or integers, got dtype {out.dtype}")
+    return out
+
+
+def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The different values in order, and the place of each value among them."""
+    if values.dtype.kind in "iu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low <= 4 * len(values):  # no sorting: numbers that lie close together are counted
+            shifted = values.astype(np.int64) - low
+            present = np.bincount(shifted, minlength=high - low + 1) > 0
+            return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[shifted]
+    different, place = np.unique(values, return_inverse=True)
+    return different, place
+
+
+def _whole(values: NDArray[Any], name: str) -> None:
+    low = int(values.min()) if values.size else 0
+    if low < MISSING:
+        where = np.argwhere(values == low)[0]
+        raise ValueError(f"{name}: expected integers >= 0, or -1 for no answer, got {low} at row {int(where[0])}")
+
+
+def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
+    """The known class of each item, -1 where it is unknown: from one per item, one per answer, or {item: class}."""
+    n, N = len(answers.items), len(answers)
+    out = np.full(n, MISSING, dtype=np.int64)
+    if true is None:
+        return out
+    if isinstance(true, dict):
+        place = {name: i for i, name in enumerate(answers.items.tolist())}
+        for name, z in true.items():
+            if name not in place:
+                raise ValueError(f"true: expected items that have answers, got {name!r}")
+            out[place[name]] = _class_of(z, answers)
+        return out
+    values = true.detach().cpu().numpy() if isinstance(true, torch.Tensor) else np.asarray(true)
+    if values.ndim != 1 or len(values) not in (n, N):
+        raise ValueError(
+            f"true: expected a class for each of the {n} items (or {N} answers), -1 where unknown, "
+            f"got shape {values.shape}"
+        )
+    if values.dtype.kind in "iu":
+        _whole(values, "true")
+        codes = values.astype(np.int64)
+    elif answers.named and values.dtype.kind in "OU":
+        codes = np.array([_class_of(v, answers) for v in values], dtype=np.int64)
+    else:
+        raise ValueError(f"true: expected integers >= 0, or -1 where unknown, got dtype {values.dtype}")
+    if len(codes) == n:
+        return codes
+    known = codes >= 0
+    out[answers.item[known]] = codes[known]
+    wrong = np.flatnonzero(known & (out[answers.item] != codes))
+    if len(wrong):
+        item = answers.items[answers.item[wrong[0]]]
+        a, b = codes[wrong[0]], out[answers.item[wrong[0]]]
+        raise ValueError(f"true: expected one class for each item, got both {a} and {b} for item {item}")
+    return out
+
+
+def _class_of(value: Any, answers: Answers) -> int:
+    if value is None or value != value or (isinstance(value, (int, np.integer)) and value == MISSING):
+        return MISSING
+    if answers.named and isinstance(value, str):
+        place = np.flatnonzero(answers.classes == value)
+        if not len(place):
+            names = ", ".join(map(repr, answers.classes[:8].tolist()))
+            raise ValueError(f"true: expected classes among {names}, got {value!r}")
+        return int(place[0])
+    return checks.integer(value, "true", 0)

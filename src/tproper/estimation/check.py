@@ -1,0 +1,322 @@
+"""Is T plausible? Tests of a transition from weak labels, with a model's probabilities or without.
+
+Each test asks one question that T answers, and holds its level: with the true T its p-value is below .05 in at most 5%
+of samples. Where labels cannot confirm T, the notes say so: some wrong T leave no trace in the labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from .._core import FloatArray, Labels, checks
+from ..metrics import probabilities_of
+from ..transitions import CandidateSetTransition, StackedTransition, Transition
+from .agreement import pair_fits, total_agreement
+from .groups import Group, make_groups
+from .hull import chi_square, fit_hull, one_hot_block
+from .limits import anchors, confusions, testable
+from .matching import MOST_ROWS, ScoreTests
+from .views import Index, OneLabel, SetLabel, SeveralAnswers, View, view_of
+
+PLAUSIBLE = 0.01
+MOST_CLASSES = 1000  # beyond this many classes (or 4,000 x 1,000 entries of T) nothing is tested
+
+
+@dataclass(frozen=True)
+class TransitionTest:
+    """One question put to the labels."""
+
+    name: str
+    statistic: float
+    p_value: float
+    sentence: str
+
+
+@dataclass(frozen=True)
+class TransitionCheck:
+    """What labels say about a transition. Prints as sentences."""
+
+    p_value: float
+    tests: list[TransitionTest]
+    notes: list[str]
+    name: str
+    n: int
+    confirmed: bool  # whether some labels look as pure as T says they can; without, nothing here can confirm T
+    _level: float = field(default=PLAUSIBLE, repr=False)
+
+    @property
+    def plausible(self) -> bool:
+        """Whether the labels may come from this T: p >= .01."""
+        return self.p_value >= self._level
+
+    def __bool__(self) -> bool:
+        return self.plausible
+
+    def __str__(self) -> str:
+        verdict = (
+            f"The {self.n} labels may come from {self.name} (p = {self.p_value:.2g} over all tests)."
+            if self.plausible
+            else f"WARNING: these {self.n} labels hardly come from {self.name} (p = {self.p_value:.2g}). "
+            "Every score and probability that rests on this T is in doubt."
+        )
+        lines = [f"- {t.name}: {t.sentence} (p = {t.p_value:.2g})." for t in self.tests]
+        return "\n".join([verdict, *lines, *(f"- {note}" for note in self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "transition": self.name,
+            "n": self.n,
+            "p_value": self.p_value,
+            "plausible": self.plausible,
+            "confirmed": self.confirmed,
+            "tests": [asdict(t) for t in self.tests],
+            "notes": list(self.notes),
+        }
+
+
+def check_transition(
+    labels: Labels,
+    transition: Transition,
+    probabilities: ArrayLike | Tensor | None = None,
+    *,
+    tolerance: float = 0.05,
+    random_state: int = 0,
+) -> TransitionCheck:
+    """May these labels come from this transition?
+
+    From labels alone: are the label shares in the hull of T's columns (`hull.py`); are the sizes of candidate sets, and
+    the shares of sources, those of T; do annotators agree as often as T says. With a model's probabilities also: are
+    the label shares in the hull in every group of like predictions, whatever the model's calibration; do labels match
+    ``T p`` in groups (`matching.py`), and does the residual go with confidence (noise that is not the same within a
+    class), both after recalibration and up to a calibration error of `tolerance`. An estimated T brings its own error
+    into every test. `p_value` is Bonferroni's over all tests.
+
+    Parameters
+    ----------
+    labels : weak labels as the transition takes them
+    transition : Transition
+    probabilities : (n, K) array, optional
+        Class probabilities of a model that has not seen these labels (held-out or cross-fitted).
+    tolerance : float
+        Root mean square error of groups' mean class probabilities that the model is allowed after recalibration.
+    random_state : int
+        Seed of the labels drawn for covariances; the same seed gives the same p-values.
+    """
+    tolerance = checks.real(tolerance, "tolerance", 0, 1)
+    seed = checks.integer(random_state, "random_state", 0)
+    name = getattr(transition, "name", "transition")
+    if _too_large(transition):
+        n = len(transition.encode(labels))
+        note = f"Not tested: {transition.num_classes} classes are more than these tests are made for"
+        return TransitionCheck(1.0, [], [note], name, n, False)
+    view = view_of(labels, transition)
+    p = None if probabilities is None else probabilities_of(probabilities, view.num_classes, view.n).numpy()
+    tests = [*_impossible(view), *_structure(view, transition)]
+    tests += _annotators(view) if isinstance(view, SeveralAnswers) else [_overall(view)]
+    notes, confirmed = confusions(view), False
+    if p is not None:
+        groups = make_groups(p, view.features)
+        tests += _in_groups(view, groups)
+        tests += _matches(view, p, groups, tolerance, seed)
+        confirmed, more = anchors(view, p)
+        notes += more
+    else:
+        confirmed, more = testable(view)
+        notes += more
+    informative = [t for t in tests if not np.isnan(t.p_value)]
+    p_value = min(1.0, len(informative) * min((t.p_value for t in informative), default=1.0))
+    return TransitionCheck(p_value, informative, notes, name, view.n, confirmed)
+
+
+def _too_large(transition: Any) -> bool:
+    if hasattr(transition, "transitions") or not isinstance(transition, Transition):
+        return False
+    K, M = transition.num_classes, transition.num_weak_labels
+    return K > MOST_CLASSES or (not isinstance(transition, CandidateSetTransition) and M * K > 4000 * MOST_CLASSES)
+
+
+# Tests from labels alone.
+
+
+def _impossible(view: View) -> list[TransitionTest]:
+    """Labels of probability zero under every class: one is enough."""
+    if isinstance(view, OneLabel):
+        never = ~view.T.any(axis=1)
+        counts = view.counts(np.arange(view.n))
+        wrong = np.flatnonzero(never & (counts > 0))
+        if not len(wrong):
+            return []
+        y = wrong[0]
+        text = f"{view.names[y]} occurs {counts[y]:.0f} times, T says that it never does"
+        return [TransitionTest("impossible labels", float(counts[wrong].sum()), 0.0, text)]
+    if isinstance(view, SetLabel):
+        sizes = np.bincount(view.masks.sum(axis=1), minlength=view.num_classes + 1)
+        wrong = np.flatnonzero((view.transition.size_probability == 0) & (sizes > 0))
+        if not len(wrong):
+            return []
+        text = f"sets of {wrong[0]} classes occur {sizes[wrong[0]]} times, T says that they never do"
+        return [TransitionTest("impossible labels", float(sizes[wrong].sum()), 0.0, text)]
+    impossible = int((~view.likelihood(view.answers).any(axis=1)).sum())
+    if not impossible:
+        return []
+    text = f"{impossible} items have answers that no class can give together"
+    return [TransitionTest("impossible labels", float(impossible), 0.0, text)]
+
+
+def _structure(view: View, transition: Any) -> list[TransitionTest]:
+    """The sizes of candidate sets, and the shares of sources: fixed by T whatever the classes are."""
+    if isinstance(view, SetLabel):
+        sizes = np.bincount(view.masks.sum(axis=1), minlength=view.num_classes + 1)
+        names = [f"sets of {j} classes" for j in range(len(sizes))]
+        return _fixed("sizes of candidate sets", sizes, view.transition.size_probability, names)
+    if isinstance(transition, StackedTransition) and isinstance(view, OneLabel):
+        index = np.searchsorted(transition.offsets, view.index, side="right") - 1
+        counts = np.bincount(index, minlength=len(transition.sources))
+        return _fixed("shares of sources", counts, transition.weights, [f"source {d}" for d in range(len(counts))])
+    return []
+
+
+def _fixed(name: str, counts: np.ndarray, shares: FloatArray, names: list[str]) -> list[TransitionTest]:
+    """Counts beside known shares: Pearson's test, rare cells taken together."""
+    block = one_hot_block(counts.astype(np.float64), shares[:, None])
+    if block is None:
+        return []
+    expected = block.A[:, 0]
+    statistic = block.n * float(((block.f - expected) ** 2 / expected).sum())
+    n = counts.sum()
+    far = int(np.argmax(np.abs(counts - n * shares) / np.sqrt(np.maximum(n * shares, 1))))
+    text = f"{names[far]} in {counts[far]} of {n} examples, T says {n * shares[far]:.0f}"
+    return [TransitionTest(name, statistic, chi_square(statistic, len(block.f) - 1), text)]
+
+
+def _overall(view: OneLabel | SetLabel) -> TransitionTest:
+    rows = np.arange(view.n)
+    block = view.block(rows)
+    if block is None:
+        return TransitionTest("label shares", 0.0, 1.0, "too few labels to test")
+    fit = fit_hull([block], view.shifts([block]))
+    text = _farthest(view, [(None, rows, fit.priors[0])])
+    return TransitionTest("label shares", fit.statistic, fit.p_value, text)
+
+
+def _farthest(view: OneLabel | SetLabel, fitted: list[tuple[Group | None, Index, FloatArray]]) -> str:
+    """The label that is farthest from what T allows, in words."""
+    worst: tuple[float, str] = (-1.0, "nothing to compare")
+    for group, rows, prior in fitted:
+        if isinstance(view, OneLabel):
+            counts, T, names = view.counts(rows), view.T, view.names
+        else:
+            masks = view.masks[rows]
+            counts, T = masks.sum(axis=0).astype(np.float64), view.inclusion
+            names = [f"class {z} as a candidate" for z in range(view.num_classes)]
+        n, q = len(rows), T @ (prior / max(prior.sum(), 1e-300))
+        gap = np.abs(counts - n * q) / np.sqrt(np.maximum(n * q * (1 - q), 1.0))
+        y = int(gap.argmax())
+        if gap[y] <= worst[0]:
+            continue
+        low, high = n * T[y].min(), n * T[y].max()
+        where = "" if group is None else f"among {group}, "
+        if counts[y] > high:
+            limit = f"T with any class shares allows about {high:.0f} at most"
+        elif counts[y] < low:
+            limit = f"T with any class shares gives about {low:.0f} at least"
+        else:
+            limit = f"T with the class shares that suit best gives {n * q[y]:.0f}"
+        worst = (float(gap[y]), f"{where}{names[y]} occurs {counts[y]:.0f} times in {n}, {limit}")
+    return worst[1]
+
+
+def _annotators(view: SeveralAnswers) -> list[TransitionTest]:
+    tests = []
+    total = total_agreement(view)
+    if total is not None:
+        text = (
+            f"{total.observed:.0f} of {total.pairs:.0f} pairs of answers to one item agree, T says {total.expected:.0f}"
+        )
+        tests.append(TransitionTest("agreement of all annotators", total.z, total.p_value, text))
+    pairs = pair_fits(view)
+    if pairs:
+        worst = min(pairs, key=lambda pair: pair.fit.p_value)
+        p_value = min(1.0, len(pairs) * worst.fit.p_value)
+        tests.append(TransitionTest("answers of pairs of annotators", worst.fit.statistic, p_value, worst.gap))
+    else:
+        single = [
+            (a, _overall(view.one(a)[0])) for a in range(view.answers.shape[1]) if (view.answers[:, a] >= 0).any()
+        ]
+        a, worst_one = min(single, key=lambda pair: pair[1].p_value)
+        p_value = min(1.0, len(single) * worst_one.p_value)
+        text = f"annotator {a}: {worst_one.sentence}"
+        tests.append(TransitionTest("label shares", worst_one.statistic, p_value, text))
+    return tests
+
+
+# Tests with a model's probabilities.
+
+
+def _in_groups(view: View, groups: list[Group]) -> list[TransitionTest]:
+    name = "label shares in groups of predictions"
+    if isinstance(view, SeveralAnswers):
+        busy = np.argsort(-(view.answers >= 0).sum(axis=0), kind="stable")[:10]
+        found = []
+        for a in busy:
+            one, rows = view.one(int(a))
+            place = np.full(view.n, -1)
+            place[rows] = np.arange(len(rows))
+            inner = [
+                Group(kept, g.predicted, g.low, g.high)
+                for g in groups
+                if len(kept := place[g.rows][place[g.rows] >= 0]) >= 20
+            ]
+            found += [(int(a), t) for t in _in_groups(one, inner)]
+        if not found:
+            return []
+        a, worst = min(found, key=lambda pair: pair[1].p_value)
+        p_value = min(1.0, len(found) * worst.p_value)
+        return [TransitionTest(name, worst.statistic, p_value, f"annotator {a}: {worst.sentence}")]
+    blocks = [(g, view.block(g.rows)) for g in groups]
+    used = [(g, b) for g, b in blocks if b is not None]
+    if not used:
+        return []
+    fit = fit_hull([b for _, b in used], view.shifts([b for _, b in used]))
+    text = _farthest(view, [(g, g.rows, prior) for (g, _), prior in zip(used, fit.priors, strict=True)])
+    return [TransitionTest(name, fit.statistic, fit.p_value, text)]
+
+
+def _matches(view: View, p: FloatArray, groups: list[Group], tolerance: float, seed: int) -> list[TransitionTest]:
+    group = np.full(len(p), -1)
+    for i, g in enumerate(groups):
+        group[g.rows] = i
+    rows = np.flatnonzero(group >= 0)
+    if len(rows) < 100:
+        return []
+    if len(rows) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_ROWS, replace=False))
+    used, index = np.unique(group[rows], return_inverse=True)
+    tests = ScoreTests(view, rows, p[rows], index, tolerance, seed)
+    match, trend = tests.match(), tests.instance_dependence()
+    text = f"labels match T p in groups of predictions, up to a calibration error of {tolerance:g}"
+    if match.p_value < 0.05:
+        excess = tests.excess()
+        i, z = np.unravel_index(int(np.abs(excess).argmax()), excess.shape)
+        more = "more" if excess[i, z] > 0 else "less"
+        text = (
+            f"even recalibrated, the labels of {groups[used[i]]} speak {more} for class {z} than T p does, by "
+            f"{abs(excess[i, z]):.1f} standard errors"
+        )
+    up = "falls" if tests.sums[-1] < 0 else "grows"
+    along = (
+        f"within a predicted class the noise {up} with confidence beyond T p; noise that is not the same for all "
+        "examples of a class looks like this, and so does a badly calibrated model"
+        if trend.p_value < 0.05
+        else "noise does not go with confidence beyond T p"
+    )
+    return [
+        TransitionTest("match with T p", match.statistic, match.p_value, text),
+        TransitionTest("noise within a class", trend.statistic, trend.p_value, along),
+    ]

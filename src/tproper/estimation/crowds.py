@@ -1,0 +1,257 @@
+"""What the classes are and how good each annotator is, from their answers, known classes and features."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from .._core import FloatArray, checks
+from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
+from .answers import Answers, as_answers, true_classes
+from .dawid_skene import Crowd, Fit, choose_start, name_classes, run
+from .dependence import Copies, copies, dependence, discounted
+from .warnings import DependenceWarning, IdentifiabilityWarning
+from .with_features import LinearModel, fit_with_features
+
+RANKING_DRAWS = 200
+SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One line of the ranking: how much an annotator's answers say of the class."""
+
+    annotator: Any
+    informativeness: float  # mutual information of answer and class, as a share of the entropy of the class
+    interval: tuple[float, float]  # 95%
+    accuracy: float | None  # probability that the answer is the class, where answers are classes
+    answers: int
+
+
+@dataclass
+class AnnotatorEstimate:
+    """What `estimate_annotators` returns. Prints as a table."""
+
+    posteriors: FloatArray  # (n, K), items in the order of `answers.items`
+    prior: FloatArray  # (K,) shares of the classes
+    concentration: FloatArray = field(repr=False)  # (m, M, K): Dirichlet parameters of each T's columns
+    answers: Answers
+    strength: float  # of shrinkage to the T of all annotators together, in answers for each class
+    rho: float  # how much answers depend on each other given the class; 0 where they show no sign of it
+    copied: list[Copies]
+    classifier: LinearModel | None
+    notes: list[str]
+
+    @cached_property
+    def transitions(self) -> list[EstimatedTransition]:
+        """One T for each annotator, in the order of `answers.annotators`."""
+        names = self.answers.classes.tolist() if self.answers.named else None
+        names = names if names is not None and len(names) == self.concentration.shape[1] else None
+        return [EstimatedTransition.from_dirichlet(c, names) for c in self.concentration]
+
+    @cached_property
+    def transition(self) -> AnnotatorTransition:
+        """`tp.annotators` of the `transitions`: what to train with, on `answers.table()`."""
+        return annotators(self.transitions)
+
+    @cached_property
+    def ranking(self) -> list[Ranked]:
+        """The annotators from best to worst, by how much their answers say of the class."""
+        rng = np.random.default_rng(0)
+        counts = np.bincount(self.answers.annotator, minlength=len(self.concentration))
+        rows = []
+        for a, c in enumerate(self.concentration):
+            draws = rng.standard_gamma(c, size=(RANKING_DRAWS, *c.shape))
+            low, high = np.quantile(
+                _informativeness(draws / draws.sum(axis=1, keepdims=True), self.prior), [0.025, 0.975]
+            )
+            T = c / c.sum(axis=0)
+            value = float(_informativeness(T[None], self.prior)[0])
+            right = float(T.diagonal() @ self.prior) if T.shape[0] == T.shape[1] else None
+            name = self.answers.annotators[a]
+            name = name.item() if hasattr(name, "item") else name
+            rows.append(Ranked(name, value, (min(float(low), value), max(float(high), value)), right, int(counts[a])))
+        return sorted(rows, key=lambda r: -r.informativeness)
+
+    def __str__(self) -> str:
+        n, K = self.posteriors.shape
+        head = f"{len(self.concentration)} annotators, {n} items, {len(self.answers)} answers, {K} classes"
+        lines = [head, "-" * len(head), "shares of the classes  " + "  ".join(f"{p:.3f}" for p in self.prior[:SHOWN])]
+        lines.append(f"{'annotator':<20}{'answers':>8}{'right':>8}{'says':>8}  (95% interval), of all there is to say")
+        for r in self.ranking[:SHOWN]:
+            right = "-" if r.accuracy is None else f"{r.accuracy:.3f}"
+            lines.append(
+                f"{str(r.annotator)[:19]:<20}{r.answers:>8}{right:>8}{r.informativeness:>8.3f}  "
+                f"({r.interval[0]:.3f} to {r.interval[1]:.3f})"
+            )
+        if len(self.ranking) > SHOWN:
+            lines.append(f"... {len(self.ranking) - SHOWN} more")
+        return "\n".join([*lines, *(f"note  {note}" for note in self.notes)])
+
+
+def _informativeness(T: FloatArray, prior: FloatArray) -> FloatArray:
+    """I(y; z) / H(z) of each T (S, M, K)."""
+    joint = T * prior
+    marginal = joint.sum(axis=2, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(joint > 0, joint * np.log(T / marginal), 0.0)
+    entropy = -float((prior[prior > 0] * np.log(prior[prior > 0])).sum())
+    return terms.sum(axis=(1, 2)) / max(entropy, 1e-300)
+
+
+def estimate_annotators(
+    answers: Answers | ArrayLike,
+    true: Any = None,
+    X: Any = None,
+    *,
+    num_classes: int | None = None,
+    random_state: Any = None,
+    prior_counts: float | Sequence[float] = 1.0,
+    start: str = "auto",
+) -> AnnotatorEstimate:
+    """Classes of items, and T of each annotator, from answers of unknown quality.
+
+    Dawid-Skene by EM in log space, each annotator shrunk to the T of all of them (`dawid_skene`); answers that depend
+    on each other given the class are found and counted for less (`dependence`); with features the prior of an item is a
+    classifier's cross-fitted p(x) (`with_features`).
+
+    Parameters
+    ----------
+    answers : (n, m) integers, -1 = no answer, or `tp.Answers(item, annotator, answer)`
+    true : (n,) classes, -1 where unknown, or {item: class}
+        Items with a known class keep it.
+    X : (n, d) features of the items, optional
+    num_classes : int, optional
+        Default: as many as there are different answers. Answers beyond it ("cannot say") are not classes.
+    prior_counts : float or (K,)
+        Items that each class is taken to have been seen with before.
+    start : "auto", "majority" or "opposite"
+        "opposite" for answers that say what the class is *not*; "auto" tells the two apart by their likelihood.
+    """
+    given = as_answers(answers)
+    known = true_classes(true, given)
+    K = _number_of_classes(num_classes, given, known)
+    counts = _prior_counts(prior_counts, K)
+    if start not in ("auto", "majority", "opposite"):
+        raise ValueError(f"start: expected 'auto', 'majority' or 'opposite', got {start!r}")
+    rng = _generator(random_state)
+    features = None if X is None else _features(X, len(given.items))
+    crowd = Crowd(given, max(len(given.classes), K), K, known, counts)
+    sign = choose_start(crowd, rng) if start == "auto" else 1.0 if start == "majority" else -1.0
+    fit = run(crowd, sign, rng)
+    notes = _notes(crowd, fit, sign, features is not None)
+    if sign > 0:
+        name_classes(crowd, fit)
+    classifier = None
+    if features is not None:
+        log_prior, classifier = fit_with_features(crowd, fit, features, rng)
+        if sign > 0 and name_classes(crowd, fit):  # once more, from the names that are right
+            log_prior, classifier = fit_with_features(crowd, fit, features, rng)
+    else:
+        log_prior = np.log(fit.prior)
+    rho = dependence(crowd, fit, log_prior, sign, rng)
+    copied = copies(crowd, fit, log_prior, rng)
+    posteriors = discounted(fit.evidence.astype(np.float64), log_prior, crowd.degree, rho)
+    posteriors[crowd.fixed] = np.eye(K)[known[crowd.fixed]]
+    notes += _dependence_notes(crowd, rho, copied)
+    return AnnotatorEstimate(
+        posteriors, fit.prior, fit.concentration.astype(np.float64), given, fit.strength, rho, copied, classifier, notes
+    )
+
+
+def _notes(crowd: Crowd, fit: Fit, sign: float, features: bool) -> list[str]:
+    """What a reader should know; warns where the answers cannot tell T."""
+    notes = [f"each annotator is shrunk to the T of all by {fit.strength:g} answers for each class"]
+    if sign < 0:
+        notes.append("the answers look like classes that the item is not: start from the votes turned around")
+    if len(crowd.fixed):
+        notes.append(f"{len(crowd.fixed)} items with a known class keep it")
+    silent = int((crowd.degree == 0).sum())
+    if silent:
+        notes.append(f"{silent} items have no answer: their posterior is the prior")
+    repeated = len(crowd.answers) - crowd.by_item.nnz
+    if repeated:
+        notes.append(f"{repeated} answers repeat an annotator's answer to the same item; all are counted")
+    enough = int((crowd.degree >= 3).sum())
+    if not len(crowd.fixed) and not features and (crowd.m < 3 or not enough):
+        why = f"there are only {crowd.m} of them" if crowd.m < 3 else "no item has answers from three of them"
+        text = (
+            f"answers of fewer than three overlapping annotators cannot tell their T ({why}): very different T explain "
+            "them equally well; give some true classes, features X, or a third answer"
+        )
+        warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
+        notes.append(text)
+    return notes
+
+
+def _dependence_notes(crowd: Crowd, rho: float, copied: list[Copies]) -> list[str]:
+    notes = []
+    names = crowd.answers.annotators
+    for c in copied[:5]:
+        notes.append(
+            f"annotators {names[c.first]} and {names[c.second]} agree on {c.agreed:.0%} of {c.shared} items, "
+            f"{c.expected:.0%} expected (p = {c.p_value:.2g}): one copies the other, or both err on the same items"
+        )
+    if len(copied) > 5:
+        notes.append(f"{len(copied) - 5} more pairs of annotators agree more often than expected")
+    if rho > 0:
+        k = float(np.median(crowd.degree[crowd.degree > 0]))
+        notes.append(
+            f"answers depend on each other given the class (rho = {rho:.2f}): {k:.0f} answers are worth "
+            f"{k / (1 + (k - 1) * rho):.1f} independent ones, and the posteriors count them so"
+        )
+    if notes:
+        warnings.warn("; ".join(notes), DependenceWarning, stacklevel=3)
+    return notes
+
+
+# Inputs.
+
+
+def _number_of_classes(num_classes: int | None, given: Answers, known: NDArray[np.int64]) -> int:
+    highest = int(known.max(initial=-1))
+    if num_classes is None:
+        return max(2, len(given.classes), highest + 1)
+    K = checks.integer(num_classes, "num_classes", 2)
+    if highest >= K:
+        raise ValueError(f"true: expected classes in [0, {K}), got {highest}")
+    return K
+
+
+def _prior_counts(value: Any, K: int) -> FloatArray:
+    try:
+        out = np.broadcast_to(np.asarray(value, dtype=np.float64), (K,)).copy()
+    except (TypeError, ValueError):
+        out = np.zeros(0)
+    if not len(out) or not np.isfinite(out).all() or (out <= 0).any():
+        raise ValueError(f"prior_counts: expected a number > 0, or one for each of the {K} classes, got {value!r}")
+    return out
+
+
+def _features(X: Any, n: int) -> FloatArray:
+    if isinstance(X, torch.Tensor):
+        X = X.detach().cpu().numpy()
+    try:
+        out = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"X: expected a matrix of numbers (n, d), got {checks.short(X)}") from None
+    if out.ndim != 2 or out.shape[0] != n or out.shape[1] == 0:
+        raise ValueError(f"X: expected one row of features for each of the {n} items, got shape {out.shape}")
+    if not np.isfinite(out).all():
+        raise ValueError("X: expected finite features, got NaN or infinity")
+    return out
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if random_state is None or isinstance(random_state, (int, np.integer, np.random.Generator)):
+        return np.random.default_rng(0 if random_state is None else random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    raise ValueError(f"random_state: expected an integer, a Generator or None, got {checks.short(random_state)}")

@@ -1,0 +1,110 @@
+"""What labels cannot say about T: classes that T confuses, and columns that no labels confirm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .._core import FloatArray
+from .groups import surest
+from .hull import Block, fit_hull
+from .views import OneLabel, SetLabel, SeveralAnswers, View
+
+HARDLY = 0.2  # columns of T whose L1 distance (at most 2) is below this are hardly told apart
+
+
+def confusions(view: View) -> list[str]:
+    """Classes whose columns of T are equal, or nearly."""
+    if isinstance(view, SetLabel):
+        distance = 2 * abs(view.inclusion[0, 0] - view.inclusion[0, 1])
+        pairs = [(distance, 0, 1)]
+        every = f"any two of the {view.num_classes} classes"
+    else:
+        tables = [view.T] if isinstance(view, OneLabel) else view.tables
+        apart = np.max([np.abs(T[:, :, None] - T[:, None, :]).sum(axis=0) for T in tables], axis=0)
+        first, second = np.triu_indices(view.num_classes, 1)
+        order = np.argsort(apart[first, second], kind="stable")
+        pairs = [(float(apart[first[i], second[i]]), int(first[i]), int(second[i])) for i in order]
+        every = ""
+    close = [t for t in pairs if t[0] < HARDLY]
+    if not close:
+        return []
+    shown = [
+        f"{every or f'classes {a} and {b}'} (columns of T differ by {d:.2g} of at most 2)" for d, a, b in close[:5]
+    ]
+    more = f" and {len(close) - 5} more pairs" if len(close) > 5 else ""
+    verb = "cannot tell apart" if close[0][0] < 1e-12 else "hardly tells apart"
+    return [f"T {verb} " + ", ".join(shown) + more]
+
+
+def testable(view: View) -> tuple[bool, list[str]]:
+    """Whether labels alone could confirm T: only where label shares have more dimensions than class shares."""
+    if isinstance(view, SeveralAnswers):
+        if ((view.answers >= 0).sum(axis=1) >= 2).any():
+            return True, []
+        return False, ["No item has two answers: nothing in these labels can confirm T"]
+    if isinstance(view, SetLabel):
+        return False, [
+            "The sizes of the sets speak for T or against it; which classes join a set is tested by its shares alone"
+        ]
+    rank = int(np.linalg.matrix_rank(view.T))
+    if rank < len(view.T):
+        return True, []
+    y = int(np.argmax(np.ptp(view.T, axis=1)))
+    low, high = view.T[y].min(), view.T[y].max()
+    return False, [
+        f"Nothing in these labels alone can confirm T: with suitable class shares it allows any share of "
+        f"{view.names[y]} from {low:.3g} to {high:.3g}; pass a model's probabilities to test more, and look at the "
+        "sensitivity"
+    ]
+
+
+def anchors(view: View, p: FloatArray) -> tuple[bool, list[str]]:
+    """For each class: do the labels of its surest examples look like its column of T?
+
+    They do where mixing up to 5% of other classes into the column explains them (likelihood ratio below 6.6, p = .01).
+    """
+    if isinstance(view, SeveralAnswers):
+        return testable(view)
+    reached, lacking = set(), []
+    for g in surest(p):
+        block, z = view.block(g.rows), g.predicted
+        if block is None:  # so pure that no second label is common enough for a test
+            reached.add(z)
+            continue
+        free = fit_hull([block], view.shifts([block]))
+        share = float(free.priors[0][z] / free.priors[0].sum())
+        near = 0.95 * block.A[:, [z]] + 0.05 * block.A
+        close = fit_hull([Block(block.f, near, block.n, _at_corner(block, z))])
+        if close.statistic - free.statistic < 6.6 or share >= 0.95:
+            reached.add(z)
+        else:
+            lacking.append((z, share, g))
+    missing = sorted(set(range(view.num_classes)) - reached)
+    if not missing:
+        return True, []
+    notes = [
+        f"The surest examples of class {z} do not have the labels of class {z}: as far as T goes, only {share:.0%} of "
+        f"{g} are of that class. Either they are not, or column {z} of T is wrong: nothing in these labels can tell, "
+        "so nothing confirms T; look at the sensitivity"
+        for z, share, g in lacking
+    ]
+    silent = [z for z in missing if z not in {z for z, _, _ in lacking}]
+    if silent:
+        listed = ", ".join(map(str, silent[:12]))
+        notes.append(
+            f"Nothing in these labels can confirm T's column of class {listed}: too few examples are predicted so"
+        )
+    return False, notes
+
+
+def _at_corner(block: Block, z: int) -> Callable[[FloatArray], FloatArray]:
+    """E[phi phi^T] where `near` mixes class z into every class: pi of the mixture, then as before."""
+
+    def second(pi: FloatArray) -> FloatArray:
+        mixed = 0.05 * pi
+        mixed[z] += 0.95 * pi.sum()
+        return block.second(mixed)
+
+    return second

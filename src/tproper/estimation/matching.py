@@ -1,0 +1,233 @@
+"""Do labels match T p in groups of predictions? Score tests that allow for a model's imperfect calibration.
+
+Let ``l_i(z) = P(label i | z)`` and ``p_i`` the model's class probabilities. The derivative of ``log (T p)_y`` in the
+logits is ``u_i = posterior_i - p_i``, the posterior being ``l_i * p_i`` normalised: its mean is zero where T and p are
+right. The test sums u over groups of examples (Hosmer and Lemeshow 1980, as the score test of a shift of the logits in
+each group), after the model was recalibrated on these labels: a temperature and one bias a class, whose estimation the
+test accounts for. What is left of the model's error is allowed up to a `tolerance`, the root mean square over groups of
+the distance of their mean class probabilities from the truth: the null distribution is the non-central chi-square of
+the worst such error. Covariances come from labels drawn from T and p, so that rare labels count at their rates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import FloatArray
+from .hull import chi_square
+from .views import DRAWS_EACH, Index, OneLabel, View
+
+MOST_ROWS = 20_000  # more add nothing that the tolerance would not forgive
+SIMULATED = 20_000  # rows of labels drawn for the covariances, at least twice all rows
+FEWEST_EVENTS = 10.0  # that a sum must rest on: (sum u^2)^2 / sum u^4, the expected number where u is a rare event
+TINY = 1e-6  # log p is taken of at least this much
+
+
+@dataclass(frozen=True)
+class Match:
+    """A score test: statistic, degrees of freedom, and the largest non-centrality that the tolerance allows."""
+
+    statistic: float
+    df: int
+    noncentrality: float
+
+    @property
+    def p_value(self) -> float:
+        """Upper tail of the non-central chi-square."""
+        return chi_square(self.statistic, self.df, self.noncentrality)
+
+
+def recalibrate(likelihood: FloatArray, p: FloatArray) -> FloatArray:
+    """Probabilities with the temperature and class biases that suit the labels best: maximum of mean log (T p)_y."""
+    from scipy.optimize import minimize
+
+    n, K = p.shape
+    log_p = np.log(np.maximum(p, TINY))
+
+    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+        q = softmax(theta[K] * log_p + theta[:K])
+        mass = np.maximum((likelihood * q).sum(axis=1), 1e-300)
+        u = likelihood * q / mass[:, None] - q
+        slope = np.append(u.sum(axis=0), (u * log_p).sum()) / n
+        ridge = 1e-6 * theta[:K]
+        return -float(np.log(mass).mean()) + 0.5 * float(ridge @ theta[:K]), np.append(ridge, 0.0) - slope
+
+    start = np.append(np.zeros(K), 1.0)
+    bounds = [(-12.0, 12.0)] * K + [(0.05, 20.0)]
+    out = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200, "gtol": 1e-7})
+    return softmax(out.x[K] * log_p + out.x[:K])
+
+
+def softmax(scores: FloatArray) -> FloatArray:
+    """Rows of class probabilities."""
+    e = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+class TransitionSpread:
+    """What the error of an estimated T does to the sums: labels from another T weigh ``(T' p)_y / (T p)_y`` as much."""
+
+    def __init__(self, view: View, p: FloatArray, width: int) -> None:
+        self.view, self.p = view, p
+        if isinstance(view, OneLabel):  # the weight is linear in T: one derivative for all draws
+            self.slope = np.zeros((width, view.T.size))
+        else:
+            self.sums = np.zeros((DRAWS_EACH, width))
+
+    def add(self, x: Any, labels: Any, likelihood: FloatArray) -> None:
+        """Labels drawn from T, with their features x."""
+        from scipy.sparse import coo_array
+
+        n, K = self.p.shape
+        mass = (likelihood * self.p).sum(axis=1)
+        if isinstance(self.view, OneLabel):
+            column = labels[:, None] * K + np.arange(K)
+            weight = self.p / mass[:, None]
+            row = np.repeat(np.arange(n), K)
+            z = coo_array((weight.ravel(), (row, column.ravel())), shape=(n, self.view.T.size)).tocsr()
+            self.slope += (x.T @ z).toarray()
+            return
+        for s in range(DRAWS_EACH):
+            self.sums[s] += x.T @ ((self.view.likelihood(labels, s) * self.p).sum(axis=1) / mass - 1)
+
+    def covariance(self) -> FloatArray:
+        """Of the sums over all that was added."""
+        if isinstance(self.view, OneLabel):
+            assert self.view.draws is not None
+            return self.slope @ np.cov(self.view.draws.reshape(len(self.view.draws), -1).T) @ self.slope.T
+        return np.cov(self.sums.T)
+
+
+class ScoreTests:
+    """The sums of u over groups, along the temperature and along confidence, with their covariance."""
+
+    def __init__(self, view: View, rows: Index, p: FloatArray, group: Index, tolerance: float, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.rows, self.group, self.tolerance = rows, group, tolerance
+        observed = view.labels(rows)
+        self.p = recalibrate(view.likelihood(observed), p)
+        self.log_p = np.log(np.maximum(p, TINY))
+        n, K = self.p.shape
+        self.groups = int(group.max()) + 1
+        repeats = int(np.clip(SIMULATED // n, 2, 20))
+        self.kept = self._events(view, repeats, rng) >= FEWEST_EVENTS
+        self.column = np.where(self.kept, np.cumsum(self.kept.ravel()).reshape(self.kept.shape) - 1, -1)
+        self.width = int(self.kept.sum())
+        self.trend = self._trend()
+        self.sums = np.asarray(self._features(view.likelihood(observed)).sum(axis=0)).ravel()
+        D = self.width + K + 2
+        self.V, self.W = np.zeros((D, D)), np.zeros((D, self.groups * K))
+        spread = None if view.draws is None else TransitionSpread(view, self.p, D)
+        for _ in range(repeats):
+            labels = self._simulate(view, rng)
+            likelihood = view.likelihood(labels)
+            x = self._features(likelihood)
+            self.V += (x.T @ x).toarray() / repeats
+            self.W += (x.T @ self._shifts(likelihood)).toarray() / repeats
+            if spread is not None:
+                spread.add(x, labels, likelihood)
+        self.extra = np.zeros((D, D)) if spread is None else spread.covariance() / repeats**2
+
+    def _simulate(self, view: View, rng: np.random.Generator) -> Any:
+        """Labels drawn from T and p."""
+        n, K = self.p.shape
+        classes = np.minimum((self.p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), K - 1)
+        return view.simulate(self.rows, classes, rng)
+
+    def _scores(self, likelihood: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """u (n, K) and the labels' probability (T p)_y (n,)."""
+        mass = np.maximum((likelihood * self.p).sum(axis=1), 1e-300)
+        return likelihood * self.p / mass[:, None] - self.p, mass
+
+    def _events(self, view: View, repeats: int, rng: np.random.Generator) -> FloatArray:
+        """On how many events the sum of u in each group and class rests: labels, members, and others."""
+        square, fourth = np.zeros((2, self.groups, self.p.shape[1]))
+        for _ in range(repeats):
+            u = self._scores(view.likelihood(self._simulate(view, rng)))[0]
+            square += self._by_group(u**2) / repeats
+            fourth += self._by_group(u**4) / repeats
+        members = np.minimum(self._by_group(self.p), self._by_group(1 - self.p))
+        return np.minimum(members, square**2 / np.maximum(fourth, 1e-300))
+
+    def _by_group(self, values: FloatArray) -> FloatArray:
+        return np.stack([np.bincount(self.group, column, self.groups) for column in values.T], axis=1)
+
+    def _trend(self) -> FloatArray:
+        """Confidence, centred within each predicted class."""
+        top, confidence = self.p.argmax(axis=1), self.p.max(axis=1)
+        sizes = np.bincount(top, minlength=self.p.shape[1])
+        means = np.bincount(top, confidence, self.p.shape[1]) / np.maximum(sizes, 1)
+        return confidence - means[top]
+
+    def _features(self, likelihood: FloatArray) -> Any:
+        """One row an example: u in its group's columns | u (biases) | temperature | trend."""
+        from scipy.sparse import coo_array
+
+        n, K = self.p.shape
+        u = self._scores(likelihood)[0]
+        own = self.column[self.group]  # (n, K)
+        i, z = np.nonzero(own >= 0)
+        every, each = np.repeat(np.arange(n), K), np.tile(np.arange(K), n)
+        temperature = (u * self.log_p).sum(axis=1)
+        trend = self.trend * u[np.arange(n), self.p.argmax(axis=1)]
+        data = np.concatenate([u[i, z], u.ravel(), temperature, trend])
+        row = np.concatenate([i, every, np.arange(n), np.arange(n)])
+        start = self.width
+        column = np.concatenate([own[i, z], start + each, np.full(n, start + K), np.full(n, start + K + 1)])
+        return coo_array((data, (row, column)), shape=(n, start + K + 2)).tocsr()
+
+    def _shifts(self, likelihood: FloatArray) -> Any:
+        """``l / (T p)_y - 1`` in the columns of the example's group: what an error of its class probabilities does."""
+        from scipy.sparse import coo_array
+
+        n, K = self.p.shape
+        ratio = likelihood / self._scores(likelihood)[1][:, None] - 1
+        column = self.group[:, None] * K + np.arange(K)
+        row = np.repeat(np.arange(n), K)
+        return coo_array((ratio.ravel(), (row, column.ravel())), shape=(n, self.groups * K)).tocsr()
+
+    def _test(self, chosen: NDArray[np.int64]) -> Match:
+        K = self.p.shape[1]
+        nuisance = np.arange(self.width, self.width + K + 1)
+        project = self.V[np.ix_(chosen, nuisance)] @ np.linalg.pinv(
+            self.V[np.ix_(nuisance, nuisance)], rcond=1e-9, hermitian=True
+        )
+        sums = self.sums[chosen] - project @ self.sums[nuisance]
+        # the recalibration follows the labels' information, V, whatever the error of T adds
+        away = np.zeros((len(chosen), len(self.V)))
+        away[np.arange(len(chosen)), chosen] = 1.0
+        away[:, nuisance] -= project
+        V = away @ (self.V + self.extra) @ away.T
+        W = self.W[chosen] - project @ self.W[nuisance]
+        scale = np.sqrt(np.maximum(np.diag(self.V)[chosen], 1e-300))
+        values, vectors = np.linalg.eigh(V / scale[:, None] / scale)
+        keep = values > 1e-5
+        if not keep.any():  # recalibration takes up all that there is to test
+            return Match(0.0, 0, 0.0)
+        root = (vectors[:, keep] / np.sqrt(values[keep])).T / scale
+        statistic = float(((root @ sums) ** 2).sum())
+        share = np.maximum(np.bincount(self.group, minlength=self.groups), 1) / len(self.group)
+        moved = (root @ W).reshape(-1, self.groups, K)
+        moved = (moved - moved.mean(axis=2, keepdims=True)) / np.sqrt(share)[:, None]
+        largest = float(np.linalg.norm(moved.reshape(len(root), -1), 2)) ** 2
+        return Match(statistic, int(keep.sum()), self.tolerance**2 * largest)
+
+    def match(self) -> Match:
+        """Groups of predictions."""
+        return self._test(np.arange(self.width))
+
+    def instance_dependence(self) -> Match:
+        """The trend of the residual along confidence: noise that grows or falls with how hard an example is."""
+        return self._test(np.array([self.width + self.p.shape[1] + 1]))
+
+    def excess(self) -> FloatArray:
+        """Sums of u by group and class in standard errors (G, K)."""
+        out = np.zeros(self.kept.shape)
+        out[self.kept] = self.sums[: self.width] / np.sqrt(
+            np.maximum(np.diag(self.V + self.extra)[: self.width], 1e-300)
+        )
+        return out

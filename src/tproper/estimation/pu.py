@@ -1,0 +1,297 @@
+"""The class prior of positive-unlabeled data, and r = P(labeled | positive), from held-out scores.
+
+Labels are a random part of the positives (SCAR), so for every set B of examples ``P(labeled | B) <= r``, with equality
+where B holds positives only. Among B = {score >= t}, with shares q(t) of all examples and q_l(t) of the labeled ones,
+
+    prior = q(t) P(positive | score >= t) / q_l(t) <= q(t) / q_l(t):
+
+the ratio at the purest threshold is the best-bin estimate (Garg et al. 2021). Far up few labels are left, far down B is
+not pure. So the threshold is the lowest at which B is still `PURITY` positive, and the ratio is corrected for what is
+left, both by the curve ``P(labeled | score) = r sigmoid(a score + b)`` fitted by maximum likelihood. The correction is
+at most 5% where such a threshold exists: the curve need hold only roughly. Where it does not exist the estimate rests
+on the curve, and the notes say so. Free of the curve is the upper bound, the smallest ratio of the tails moved apart by
+the Dvoretzky-Kiefer-Wolfowitz inequality. Separate samples of positives and unlabeled examples are one sample with
+labels at random once they are pooled, of another prior.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from .._core import FloatArray, checks
+from ..metrics import Z95, Score
+from ..transitions import POSITIVE_UNLABELED, EstimatedTransition
+
+Sampling = Literal["one sample", "two samples"]
+PURITY = 0.95
+BINS = 300
+BOOTSTRAPS = 200
+LEAST = 0.2  # of the labeled examples lie above the threshold, at least
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class PUEstimate:
+    """Class prior and labeling rate of positive-unlabeled data, and the transition to train with."""
+
+    prior: Score
+    rate: Score
+    transition: EstimatedTransition
+    upper_bound: float  # of the prior, at 95%, without any curve: positives need not be separable
+    purity: float  # of the examples above the threshold
+    sampling: Sampling
+    notes: list[str]
+
+    def __str__(self) -> str:
+        lines = [str(self.prior), str(self.rate), f"upper bound of the prior {self.upper_bound:.4g} (95%)"]
+        return "\n".join([*lines, *(f"- {note}" for note in self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "prior": self.prior.to_dict(),
+            "rate": self.rate.to_dict(),
+            "upper_bound": self.upper_bound,
+            "purity": self.purity,
+            "sampling": self.sampling,
+            "notes": list(self.notes),
+        }
+
+
+def estimate_pu(
+    labeled: ArrayLike | Tensor,
+    X: Any = None,
+    scores: ArrayLike | Tensor | None = None,
+    *,
+    sampling: Sampling = "one sample",
+    random_state: int = 0,
+) -> PUEstimate:
+    """Class prior and ``r = P(labeled | positive)``, with 95% intervals.
+
+    Parameters
+    ----------
+    labeled : (n,) boolean
+        True: labeled positive; False: unlabeled. 1 and 0, or 1 and -1, mean the same.
+    X : (n, d) array, optional
+        Features; a logistic regression of `labeled`, cross-fitted, gives the scores.
+    scores : (n,) array, optional
+        Instead of X: scores that are higher where positives are likelier, from a model that has not seen these rows.
+    sampling : "one sample" or "two samples"
+        One sample whose positives are labeled at random with rate r: `prior` is the share of positives in it. Or a
+        sample of positives beside a separate unlabeled sample: `prior` is the share of positives in the unlabeled one,
+        and `rate` and `transition` belong to the two samples pooled, which is what a model is trained with.
+    random_state : int
+        Seed of the folds and of the bootstrap.
+
+    The intervals come from a bootstrap of the scores; they rest on labels given at random among the positives, and on
+    examples above the threshold being positive but for at most 5% (else on the curve, which the notes say).
+    """
+    if sampling not in ("one sample", "two samples"):
+        raise ValueError(f"sampling: expected 'one sample' or 'two samples', got {sampling!r}")
+    seed = checks.integer(random_state, "random_state", 0)
+    s = labeled_of(labeled)
+    values = _scores_of(s, X, scores, seed)
+    table = _binned(values, s)
+    rng = np.random.default_rng(seed)
+    point = _estimate(table, None)
+    draws = np.array([_estimate(_resample(table, sampling, rng), point.curve).pooled for _ in range(BOOTSTRAPS)])
+    share, n = s.mean(), len(s)
+    rates = np.clip(share / draws, 0.0, 1.0)  # r, were the pooled prior a draw
+
+    def unlabeled_share(pooled: Any) -> Any:
+        return pooled if sampling == "one sample" else (pooled - share) / (1 - share)
+
+    prior = _score("class prior", float(unlabeled_share(point.pooled)), unlabeled_share(draws), n)
+    rate = _score("r = P(labeled | positive)", float(share / point.pooled), rates, n)
+    bound = float(min(1.0, unlabeled_share(_upper_bound(table))))
+    notes = _notes(point, prior, bound, sampling, float(share))
+    r = rate.value
+    matrix = np.array([[r, 0.0], [1 - r, 1.0]])
+    cloud = np.stack([np.stack([rates, 0 * rates], -1), np.stack([1 - rates, 1 + 0 * rates], -1)], axis=1)
+    transition = EstimatedTransition(matrix, draws=cloud, notes=notes)
+    transition.name, transition.label_kind = f"positive_unlabeled({r:.4g}), estimated", POSITIVE_UNLABELED
+    return PUEstimate(prior, rate, transition, bound, point.purity, sampling, notes)
+
+
+def labeled_of(value: Any) -> NDArray[np.bool_]:
+    """True where an example is a labeled positive: booleans, 1 and 0, or 1 and -1."""
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().numpy()
+    elif hasattr(value, "to_numpy"):
+        value = value.to_numpy()
+    array = np.asarray(value)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"labeled: expected booleans (n,), True = labeled positive, got shape {array.shape}")
+    if array.dtype.kind != "b":
+        values = set(np.unique(array).tolist()) if array.dtype.kind in "iuf" else {None}
+        if not (values <= {0, 1} or values <= {-1, 1}):
+            raise ValueError(
+                "labeled: expected booleans (True = labeled positive), or 1 and 0, or 1 and -1, "
+                f"got {checks.short(array[:5].tolist())}"
+            )
+        array = array == 1
+    count = int(array.sum())
+    if count < 20 or len(array) - count < 20:
+        raise ValueError(
+            f"labeled: expected at least 20 labeled and 20 unlabeled examples, got {count} and {len(array) - count}"
+        )
+    return array
+
+
+def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int) -> FloatArray:
+    if (X is None) == (scores is None):
+        raise ValueError("X: expected either X or scores, got both or neither")
+    if scores is None:
+        return _cross_fitted(s, X, seed)
+    try:
+        given = scores.detach().cpu().numpy() if isinstance(scores, Tensor) else scores
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"scores: expected {len(s)} numbers, got {checks.short(scores)}") from None
+    if values.shape != s.shape:
+        raise ValueError(f"scores: expected one number for each of the {len(s)} examples, got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"scores: expected finite numbers, got {values[~np.isfinite(values)][0]}")
+    if np.ptp(values) == 0:
+        raise ValueError("scores: expected numbers that differ, got one value only")
+    return values
+
+
+def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int) -> FloatArray:
+    """Log-odds of being labeled, each example's from a logistic regression that has not seen it."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.utils import check_array
+
+    features = check_array(X, accept_sparse=False, dtype=np.float64, input_name="X")
+    if len(features) != len(s):
+        raise ValueError(f"X: expected one row for each of the {len(s)} examples, got {len(features)}")
+    out = np.empty(len(s))
+    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(features, s):
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
+        out[test] = model.fit(features[train], s[train]).decision_function(features[test])
+    return out
+
+
+# Scores in bins: (B, 3) midpoints, labeled and unlabeled counts, from the highest score down.
+
+
+def _binned(values: FloatArray, s: NDArray[np.bool_]) -> FloatArray:
+    """Bins of about equal numbers of examples; equal scores stay together."""
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
+    place = np.searchsorted(edges, values, side="left")
+    size = len(edges) + 1
+    count = np.bincount(place, minlength=size)
+    centre, spread = values.mean(), values.std()
+    middle = (np.bincount(place, values, size) / np.maximum(count, 1) - centre) / spread
+    labels = np.bincount(place, s, size)
+    return np.stack([middle, labels, count - labels], axis=1)[count > 0][::-1]
+
+
+def _resample(table: FloatArray, sampling: Sampling, rng: np.random.Generator) -> FloatArray:
+    cells = table[:, 1:]
+    if sampling == "one sample":
+        drawn = rng.multinomial(int(cells.sum()), (cells / cells.sum()).ravel()).reshape(cells.shape)
+    else:
+        drawn = np.stack([rng.multinomial(int(c.sum()), c / c.sum()) for c in cells.T], axis=1)
+    return np.concatenate([table[:, :1], drawn], axis=1)
+
+
+@dataclass(frozen=True)
+class _Point:
+    pooled: float  # prior of all rows together
+    purity: float
+    curve: FloatArray  # logit of r, slope, offset
+    bounded: bool  # whether the estimate had to be kept within the share of labels and one
+
+
+def _estimate(table: FloatArray, start: FloatArray | None) -> _Point:
+    """Ratio of the tails at the threshold, times the purity there."""
+    x, labels, rest = table.T
+    curve = _fit_curve(x, labels, rest, start)
+    total = labels + rest
+    positive = (total / (1 + np.exp(-np.clip(curve[1] * x + curve[2], -50, 50)))).cumsum()
+    purity = positive / np.maximum(total.cumsum(), 1e-300)
+    tail = labels.cumsum() / labels.sum()
+    pure = np.flatnonzero((purity >= PURITY) & (tail >= LEAST))
+    at = int(pure[-1]) if len(pure) else int(np.searchsorted(tail, LEAST))
+    pooled = float(total.cumsum()[at] / total.sum() * purity[at] / tail[at])
+    least = float(labels.sum() / total.sum())
+    kept = min(1.0, max(least, pooled))
+    return _Point(kept, float(purity[at]), curve, kept != pooled)
+
+
+def _fit_curve(x: FloatArray, labels: FloatArray, rest: FloatArray, start: FloatArray | None) -> FloatArray:
+    """``P(labeled | x) = r sigmoid(a x + b)`` by maximum likelihood."""
+    from scipy.optimize import minimize
+
+    n = labels.sum() + rest.sum()
+
+    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+        r = 1 / (1 + math.exp(-theta[0]))
+        g = 1 / (1 + np.exp(-np.clip(theta[1] * x + theta[2], -50, 50)))
+        q = np.clip(r * g, 1e-12, 1 - 1e-12)
+        slope = labels / q - rest / (1 - q)
+        inner = slope * r * g * (1 - g)
+        gradient = np.array([(slope * g).sum() * r * (1 - r), (inner * x).sum(), inner.sum()])
+        return -float((labels * np.log(q) + rest * np.log1p(-q)).sum()) / n, -gradient / n
+
+    share = labels.sum() / n
+    guesses = [min(0.95, share * 1.5), min(0.97, share * 4)]
+    starts = [start] if start is not None else [np.array([math.log(c / (1 - c)), 2.0, 0.0]) for c in guesses]
+    bounds = [(-10.0, 7.0), (0.01, 50.0), (-40.0, 40.0)]
+    fits = [minimize(objective, t, jac=True, method="L-BFGS-B", bounds=bounds) for t in starts]
+    return np.asarray(min(fits, key=lambda f: float(f.fun)).x)
+
+
+def _upper_bound(table: FloatArray) -> float:
+    """The smallest ratio of the tails, moved apart by DKW with 2.5% each: an upper bound of the pooled prior."""
+    _, labels, rest = table.T
+    total = labels + rest
+    above = total.cumsum() / total.sum() + math.sqrt(math.log(1 / 0.025) / (2 * total.sum()))
+    below = labels.cumsum() / labels.sum() - math.sqrt(math.log(1 / 0.025) / (2 * labels.sum()))
+    return float(np.min(np.where(below > 0, above / np.where(below > 0, below, 1.0), np.inf)))
+
+
+def _score(name: str, value: float, draws: FloatArray, n: int) -> Score:
+    """An interval on the log-odds scale from the bootstrap's spread."""
+    stderr = float(draws.std(ddof=1))
+    inside = min(max(value, 1e-6), 1 - 1e-6)
+    odds = math.log(inside / (1 - inside))
+    width = Z95 * stderr / (inside * (1 - inside))
+    low, high = (1 / (1 + math.exp(-min(max(odds + side * width, -50), 50))) for side in (-1, 1))
+    return Score(name, value, stderr, (low, high), n)
+
+
+def _notes(point: _Point, prior: Score, bound: float, sampling: Sampling, share: float) -> list[str]:
+    notes = ["Rests on labels that are a random part of the positives, whatever their features (SCAR)"]
+    if point.purity >= PURITY:
+        notes.append(
+            "Rests on a region where nearly all examples are positive: "
+            f"{point.purity:.0%} of those with the highest scores are, by the fitted curve"
+        )
+    else:
+        notes.append(
+            f"No group of examples is nearly all positive (the purest are {point.purity:.0%}, by the fitted curve): "
+            "the estimate rests on P(labeled | score) being a scaled sigmoid; without that only the upper bound "
+            f"{bound:.3g} holds"
+        )
+    if sampling == "two samples":
+        pooled = share + (1 - share) * prior.value
+        notes.append(
+            "prior is that of the unlabeled sample; rate and transition, and probabilities trained with it, belong to "
+            f"the two samples pooled, of which {pooled:.3g} are positive"
+        )
+    if point.bounded:
+        notes.append("The estimate was put at the end of what is possible: labels or scores break an assumption")
+    if prior.interval[1] - prior.interval[0] > 0.5:
+        notes.append("The interval is wider than .5: these scores hardly tell labeled from unlabeled examples")
+    return notes

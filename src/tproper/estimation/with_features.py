@@ -1,0 +1,131 @@
+"""Annotators with features: the class prior of an item becomes a classifier's p(x), and both are fitted together.
+
+    maximise  sum_i log sum_z p_z(x_i) prod over answers (a, y) to i of T_a[y, z]
+
+by turns: softmax regression given every T (its loss is the line above), then EM for the T given p(x). The p of an item
+comes from a model that has not seen the item, because an overfitted one would explain away the annotators' errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import FloatArray
+from .dawid_skene import Crowd, Fit, advance
+from .softmax import Design, LinearSoftmax, softmax
+
+FOLDS = 5
+ROUNDS = 12
+PENALTIES = (1e-3, 1e-2, 1e-1)  # of the regression, for features of unit variance; chosen on held-out items
+FIRST, LATER, LAST = 60, 25, 200  # iterations of the solver
+EM_ROUNDS = 5
+SETTLED = 2e-3  # mean change of the posteriors in a round
+CHOICES = (0, 3)  # rounds in which the penalty is chosen: at first, and when T has come right
+LEAST = 1e-9  # of p(x): no answer can be outvoted by features alone
+
+
+class LinearModel:
+    """Softmax regression on the raw features: `predict_proba` (n, K), `predict` gives class names."""
+
+    def __init__(self, inner: LinearSoftmax, mean: FloatArray, scale: FloatArray, classes: NDArray[Any]) -> None:
+        self.coef_ = inner.coef_ / scale  # (K, d)
+        self.intercept_ = inner.intercept_ - self.coef_ @ mean
+        self.classes_ = classes
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores (n, K)."""
+        X = np.asarray(X, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != self.coef_.shape[1]:
+            raise ValueError(f"X: expected (n, {self.coef_.shape[1]}) features, got shape {X.shape}")
+        out: FloatArray = X @ self.coef_.T + self.intercept_
+        return out
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities (n, K)."""
+        return softmax(self.decision_function(X).T).T
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class."""
+        return self.classes_[self.decision_function(X).argmax(axis=1)]
+
+
+class Folds:
+    """One regression for each fold, kept between rounds."""
+
+    def __init__(self, design: Design, fold: NDArray[np.int64], num_classes: int) -> None:
+        self.design, self.fold = design, fold
+        self.W = [design.start(num_classes) for _ in range(FOLDS)]
+
+    def scores(self, likelihood: FloatArray, l2: float, iterations: int) -> FloatArray:
+        """Cross-fitted scores (K, n) given the likelihoods of the answers (K, n)."""
+        out = np.empty_like(likelihood)
+        for f in range(FOLDS):
+            rows, held = np.flatnonzero(self.fold != f), np.flatnonzero(self.fold == f)
+            self.W[f] = self.design.fit(likelihood[:, rows], self.W[f], iterations, rows, l2)
+            out[:, held] = self.W[f] @ self.design.A[held].T
+        return out
+
+
+def fit_with_features(
+    crowd: Crowd, fit: Fit, X: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, LinearModel]:
+    """Log p(x) of each item, cross-fitted (n, K), and the classifier of all items; `fit` is brought along."""
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
+    design = Design((X - mean) / scale)
+    fold = rng.permutation(np.arange(crowd.n) % FOLDS)
+    folds, log_prior = Folds(design, fold, crowd.num_classes), np.log(fit.prior)
+    l2, heat = 0.0, 1.0
+    for r in range(ROUNDS):
+        t = likelihoods(crowd, fit)
+        if r in CHOICES:
+            folds, l2 = choose_penalty(t, design, fold)
+            scores = folds.scores(t, l2, 1)
+        else:
+            scores = folds.scores(t, l2, LATER)
+        heat, _ = best_heat(scores, t)
+        log_prior = np.log(np.maximum(softmax(heat * scores).T, LEAST))
+        before, fit.log_likelihood = fit.P, -np.inf
+        advance(crowd, fit, EM_ROUNDS, log_prior)
+        if r > max(CHOICES) and float(np.abs(fit.P - before).sum(axis=1).mean()) < SETTLED:
+            break
+    W = heat * design.fit(likelihoods(crowd, fit), np.mean(folds.W, axis=0), LAST, l2=l2)
+    classes = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else np.arange(crowd.num_classes)
+    return log_prior, LinearModel(design.model(W), mean, scale, classes)
+
+
+def likelihoods(crowd: Crowd, fit: Fit) -> FloatArray:
+    """What is known of each item, as likelihoods of the classes (K, n), the largest 1."""
+    out = np.exp(fit.evidence - fit.evidence.max(axis=1, keepdims=True)).astype(np.float64)
+    out[crowd.fixed] = np.eye(crowd.num_classes)[crowd.known[crowd.fixed]]
+    return out.T.copy()
+
+
+def choose_penalty(t: FloatArray, design: Design, fold: NDArray[np.int64]) -> tuple[Folds, float]:
+    """Fitted folds, and the penalty, with the best held-out likelihood of the answers at their best temperature."""
+    best: tuple[float, Folds, float] | None = None
+    for l2 in PENALTIES:
+        folds = Folds(design, fold, len(t))
+        _, value = best_heat(folds.scores(t, l2, FIRST), t)
+        if best is None or value > best[0]:
+            best = value, folds, l2
+    assert best is not None
+    return best[1], best[2]
+
+
+def best_heat(scores: FloatArray, t: FloatArray) -> tuple[float, float]:
+    """The factor of held-out scores with the best likelihood ``sum_i log sum_z t_iz p_z``, and that likelihood.
+
+    A penalty that classifies best makes probabilities too timid: the factor gives them their confidence back.
+    """
+    from scipy.optimize import minimize_scalar
+
+    def value(log_heat: float) -> float:
+        p = softmax(np.exp(log_heat) * scores)
+        return -float(np.log(np.maximum((p * t).sum(axis=0), 1e-300)).sum())
+
+    found = minimize_scalar(value, bounds=(np.log(0.1), np.log(30.0)), method="bounded", options={"xatol": 1e-2})
+    return float(np.exp(found.x)), -float(found.fun)

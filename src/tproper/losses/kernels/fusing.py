@@ -1,0 +1,33 @@
+"""The choice of a backend, in the caller's hand."""
+
+from __future__ import annotations
+
+import copy
+from typing import TypeVar
+
+from ..base import Backend, WeakLabelLoss
+from . import dispatch
+
+BACKENDS = ("auto", "torch", "triton")
+Loss = TypeVar("Loss", bound=WeakLabelLoss)
+
+
+def fuse(loss: Loss, backend: Backend = "auto") -> Loss:
+    """The same loss, tables shared, with its `backend` chosen.
+
+    ``"auto"``: the Triton kernel where it can run, else plain PyTorch, as every loss does by itself; ``"torch"``:
+    always plain PyTorch; ``"triton"``: the kernel, or a ``ValueError`` that says what stands in its way.
+    """
+    if not isinstance(loss, WeakLabelLoss):
+        raise ValueError(f"loss: expected a tproper loss, got {type(loss).__name__}")
+    if backend not in BACKENDS:
+        raise ValueError(f"backend: expected one of {', '.join(BACKENDS)}, got {backend!r}")
+    if backend == "triton":
+        why = dispatch.unplanned(loss)
+        if why is not None:
+            raise ValueError(f"backend: 'triton' cannot run this loss: {why}; use 'auto' or 'torch'")
+        if not dispatch.triton_installed():
+            raise ValueError("backend: 'triton' needs the package triton, which is not installed; use 'torch'")
+    same = copy.copy(loss)
+    same.backend = backend
+    return same

@@ -1,0 +1,345 @@
+"""Several annotators: each example has up to m answers, independent of each other given its class.
+
+A weak label is the row of answers ``(y_1, ..., y_m)``, -1 where an annotator gave none, and
+
+    T[(y_1, ..., y_m), z] = prod over the annotators a who answered of T_a[y_a, z].
+
+There are prod M_a such labels, far too many to list; nothing here does beyond 4,096. Logarithms of a label's row of T
+are sums of rows of the ``log T_a``; its target is a mixture of the answers' own targets; the Gram matrix ``T^T T`` is
+the entry-wise product of the annotators' Gram matrices. Which answers are missing must not depend on the class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._core import FloatArray, Labels, NotReconstructibleError, checks, look_up, tracing
+from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, Reconstruction, Tables, Transition, dense_guard
+from .dense import left_inverse
+from .diagnosis import Diagnosis
+
+MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up to this many
+LEAST_VARIANCE = 1e-9  # of a target; an annotator who is never wrong would else silence all others
+GRAM_TOL = 1e-13  # eigenvalues of a Gram matrix of unit vectors: below it they are rounding
+MISSING = -1
+BLOCK = 1 << 17  # entries looked up at a time: they stay in the cache
+
+
+class AnnotatorTransition(Transition):
+    """T of several answers an example, given the T of each annotator. Labels are (..., m) integers, -1 = no answer.
+
+    `matrix()` and `weak_labels` list the complete rows of answers, the last annotator's changing fastest, where there
+    are at most 4,096 of them.
+    """
+
+    _label_kind = "answers"
+
+    def __init__(self, transitions: Sequence[Transition]) -> None:
+        self.transitions = list(transitions)
+        self.num_classes = self.transitions[0].num_classes
+        self.sizes = [t.num_weak_labels for t in self.transitions]
+        self.offsets = np.cumsum([0, *self.sizes])
+        dense_guard(int(self.offsets[-1]), self.num_classes, "annotators")
+        self.num_weak_labels = math.prod(self.sizes)
+        self.name = f"annotators({len(self.transitions)})"
+        self._weak_labels = None
+
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        """One answer from each annotator."""
+        return (len(self.transitions),)
+
+    @property
+    def listed(self) -> bool:
+        """Whether the complete rows of answers are few enough to be listed."""
+        return self.num_weak_labels <= MOST_LABELS
+
+    @property
+    def weak_labels(self) -> list[Any]:
+        """The complete rows of answers, as tuples, in the order of the rows of `matrix()`."""
+        if not self.listed:
+            raise ValueError(
+                f"{self.name}: complete rows of answers are listed up to {MOST_LABELS} of them, got "
+                f"{_count(self.num_weak_labels)}; targets, samples, losses and certificates need no list"
+            )
+        return list(product(*(range(size) for size in self.sizes)))
+
+    def matrix(self) -> FloatArray:
+        """T of the complete rows of answers (at most 4,096)."""
+        rows = self.encode(self.weak_labels)
+        return self.log_rows(rows, _tensors(self.tables())).exp().numpy()
+
+    def row_index(self, labels: Tensor) -> Tensor:
+        """The row of `matrix()` that belongs to each complete row of answers."""
+        if not self.listed:
+            raise ValueError(f"{self.name}: {_count(self.num_weak_labels)} rows of answers have no numbers")
+        if tracing.readable(labels) and bool((labels < 0).any()):
+            row = int((labels < 0).any(-1).reshape(-1).nonzero()[0])
+            raise ValueError(f"labels: expected an answer of every annotator, got a missing one at row {row}")
+        steps = np.cumprod([1, *self.sizes[:0:-1]])[::-1].copy()
+        return (labels * torch.as_tensor(steps, device=labels.device)).sum(-1)
+
+    def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
+        """Answers (..., m) as int64, checked; -1 where there is none."""
+        m = len(self.sizes)
+        most = max(self.sizes)
+        out = checks.index_labels(labels, most, device=device, validate=False)
+        if out.ndim == 0 or out.shape[-1] != m:
+            raise ValueError(f"labels: expected the answers of {m} annotators (n, {m}), got shape {tuple(out.shape)}")
+        if validate and tracing.readable(out):
+            limit = torch.as_tensor(self.sizes, device=out.device)
+            wrong = (out < MISSING) | (out >= limit)
+            if bool(wrong.any()):
+                *_, a = place = tuple(int(i) for i in wrong.nonzero()[0])
+                raise ValueError(
+                    f"labels: expected answers in [0, {self.sizes[a]}), or -1 for none, from annotator {a}, "
+                    f"got {int(out[place])} at row {place[0]}"
+                )
+        return out
+
+    def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+        """An answer from every annotator: set those that are missing to -1."""
+        return np.stack([t._sample(classes, rng) for t in self.transitions], axis=-1)
+
+    def diagnose(self) -> Diagnosis:
+        """Of the complete rows of answers; beyond 4,096 of them, of T with columns scaled to length one.
+
+        By ``T^T T = prod_a T_a^T T_a``, entry by entry. Two classes have disjoint supports where they have for one
+        annotator.
+        """
+        overlap = np.ones((self.num_classes, self.num_classes), dtype=bool)
+        for t in self.transitions:
+            support = (t.matrix() > 0).astype(np.float64)
+            overlap &= support.T @ support > 0
+        np.fill_diagonal(overlap, False)
+        if self.listed:
+            out = Transition(self.matrix()).diagnose()
+            rank, smallest, condition, kernel = (
+                out.rank, out.smallest_singular_value, out.condition_number, out.kernel_basis,
+            )  # fmt: skip
+        else:
+            values, vectors = np.linalg.eigh(self._cosines())
+            rank = int((values > GRAM_TOL * values[-1]).sum())
+            smallest = math.sqrt(max(float(values[0]), 0.0))
+            condition = math.sqrt(values[-1]) / smallest if rank == self.num_classes else math.inf
+            kernel = vectors[:, : self.num_classes - rank]
+        return Diagnosis(
+            name=self.name,
+            num_classes=self.num_classes,
+            num_weak_labels=self.num_weak_labels,
+            rank=rank,
+            smallest_singular_value=smallest,
+            condition_number=condition,
+            disjoint_supports=not overlap.any(),
+            ambiguity_degree=None,
+            _kernel=lambda: kernel,
+        )
+
+    def _cosines(self) -> FloatArray:
+        """Cosines of the angles between T's columns: products of the annotators' own."""
+        out = np.ones((self.num_classes, self.num_classes))
+        for t in self.transitions:
+            T = t.matrix()
+            T /= np.linalg.norm(T, axis=0)
+            out *= T.T @ T
+        return out
+
+    def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
+        """The best mixture of the annotators' own R; for "tightest", or where none has one, R of the whole T."""
+        usable = [_invertible(t) for t in self.transitions]
+        if any(usable) and method != "tightest":
+            return AnswerReconstruction(self, method, prior, usable)
+        if not self.listed:
+            raise NotReconstructibleError(
+                f"transition: expected an annotator whose own T can be inverted (or at most {MOST_LABELS} different "
+                f"rows of answers, for 'tightest' too), got {_count(self.num_weak_labels)} rows of answers; "
+                "use 'auto', or ForwardLoss"
+            )
+        return CompleteReconstruction(left_inverse(self.matrix(), method, prior), self, method)
+
+    def same_as(self, other: Transition) -> bool:
+        """The same annotators in the same order."""
+        return (
+            isinstance(other, AnnotatorTransition)
+            and len(self.transitions) == len(other.transitions)
+            and all(ours.same_as(theirs) for ours, theirs in zip(self.transitions, other.transitions, strict=True))
+        )
+
+    def tables(self) -> dict[str, FloatArray]:
+        """log T of all annotators, one under the other, and a row of zeros for a missing answer."""
+        with np.errstate(divide="ignore"):
+            blocks = [np.log(t.matrix()) for t in self.transitions]
+        return {"log_T": np.concatenate([*blocks, np.zeros((1, self.num_classes))])}
+
+    def log_row_maxima(self) -> FloatArray:
+        """``log max_z T_yz`` of every complete row of answers; of every single answer where these cannot be listed."""
+        with np.errstate(divide="ignore"):
+            if self.listed:
+                return np.log(self.matrix().max(axis=1))
+            return np.log(np.concatenate([t.matrix().max(axis=1) for t in self.transitions]))
+
+    def answer_rows(self, labels: Tensor) -> Tensor:
+        """Where each answer stands in the stacked tables; a missing one in their last row."""
+        offsets = torch.as_tensor(self.offsets, device=labels.device)
+        return torch.where(labels < 0, offsets[-1], labels + offsets[:-1])
+
+    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
+        """``sum_a log T_a[y_a]`` (..., K): 0 for a row without answers."""
+        return sum_rows(tables["log_T"].to(dtype), self.answer_rows(labels))
+
+
+class AnswerReconstruction(Reconstruction):
+    """R of several annotators: ``r = 1/K + sum_a w_a (R_a e_{y_a} - 1/K) / sum_a w_a`` over those who answered.
+
+    Given the class the answers' own targets are independent, each with the class's one-hot vector as its mean, so every
+    such mixture is unbiased whatever answers are missing, and weights ``w_a = 1 / V_a`` have the smallest variance,
+    ``V_a = E ||R_a e_y - e_z||^2 = E ||R_a e_y||^2 - 1`` for the prior. Annotators whose own T cannot be inverted have
+    weight 0 (`left_out`); a row without a usable answer is silent: its target is 1/K, its loss 0.
+    """
+
+    transition: AnnotatorTransition
+
+    def __init__(
+        self, transition: AnnotatorTransition, method: str, prior: FloatArray | None, usable: Sequence[bool]
+    ) -> None:
+        self.transition, self.method = transition, method
+        K = transition.num_classes
+        p = np.full(K, 1.0 / K) if prior is None else prior
+        self.left_out = [a for a, ok in enumerate(usable) if not ok]
+        self.weights = np.zeros(len(usable))
+        self.residual = 0.0
+        blocks = []
+        for a, t in enumerate(transition.transitions):
+            if not usable[a]:
+                blocks.append(np.full((t.num_weak_labels, K), 1.0 / K))
+                continue
+            own = t.left_inverse("inverse" if t.num_weak_labels == K else _own(method), prior)
+            R = own.matrix()
+            blocks.append(R.T)
+            self.residual = max(self.residual, own.residual)
+            variance = float((R**2).sum(axis=0) @ (t.matrix() @ p)) - 1.0
+            self.weights[a] = 1.0 / max(variance, LEAST_VARIANCE)
+        self.weights /= self.weights.max()
+        self._columns = np.concatenate(blocks)  # (sum of M_a, K): the target of each answer alone
+
+    def __repr__(self) -> str:
+        out = f"; no R of their own: annotators {self.left_out}" if self.left_out else ""
+        return f"<reconstruction (mixture) of {self.transition.name}, max |R T - I| = {self.residual:.2g}{out}>"
+
+    def matrix(self) -> FloatArray:
+        """R by enumeration of the complete rows of answers (at most 4,096)."""
+        return self.targets(self.transition.weak_labels).numpy().T.copy()
+
+    def tables(self) -> dict[str, FloatArray]:
+        """Each answer's weighted and centred target, and its weight; zeros for a missing answer."""
+        weight = np.append(np.repeat(self.weights, self.transition.sizes), 0.0)
+        centred = np.concatenate([self._columns - 1.0 / self.transition.num_classes, np.zeros_like(self._columns[:1])])
+        return {"answer_targets": weight[:, None] * centred, "answer_weight": weight[:, None]}
+
+    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
+        rows = self.transition.answer_rows(labels)
+        total = sum_rows(tables["answer_weight"].to(dtype), rows)
+        mixed = sum_rows(tables["answer_targets"].to(dtype), rows) / torch.where(total > 0, total, 1.0)
+        return mixed + 1.0 / self.transition.num_classes
+
+    def silent(self, labels: Tensor) -> Tensor:
+        """Rows without a usable answer."""
+        heard = torch.as_tensor(self.weights > 0, device=labels.device)
+        return ~((labels >= 0) & heard).any(-1)
+
+    def orbit_columns(self) -> tuple[FloatArray, list[str]]:
+        """The complete rows where they can be listed, then every answer alone.
+
+        A conjugate F* is convex and every target is a mixture of the answers' own, so over all rows, complete or not,
+        the least bound is that of some answer alone.
+        """
+        m = len(self.transition.sizes)
+        alone = [f"annotator {a} alone, answer {y}" for a in range(m) for y in range(self.transition.sizes[a])]
+        used = np.repeat(self.weights > 0, self.transition.sizes)
+        columns, names = self._columns[used], [name for name, ok in zip(alone, used, strict=True) if ok]
+        if not self.transition.listed:
+            return columns, names
+        complete = [f"answers {label}" for label in self.transition.weak_labels]
+        return np.concatenate([self.matrix().T, columns]), complete + names
+
+    def per_label(self, per_orbit: FloatArray) -> FloatArray:
+        """Those of the complete rows; where these cannot be listed, one value for each usable answer alone."""
+        return per_orbit[: self.transition.num_weak_labels] if self.transition.listed else per_orbit
+
+
+class CompleteReconstruction(Reconstruction):
+    """R of the whole T, for complete rows of answers; an incomplete row is silent: its target is 1/K, its loss 0."""
+
+    transition: AnnotatorTransition
+
+    def tables(self) -> dict[str, FloatArray]:
+        """The columns of R, and 1/K."""
+        return {"R_T": np.concatenate([self._R.T, np.full((1, len(self._R)), 1.0 / len(self._R))])}
+
+    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
+        rows = self.transition.row_index(labels.clamp_min(0))
+        return look_up(tables["R_T"].to(dtype), torch.where(self.silent(labels), len(tables["R_T"]) - 1, rows))
+
+    def silent(self, labels: Tensor) -> Tensor:
+        """Incomplete rows."""
+        return (labels < 0).any(-1)
+
+
+def annotators(transitions: Sequence[Transition]) -> AnnotatorTransition:
+    """Several answers an example, independent given its class: labels are (n, m) integers, -1 = no answer.
+
+    ``T[(y_1, ..., y_m), z] = prod_a T_a[y_a, z]`` over the annotators who answered. A row without any answer says
+    nothing. For one label an example, from one of several sources, see `multi_source`.
+    """
+    if isinstance(transitions, Transition) or not isinstance(transitions, Sequence) or not len(transitions):
+        raise ValueError(
+            f"transitions: expected a list with one Transition for each annotator, got {checks.short(transitions)}"
+        )
+    for a, t in enumerate(transitions):
+        if not isinstance(t, Transition) or t.label_shape:
+            got = t.name if isinstance(t, Transition) else type(t).__name__
+            raise ValueError(f"transitions: expected annotators who answer with one label each, got {got} at {a}")
+        if t.num_classes != transitions[0].num_classes:
+            raise ValueError(
+                f"transitions: expected {transitions[0].num_classes} classes for every annotator, as for the first, "
+                f"got {t.num_classes} at {a}"
+            )
+    return AnnotatorTransition(transitions)
+
+
+def sum_rows(table: Tensor, index: Tensor) -> Tensor:
+    """``sum over the last axis of table[index]``: (..., m) -> (..., K), without the (..., m, K) array in between."""
+    if tracing.traced():
+        return look_up(table, index).sum(-2)
+    rows = index.reshape(-1, index.shape[-1])
+    if table.dtype == torch.float64 and not table.is_cuda:  # torch sums bags of float64 five times slower than this
+        blocks = rows.split(max(1, BLOCK // (rows.shape[1] * table.shape[1])))
+        flat = torch.cat([look_up(table, part).sum(1) for part in blocks])
+    else:
+        flat = torch.nn.functional.embedding_bag(rows, table, mode="sum")
+    return flat.reshape(*index.shape[:-1], table.shape[1])
+
+
+def _invertible(t: Transition) -> bool:
+    diagnosis = t.diagnose()
+    return diagnosis.reconstructible and diagnosis.condition_number <= CONDITION_LIMIT
+
+
+def _own(method: str) -> str:
+    return "min_variance" if method == "inverse" else method
+
+
+def _tensors(tables: dict[str, FloatArray]) -> dict[str, Tensor]:
+    return {k: torch.as_tensor(np.array(a)) for k, a in tables.items()}
+
+
+def _count(number: int) -> str:
+    return str(number) if number < 10**9 else f"about 10^{math.log10(number):.0f}"

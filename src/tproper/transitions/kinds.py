@@ -1,0 +1,43 @@
+"""What a weak label is. A transition says so itself; nothing goes by its name, which is for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# "classes": label y is called like class y; "names": labels have names of their own, or are 0 .. M-1; "sets": listed
+# sets of classes; "masks": candidate masks over the classes; "pairs": (source, label); "answers": one of each
+# annotator; "positive/unlabeled": 0 = labeled positive, 1 = unlabeled.
+POSITIVE_UNLABELED = "positive/unlabeled"
+LABEL_KINDS = ("classes", "names", "sets", "masks", "pairs", "answers", POSITIVE_UNLABELED)
+
+
+class LabelKind:
+    """The kind of a transition's labels, told by its structure and the names of its rows, or set."""
+
+    num_classes: int
+    num_weak_labels: int
+    _weak_labels: list[Any] | None
+    _label_kind: str | None = None  # where structure and names do not tell
+
+    @property
+    def positive_unlabeled(self) -> bool:
+        """Whether labels are 0 = labeled positive, 1 = unlabeled."""
+        return self._label_kind == POSITIVE_UNLABELED  # never told by structure alone
+
+    @property
+    def label_kind(self) -> str:
+        """What a weak label is: one of `LABEL_KINDS`. It goes by what T is, never by its name."""
+        if self._label_kind is not None:
+            return self._label_kind
+        if self._weak_labels is not None:
+            return "sets" if self._labels_are_sets() else "names"
+        return "classes" if self.num_weak_labels == self.num_classes else "names"
+
+    @label_kind.setter
+    def label_kind(self, kind: str) -> None:
+        if kind not in LABEL_KINDS:
+            raise ValueError(f"label_kind: expected one of {', '.join(LABEL_KINDS)}, got {kind!r}")
+        self._label_kind = kind
+
+    def _labels_are_sets(self) -> bool:
+        return bool(self._weak_labels) and all(isinstance(s, (set, frozenset)) for s in self._weak_labels or [])

@@ -1,0 +1,50 @@
+"""The command reads labels by what T is, whatever T is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tproper as tp
+from tproper.cli.codec import LabelCodec
+from tproper.transitions import transition_from_dict, transition_to_dict
+
+
+@pytest.mark.parametrize("name", ["positive_unlabeled(0.5)", "my PU"])
+def test_renaming_a_pu_transition_changes_nothing_in_a_table(name: str) -> None:
+    T = tp.positive_unlabeled(0.5)
+    T.name = name
+    codec = LabelCodec(transition_from_dict(transition_to_dict(T)), ["spam", "ham"])
+    labels, missing = codec.encode(pa.array(["spam", "", "unlabeled", None, "ham"]))
+    assert labels.tolist() == [0, 1, 1, 1, 1]
+    assert not missing.any()
+    assert codec.decode(labels[:2]) == (["spam", "unlabeled"], None)
+
+
+def test_bags_are_no_classes() -> None:
+    """Two bags of two classes: the command and the estimator call them 0 and 1."""
+    T = tp.unlabeled_sets([[0.9, 0.1], [0.2, 0.8]], [5, 5])
+    codec = LabelCodec(T, ["spam", "ham"])
+    assert codec.encode(pa.array([1, 0, 1]))[0].tolist() == [1, 0, 1]
+    with pytest.raises(ValueError, match="expected one of 0, 1, got 'spam' at row 1"):
+        codec.encode(pa.array(["spam"]))
+
+
+def test_a_renamed_pu_model_evaluates_as_before(tmp_path: Path, run: Callable[..., Any]) -> None:
+    rows = [f"{i % 7 - 3},{'spam' if i % 7 > 4 else ''}" for i in range(70)]
+    data = tmp_path / "pu.csv"
+    data.write_text("\n".join(["x,y", *rows]) + "\n")
+    common = ["--label", "y", "--transition", "pu:0.9", "--classes", "spam,ham", "--out", tmp_path / "m"]
+    assert run("train", data, *common).exit_code == 0
+    model = tp.load(tmp_path / "m")
+    before = run("evaluate", tmp_path / "m", data, "--label", "y")
+    table = model.extra_["table"]
+    table["transition"]["name"] = model.transition_.name = "my PU"
+    tp.save(model, tmp_path / "renamed", extra={"table": table})
+    after = run("evaluate", tmp_path / "renamed", data, "--label", "y")
+    assert before.exit_code == after.exit_code == 0, after.output
+    assert before.stdout == after.stdout

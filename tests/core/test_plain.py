@@ -1,0 +1,58 @@
+"""JSON that every reader takes: one way to write numbers that are not finite."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import tproper as tp
+from tproper._core.plain import json_text, plain
+from tproper.cli.main import app
+
+
+def strict(text):
+    def refuse(name):
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@given(st.recursive(st.floats() | st.text() | st.integers(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+def test_what_is_written_is_json_and_loses_nothing_but_nan(value):
+    def number(x):
+        if isinstance(x, list):
+            return [number(v) for v in x]
+        if isinstance(x, dict):
+            return {k: number(v) for k, v in x.items()}
+        return None if isinstance(x, float) and math.isnan(x) else str(x) if x in (math.inf, -math.inf) else x
+
+    assert strict(json_text(value)) == number(value)
+
+
+def test_arrays_tuples_and_numpy_numbers():
+    assert plain({"a": np.array([1.0, np.inf]), "b": (np.float64("nan"), np.int64(3)), "c": -np.float32("inf")}) == {
+        "a": [1.0, "inf"],
+        "b": [None, 3],
+        "c": "-inf",
+    }
+    assert float("-inf") == float(plain(-math.inf))
+
+
+@pytest.mark.parametrize("spec", ["coarse:0+1|2+3", "complementary:3", "pu:0.5"])
+def test_inspect_writes_json_for_every_reader(spec):
+    """The condition number of coarse labels is infinite."""
+    strict(CliRunner().invoke(app, ["inspect", spec, "--json"]).stdout)
+
+
+def test_what_calls_itself_plain_is():
+    T = tp.coarse_labels([[0, 1], [2]])
+    q = np.array([[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]])
+    assert T.diagnose().to_dict()["condition_number"] == "inf"
+    score = tp.weak_log_loss([1, 1], q, tp.complementary(3))
+    assert score.to_dict()["value"] == "inf"
+    for part in (T.diagnose(), tp.certify(tp.ForwardLoss(T)), tp.certify(tp.BackwardLoss(tp.complementary(3))), score):
+        json.dumps(part.to_dict(), allow_nan=False)

@@ -1,0 +1,317 @@
+"""Answers of several annotators: what they say of the classes, of each other, and where they cannot say it."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import tproper as tp
+from tproper.estimation import dawid_skene
+from tproper.transitions import transition_from_dict, transition_to_dict
+
+
+def confusions(K, seed, good=(0.85, 0.7, 0.6)):
+    """T of annotators who are right with about these probabilities."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for g in good:
+        T = np.empty((K, K))
+        for z in range(K):
+            right = g + rng.uniform(-0.08, 0.08)
+            T[:, z] = np.insert((1 - right) * rng.dirichlet(np.ones(K - 1)), z, right)
+        out.append(T)
+    return out
+
+
+def crowd(n, K, seed, good=(0.85, 0.7, 0.6), missing=0.2):
+    """True classes, answers (n, m) and the T of each annotator."""
+    rng = np.random.default_rng(seed)
+    Ts = confusions(K, seed, good)
+    z = rng.choice(K, n, p=rng.dirichlet(np.full(K, 10.0)))
+    answers = tp.annotators([tp.Transition(T) for T in Ts]).sample(z, seed)
+    answers[rng.random(answers.shape) < missing] = -1
+    return z, answers, Ts
+
+
+def log_loss(p, z):
+    return float(-np.log(np.maximum(p[np.arange(len(z)), z], 1e-300)).mean())
+
+
+def majority(answers, K):
+    votes = np.stack([(answers == z).sum(axis=1) for z in range(K)], axis=1) + 0.3
+    return votes / votes.sum(axis=1, keepdims=True)
+
+
+def full_em(answers, K, rounds=100):
+    """Textbook Dawid-Skene, with no shrinkage: the peer."""
+    P = majority(answers, K)
+    for _ in range(rounds):
+        joint = np.log(P.mean(axis=0))[None].repeat(len(P), axis=0)
+        for a in range(answers.shape[1]):
+            C = np.stack([P[answers[:, a] == y].sum(axis=0) for y in range(K)]) + 1e-6
+            column = np.log(C / C.sum(axis=0))
+            seen = answers[:, a] >= 0
+            joint[seen] += column[answers[seen, a]]
+        P = np.exp(joint - joint.max(axis=1, keepdims=True))
+        P /= P.sum(axis=1, keepdims=True)
+    return P
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("n", "K", "m"), [(600, 3, 6), (300, 4, 12)])
+def test_better_than_votes_and_than_full_em(n, K, m, seed):
+    good = np.random.default_rng(seed).uniform(0.35, 0.85, m)
+    z, answers, _ = crowd(n, K, seed, good, missing=0.4)
+    ours, votes, full = (
+        tp.estimate_annotators(answers, num_classes=K).posteriors,
+        majority(answers, K),
+        full_em(answers, K),
+    )
+    assert (ours.argmax(1) == z).mean() >= (votes.argmax(1) == z).mean()
+    assert (ours.argmax(1) == z).mean() >= (full.argmax(1) == z).mean() - 0.01
+    assert log_loss(ours, z) <= min(log_loss(votes, z), log_loss(full, z))
+
+
+def test_T_of_each_annotator_with_an_interval_that_covers_it():
+    z, answers, Ts = crowd(4000, 3, seed=1, missing=0.0)
+    result = tp.estimate_annotators(answers)
+    inside = []
+    for T, estimate in zip(Ts, result.transitions, strict=True):
+        assert isinstance(estimate, tp.EstimatedTransition)
+        assert np.abs(estimate.matrix() - T).sum(axis=0).mean() < 0.1
+        low, high = estimate.interval(0.999)
+        inside.append(((low <= T) & (high >= T)).mean())
+    assert np.mean(inside) > 0.8
+    assert np.abs(result.prior - np.bincount(z) / len(z)).max() < 0.03
+    assert result.posteriors.shape == (4000, 3)
+    assert np.allclose(result.posteriors.sum(axis=1), 1)
+
+
+def test_the_transition_trains_a_model():
+    z, answers, _ = crowd(900, 3, seed=2)
+    X = np.eye(3)[z] + 0.5 * np.random.default_rng(0).normal(size=(900, 3))
+    result = tp.estimate_annotators(answers)
+    model = tp.WeakLabelClassifier(result.transition).fit(X, answers)
+    assert (model.predict(X) == z).mean() > 0.85
+    again = transition_from_dict(json.loads(json.dumps(transition_to_dict(result.transition))))
+    assert again.same_as(result.transition)
+
+
+@pytest.mark.parametrize("K", [2, 4])
+def test_with_features(K):
+    rng = np.random.default_rng(K)
+    z, answers, Ts = crowd(1500, K, seed=3, good=(0.75, 0.65, 0.6))
+    X = 1.2 * rng.normal(size=(K, 8))[z] + rng.normal(size=(1500, 8)) * np.array([1.0] * 7 + [1000.0])
+    result = tp.estimate_annotators(answers[:1000], X=X[:1000], num_classes=K)
+    known = tp.WeakLabelClassifier(tp.annotators([tp.Transition(T) for T in Ts]), l2=3e-3)
+    scale = X[:1000].std(axis=0)
+    known.fit(X[:1000] / scale, answers[:1000])
+    p = result.classifier.predict_proba(X[1000:])
+    reached = (p.argmax(1) == z[1000:]).mean()
+    assert reached > (known.predict(X[1000:] / scale) == z[1000:]).mean() - 0.03
+    assert np.array_equal(result.classifier.predict(X[1000:]), p.argmax(1))
+    plain = tp.estimate_annotators(answers[:1000], num_classes=K)
+    assert log_loss(result.posteriors, z[:1000]) < log_loss(plain.posteriors, z[:1000])
+
+
+def test_the_names_of_classes_agree_with_the_answers():
+    """Poor annotators of two classes: EM may end at the mirror image, which is as likely."""
+    for seed in range(6):
+        _, answers, _ = crowd(400, 2, seed, good=(0.75, 0.55, 0.5))
+        result = tp.estimate_annotators(answers)
+        pooled = sum(t.concentration for t in result.transitions)
+        assert np.trace(pooled) >= np.trace(pooled[::-1]) * (1 - 1e-3)
+
+
+def test_known_classes_are_kept_and_help():
+    z, answers, Ts = crowd(800, 4, seed=5, good=(0.6, 0.5, 0.45), missing=0.0)
+    true = np.where(np.arange(800) < 300, z, -1)
+    result, blind = tp.estimate_annotators(answers, true), tp.estimate_annotators(answers)
+    assert np.array_equal(result.posteriors[:300], np.eye(4)[z[:300]])
+
+    def error(r):
+        return np.mean([np.abs(t.matrix() - T).sum(axis=0).mean() for t, T in zip(r.transitions, Ts, strict=True)])
+
+    assert error(result) < error(blind)
+    assert any("300 items with a known class" in note for note in result.notes)
+
+
+def test_answers_that_say_what_the_class_is_not():
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 4, 3000)
+    answers = (z[:, None] + rng.integers(1, 4, (3000, 4))) % 4
+    result = tp.estimate_annotators(answers)
+    assert max(t.matrix().diagonal().max() for t in result.transitions) < 0.05
+    assert (result.posteriors.argmax(1) == z).mean() > 0.5
+    assert any("turned around" in note for note in result.notes)
+    by_hand = tp.estimate_annotators(answers, start="opposite")
+    assert np.array_equal(by_hand.posteriors.argmax(1), result.posteriors.argmax(1))
+
+
+def test_long_and_wide_form_agree():
+    _, answers, _ = crowd(200, 3, seed=6)
+    item, annotator = np.nonzero(answers >= 0)
+    order = np.random.default_rng(0).permutation(len(item))
+    item, annotator = item[order], annotator[order]
+    names = np.array(["bat", "cat", "dog"])
+    heard = np.flatnonzero((answers >= 0).any(axis=1))
+    long = tp.Answers([f"i{i:03d}" for i in item], [f"a{a}" for a in annotator], names[answers[item, annotator]])
+    assert long.items.tolist() == [f"i{i:03d}" for i in heard]
+    assert long.annotators.tolist() == ["a0", "a1", "a2"]
+    assert long.classes.tolist() == ["bat", "cat", "dog"]
+    assert np.array_equal(long.table(), answers[heard])
+    by_name, by_number = tp.estimate_annotators(long), tp.estimate_annotators(answers[heard])
+    assert np.allclose(by_name.posteriors, by_number.posteriors, atol=1e-9)
+    assert by_name.transitions[0].weak_labels == ["bat", "cat", "dog"]
+    first = long.items[0]
+    assert tp.estimate_annotators(long, {first: "dog"}).posteriors[0].tolist() == [0, 0, 1]
+
+
+def test_same_data_same_numbers():
+    _, answers, _ = crowd(300, 3, seed=7)
+    one, two = tp.estimate_annotators(answers), tp.estimate_annotators(answers)
+    assert np.array_equal(one.posteriors, two.posteriors)
+    state = np.random.get_state()[1].copy()
+    tp.estimate_annotators(answers, random_state=3)
+    assert np.array_equal(state, np.random.get_state()[1])
+
+
+def test_the_ranking_and_the_table():
+    _, answers, _ = crowd(1500, 3, seed=8, good=(0.55, 0.9, 0.7), missing=0.0)
+    result = tp.estimate_annotators(answers)
+    assert [r.annotator for r in result.ranking] == [1, 2, 0]
+    for r in result.ranking:
+        assert r.interval[0] <= r.informativeness <= r.interval[1]
+        assert 0 <= r.informativeness <= 1
+        assert r.answers == 1500
+    text = str(result)
+    assert "3 annotators, 1500 items, 4500 answers, 3 classes" in text
+    assert "shrunk" in text
+
+
+def test_independent_answers_are_not_called_dependent():
+    few, many = (0.6, 0.5, 0.45), np.linspace(0.5, 0.85, 8)
+    for seed in range(10):
+        _, answers, _ = crowd(300, 3, seed, good=many if seed % 2 else few, missing=0.3 if seed % 2 else 0.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", tp.DependenceWarning)
+            assert tp.estimate_annotators(answers).rho == 0
+
+
+def test_copied_answers_are_named():
+    _, answers, _ = crowd(400, 3, seed=9, good=np.linspace(0.5, 0.8, 6), missing=0.2)
+    both = (answers[:, 0] >= 0) & (answers[:, 1] >= 0) & (np.random.default_rng(0).random(400) < 0.7)
+    answers[both, 1] = answers[both, 0]
+    with pytest.warns(tp.DependenceWarning, match=r"annotators 0 and 1 agree on \d+% of \d+ items, \d+% expected"):
+        result = tp.estimate_annotators(answers)
+    assert (result.copied[0].first, result.copied[0].second) == (0, 1)
+    assert len(result.copied) == 1
+
+
+def test_hard_items_make_answers_dependent_and_posteriors_modest():
+    """A third of the items look like another class to everybody."""
+    rng = np.random.default_rng(1)
+    z = rng.integers(0, 3, 500)
+    looks = np.where(rng.random(500) < 0.3, (z + 1) % 3, z)
+    hard = looks != z
+    right = np.where(hard[:, None], 0.65, 0.9)
+    answers = np.where(rng.random((500, 15)) < right, looks[:, None], z[:, None])
+    answers = np.where(rng.random((500, 15)) < 0.1, rng.integers(0, 3, (500, 15)), answers)
+    with pytest.warns(tp.DependenceWarning, match=r"answers depend on each other given the class \(rho = 0\.\d+\)"):
+        result = tp.estimate_annotators(answers)
+    assert result.rho > 0
+    assert log_loss(result.posteriors, z) < log_loss(full_em(answers, 3), z)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_many_answers_go_through_float32(single, monkeypatch):
+    monkeypatch.setattr(dawid_skene, "MANY", 1 if single else 1 << 40)
+    z, answers, _ = crowd(500, 3, seed=10)
+    result = tp.estimate_annotators(answers)
+    assert (result.posteriors.argmax(1) == z).mean() > 0.8
+    assert result.posteriors.dtype == np.float64
+    monkeypatch.setattr(dawid_skene, "MANY", 1 << 40)
+    assert np.allclose(result.posteriors, tp.estimate_annotators(answers).posteriors, atol=1e-4)
+
+
+def test_more_answers_than_classes_and_items_without_answers():
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 2, 400)
+    answers = np.where(rng.random((400, 5)) < 0.8, z[:, None], 1 - z[:, None])
+    answers[rng.random((400, 5)) < 0.2] = 2  # "cannot say"
+    answers[0] = -1
+    result = tp.estimate_annotators(answers, num_classes=2)
+    assert result.transitions[0].matrix().shape == (3, 2)
+    assert result.posteriors.shape == (400, 2)
+    assert np.allclose(result.posteriors[0], result.prior)
+    assert (result.posteriors[1:].argmax(1) == z[1:]).mean() > 0.87
+    assert any("1 items have no answer" in note for note in result.notes)
+
+
+def test_a_second_answer_counts_and_is_told():
+    item, annotator = np.repeat(np.arange(50), 4), np.tile([0, 1, 2, 2], 50)
+    answers = tp.Answers(item, annotator, np.arange(200) // 4 % 2)
+    assert answers.repeated() == 50
+    assert any("50 answers repeat" in note for note in tp.estimate_annotators(answers).notes)
+    with pytest.raises(ValueError, match="expected one answer of an annotator to an item, got several"):
+        answers.table()
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        (np.arange(60).reshape(-1, 1) % 3, "there are only 1 of them"),
+        (np.arange(60).reshape(-1, 2) % 3, "there are only 2 of them"),
+        (np.where(np.eye(3, dtype=bool)[np.arange(60) % 3], 1, -1), "no item has answers from three of them"),
+    ],
+)
+def test_what_cannot_be_identified_is_said(answers, why):
+    with pytest.warns(tp.IdentifiabilityWarning, match=f"fewer than three overlapping annotators.*{why}"):
+        result = tp.estimate_annotators(answers, num_classes=3)
+    assert any(why in note for note in result.notes)
+    true = np.arange(len(answers)) % 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tp.IdentifiabilityWarning)
+        tp.estimate_annotators(answers, true, num_classes=3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tp.estimate_annotators([[-1, -1]]), "answers: expected at least one answer, got -1 everywhere"),
+        (lambda: tp.estimate_annotators([[0, -2]]), r"answers: expected integers >= 0, or -1 .*, got -2 at row 0"),
+        (lambda: tp.estimate_annotators([[0.0, np.nan]]), "answers: expected integers .* got dtype float64"),
+        (lambda: tp.estimate_annotators([["a", "b"]]), "answers: expected integers .* got dtype <U1; for names use"),
+        (lambda: tp.estimate_annotators([0, 1]), r"answers: expected a table \(n, m\), .* got shape \(2,\)"),
+        (lambda: tp.estimate_annotators([[0, 1], [1]]), r"answers: expected a table \(n, m\)"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], [3], num_classes=3), r"true: expected classes in \[0, 3\), got 3"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], [0.5]), "true: expected integers >= 0, .* got dtype float64"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], [0, 1]), "true: expected a class for each of the 1 items"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], [-3]), "true: expected integers >= 0, or -1 .* got -3"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], {7: 1}), "true: expected items that have answers, got 7"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], X=[[1.0], [2.0]]), "X: expected one row of features .* 1 items"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], X=[[np.nan]]), "X: expected finite features, got NaN"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], num_classes=1), "num_classes: expected an integer >= 2, got 1"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], prior_counts=0), "prior_counts: expected a number > 0"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], start="up"), "start: expected 'auto', 'majority' or 'opposite'"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], random_state="x"), "random_state: expected an integer"),
+        (lambda: tp.Answers([0, 1], [0, 1], [0]), "answer: expected three columns of one length"),
+        (lambda: tp.Answers([0], [0], [np.nan]), "answer: expected names or integers, got dtype float64"),
+        (lambda: tp.Answers([0], [None], [1]), r"annotator: expected a value in every row, got a missing one"),
+        (lambda: tp.Answers([0, 1], [0, 0], [-1, -1]), "answer: expected at least one answer, got none"),
+        (lambda: tp.Answers([[0]], [0], [1]), r"item: expected a column of names or integers, got shape \(1, 1\)"),
+    ],
+)  # fmt: skip
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        call()
+
+
+def test_contradictory_gold():
+    answers = tp.Answers(["a", "a", "b"], [0, 1, 2], [0, 1, 1])
+    with pytest.raises(ValueError, match=r"^true: expected one class for each item, got both 0 and 1 for item a$"):
+        tp.estimate_annotators(answers, [0, 1, 1])
+    named = tp.Answers(["a", "b"], [0, 1], ["yes", "no"])
+    with pytest.raises(ValueError, match=r"^true: expected classes among 'no', 'yes', got 'maybe'$"):
+        tp.estimate_annotators(named, {"a": "maybe"})

@@ -1,0 +1,285 @@
+"""The test of T: its level, its power, and what it says where labels cannot tell."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import tproper as tp
+from tproper.estimation.hull import fit_hull, one_hot_block
+from tproper.estimation.views import SetLabel
+
+K = 4
+FAMILIES = {
+    "symmetric": tp.symmetric_noise(4, 0.3),
+    "more labels than classes": tp.Transition(
+        [[0.6, 0.1, 0.05], [0.1, 0.5, 0.1], [0.1, 0.1, 0.55], [0.1, 0.2, 0.1], [0.1, 0.1, 0.2]]
+    ),
+    "complementary": tp.complementary(4),
+    "PU": tp.positive_unlabeled(0.4),
+    "partial": tp.partial_labels(4, 0.3),
+    "two excluded": tp.multi_complementary(5, 2),
+    "sources": tp.multi_source([tp.symmetric_noise(3, 0.3), tp.pair_noise(3, 0.2)], [0.6, 0.4]),
+    "coarse": tp.coarse_labels([[0, 1], [2], [3]]),
+}
+
+
+def problem(classes, n, rng):
+    p = rng.dirichlet(np.full(classes, 0.4), n)
+    p /= p.sum(axis=1, keepdims=True)
+    return p, np.minimum((p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), classes - 1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_level_holds_for_a_true_T(family):
+    """At most 5%: of 15 samples 4 or more are rejected with probability .005. The benchmark has hundreds."""
+    T = FAMILIES[family]
+    small, with_p = 0, 0
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        p, z = problem(T.num_classes, 500, rng)
+        y = T.sample(z, rng)
+        small += tp.check_transition(y, T).p_value < 0.05
+        with_p += tp.check_transition(y, T, p).p_value < 0.05
+    assert small <= 3
+    assert with_p <= 3
+
+
+def test_single_tests_reject_five_percent_where_they_can():
+    """With tolerance 0 the match is a plain score test; a hull of fewer dimensions than shares is left by chance."""
+    T = FAMILIES["more labels than classes"]
+    rates = {}
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        p, z = problem(3, 300, rng)
+        for t in tp.check_transition(T.sample(z, rng), T, p, tolerance=0).tests:
+            rates.setdefault(t.name, []).append(t.p_value < 0.05)
+    for name in ("label shares", "match with T p", "noise within a class"):
+        assert 0.01 < np.mean(rates[name]) < 0.14, name
+
+
+def test_the_statistic_is_zero_inside_of_the_hull_and_counts_dimensions_outside():
+    T = tp.symmetric_noise(3, 0.3).matrix()
+    inside = one_hot_block(1000 * (T @ [0.2, 0.3, 0.5]), T)
+    fit = fit_hull([inside])
+    assert fit.statistic < 1e-6
+    assert fit.df == 0
+    assert fit.p_value == 1
+    np.testing.assert_allclose(fit.priors[0], [0.2, 0.3, 0.5], atol=1e-4)
+    at_vertex = fit_hull([one_hot_block(np.array([900.0, 50, 50]), T)])  # the vertex allows 700, 150, 150
+    assert at_vertex.df == 2
+    np.testing.assert_allclose(at_vertex.priors[0], [1, 0, 0], atol=1e-9)
+    assert at_vertex.statistic == pytest.approx(200**2 / 700 + 2 * 100**2 / 150)
+
+
+def test_features_of_candidate_sets_have_the_moments_of_the_family():
+    T = tp.partial_labels(4, 0.4)
+    prior = np.array([0.1, 0.2, 0.3, 0.4])
+    view = SetLabel(T, T.sample(np.zeros(1, dtype=int), 0))
+    masks = np.array([[z in s for z in range(4)] for s in T.weak_labels], dtype=float)
+    phi, weight = masks / masks.sum(axis=1, keepdims=True), T.matrix() @ prior
+    np.testing.assert_allclose(view.second(prior), (phi * weight[:, None]).T @ phi, atol=1e-12)
+    np.testing.assert_allclose(view.A @ prior, phi.T @ weight, atol=1e-12)
+    np.testing.assert_allclose(view.inclusion @ prior, masks.T @ weight, atol=1e-12)
+
+
+WRONG = {
+    "less noise than T says": (tp.symmetric_noise(4, 0.1), tp.symmetric_noise(4, 0.4)),
+    "more noise than T says": (tp.symmetric_noise(4, 0.5), tp.symmetric_noise(4, 0.1)),
+    "pair noise taken for symmetric": (tp.pair_noise(4, 0.3), tp.symmetric_noise(4, 0.3)),
+    "complementary taken for noisy": (tp.complementary(4), tp.symmetric_noise(4, 0.3)),
+    "sizes of sets": (tp.partial_labels(4, 0.3), tp.partial_labels(4, 0.4)),
+    "PU, r too small": (tp.positive_unlabeled(0.5), tp.positive_unlabeled(0.35)),
+    "shares of sources": (
+        tp.multi_source([tp.symmetric_noise(4, 0.3), tp.pair_noise(4, 0.2)], [0.7, 0.3]),
+        tp.multi_source([tp.symmetric_noise(4, 0.3), tp.pair_noise(4, 0.2)]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_transitions_are_warned_of(name):
+    true, used = WRONG[name]
+    rng = np.random.default_rng(0)
+    p, z = problem(true.num_classes, 4000, rng)
+    y = true.sample(z, rng)
+    wrong, right = tp.check_transition(y, used, p), tp.check_transition(y, true, p)
+    assert not wrong.plausible
+    assert not wrong
+    assert right.plausible
+    assert str(wrong).startswith("WARNING: these 4000 labels hardly come from")
+    assert str(right).startswith("The 4000 labels may come from")
+    assert wrong.p_value == pytest.approx(min(1, len(wrong.tests) * min(t.p_value for t in wrong.tests)))
+
+
+def test_noise_that_goes_with_confidence():
+    """Labels are right where the model is sure and random elsewhere: no one T explains them."""
+    rng = np.random.default_rng(0)
+    p, z = problem(2, 8000, rng)
+    wrong = np.where(p.max(axis=1) > 0.9, 0.0, 0.5)
+    y = np.where(rng.random(8000) < wrong, 1 - z, z)
+    check = tp.check_transition(y, tp.symmetric_noise(2, float((y != z).mean())), p)
+    assert not check.plausible
+
+
+def test_an_impossible_label_is_enough():
+    T = tp.Transition([[0.7, 0.3], [0.3, 0.7], [0.0, 0.0]])
+    check = tp.check_transition([0, 1] * 50 + [2], T)
+    assert check.p_value == 0
+    assert check.tests[0].sentence == "label 2 occurs 1 times, T says that it never does"
+
+
+def test_shares_outside_of_the_hull_in_words():
+    y = np.repeat([0, 1, 2], [412, 300, 288])
+    check = tp.check_transition(y, tp.complementary(3, noise=0.3))
+    assert check.tests[0].sentence == (
+        "label 0 occurs 412 times in 1000, T with any class shares allows about 350 at most"
+    )
+
+
+def test_an_estimated_transition_brings_its_own_error():
+    """T from 30 clean rows a class is off, and plausible all the same; the same numbers taken for exact are not."""
+    T = tp.symmetric_noise(4, 0.3)
+    exact, estimated = 0, 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        clean = np.repeat(np.arange(4), 30)
+        counts = np.zeros((4, 4))
+        np.add.at(counts, (T.sample(clean, rng), clean), 1)
+        E = tp.EstimatedTransition.from_dirichlet(counts + 0.25)
+        p, z = problem(4, 4000, rng)
+        y = T.sample(z, rng)
+        exact += not tp.check_transition(y, tp.Transition(E.matrix()), p, tolerance=0).plausible
+        estimated += not tp.check_transition(y, E, p, tolerance=0).plausible
+    assert exact >= 2
+    assert estimated < exact
+    assert estimated <= 1
+
+
+def annotators(*transitions):
+    return SimpleNamespace(transitions=list(transitions), name="annotators", num_classes=transitions[0].num_classes)
+
+
+def answers_of(T, z, rng, missing=0.3):
+    answers = np.stack([t.sample(z, rng) for t in T.transitions], axis=1)
+    return np.where(rng.random(answers.shape) < missing, -1, answers)
+
+
+def test_annotators_agree_as_often_as_T_says():
+    T = annotators(tp.symmetric_noise(3, 0.2), tp.pair_noise(3, 0.3), tp.symmetric_noise(3, 0.4))
+    rejected = 0
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        p, z = problem(3, 400, rng)
+        rejected += tp.check_transition(answers_of(T, z, rng), T, p).p_value < 0.05
+    assert rejected <= 3
+
+
+def test_annotators_who_copy_or_are_better_than_T_says_are_warned_of():
+    T = annotators(tp.symmetric_noise(3, 0.2), tp.symmetric_noise(3, 0.3), tp.symmetric_noise(3, 0.4))
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, 1500)
+    honest = answers_of(T, z, rng, 0.0)
+    copied = honest.copy()
+    copied[:, 2] = np.where(rng.random(1500) < 0.5, copied[:, 1], copied[:, 2])
+    assert tp.check_transition(honest, T).plausible
+    check = tp.check_transition(copied, T)
+    assert not check.plausible
+    assert "annotators 1 and 2 give the same answer to" in str(check)
+    better = annotators(*[tp.symmetric_noise(3, 0.1)] * 3)
+    assert not tp.check_transition(answers_of(better, z, rng), T).plausible
+
+
+def test_what_labels_cannot_say_is_said():
+    one = tp.check_transition([0] * 60 + [1] * 40, tp.symmetric_noise(2, 0.2))
+    assert not one.confirmed
+    assert one.notes[0].startswith(
+        "Nothing in these labels alone can confirm T: with suitable class shares it allows any share of label 0 from "
+        "0.2 to 0.8"
+    )
+    coarse = tp.check_transition([0, 1] * 50, tp.coarse_labels([[0, 1], [2]]))
+    assert "T cannot tell apart classes 0 and 1 (columns of T differ by 0 of at most 2)" in coarse.notes
+    close = tp.check_transition([0, 1] * 50, tp.symmetric_noise(2, 0.46))
+    assert "T hardly tells apart classes 0 and 1 (columns of T differ by 0.16 of at most 2)" in close.notes
+    apart = annotators(tp.symmetric_noise(2, 0.2), tp.symmetric_noise(2, 0.2))
+    alone = tp.check_transition(np.array([[0, -1], [-1, 1]] * 40), apart)
+    assert alone.notes == ["No item has two answers: nothing in these labels can confirm T"]
+
+
+def test_a_prior_that_is_too_low_leaves_no_trace_and_the_notes_say_so():
+    rng = np.random.default_rng(0)
+    p = np.clip(rng.beta(0.2, 0.2, 6000), 1e-4, 1 - 1e-4)
+    z = (rng.random(6000) >= p).astype(int)
+    y = tp.positive_unlabeled(0.3).sample(z, rng)
+    labeled, n = int((y == 0).sum()), len(y)
+    both = np.stack([p, 1 - p], axis=1)
+    low = tp.positive_unlabeled(prior=0.4, labeled=labeled, n=n)
+    r = low.matrix()[0, 0]
+    fitted = np.stack([p * 0.3 / r, 1 - p * 0.3 / r], axis=1)  # what a model trained with this T says
+    check = tp.check_transition(y, low, fitted)
+    assert check.plausible
+    assert not check.confirmed
+    assert "The surest examples of class 0 do not have the labels of class 0" in check.notes[0]
+    right = tp.check_transition(y, tp.positive_unlabeled(prior=0.5, labeled=labeled, n=n), both)
+    assert right.plausible
+    assert right.confirmed
+    assert right.notes == []
+
+
+def test_kinds_of_input_and_plain_data():
+    T = tp.symmetric_noise(3, 0.2)
+    y = T.sample(np.arange(300) % 3, 0)
+    p = np.full((300, 3), 0.1)
+    p[np.arange(300), np.arange(300) % 3] = 0.8
+    first = tp.check_transition(y, T, p)
+    again = tp.check_transition(torch.as_tensor(y), T, torch.as_tensor(p))
+    assert first.to_dict() == again.to_dict()
+    assert json.loads(json.dumps(first.to_dict()))["plausible"] is first.plausible
+    pairs = tp.check_transition([[0, 1], [1, 2]] * 30, tp.multi_source([T, T]))
+    assert pairs.n == 60
+    huge = tp.check_transition(np.zeros(10, dtype=int), tp.symmetric_noise(5000, 0.2))
+    assert huge.notes == ["Not tested: 5000 classes are more than these tests are made for"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tp.check_transition([0, 1], "T"), "transition: expected a tproper.Transition, got str"),
+        (lambda: tp.check_transition([0, 3], tp.identity(2)), r"labels: expected integers in \[0, 2\), got 3"),
+        (lambda: tp.check_transition([], tp.identity(2)), "labels: expected at least one label, got an empty batch"),
+        (lambda: tp.check_transition([[0, 1]], tp.identity(2)), r"labels: expected \(n,\) labels, got shape \(1, 2\)"),
+        (
+            lambda: tp.check_transition([0, 1], tp.identity(2), [[0.5, 0.5]]),
+            r"probabilities: expected shape \(2, 2\), labels x classes, got \(1, 2\)",
+        ),
+        (
+            lambda: tp.check_transition([0, 1], tp.identity(2), [[0.5, np.nan], [0.5, 0.5]]),
+            "probabilities: expected finite numbers, got nan at row 0, column 1",
+        ),
+        (
+            lambda: tp.check_transition([0, 1], tp.identity(2), tolerance=-1),
+            r"tolerance: expected a finite number in \[0, 1\], got -1",
+        ),
+        (
+            lambda: tp.check_transition([0, 1], tp.identity(2), random_state=-1),
+            "random_state: expected an integer >= 0, got -1",
+        ),
+        (
+            lambda: tp.check_transition([0, 1], annotators(tp.identity(2), tp.identity(2))),
+            r"labels: expected integer answers \(n, 2\), one column an annotator, -1 = missing, got dtype int64",
+        ),
+        (
+            lambda: tp.check_transition([[0, 2]], annotators(tp.identity(2), tp.identity(2))),
+            r"labels: expected answers in \[0, 2\), or -1, of annotator 1, got 2",
+        ),
+        (
+            lambda: tp.check_transition([[-1, -1]], annotators(tp.identity(2), tp.identity(2))),
+            "labels: expected at least one answer, got none",
+        ),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,79 @@
+"""What labels are follows from what T is; its name is for people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tproper as tp
+from tproper.learn.labels import encode, resolve
+from tproper.transitions import Vocabulary, transition_from_dict, transition_to_dict
+
+KINDS = {
+    "classes": [tp.identity(3), tp.pair_noise(3, 0.2), tp.complementary(4), tp.Transition.from_counts(np.eye(3) + 1)],
+    "names": [
+        tp.unlabeled_sets([[0.9, 0.1], [0.2, 0.8]], [5, 5]),
+        tp.Transition([[0.5, 0.1], [0.3, 0.1], [0.2, 0.8]]),
+        tp.Transition(np.eye(2), weak_labels=["yes", "no"]),
+    ],
+    "sets": [tp.coarse_labels([[0, 1], [2]])],
+    "masks": [tp.partial_labels(3, 0.3), tp.multi_complementary(4, 2)],
+    "pairs": [tp.multi_source([tp.identity(2), tp.positive_unlabeled(0.4)])],
+    "answers": [tp.annotators([tp.symmetric_noise(3, 0.2), tp.symmetric_noise(3, 0.4)])],
+    "positive/unlabeled": [tp.positive_unlabeled(0.4)],
+}
+
+
+@pytest.mark.parametrize(("kind", "T"), [(k, T) for k, group in KINDS.items() for T in group], ids=str)
+def test_the_kind_survives_a_new_name_and_a_file(kind: str, T: tp.Transition) -> None:
+    T = transition_from_dict(transition_to_dict(T))
+    assert T.label_kind == kind
+    T.name = "unlabeled_sets of positive_unlabeled bags"
+    assert T.label_kind == kind
+    back = transition_from_dict(json.loads(json.dumps(transition_to_dict(T))))
+    assert (back.label_kind, back.name) == (kind, T.name)
+    assert back.same_as(T)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"label_kind: expected one of classes, names, .*, got 'words'"):
+        tp.identity(2).label_kind = "words"
+
+
+def test_renaming_a_pu_transition_changes_nothing_in_the_estimator(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=300)
+    X = rng.normal(size=(300, 2)) + 2.0 * z[:, None]
+    plain, renamed = tp.positive_unlabeled(0.5), tp.positive_unlabeled(0.5)
+    renamed.name = "my PU"
+    y = plain.sample(z, 1)
+    one, other = (tp.WeakLabelClassifier(transition=T, random_state=0).fit(X, y) for T in (plain, renamed))
+    assert one.classes_.tolist() == other.classes_.tolist() == [0, 1]
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+    tp.save(other, tmp_path / "model")
+    loaded = tp.load(tmp_path / "model")
+    assert (loaded.transition_.name, loaded.transition_.label_kind) == ("my PU", "positive/unlabeled")
+    np.testing.assert_array_equal(loaded.predict_proba(X), other.predict_proba(X))
+    for model in (one, other, loaded):
+        with pytest.raises(ValueError, match="expected 0 = labeled positive and 1 = unlabeled"):
+            model.score(X, y == 0)
+
+
+def test_pu_labels_have_the_names_that_the_command_writes() -> None:
+    T, names = resolve(["spam", "unlabeled"], tp.positive_unlabeled(0.9), ["spam", "ham"])
+    assert encode(["unlabeled", "spam", "ham", "unlabeled"], T, names).tolist() == [1, 0, 1, 1]
+    assert encode([1, 0, 1], T, names).tolist() == [1, 0, 1]
+    # integer classes are no names: 0 stays "labeled positive", whatever the classes are called
+    assert encode([1, 0, 1], T, np.array([1, 0])).tolist() == [1, 0, 1]
+    with pytest.raises(ValueError, match="expected labels among 'spam', 'unlabeled', got 'eggs' at row 0"):
+        encode(["eggs"], T, names)
+
+
+def test_names_inside_sets_and_pairs_are_those_of_classes() -> None:
+    words = Vocabulary(tp.coarse_labels([[0, 2], [1]]), ["a", "b", "c"])
+    assert words.index[frozenset("ac")] == 0
+    both = Vocabulary(tp.multi_source([tp.identity(2), tp.positive_unlabeled(0.5)]), ["a", "b"])
+    assert both.names == [(0, "a"), (0, "b"), (1, "a"), (1, "unlabeled")]
