@@ -7,7 +7,7 @@ from .answers import Answers
 from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
 from .crowds import AnnotatorEstimate, estimate_annotators
-from .partial import FamilyWarning
+from .partial import 
 from .prevalence import Prevalence, weak_prevalence
 from .pu import PUEstimate, estimate_pu
 from .sensitivity import Sensitivity, sensitivity
@@ -17,7 +17,6 @@ __all__ = [
     "AnnotatorEstimate",
     "Answers",
     "DependenceWarning",
-    "FamilyWarning",
     "IdentifiabilityWarning",
     "PUEstimate",
     "Prevalence",

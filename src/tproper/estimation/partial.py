@@ -18,6 +18,7 @@ import numpy as np
 from .._core import FloatArray
 from ..transitions import EstimatedPartialLabels, FamilyTest
 from .softmax import Design
+from .warnings import FamilyWarning
 
 STEPS = 200
 LEVEL = 0.01  # p-value below which the sets are said not to look like their family
@@ -33,10 +34,6 @@ class Rates:
     rates: FloatArray  # (K,)
     shares: FloatArray  # (K,)
     value: float
-
-
-class FamilyWarning(UserWarning):
-    """Labels do not look like the family that they were taken for."""
 
 
 def from_masks(masks: np.ndarray, true: np.ndarray, X: Any = None) -> EstimatedPartialLabels:

@@ -9,3 +9,7 @@ class IdentifiabilityWarning(UserWarning):
 
 class DependenceWarning(IdentifiabilityWarning):
     """Answers agree more often than independent ones would, given the class: some are copied, or items differ."""
+
+
+class FamilyWarning(UserWarning):
+    """Labels do not look like the family that they were taken for."""
