@@ -7,16 +7,16 @@ from .answers import Answers
 from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
 from .crowds import AnnotatorEstimate, estimate_annotators
-from .partial import 
 from .prevalence import Prevalence, weak_prevalence
 from .pu import PUEstimate, estimate_pu
 from .sensitivity import Sensitivity, sensitivity
-from .warnings import DependenceWarning, IdentifiabilityWarning
+from .warnings import DependenceWarning, FamilyWarning, IdentifiabilityWarning
 
 __all__ = [
     "AnnotatorEstimate",
     "Answers",
     "DependenceWarning",
+    "FamilyWarning",
     "IdentifiabilityWarning",
     "PUEstimate",
     "Prevalence",

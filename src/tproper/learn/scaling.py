@@ -26,7 +26,7 @@ MethodName = Literal["identity", "temperature", "bias", "vector", "matrix"]
 METHODS: tuple[MethodName, ...] = ("identity", "temperature", "bias", "vector", "matrix")
 # Standard deviations of the priors: a factor of 1.6, a bias of .5, a fifth of mixing are within one.
 SPREAD = {"a": 0.5, "b": 0.5, "D": 0.2}
-LOG_SCALES = np.linspace(-3.5, 2.5, 13)  # where the search for a temperature begins: the risk may have two minima
+LOG_SCALES = np.linspace(-3.0, 3.0, 7)  # where the search for a temperature begins: the risk may have two minima
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
         f, E = risk(math.exp(a) * V)
         return f + 0.5 * precision * a * a, math.exp(a) * float(np.vdot(E, unmasked)) + precision * a
 
-    grid = [*LOG_SCALES, 0.0]
+    grid = LOG_SCALES
     values = [objective(a)[0] for a in grid]
     first = float(grid[int(np.argmin(values))])
     bounds = [(LOG_SCALES[0] - 1, LOG_SCALES[-1] + 1)]
