@@ -219,11 +219,11 @@ def worker(hard: bool) -> None:
     """Time and peak memory of one call, in a process of its own."""
     crowd, z = million(hard=hard)
     for _ in range(2):  # the first call warms up, for either library
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         result = tp.estimate_annotators(tp.Answers(*crowd))
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(json.dumps({"seconds": seconds, "peak_gb": peak} | score(result.posteriors, z)))
+    print(json.dumps({"seconds": seconds, "cpu_seconds": cpu, "peak_gb": peak} | score(result.posteriors, z)))
 
 
 def scale(python: str | None, rounds: int) -> dict[str, Any]:
@@ -238,8 +238,8 @@ def scale(python: str | None, rounds: int) -> dict[str, Any]:
                 ours.append(json.loads(subprocess.run(call, check=True, capture_output=True, text=True).stdout))
             found = peers(python, [(crowd, len(z), 10)], votes=False)[0]
             if found:
-                seconds, peak = float(found["DawidSkene_seconds"]), float(found["peak_gb"])
-                theirs.append({"seconds": seconds, "peak_gb": peak} | score(found["DawidSkene"], z))
+                used = {k: float(found[f"DawidSkene_{k}"]) for k in ("seconds", "cpu_seconds")}
+                theirs.append(used | {"peak_gb": float(found["peak_gb"])} | score(found["DawidSkene"], z))
         out[name] = {"tproper": ours, "DawidSkene": theirs}
     return out
 
@@ -310,14 +310,14 @@ def render(record: dict[str, Any]) -> str:
             "",
             "Whole calls after one that warms up, each library in processes of its own, by turns; medians.",
             "",
-            row("crowd", "library", "seconds", "peak memory, GB", "accuracy / log loss"),
-            row(*["---"] * 5),
+            row("crowd", "library", "seconds", "of the processor", "peak memory, GB", "accuracy / log loss"),
+            row(*["---"] * 6),
         ]
         for name, found in record["scale"].items():
             for library, runs in found.items():
                 if runs:
-                    seconds, peak = (median([r[k] for r in runs]) for k in ("seconds", "peak_gb"))
-                    lines.append(row(name, library, f"{seconds:.2f}", f"{peak:.2f}", two(runs[0])))
+                    figures = [f"{median([r[k] for r in runs]):.2f}" for k in ("seconds", "cpu_seconds", "peak_gb")]
+                    lines.append(row(name, library, *figures, two(runs[0])))
     return "\n".join(lines) + "\n"
 
 
