@@ -37,7 +37,7 @@ KINDS: dict[str, Callable[[], tp.Transition]] = {
     "two sources": lambda: tp.multi_source([tp.complementary(4), tp.symmetric_noise(4, 0.3)], [0.6, 0.4]),
 }
 SIZES = (100, 400, 2000)
-ONE_BY_ONE = 600  # data sets for what has no batched form
+ONE_BY_ONE = 400  # data sets for what has no batched form
 CLEAN_ROWS = (100, 300, 1000)
 
 
