@@ -110,16 +110,13 @@ def test_other_labels_and_other_data_are_refused_it(table, interrupted):
 
 
 def test_fewer_epochs_than_were_begun(table, tmp_path, monkeypatch):
-    class Stopping(_streamed_training._bar):
-        def __enter__(self):
-            def stop(at):
-                if at.epoch == 1:
-                    raise KeyboardInterrupt
-
-            return stop
+    class Stopping(_streamed_training.Bar):
+        def at(self, done, what):
+            if what == "epoch 2":
+                raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(_streamed_training, "_bar", Stopping)
+        patch.setattr(_streamed_training, "Bar", Stopping)
         assert train(table, tmp_path / "m").exit_code == 130
     refused(train(table, tmp_path / "m", epochs=1), "got fewer epochs (1, of which it has begun 2)")
 

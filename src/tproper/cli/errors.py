@@ -9,7 +9,9 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -53,6 +55,15 @@ def printable(text: str) -> str:
 def say(text: object, err: bool = False) -> None:
     """A line for people."""
     typer.echo(printable(str(text)), err=err)
+
+
+@contextmanager
+def spoken() -> Iterator[None]:
+    """Warnings as lines on stderr at the moment they come: work may go on for hours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = lambda message, *rest: say(f"warning: {message}", err=True)
+        yield
 
 
 def _sentence(error: BaseException) -> str:

@@ -164,10 +164,6 @@ class _Display:
 def run(asked: Asked) -> None:
     """Check what was asked for, train what is not yet in the store, and write the report."""
     with _resource_errors(asked.out):
-        if asked.methods and asked.target is not Target.table2:
-            raise ValueError(f"expected --methods with table2 alone, got it with {asked.target}, which has its own")
-        if asked.values and asked.target not in GRIDS:
-            raise ValueError(f"expected --values with fig2 or fig3, got it with {asked.target}, which has no grid")
         grid = _numbers(asked.values) if asked.values else GRIDS.get(asked.target, ())
         if asked.target is Target.fig1:
             _draw_figure1(asked.out)

@@ -17,6 +17,10 @@ from .errors import user_errors
 COMMANDS = {
     "inspect": ("inspect", "Diagnose a label transition and certify BC, BC+gLS, BC+GA and forward correction for it."),
     "demo": ("demo", "Learn digits from labels that only say what a digit is *not*; see which losses survive."),
+    "estimate": (
+        "estimate",
+        "Estimate how labels were weakened, with intervals; `train --transition` takes the file.",
+    ),
     "train": ("train", "Train a classifier on weak labels, and say how good it is without a clean one."),
     "predict": ("predict", "Class probabilities and the likeliest class for every row, in order."),
     "evaluate": (

@@ -91,6 +91,10 @@ def reproduce(
     gpus_per_task: Annotated[float | None, typer.Option(help="Ray: share of a GPU for a stack of trials")] = None,
 ) -> None:  # fmt: skip
     """Reproduce a table or figure of the paper; run it again to go on where it stopped."""
+    if methods and target is not Target.table2:
+        raise ValueError(f"expected --methods with table2 alone, got it with {target}, which has its own")
+    if values and target not in (Target.fig2, Target.fig3):
+        raise ValueError(f"expected --values with fig2 or fig3, got it with {target}, which has no grid")
     asked = Asked(
         target, models, methods, values, trials, dataset, data, mirror, out, records, search, device, slots, kernels,
         minutes, max_epochs, augment_validation, checkpoint_seconds, threads, export, engine, address, gpus_per_task,

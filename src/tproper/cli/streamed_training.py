@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from ..data import (
     texts,
 )
 from .codec import LabelCodec, resolve
-from .errors import say
+from .errors import spoken
 from .progress import Bar, watched
 from .schema import FeatureReader, Schema
 from .training import Report, Settings, finish, label_notes, make_schema
@@ -147,7 +146,7 @@ def train(
     def advance(at: StreamProgress) -> None:
         bar.at(at.rows, f"epoch {at.epoch + 1}")
 
-    with Bar("training", source.rows * epochs, "rows") as bar, _spoken():
+    with Bar("training", source.rows * epochs, "rows") as bar, spoken():
         scaled = _Scaled(source, schema, np.float64 if settings.model == "linear" else np.float32)
         fit_stream(estimator, scaled, epochs=epochs, checkpoint=checkpoint, progress=advance)
     facts = {
@@ -168,12 +167,3 @@ def train(
         raise
     checkpoint.unlink(missing_ok=True)
     return report
-
-
-@contextmanager
-def _spoken() -> Iterator[None]:
-    """Warnings as lines on stderr at the moment they come: a stream may run for hours."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *rest: say(f"warning: {message}", err=True)
-        yield

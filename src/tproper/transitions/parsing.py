@@ -157,6 +157,8 @@ def read_matrix(path: str | Path) -> Transition:
             content = json.loads(path.read_text(encoding="utf-8-sig"))
             if isinstance(content, list):
                 content = {"matrix": content}
+            if isinstance(content, Mapping) and "family" in content:  # as `tproper estimate` writes it
+                return transition_from_dict(content)
             if not isinstance(content, Mapping) or "matrix" not in content:
                 raise ValueError('expected a list of rows, or an object with the key "matrix"')
             matrix, names = content["matrix"], content.get("weak_labels")
