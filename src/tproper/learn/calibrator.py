@@ -250,9 +250,9 @@ def _chosen(
         choice = method  # type: ignore[assignment]
         validate(choice)
     tried = []
-    for name, risk in risks.items():
+    for tried_name, risk in risks.items():
         fall, error = _mean(risks["identity"] - risk, w)
-        tried.append({"method": name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
+        tried.append({"method": tried_name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
     fall, error = _mean(risks["identity"] - risks[choice], w)
     gain = Score("fall of the weak risk", fall, error, (fall - Z95 * error, fall + Z95 * error), n)
     final = fit_scaling(choice, v, y, T, w)

@@ -120,6 +120,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     initial weights and dropout come from torch's own random numbers.
     """
 
+    calibrator_: Any  # Calibrator or None; set by fit
+    history_: list[dict[str, Any]]
+
     module_: nn.Module
     loss_: nn.Module
     _optimizer: torch.optim.Optimizer | None

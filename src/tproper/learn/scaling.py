@@ -150,8 +150,13 @@ def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
     values = [objective(a)[0] for a in grid]
     first = float(grid[int(np.argmin(values))])
     bounds = [(LOG_SCALES[0] - 1, LOG_SCALES[-1] + 1)]
+
+    def as_vector(x: FloatArray) -> tuple[float, FloatArray]:
+        value, slope = objective(float(x[0]))
+        return value, np.array([slope])
+
     out = minimize(
-        lambda x: (lambda f, g: (f, np.array([g])))(*objective(float(x[0]))),
+        as_vector,
         np.array([first]),
         jac=True,
         method="L-BFGS-B",
