@@ -44,9 +44,9 @@ class OneLabel:
         """How often each label occurs."""
         return np.bincount(self.index[rows], minlength=len(self.T)).astype(np.float64)
 
-    def block(self, rows: Index) -> Block | None:
-        """Label shares of some rows."""
-        return one_hot_block(self.counts(rows), self.T)
+    def block(self, rows: Index, reference: FloatArray | None = None) -> Block | None:
+        """Label shares of some rows; `reference` class shares say which labels are rare."""
+        return one_hot_block(self.counts(rows), self.T, reference)
 
     def shifts(self, blocks: Sequence[Block]) -> Callable[[list[FloatArray]], FloatArray] | None:
         """What draws of T do to the blocks' mean features; None where T is given."""
@@ -89,7 +89,7 @@ class SetLabel:
         np.fill_diagonal(self.inclusion, 1.0)
         self.moments = [float((size * x / j**2).sum()) for x in (np.ones(K + 1), other, pair)]
 
-    def block(self, rows: Index) -> Block | None:
+    def block(self, rows: Index, reference: FloatArray | None = None) -> Block | None:
         """Mean of ``1_S / |S|`` over some rows."""
         masks = self.masks[rows]
         if len(rows) == 0:
