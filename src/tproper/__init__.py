@@ -20,6 +20,7 @@ _LAZY = {
     "BoundViolationWarning": "certificates",
     "Brier": "potentials",
     "Calibration": "metrics",
+    "Calibrator": "learn",
     "Certificate": "certificates",
     "ConditioningWarning": "_core",
     "ConvexPotential": "potentials",
@@ -27,6 +28,7 @@ _LAZY = {
     "DependenceWarning": "estimation",
     "Diagnosis": "transitions",
     "EstimatedTransition": "transitions",
+    "FamilyWarning": "estimation",
     "ForwardLoss": "losses",
     "GradientAscentLoss": "losses",
     "IdentifiabilityWarning": "estimation",
@@ -39,6 +41,7 @@ _LAZY = {
     "PUEstimate": "estimation",
     "PairedTest": "metrics",
     "Potential": "potentials",
+    "Prevalence": "estimation",
     "Reconstruction": "transitions",
     "Score": "metrics",
     "Sensitivity": "estimation",
@@ -55,6 +58,8 @@ _LAZY = {
     "annotators": "transitions",
     "backward_loss": "losses",
     "binary_noise": "transitions",
+    "calibrate": "learn",
+    "calibrated_scorer": "learn",
     "certify": "certificates",
     "check_transition": "estimation",
     "coarse_labels": "transitions",
@@ -87,11 +92,15 @@ _LAZY = {
     "weak_brier": "metrics",
     "weak_calibration": "metrics",
     "weak_log_loss": "metrics",
+    "weak_prevalence": "estimation",
     "weak_scorer": "metrics",
 }
 
 if TYPE_CHECKING:
-    from ._core import ConditioningWarning, NotReconstructibleError
+    from ._core import (
+        ConditioningWarning,
+        NotReconstructibleError,
+    )
     from .certificates import (
         BoundViolationWarning,
         Certificate,
@@ -108,7 +117,9 @@ if TYPE_CHECKING:
         AnnotatorEstimate,
         Answers,
         DependenceWarning,
+        FamilyWarning,
         IdentifiabilityWarning,
+        Prevalence,
         PUEstimate,
         Sensitivity,
         TransitionCheck,
@@ -117,8 +128,18 @@ if TYPE_CHECKING:
         estimate_pu,
         estimate_transition,
         sensitivity,
+        weak_prevalence,
     )
-    from .learn import ModelFileError, WeakLabelClassifier, WeakLabelClassifierCV, load, save
+    from .learn import (
+        Calibrator,
+        ModelFileError,
+        WeakLabelClassifier,
+        WeakLabelClassifierCV,
+        calibrate,
+        calibrated_scorer,
+        load,
+        save,
+    )
     from .losses import (
         BackwardLoss,
         ForwardLoss,
@@ -197,6 +218,7 @@ __all__ = [
     "BoundViolationWarning",
     "Brier",
     "Calibration",
+    "Calibrator",
     "Certificate",
     "ConditioningWarning",
     "ConvexPotential",
@@ -204,6 +226,7 @@ __all__ = [
     "DependenceWarning",
     "Diagnosis",
     "EstimatedTransition",
+    "FamilyWarning",
     "ForwardLoss",
     "GradientAscentLoss",
     "IdentifiabilityWarning",
@@ -216,6 +239,7 @@ __all__ = [
     "PUEstimate",
     "PairedTest",
     "Potential",
+    "Prevalence",
     "Reconstruction",
     "Score",
     "Sensitivity",
@@ -232,6 +256,8 @@ __all__ = [
     "annotators",
     "backward_loss",
     "binary_noise",
+    "calibrate",
+    "calibrated_scorer",
     "certify",
     "check_transition",
     "coarse_labels",
@@ -264,5 +290,6 @@ __all__ = [
     "weak_brier",
     "weak_calibration",
     "weak_log_loss",
+    "weak_prevalence",
     "weak_scorer",
 ]

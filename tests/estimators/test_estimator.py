@@ -81,7 +81,8 @@ def test_every_loss_by_name(loss: str) -> None:
 
 def test_probabilities_are_the_losses_own_link() -> None:
     T = tp.complementary(10)
-    clf = WeakLabelClassifier(T, "gls", l2=1e-2).fit(X[TRAIN], T.sample(Y[TRAIN], 0))
+    clf = WeakLabelClassifier(T, "gls", l2=1e-2, calibrate=False).fit(X[TRAIN], T.sample(Y[TRAIN], 0))
+    assert clf.calibrator_ is None
     scores = torch.as_tensor(clf.decision_function(X[TEST]))
     own = tp.LogSumExp().squeezed(1.0, 2.0).probabilities(scores)
     np.testing.assert_allclose(clf.predict_proba(X[TEST]), own, atol=1e-12)

@@ -83,7 +83,7 @@ def digits(n: int = 900) -> tuple[np.ndarray, np.ndarray]:
 def test_clean_labels_are_logistic_regression() -> None:
     X, y = digits()
     l2 = 1e-3
-    ours = WeakLabelClassifier(l2=l2, tol=1e-8).fit(X, y)
+    ours = WeakLabelClassifier(l2=l2, tol=1e-8, calibrate=False).fit(X, y)
     theirs = LogisticRegression(C=1 / (l2 * len(y)), tol=1e-8, max_iter=2000).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-5)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
@@ -94,14 +94,16 @@ def test_clean_labels_are_logistic_regression() -> None:
 def test_stops_at_the_stated_gradient(loss: str) -> None:
     X, y = digits(300)
     T = tp.symmetric_noise(10, 0.2)
-    clf = WeakLabelClassifier(T, loss=loss, l2=1e-2, tol=1e-6).fit(X, T.sample(y, 0))
+    clf = WeakLabelClassifier(T, loss=loss, l2=1e-2, tol=1e-6, calibrate=False).fit(X, T.sample(y, 0))
     mean, sd = X.mean(axis=0), X.std(axis=0)
     v = torch.tensor(clf.decision_function(X), requires_grad=True)
     labels = torch.tensor(T.sample(y, 0))
     clf.loss_(v, labels).backward()
     G = v.grad.numpy().T @ (X - mean) + clf.l2 * clf.coef_
     assert np.abs(G[:, sd > 0] / sd[sd > 0]).max() <= 1.01e-6
-    assert np.abs(v.grad.sum(0).numpy()).max() <= 1.01e-6
+    prior = 1 / (4 * 300) if loss == "forward" else 0.0  # intercepts of forward losses: standard deviation 2
+    at_mean = clf.intercept_ + clf.coef_ @ mean
+    assert np.abs(v.grad.sum(0).numpy() + prior * at_mean).max() <= 1.01e-6
     assert (clf.coef_[:, sd == 0] == 0).all()  # constant pixels
 
 
@@ -109,9 +111,11 @@ def test_stops_at_the_stated_gradient(loss: str) -> None:
 def test_sparse_is_dense(loss: str) -> None:
     X, y = digits(400)
     weak = tp.complementary(10).sample(y, 0)
-    a = WeakLabelClassifier("complementary", loss=loss, l2=1e-2, tol=1e-8).fit(X, weak)
-    b = WeakLabelClassifier("complementary", loss=loss, l2=1e-2, tol=1e-8).fit(sparse.csr_matrix(X), weak)
-    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(sparse.csc_array(X)), atol=1e-5)
+    for calibrate, close in ((False, 1e-5), ("auto", 1e-3)):  # cross-fitted scores need fewer digits
+        clf = WeakLabelClassifier("complementary", loss=loss, l2=1e-2, tol=1e-8, calibrate=calibrate)
+        a = clf.fit(X, weak).predict_proba(X)
+        b = clf.fit(sparse.csr_matrix(X), weak).predict_proba(sparse.csc_array(X))
+        np.testing.assert_allclose(a, b, atol=close)
 
 
 def test_sparse_is_never_densified(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,12 +150,13 @@ def test_weights_are_repetitions_and_scale_does_not_matter() -> None:
     w = np.random.default_rng(0).integers(0, 4, 300)
     weak = tp.complementary(10).sample(y, 0)
     rows = np.repeat(np.arange(300), w)
-    settings = {"transition": "complementary:10", "l2": 1e-2, "tol": 1e-9}
+    settings = {"transition": "complementary:10", "l2": 1e-2, "tol": 1e-9, "calibrate": False}
     a = WeakLabelClassifier(**settings).fit(X, weak, sample_weight=w).predict_proba(X)
     b = WeakLabelClassifier(**settings).fit(X[rows], weak[rows]).predict_proba(X)
-    c = WeakLabelClassifier(**settings).fit(X, weak, sample_weight=7.5 * w).predict_proba(X)
     np.testing.assert_allclose(a, b, atol=1e-6)
-    np.testing.assert_allclose(a, c, atol=1e-6)
+    clean = {"l2": 1e-2, "tol": 1e-9, "calibrate": False}  # clean labels: nothing depends on the number of rows
+    c, d = (WeakLabelClassifier(**clean).fit(X, y, sample_weight=k * w).predict_proba(X) for k in (1, 7.5))
+    np.testing.assert_allclose(c, d, atol=1e-6)
 
 
 def test_warm_start_goes_on_from_the_solution() -> None:
@@ -229,3 +234,89 @@ def test_features_whose_variance_is_infinite_are_refused() -> None:
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match="X: expected features of finite variance"):
             WeakLabelClassifier().fit(1e300 * X, y)
+
+
+def mixture(T: tp.Transition, n: int, seed: int, d: int = 6) -> tuple[np.ndarray, Any]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, T.num_classes, n)
+    return (rng.standard_normal((T.num_classes, d)) * 1.5)[y] + rng.standard_normal((n, d)), T.sample(y, seed)
+
+
+def best_of_random_starts(clf: WeakLabelClassifier, X: np.ndarray, weak: Any, starts: int = 10) -> float:
+    """The smallest objective of as many descents from random points on the objective that the classifier had."""
+    labels, loss, prior = clf.transition_.encode(weak), clf.loss_, 1 / (4 * len(X))
+    rng = np.random.default_rng(1)
+    K, d = len(clf.classes_), X.shape[1]
+    spread = X.std(axis=0) * np.sqrt(d)
+    points = [(rng.standard_normal((K, d)) / spread, 0.5 * rng.standard_normal(K)) for _ in range(starts)]
+    return min(linear.fit_linear(X, labels, loss, None, clf.l2_, 1e-5, 1000, at, 0, prior).objective for at in points)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_columns_of_T_are_no_saddle(seed: int) -> None:
+    """Coarse labels: at zero scores the classes of a group cannot be told apart by the gradient."""
+    T = tp.coarse_labels([[0, 1], [2, 3, 4]])
+    X, weak = mixture(T, 300, seed)
+    clf = WeakLabelClassifier(T, calibrate=False).fit(X, weak)
+    best = best_of_random_starts(clf, X, weak)
+    zero = (np.zeros((5, 6)), np.zeros(5))
+    stuck = linear.fit_linear(X, T.encode(weak), clf.loss_, None, clf.l2_, 1e-5, 1000, zero)
+    assert np.ptp(stuck.coef[2:], axis=0).max() < 1e-12  # what a start from zero cannot leave
+    assert clf.objective_ - best < 0.2 * (stuck.objective - best)
+
+
+@pytest.mark.parametrize("n", [100, 400])
+def test_few_problems_end_above_the_best_of_random_starts(n: int) -> None:
+    worse = []
+    for seed in range(20):
+        K = 3 + seed % 4
+        T = [tp.symmetric_noise(K, 0.3), tp.complementary(K), tp.partial_labels(K, 0.4), tp.pair_noise(K, 0.3)][
+            seed % 4
+        ]
+        X, weak = mixture(T, n, seed)
+        clf = WeakLabelClassifier(T, classes=range(K), calibrate=False).fit(X, weak)
+        worse.append(clf.objective_ > best_of_random_starts(clf, X, weak, 5) + 1e-3)
+        assert clf.minima_[0] == clf.objective_
+        assert clf.minima_ == sorted(clf.minima_)
+    assert np.mean(worse) <= 0.1
+
+
+def test_starts_are_the_same_and_one_where_the_objective_is_convex() -> None:
+    T = tp.symmetric_noise(3, 0.3)
+    X, weak = mixture(T, 200, 0)
+    a, b = (WeakLabelClassifier(T, random_state=s).fit(X, weak) for s in (0, 1))
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    assert len(a.minima_) == 1 + linear.STARTS
+    assert len(WeakLabelClassifier().fit(X, weak).minima_) == 1
+    assert len(WeakLabelClassifier(T, loss="gls").fit(X, weak).minima_) == 1
+    large = WeakLabelClassifier(T, calibrate=False, max_iter=50)
+    X, weak = mixture(T, 30_000, 0)
+    assert len(large.fit(X, weak).minima_) == 1
+
+
+def test_no_class_is_given_up() -> None:
+    """With free intercepts a class of weak labels can be bought off: its intercept goes to minus infinity."""
+    X, y = digits(1797)
+    T = tp.complementary(10)
+    order = np.random.default_rng(0).permutation(1797)[:900]
+    clf = WeakLabelClassifier(T, calibrate=False).fit(X[order], T.sample(y, 0)[order])
+    assert clf.predict_proba(X).mean(axis=0).min() > 0.02
+    assert np.abs(clf.intercept_ + clf.coef_ @ X[order].mean(axis=0)).max() < 6
+
+
+def test_the_default_penalty_goes_with_rows_variance_and_what_labels_say() -> None:
+    X, y = digits(900)
+    weak = tp.complementary(10).sample(y, 0)
+    l2 = {
+        n: WeakLabelClassifier("complementary", calibrate=False, max_iter=1000).fit(X[:n], weak[:n]).l2_
+        for n in (300, 900)
+    }
+    assert l2[300] == pytest.approx(3 * l2[900], rel=0.1)
+    clean = WeakLabelClassifier(calibrate=False).fit(X, y).l2_
+    assert clean == pytest.approx(0.4 * X.var(axis=0).sum() / 900)
+    assert l2[900] == pytest.approx(clean / 9)  # one complementary label of ten classes says 1/81 of a clean one
+    assert WeakLabelClassifier(calibrate=False).fit(10 * X, y).l2_ == pytest.approx(100 * clean)
+    twice = WeakLabelClassifier(calibrate=False).fit(X, y, sample_weight=np.full(900, 2.0)).l2_
+    assert twice == pytest.approx(clean / 2)
+    assert WeakLabelClassifier(calibrate=False).fit(X, y, sample_weight=np.full(900, 1 / 900)).l2_ == clean
+    assert WeakLabelClassifier(model="mlp", epochs=1).fit(X, y).l2_ == 3e-4

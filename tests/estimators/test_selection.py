@@ -23,7 +23,8 @@ def test_chooses_by_weak_risk_and_keeps_what_it_tried() -> None:
     cv = WeakLabelClassifierCV(WeakLabelClassifier(T, random_state=0), GRID, cv=3).fit(X[:800], WEAK[:800])
     results = cv.cv_results_
     assert cv.best_params_ == {"l2": 1e-2}
-    assert results["criterion"] == "log"
+    assert results["criterion"] == "calibrated"
+    assert (results["mean_raw_risk"] > results["mean_weak_risk"]).all()
     assert [p["l2"] for p in results["params"]] == GRID["l2"] == results["param_l2"]
     assert results["rank"][cv.best_index_] == 1
     assert results["mean_weak_risk"].argmin() == cv.best_index_
@@ -40,7 +41,8 @@ def test_tune_is_the_same_search() -> None:
     cv = WeakLabelClassifierCV(WeakLabelClassifier(T, random_state=0), GRID).fit(X[:500], WEAK[:500])
     tuned = WeakLabelClassifier(T, tune=GRID, random_state=0).fit(X[:500], WEAK[:500])
     assert tuned.best_params_ == cv.best_params_
-    assert tuned.l2 == 3e-4  # the user's setting stays
+    assert tuned.l2 == "auto"  # the user's setting stays
+    assert tuned.l2_ == tuned.best_params_["l2"]
     np.testing.assert_array_equal(tuned.predict_proba(X), cv.predict_proba(X))
     np.testing.assert_array_equal(tuned.cv_results_["mean_weak_risk"], cv.cv_results_["mean_weak_risk"])
 
@@ -58,7 +60,8 @@ def test_infinite_log_risk_hands_over_to_brier() -> None:
     K = tp.partial_labels(10, 0.3)
     masks = K.sample(Y[:400], 0)
     grid = {"loss": ["gls"], "squeeze": [(0.01, 2.0), (1.0, 2.0)], "l2": [1e-6]}
-    found = WeakLabelClassifierCV(WeakLabelClassifier(K, random_state=0), grid, cv=2).fit(X[:400], masks)
+    base = WeakLabelClassifier(K, random_state=0, calibrate=False)
+    found = WeakLabelClassifierCV(base, grid, cv=2).fit(X[:400], masks)
     assert np.isinf(found.cv_results_["mean_weak_risk"]).any()
     assert found.cv_results_["criterion"] == "brier"
     assert found.cv_results_["mean_weak_brier"].argmin() == found.best_index_

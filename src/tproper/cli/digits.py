@@ -13,6 +13,7 @@ import torch
 from .. import plots
 from .._core import FloatArray, Mark, atomic_file, finite_rows, json_text, mark, write_file
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss, WeakLabelLoss
+from ..metrics import clean_scores, forward_risk
 from ..transitions import Transition, families
 from .progress import Bar
 
@@ -65,10 +66,9 @@ def train(
 
 def weak_risk(loss: WeakLabelLoss, model: torch.nn.Module, X: torch.Tensor, y: torch.Tensor) -> float:
     """Held-out ``-log (T p)_y`` of the model's probabilities: proper, and needs no clean label."""
-    T = torch.as_tensor(loss.transition.matrix(), dtype=X.dtype)
     with torch.no_grad():
         p = loss.probabilities(model(X))
-        return float(-(p @ T.T).gather(1, y[:, None]).log().mean())
+    return forward_risk(y, p, loss.transition) if bool(torch.isfinite(p).all()) else float("inf")
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Contest:
             p = finite_rows(loss.probabilities(model(d.X_test)).double().numpy(), model)
         self.bounds[name] = float(loss.lower_bounds().min())
         self.curves[name] = plots.compute_reliability(p, d.z_test)
-        self.outcomes.append(_outcome(name, rate, p, d.z_test, self.curves[name], self.risks[name], self.bounds[name]))
+        self.outcomes.append(_outcome(name, rate, p, d.z_test, self.risks[name], self.bounds[name]))
 
 
 def show(outcomes: list[Outcome], console: Any) -> None:
@@ -186,14 +186,10 @@ def show_digits(out: Path, epochs: int, seed: int) -> None:
     console.print(f"picture: {picture}    numbers: {numbers}")
 
 
-def _outcome(
-    name: str, rate: float, p: FloatArray, z: FloatArray, curve: plots.Reliability, risk: list[float], bound: float
-) -> Outcome:
-    with np.errstate(divide="ignore"):  # a probability of exactly zero for the truth is an infinite log loss
-        log_loss = float(-np.log(p[np.arange(len(z)), z]).mean())
-    brier = float(np.square(p - np.eye(p.shape[1])[z]).sum(axis=1).mean())
-    accuracy = float((p.argmax(1) == z).mean())
-    return Outcome(name, rate, accuracy, log_loss, brier, curve.error, risk[-1], min(risk), bound)
+def _outcome(name: str, rate: float, p: FloatArray, z: FloatArray, risk: list[float], bound: float) -> Outcome:
+    scores = clean_scores(z, p)  # a probability of exactly zero for the truth is an infinite log loss
+    accuracy, log_loss, brier, ece = (scores[n] for n in ("accuracy", "log_loss", "brier", "ece"))
+    return Outcome(name, rate, accuracy, log_loss, brier, ece, risk[-1], min(risk), bound)
 
 
 def _draw(

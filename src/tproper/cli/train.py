@@ -36,7 +36,7 @@ Out = Annotated[Path, typer.Option(help="folder to make for the model")]
 Loss = Annotated[str | None, typer.Option(help="forward (the default), backward, gls or ga")]
 ModelKind = Annotated[str, typer.Option(help="linear or mlp")]
 Squeeze = Annotated[str | None, typer.Option(help="K,ALPHA of the squeezing (loss gls; default 1,2)")]
-Penalty = Annotated[float | None, typer.Option(help="L2 penalty on the weights (default 0.0003)")]
+Penalty = Annotated[float | None, typer.Option(help="L2 penalty on the weights (default auto: by the data)")]
 Epochs = Annotated[
     int | None, typer.Option(help="at most so many passes over the data (default 1000, linear; 100, mlp; 5, stream)")
 ]

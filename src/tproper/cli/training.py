@@ -273,7 +273,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
 def finish(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, Any], scores: Any, out: Path) -> Report:
     """Write the model folder with its card, and say what became of it."""
     certificate = estimator.certificate_
-    used = {"l2": estimator.l2, "iterations": estimator.n_iter_}
+    used = {"l2": estimator.l2_, "iterations": estimator.n_iter_}
     facts = facts | {
         "name": out.name,
         "features": schema.features,

@@ -303,11 +303,11 @@ def _matches(view: View, p: FloatArray, groups: list[Group], tolerance: float, s
     text = f"labels match T p in groups of predictions, up to a calibration error of {tolerance:g}"
     if match.p_value < 0.05:
         excess = tests.excess()
-        i, z = np.unravel_index(int(np.abs(excess).argmax()), excess.shape)
-        more = "more" if excess[i, z] > 0 else "less"
+        far, z = np.unravel_index(int(np.abs(excess).argmax()), excess.shape)
+        more = "more" if excess[far, z] > 0 else "less"
         text = (
-            f"even recalibrated, the labels of {groups[used[i]]} speak {more} for class {z} than T p does, by "
-            f"{abs(excess[i, z]):.1f} standard errors"
+            f"even recalibrated, the labels of {groups[used[far]]} speak {more} for class {z} than T p does, by "
+            f"{abs(excess[far, z]):.1f} standard errors"
         )
     up = "falls" if tests.sums[-1] < 0 else "grows"
     along = (

@@ -33,7 +33,7 @@ SETTLED = 5e-3  # mean column L1 between rounds ...
 GAIN = 1.0  # ... or gain of log likelihood in a round, below which T is taken as settled
 TIE = 3.0  # log likelihood within which two T are equally good
 APART = 0.3  # mean column L1 from which two T are different
-STANDS_OUT, LEADS = 0.1, 0.4  # mean leads of a class's own label: some, and so large that it cannot be chance
+STANDS_OUT, LEADS = 0.1, 0.3  # mean leads of a class's own label: some, and so large that it cannot be chance
 
 
 @dataclass

@@ -71,7 +71,7 @@ def one_hot_block(counts: FloatArray, T: FloatArray) -> Block | None:
 
     Which labels are rare is read off the fitted shares, not the counts.
     """
-    possible = T.any(axis=1)
+    possible = np.asarray(T.any(axis=1))
     n = int(counts[possible].sum())
     if n == 0:
         return None

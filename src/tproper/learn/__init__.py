@@ -3,16 +3,22 @@
 Imports from `estimation` and the rooms above it.
 """
 
+from .calibrator import Calibrator, calibrate
 from .classifier import WeakLabelClassifier
 from .saving import ModelFileError, load, not_replaceable, save, write_model
+from .scorer import CalibratedScorer, calibrated_scorer
 from .search import L2, default_grid
 from .selection import WeakLabelClassifierCV
 
 __all__ = [
     "L2",
+    "CalibratedScorer",
+    "Calibrator",
     "ModelFileError",
     "WeakLabelClassifier",
     "WeakLabelClassifierCV",
+    "calibrate",
+    "calibrated_scorer",
     "default_grid",
     "load",
     "not_replaceable",

@@ -6,7 +6,6 @@ WeakLabelClassifier("complementary").fit(X, y).predict_proba(X_new)
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,22 +20,22 @@ from torch import Tensor, nn
 from .._core import Before, FloatArray, checks, finite_rows
 from ..losses import WeakLabelLoss, make_loss
 from ..transitions import BagTransition, UnknownSizeError, make_transition
+from . import fitting, linear, minibatch, misuse
 from . import labels as _labels
-from . import linear, minibatch
 from . import search as _search
-from .modules import flag, linear_module, mlp_module, on_device, row_weights, same_form, seeded
-
-AUTO_EARLY_STOPPING = 500  # rows from which early_stopping="auto" holds some out
-AUTO_BATCH = (8, 128)  # batch_size="auto" is a tenth of the rows within these
+from .defaults import row_count
+from .modules import flag, row_weights
+from .scaling import METHODS
 
 
 class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that learns class probabilities from weak labels.
 
     It minimises ``mean_i loss(v_i, y_i) + l2/2 ||W||^2`` over the scores ``v = model(x)``, where y is a *weak* label
-    and the loss knows how weak labels come about (`transition`). Biases and intercepts are not penalised. Probabilities
-    are the loss's own link of the scores. With `transition=None` labels are clean, and the linear model is multinomial
-    logistic regression.
+    and the loss knows how weak labels come about (`transition`). Biases and intercepts are not penalised, but for the
+    intercepts of linear forward models of weak labels, which have a normal prior of standard deviation 2: it keeps
+    classes from being given up. Probabilities are calibrated by the weak labels themselves (`calibrate`). With
+    `transition=None` labels are clean, and the linear model is multinomial logistic regression.
 
     Parameters
     ----------
@@ -60,9 +59,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     classes : list, optional
         Class names in the order of T's columns. Default: the sorted distinct labels where weak labels are called like
         classes (clean, noisy, complementary), else 0 .. K-1.
-    l2 : float
-        Penalty on the weights. The default is small: forward losses gain from confident scores, and a strong penalty
-        makes them give up classes (complementary labels suffer first). `tune` finds what the data bear.
+    l2 : float or "auto"
+        Penalty on the weights. "auto", for linear models: in proportion to the features' variance and to 1/n, less for
+        weaker labels (`tproper.learn.defaults`); 3e-4 for networks. `tune` finds what the data bear.
     max_iter : int
         Iterations of the linear solver (L-BFGS, float64).
     tol : float
@@ -74,7 +73,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         of the MLP's layers.
     early_stopping : bool or "auto"
         Minibatches: hold out `validation_fraction` of the rows, stop after `patience` epochs without improvement of
-        their *weak* risk, keep the best epoch. "auto": for models other than linear ones on 500 rows or more.
+        their *weak* risk at the best temperature, keep the best epoch. "auto": for models other than linear ones on
+        500 rows or more.
     validation_fraction, patience
         See `early_stopping`.
     device : str
@@ -86,6 +86,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     tune : bool, dict, list of dicts or None
         True: choose loss, squeeze, l2 and learning rate by cross-validated weak risk, then fit on everything. A grid
         (as for ``GridSearchCV``) is searched instead. What was tried is kept in `cv_results_`, `best_params_`.
+    calibrate : "auto", False or a method
+        How probabilities are calibrated (`tproper.calibrate`): by cross-fitted scores of linear models (three or five
+        more fits, begun from the solution), by the rows that early stopping holds out for networks. "auto" changes
+        nothing unless it clearly lowers the weak risk. False: the loss's own link as it is.
     verbose : int
 
     Attributes
@@ -94,6 +98,12 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         As in scikit-learn.
     transition_ : Transition
     loss_ : nn.Module
+    calibrator_ : Calibrator or None
+        How scores become probabilities, what that gained, and what is known of the calibration before and after.
+    l2_ : float
+        The penalty that was used.
+    minima_ : list of float
+        Linear model: the objectives that its starts reached, best first. Several distinct ones: several minima.
     module_ : nn.Module
         From features to scores; an ``nn.Linear`` in float64 for the linear model.
     certificate_ : Certificate
@@ -105,7 +115,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Forward losses are convex in the scores for clean labels only; backward losses are convex for every F. Elsewhere the
-    linear solver finds a stationary point from zero scores, deterministically.
+    linear solver starts from random points, always the same ones (several where that is cheap), and keeps the best
+    end: see `minima_`. Fits in threads give what they give alone; models made by a callable take turns, because their
+    initial weights and dropout come from torch's own random numbers.
     """
 
     module_: nn.Module
@@ -122,7 +134,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         squeeze: tuple[float, float] | None = None,
         reconstruction: Any = "auto",
         classes: Any = None,
-        l2: float = 3e-4,
+        l2: float | str = "auto",
         max_iter: int = 1000,
         tol: float = 1e-5,
         epochs: int = 100,
@@ -136,6 +148,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         random_state: Any = None,
         warm_start: bool = False,
         tune: Any = False,
+        calibrate: Any = "auto",
         verbose: int = 0,
     ) -> None:
         self.transition = transition
@@ -159,6 +172,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.warm_start = warm_start
         self.tune = tune
+        self.calibrate = calibrate
         self.verbose = verbose
 
     # Fitting.
@@ -176,6 +190,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         previous = self._warm_module() if self.warm_start else None
         X = self._features(X, reset=True)
         self.transition_, self.classes_ = _labels.resolve(y, self._transition_or_loss(), self.classes)
+        misuse.warn_in_fit(self.transition_)
         self.loss_ = self._make_loss()
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(X, labels)
@@ -184,11 +199,12 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         self._optimizer = None
         rng = check_random_state(self.random_state)
         if previous is not None:
-            self._check_warm(*previous)
+            fitting.check_warm(self, *previous)
+        start = None if previous is None else previous[0]
         if self._uses_lbfgs():
-            self._fit_linear(X, labels, weights, None if previous is None else previous[0])
+            fitting.fit_lbfgs(self, X, labels, weights, start)
         else:
-            self._fit_minibatch(X, labels, weights, rng, None if previous is None else previous[0])
+            fitting.fit_minibatches(self, X, labels, weights, rng, start)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> WeakLabelClassifier:
@@ -221,78 +237,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         X, labels, weights = self._weighted(X, labels, sample_weight)
         rng = check_random_state(self.random_state)
         self._stream: Any = rng if first else getattr(self, "_stream", rng)  # later calls go on in the same stream
-        device = self._device()
-        before.add(rng := self._stream)
-        with seeded(rng, device) as generator:
-            if first:
-                self.module_ = self._make_module(device)
-            self.module_.to(device)
-            known: torch.optim.Optimizer | None = getattr(self, "_optimizer", None)
-            optimizer = known or minibatch.make_optimizer(self.module_, self.learning_rate, self.l2)
-            self._optimizer = optimizer
-            steps = self._steps(len(labels), generator, device)
-            steps.optimizer = optimizer
-            before.add(self.module_, optimizer)
-            rows = minibatch.Rows(X, self._dtype(), device)
-            value = minibatch.train_epoch(
-                self.module_, self.loss_.to(device), rows, labels.to(device), on_device(weights, device), steps
-            )
-        before.check(value)
-        self.history_.append({"loss": value})
-        self.n_iter_ += 1
+        before.add(self._stream)
+        self.calibrator_ = None  # what was fitted to an older state of the model
+        fitting.one_pass(self, X, labels, weights, self._stream, first, before)
         return self
-
-    def _fit_linear(self, X: Any, labels: Tensor, weights: FloatArray | None, start: nn.Module | None) -> None:
-        if self.device not in ("auto", "cpu"):
-            raise ValueError(
-                f"device: expected 'auto' or 'cpu' for the linear solver, got {self.device!r}; "
-                "early_stopping=True trains linear models in minibatches on any device"
-            )
-        assert isinstance(self.loss_, WeakLabelLoss)
-        at = None
-        if start is not None:
-            assert isinstance(start, nn.Linear)
-            at = (start.weight.detach().cpu().double().numpy(), start.bias.detach().cpu().double().numpy())
-        found = linear.fit_linear(X, labels, self.loss_, weights, self.l2, self.tol, self.max_iter, at, self.verbose)
-        self.module_ = linear_module(found.coef, found.intercept)
-        self.history_, self.n_iter_ = found.history, max(1, found.iterations)
-        self.objective_ = found.objective
-
-    def _fit_minibatch(
-        self, X: Any, labels: Tensor, weights: FloatArray | None, rng: Any, start: nn.Module | None
-    ) -> None:
-        device = self._device()
-        n = len(labels)
-        order = rng.permutation(n)
-        hold = flag(self.early_stopping) is True or (
-            self.early_stopping == "auto" and self.model != "linear" and n >= AUTO_EARLY_STOPPING
-        )
-        kept = n - math.ceil(self.validation_fraction * n) if hold else n
-        if kept < 1:
-            raise ValueError(f"validation_fraction: expected to leave rows to train on, got none of {n}")
-        train, held = np.sort(order[:kept]), np.sort(order[kept:])
-        with seeded(rng, device) as generator:
-            self.module_ = (self._make_module(device) if start is None else start).to(device)
-            self.loss_.to(device)
-
-            def part(rows: NDArray[np.int64]) -> tuple[minibatch.Rows, Tensor, Tensor | None]:
-                index = torch.as_tensor(rows)
-                w = None if weights is None else weights[rows]
-                return minibatch.Rows(X[rows], self._dtype(), device), labels[index].to(device), on_device(w, device)
-
-            steps = self._steps(kept, generator, device)
-            self.n_iter_ = minibatch.fit_minibatch(
-                self.module_,
-                self.loss_,
-                *part(train),
-                steps,
-                epochs=self.epochs,
-                held_out=part(held) if hold else None,
-                patience=self.patience,
-                tol=self.tol,
-                verbose=self.verbose,
-            )
-        self.history_ = steps.history
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any) -> WeakLabelClassifier:
         found = _search.search(self, X, y, sample_weight, grid=None if flag(self.tune) is True else self.tune)
@@ -307,29 +255,44 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     # Predicting.
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Centred scores (n, K); for two classes the score of the second minus that of the first (n,)."""
-        scores = self._scores(X)
+        """Centred scores (n, K), calibrated; for two classes the score of the second minus that of the first (n,)."""
+        scores = self._calibrated(self._scores(X))
         with np.errstate(over="ignore", invalid="ignore"):  # refused instead
             two = len(self.classes_) == 2
             out = scores[:, 1] - scores[:, 0] if two else scores - scores.mean(axis=1, keepdims=True)
         return finite_rows(out, self.module_)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Class probabilities (n, K): the loss's own link of the scores, columns in the order of `classes_`."""
-        scores = torch.as_tensor(self._scores(X))
-        link = getattr(self.loss_, "probabilities", None)
-        with torch.no_grad():
-            out = torch.softmax(scores, -1) if link is None else link(scores).cpu()
-        p = finite_rows(out.numpy(), self.module_)
+        """Class probabilities (n, K), columns in the order of `classes_`: calibrated, or the loss's own link."""
+        scores = self._scores(X)
+        out = self.calibrator_.probabilities(scores) if self._changes() else fitting.link_of(self.loss_, scores)
+        p = finite_rows(out, self.module_)
         return self.transition_.population(p) if isinstance(self.transition_, BagTransition) else p
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Their logarithm, finite where probabilities are too small for a number; -inf where a link says zero."""
+        scores = self._scores(X)
+        softmax = self._changes() or fitting.is_softmax(self.loss_, scores)
+        if softmax and not isinstance(self.transition_, BagTransition):
+            return torch.log_softmax(torch.as_tensor(self._calibrated(scores)), -1).numpy()
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row: every link keeps the order of the scores."""
         of_population = isinstance(self.transition_, BagTransition) and self.transition_.prior is not None
-        scores = self.predict_proba(X) if of_population else self._scores(X)
+        scores = self.predict_proba(X) if of_population else self._calibrated(self._scores(X))
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 1] > scores[:, 0]).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
+
+    def _changes(self) -> bool:
+        """Whether there is a calibrator that changes anything."""
+        found = getattr(self, "calibrator_", None)
+        return found is not None and not found.is_identity
+
+    def _calibrated(self, scores: FloatArray) -> FloatArray:
+        return self.calibrator_.scores(scores) if self._changes() else scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy as estimated from the *weak* labels y: the mean of ``(R e_y)`` at the predicted class.
@@ -339,7 +302,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``; for standard errors, `tproper.weak_accuracy`.
         """
         check_is_fitted(self, "module_")
-        predicted = torch.as_tensor(self._scores(X).argmax(axis=1))
+        predicted = torch.as_tensor(self._calibrated(self._scores(X)).argmax(axis=1))
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(predicted, labels)
         R = self.transition_.reconstruction()
@@ -386,6 +349,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self, "module_")
+        misuse.warn_in_predict(self.transition_)
         X = self._features(X, reset=False)
         if self.model == "linear":
             with np.errstate(over="ignore", invalid="ignore"):  # refused instead
@@ -401,7 +365,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     # Settings.
 
     def _check_settings(self) -> None:
-        checks.real(self.l2, "l2", 0)
+        if not (isinstance(self.l2, str) and self.l2 == "auto"):
+            checks.real(self.l2, "l2", 0)
         checks.real(self.tol, "tol", 0)
         checks.real(self.learning_rate, "learning_rate", 0, low_open=True)
         checks.real(self.validation_fraction, "validation_fraction", 0, 0.9, low_open=True)
@@ -411,8 +376,19 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             checks.integer(self.batch_size, "batch_size", 1)
         if flag(self.early_stopping) not in (True, False, "auto"):
             raise ValueError(f"early_stopping: expected True, False or 'auto', got {self.early_stopping!r}")
+        self._calibration()
         if not callable(self.model) and self.model not in ("linear", "mlp"):
             raise ValueError(f"model: expected 'linear', 'mlp' or a callable, got {self.model!r}")
+
+    def _calibration(self) -> str | None:
+        """The method of calibration; None for none."""
+        value = flag(self.calibrate)
+        if value is None or value is False:
+            return None
+        if value is True or value == "auto" or value in METHODS:
+            return "auto" if value is True else str(value)
+        expected = ", ".join(map(repr, METHODS))
+        raise ValueError(f"calibrate: expected 'auto', False or one of {expected}, got {self.calibrate!r}")
 
     def _transition_or_loss(self) -> Any:
         """The transition; that of the loss where only the loss has one."""
@@ -439,62 +415,18 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             self, X, reset=reset, accept_sparse="csr" if linear else False, dtype=np.float64 if linear else np.float32
         )
 
-    def _dtype(self) -> torch.dtype:
-        return torch.float64 if self.model == "linear" else torch.float32
-
-    def _device(self) -> torch.device:
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() and self.model != "linear" else "cpu")
-        try:
-            device = torch.device(self.device)
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError) as error:
-            raise ValueError(
-                f"device: expected 'auto', 'cpu' or a device of this machine, got {self.device!r}"
-            ) from error
-        return device
-
-    def _steps(self, n: int, generator: torch.Generator, device: torch.device) -> minibatch.Steps:
-        low, high = AUTO_BATCH
-        size = min(high, max(low, n // 10)) if self.batch_size == "auto" else int(self.batch_size)
-        return minibatch.Steps(self.learning_rate, self.l2, size, generator, device)
-
-    def _make_module(self, device: torch.device) -> nn.Module:
-        d, K = self.n_features_in_, len(self.classes_)
-        if self.model == "linear":
-            return linear_module(np.zeros((K, d)), np.zeros(K))
-        if self.model == "mlp":
-            return mlp_module(d, K, self.hidden)
-        module = self.model(d, K)  # type: ignore[operator]
-        if not isinstance(module, nn.Module):
-            raise ValueError(f"model: expected the callable to return an nn.Module, got {type(module).__name__}")
-        module.to(device).eval()
-        with torch.no_grad():
-            shape = tuple(module(torch.zeros(2, d, device=device)).shape)
-        if shape != (2, K):
-            raise ValueError(f"model: expected scores of shape (n, {K}), got {shape} for n = 2")
-        return module
-
     def _warm_module(self) -> tuple[nn.Module, int, int] | None:
         if not hasattr(self, "module_"):
             return None
         return self.module_, self.n_features_in_, len(self.classes_)
 
-    def _check_warm(self, module: nn.Module, features: int, classes: int) -> None:
-        if (features, classes) != (self.n_features_in_, len(self.classes_)):
-            raise ValueError(
-                f"warm_start: expected the {features} features and {classes} classes of the last fit, got "
-                f"{self.n_features_in_} and {len(self.classes_)}"
-            )
-        with torch.random.fork_rng(devices=[]):  # one more module must not change the fit's random numbers
-            if not same_form(module, self._make_module(torch.device("cpu"))):
-                raise ValueError("warm_start: expected the model of the last fit, got another; fit a new estimator")
-
     def _weighted(self, X: Any, labels: Tensor, sample_weight: Any) -> tuple[Any, Tensor, FloatArray | None]:
         """Rows of positive weight, and their weights with mean one (None where all are equal)."""
+        self._rows = float(len(labels))
         if sample_weight is None:
             return X, labels, None
         w = row_weights(sample_weight, X)
+        self._rows = row_count(w)
         used = np.flatnonzero(w > 0)
         if len(used) < len(w):
             X, labels, w = X[used], labels[torch.as_tensor(used)], w[used]

@@ -24,6 +24,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from .._core import FloatArray, Labels, checks, tracing
 from ..losses import BatchRiskLoss, WeakLabelLoss
@@ -214,8 +215,6 @@ def fit(
     Batches, their order and the losses are those of a single process with the same seed, so the weights agree up to
     rounding however many processes share the work.
     """
-    from torch.nn.parallel import DistributedDataParallel
-
     device = torch.device(device)
     model.to(device).train()
     objective = global_batch(loss).to(device)

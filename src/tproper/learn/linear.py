@@ -16,8 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from .._core import FloatArray
-from ..losses import BackwardLoss, BatchRiskLoss, WeakLabelLoss
+from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
 from ..potentials import Brier, Squeezed
+from ..transitions import Transition, UniformTransition
 
 # Scores (K, n), class-major, to the weighted mean loss and its gradient (K, n).
 ScoreLoss = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -56,6 +57,7 @@ class LinearFit:
     iterations: int
     converged: bool
     history: list[dict[str, float]]
+    minima: list[float]  # where the starts ended, best first; one entry for a convex objective
 
 
 def fit_linear(
@@ -68,64 +70,120 @@ def fit_linear(
     max_iter: int,
     start: tuple[FloatArray, FloatArray] | None = None,
     verbose: int = 0,
+    intercept_l2: float = 0.0,
 ) -> LinearFit:
     """L-BFGS in float64, in coordinates that suit it (`_Coordinates`); the objective stays that of the raw features.
 
     Stops when no entry of the gradient, taken with respect to the coefficients of standardised features (mean 0,
-    variance 1) and the intercepts, is larger than `tol`.
+    variance 1) and the intercepts, is larger than `tol`. `intercept_l2` penalises the scores at the features' mean.
     """
-    n = X.shape[0]
-    K = loss.transition.num_classes
+    n, K = X.shape[0], loss.transition.num_classes
     w = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
-    function = score_loss(loss, labels, w)
     space = _Coordinates(X, w, l2, curvature(loss))
-    penalty, split = l2 * space.stretch**2, K * space.width
-    trace: list[dict[str, float]] = []
-    seen = {"loss": math.nan, "gradient": math.inf}
-
-    def objective(x: FloatArray) -> tuple[float, FloatArray]:
-        u = x * space.unit
-        U, b = u[:split].reshape(K, space.width), u[split:] * space.intercept_stretch
-        f, E = function(space.scores(U, b))
-        by_class = E.sum(axis=1)
-        G = space.pull_back(E, by_class)
-        G += penalty * U
-        seen.update(loss=f, gradient=max(space.standardised(G), float(np.abs(by_class).max())))
-        gradient = np.concatenate([G.ravel(), by_class * space.intercept_stretch])
-        return f + 0.5 * float(np.einsum("kj,kj,j->", U, U, penalty)), gradient * space.unit
-
-    def note(intermediate_result: Any) -> None:
-        trace.append({"objective": float(intermediate_result.fun), **seen})
-        if verbose:
-            print(
-                f"iteration {len(trace):4d}  objective {intermediate_result.fun:.8g}  gradient {seen['gradient']:.2g}"
-            )
-        if seen["gradient"] <= tol:  # the line search ended at the point it evaluated last
-            raise StopIteration
-
-    first = np.zeros(split + K) if start is None else space.enter(*start) / space.unit
-    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": 0.0, "ftol": 0.0, "maxcor": 30, "maxls": 50}
-    found = minimize(objective, first, jac=True, method="L-BFGS-B", callback=note, options=options)
-    if not np.isfinite(found.fun) or not np.isfinite(found.x).all():
+    problem = _Problem(score_loss(loss, labels, w), space, K, l2, intercept_l2)
+    if start is not None:
+        firsts = [space.enter(*start) / space.unit]
+    else:
+        firsts = [np.zeros(problem.size)] if is_convex(loss) else problem.starts(cheap=n * K * space.width <= CHEAP)
+    rough = [problem.descend(first, max(tol, ROUGH), max_iter) for first in firsts] if len(firsts) > 1 else []
+    minima = sorted(float(r.fun) for r in rough)
+    first = min(rough, key=lambda r: float(r.fun)).x if rough else firsts[0]
+    end = problem.descend(first, tol, max_iter, verbose)
+    if not np.isfinite(end.fun) or not np.isfinite(end.x).all():
         endless = "fell without end; this loss is not bounded from below: use loss='forward', a squeeze, or l2 > 0"
         bounded = loss.lower_bounds().min() > -math.inf
         raise ValueError(
             "loss: the objective " + ("left the finite numbers; scale the features" if bounded else endless)
         )
-    value, _ = objective(found.x)
-    gradient = seen["gradient"]
+    value, _ = problem(end.x)
+    gradient = problem.seen["gradient"]
     # at the rounding of the objective no line search can go on: that is an end too
-    converged = gradient <= tol or (found.nit < max_iter and gradient <= 1e-3)
+    converged = gradient <= tol or (end.nit < max_iter and gradient <= 1e-3)
     if not converged:
         warnings.warn(
-            f"the linear solver stopped after {found.nit} iterations at a gradient of {gradient:.2g} > tol={tol:g}; "
+            f"the linear solver stopped after {end.nit} iterations at a gradient of {gradient:.2g} > tol={tol:g}; "
             "raise max_iter or l2, or scale the features",
             ConvergenceWarning,
             stacklevel=4,
         )
-    end = found.x * space.unit
-    coef, intercept = space.leave(end[:split].reshape(K, space.width), end[split:])
-    return LinearFit(coef, intercept, value, gradient, int(found.nit), converged, trace)
+    coef, intercept = space.leave(*problem.split(end.x))
+    ends = [value, *minima[1:]]
+    return LinearFit(coef, intercept, value, gradient, int(end.nit), converged, problem.history, ends)
+
+
+class _Problem:
+    """``mean loss + l2/2 ||W||^2 + intercept_l2/2 ||b||^2`` and its gradient, in the solver's coordinates."""
+
+    def __init__(
+        self, function: ScoreLoss, space: _Coordinates, num_classes: int, l2: float, intercept_l2: float
+    ) -> None:
+        self.function, self.space, self.K = function, space, num_classes
+        self.penalty, self.intercept_l2 = l2 * space.stretch**2, intercept_l2
+        self.size = num_classes * (space.width + 1)
+        self.seen = {"loss": math.nan, "gradient": math.inf}
+        self.history: list[dict[str, float]] = []
+
+    def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coefficients (K, width) and stretched intercepts (K,) of a point."""
+        u = x * self.space.unit
+        return u[: -self.K].reshape(self.K, self.space.width), u[-self.K :]
+
+    def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
+        space = self.space
+        U, b = self.split(x)
+        b = b * space.intercept_stretch
+        f, E = self.function(space.scores(U, b))
+        by_class = E.sum(axis=1)
+        G = space.pull_back(E, by_class)
+        G += self.penalty * U
+        of_b = by_class + self.intercept_l2 * b
+        self.seen = {"loss": f, "gradient": max(space.standardised(G), float(np.abs(of_b).max()))}
+        gradient = np.concatenate([G.ravel(), of_b * space.intercept_stretch])
+        penalty = np.einsum("kj,kj,j->", U, U, self.penalty) + self.intercept_l2 * (b @ b)
+        return f + 0.5 * float(penalty), gradient * space.unit
+
+    def starts(self, cheap: bool) -> list[FloatArray]:
+        """Random points, always the same: zero is a saddle where columns of T are equal."""
+        rng, space = np.random.default_rng(0), self.space
+        out = []
+        width = max(int(space.varies.sum()), 1)
+        for spread in [NEAR, *[FAR] * (STARTS if cheap else 0)]:
+            # drawn for every feature, so that the point does not depend on how X is stored
+            U = (rng.standard_normal((self.K, space.d)) * space.varies / math.sqrt(width))[:, space.used]
+            U /= space.deviation * space.stretch
+            b = rng.standard_normal(self.K) / space.intercept_stretch
+            out.append(spread * np.concatenate([U.ravel(), 0.5 * b]) / space.unit)
+        return out
+
+    def descend(self, first: FloatArray, tol: float, max_iter: int, verbose: int = 0) -> Any:
+        """L-BFGS from a point, until the gradient is at most `tol`; `history` is that of the last descent."""
+        self.history = []
+
+        def note(intermediate_result: Any) -> None:
+            self.history.append({"objective": float(intermediate_result.fun), **self.seen})
+            if verbose:
+                at = f"objective {intermediate_result.fun:.8g}  gradient {self.seen['gradient']:.2g}"
+                print(f"iteration {len(self.history):4d}  {at}")
+            if self.seen["gradient"] <= tol:  # the line search ended at the point it evaluated last
+                raise StopIteration
+
+        options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": 0.0, "ftol": 0.0, "maxcor": 30, "maxls": 50}
+        return minimize(self, first, jac=True, method="L-BFGS-B", callback=note, options=options)
+
+
+STARTS, CHEAP = 2, 1 << 19  # far starts, taken where n x classes x features is at most this
+ROUGH = 1e-3  # the gradient to which starts are compared
+NEAR, FAR = 0.1, 1.0  # standard deviations of the scores at the first start and the others
+
+
+def is_convex(loss: WeakLabelLoss) -> bool:
+    """Whether the loss is convex in the scores: all but forward losses of labels that are not clean."""
+    return not isinstance(loss, ForwardLoss) or is_clean(loss.transition)
+
+
+def is_clean(transition: Transition) -> bool:
+    """Whether weak labels are the classes themselves."""
+    return isinstance(transition, UniformTransition) and transition.off_diagonal == 0.0
 
 
 def curvature(loss: WeakLabelLoss) -> float:
@@ -155,16 +213,14 @@ class _Coordinates:
     def __init__(self, X: Any, w: FloatArray, l2: float, curvature: float) -> None:
         self.sparse = issparse(X)
         self.d = X.shape[1]
-        with np.errstate(over="ignore", invalid="ignore"):  # said below
-            self.mean, variance = _moments(X, w)
-        if not np.isfinite(variance).all():
-            raise ValueError("X: expected features of finite variance, got larger numbers; scale them")
+        self.mean, variance = moments(X, w)
         self.used = variance > 1e-30 * (1 + self.mean**2)
         if self.sparse or not self.used.any():
             self.used = np.ones(self.d, dtype=bool)
         deviation = np.sqrt(variance)
         middle = float(np.median(deviation[deviation > 0])) if (deviation > 0).any() else 1.0
-        self.deviation = np.where(deviation > 0, deviation, middle)[self.used]
+        self.varies = deviation > 0
+        self.deviation = np.where(self.varies, deviation, middle)[self.used]
         self.width = int(self.used.sum())
         self.axes: FloatArray | None = None
         low, high = float(self.deviation.min()), float(self.deviation.max())
@@ -237,13 +293,17 @@ class _Coordinates:
         return math.sqrt(float(np.linalg.norm(direction)))
 
 
-def _moments(X: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+def moments(X: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weighted means and variances of the features."""
-    if issparse(X):
-        mean = np.asarray(X.T @ w).ravel()
-        return mean, np.maximum(np.asarray(X.multiply(X).T @ w).ravel() - mean**2, 0.0)
-    mean = w @ X
-    variance = np.zeros_like(mean)
-    for i in range(0, len(X), 4096):  # blocks: no second copy of X
-        variance += w[i : i + 4096] @ np.square(X[i : i + 4096] - mean)
+    with np.errstate(over="ignore", invalid="ignore"):  # said below
+        if issparse(X):
+            mean = np.asarray(X.T @ w).ravel()
+            variance = np.maximum(np.asarray(X.multiply(X).T @ w).ravel() - mean**2, 0.0)
+        else:
+            mean = w @ X
+            variance = np.zeros_like(mean)
+            for i in range(0, len(X), 4096):  # blocks: no second copy of X
+                variance += w[i : i + 4096] @ np.square(X[i : i + 4096] - mean)
+    if not np.isfinite(variance).all():
+        raise ValueError("X: expected features of finite variance, got larger numbers; scale them")
     return mean, variance

@@ -7,13 +7,16 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from scipy.sparse import issparse
 from torch import Tensor, nn
 
 from .._core import all_finite
-from ..losses import BatchRiskLoss, ForwardLoss, WeakLabelLoss
+from ..losses import WeakLabelLoss
+from ..transitions import Transition
 from .linear import has_pointwise
+from .scaling import calibrated_risks
 
 # Everything else: minibatches.
 
@@ -93,15 +96,14 @@ def batch_loss(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor 
     return value if value.ndim == 0 else value.mean()
 
 
-def weak_risk(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor | None) -> float:
-    """The held-out weak risk that early stopping watches.
+def weak_risk(transition: Transition, scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[float, float]:
+    """The held-out weak risk that early stopping watches: ``-log (T p)_y`` at the best temperature, and that.
 
-    The loss itself where it is one per example; for losses of whole batches, which are not proper, ``-log (T p)_y``.
+    Networks grow too sure of themselves long before their ranking of the classes gets worse; the raw risk stops then.
     """
-    if isinstance(loss, BatchRiskLoss):
-        loss = ForwardLoss(loss.transition, validate=False).to(scores.device)
-    with torch.no_grad():
-        return float(batch_loss(loss, scores.double(), labels, weights))
+    w = None if weights is None else weights.double().cpu().numpy()
+    risks, scale = calibrated_risks(scores.double().cpu().numpy(), labels.cpu(), transition, w)
+    return float(np.average(risks, weights=w)), 1.0 / scale
 
 
 def scores_of(module: nn.Module, X: Rows, block: int = 4096) -> Tensor:
@@ -122,10 +124,12 @@ def fit_minibatch(
     held_out: tuple[Rows, Tensor, Tensor | None] | None,
     patience: int,
     tol: float,
+    transition: Transition,
     verbose: int = 0,
 ) -> int:
     """Adam with a cosine schedule for `epochs` passes; with `held_out` data, the weights of the epoch with the
-    smallest held-out weak risk, and an end after `patience` epochs without an improvement by `tol`. Returns epochs.
+    smallest held-out weak risk (`weak_risk`), and an end after `patience` epochs without an improvement by `tol`.
+    Returns epochs.
     """
     steps.optimizer = make_optimizer(module, steps.learning_rate, steps.l2)
     best, best_state, waited = math.inf, None, 0
@@ -137,7 +141,7 @@ def fit_minibatch(
             raise ValueError(f"loss: expected finite values, got {value} in epoch {epoch}; lower learning_rate")
         if held_out is not None:
             Xv, yv, wv = held_out
-            record["weak_risk"] = weak_risk(loss, scores_of(module, Xv), yv, wv)
+            record["weak_risk"], record["temperature"] = weak_risk(transition, scores_of(module, Xv), yv, wv)
         steps.history.append(record)
         if verbose:
             print(f"epoch {epoch + 1:4d}  " + "  ".join(f"{k} {v:.6g}" for k, v in record.items()))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from itertools import pairwise
 from typing import Any
 
@@ -17,21 +18,33 @@ from .._core import FloatArray, checks
 
 def linear_module(coef: FloatArray, intercept: FloatArray) -> nn.Linear:
     """An ``nn.Linear`` in float64 with the given weights (K, d) and intercepts (K,)."""
-    module = nn.Linear(coef.shape[1], coef.shape[0], dtype=torch.float64)
+    module = empty_linear(coef.shape[1], coef.shape[0], torch.float64)
     with torch.no_grad():
         module.weight.copy_(torch.as_tensor(coef))
         module.bias.copy_(torch.as_tensor(intercept))
     return module
 
 
-def mlp_module(n_features: int, n_classes: int, hidden: int | Sequence[int]) -> nn.Sequential:
-    """Linear layers with ReLU between them."""
+def empty_linear(inputs: int, outputs: int, dtype: torch.dtype) -> nn.Linear:
+    """An ``nn.Linear`` that draws no random numbers: its constructor would take them from the caller's."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=dtype)  # type: ignore[assignment]
+    return layer
+
+
+def mlp_module(
+    n_features: int, n_classes: int, hidden: int | Sequence[int], generator: torch.Generator | None = None
+) -> nn.Sequential:
+    """Linear layers with ReLU between them, with torch's usual initial weights; without a generator zeros."""
     widths = [hidden] if isinstance(hidden, int) else list(hidden)
-    sizes = [n_features, *(checks.integer(h, "hidden", 1) for h in widths)]
+    sizes = [n_features, *(checks.integer(h, "hidden", 1) for h in widths), n_classes]
     layers: list[nn.Module] = []
     for a, b in pairwise(sizes):
-        layers += [nn.Linear(a, b), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(sizes[-1], n_classes))
+        layer = empty_linear(a, b, torch.float32)
+        with torch.no_grad():
+            for values in (layer.weight, layer.bias):
+                values.zero_() if generator is None else values.uniform_(-(a**-0.5), a**-0.5, generator=generator)
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
 
 
 def same_form(a: nn.Module, b: nn.Module) -> bool:
@@ -67,17 +80,28 @@ def on_device(weights: FloatArray | None, device: torch.device) -> Tensor | None
     return None if weights is None else torch.as_tensor(weights).to(device)
 
 
-class seeded(AbstractContextManager[torch.Generator]):
-    """Torch's own random numbers seeded for a while, then put back; gives a generator for the order of rows."""
+_TORCH_RANDOM = threading.Lock()  # torch's own random numbers are one for all threads
 
-    def __init__(self, rng: Any, device: torch.device) -> None:
+
+class seeded(AbstractContextManager[torch.Generator]):
+    """A generator of one's own; with `shared`, also torch's random numbers seeded for a while, then put back.
+
+    The user's modules draw their initial weights and dropout masks from torch's own generator, which all threads share:
+    fits that need it take turns. "linear" and "mlp" do not.
+    """
+
+    def __init__(self, rng: Any, device: torch.device, shared: bool) -> None:
         self.seed = int(rng.randint(np.iinfo(np.int32).max))
-        self.fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+        self.devices = [device] if device.type == "cuda" else []
+        self.shared = shared
+        self.stack = ExitStack()
 
     def __enter__(self) -> torch.Generator:
-        self.fork.__enter__()
-        torch.manual_seed(self.seed)
+        if self.shared:
+            self.stack.enter_context(_TORCH_RANDOM)
+            self.stack.enter_context(torch.random.fork_rng(devices=self.devices))
+            torch.manual_seed(self.seed)
         return torch.Generator().manual_seed(self.seed)
 
     def __exit__(self, *details: Any) -> None:
-        self.fork.__exit__(*details)
+        self.stack.close()

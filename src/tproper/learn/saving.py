@@ -27,6 +27,7 @@ from .._core import atomic_folder, json_text
 from ..losses import loss_from_dict, loss_to_dict
 from ..potentials import Squeezed
 from ..transitions import transition_from_dict, transition_to_dict
+from .calibrator import Calibrator
 from .classifier import WeakLabelClassifier
 from .modules import mlp_module
 from .selection import WeakLabelClassifierCV
@@ -167,6 +168,7 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]
             "last": {k: float(v) for k, v in risks[-1].items()} if risks else {},
             "best_params": _plain(getattr(estimator, "best_params_", None)),
         },
+        "calibrator": None if estimator.calibrator_ is None else estimator.calibrator_.to_dict(),
         "extra": extra,
         "tensors_bytes": len(blob),
         "tensors_sha256": hashlib.sha256(blob).hexdigest(),
@@ -211,6 +213,10 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     if len(estimator.classes_) != K:
         raise ModelFileError(f"classes: expected {K}, as the transition has, got {len(estimator.classes_)}")
     estimator.module_ = _module(architecture, K, tensors_from_bytes(blob))
+    calibrator = description.get("calibrator")  # models of older versions have none
+    estimator.calibrator_ = None if calibrator is None else Calibrator.from_dict(calibrator)
+    if estimator.calibrator_ is not None and estimator.calibrator_.num_classes != K:
+        raise ModelFileError(f"calibrator: expected {K} classes, as the transition has, got another number")
     estimator.n_iter_ = int(description["training"]["n_iter"])
     estimator.history_ = [description["training"]["last"]]
     if description["training"]["best_params"] is not None:

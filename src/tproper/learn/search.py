@@ -1,7 +1,8 @@
 """Choosing settings without clean labels: cross-validated weak risk.
 
 The risk of probabilities p on held-out weak labels is the mean of ``-log (T p)_y``. It is T-proper for every T, so its
-expectation is smallest at the true posterior, whatever loss the candidates were trained with.
+expectation is smallest at the true posterior, whatever loss the candidates were trained with. Models that will be
+calibrated are compared as they will be: after one temperature.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, ParameterGrid
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.validation import _num_samples
+from torch import Tensor
 
 from .._core import FloatArray, checks
-from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition
+from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition
 from . import labels as _labels
 from .modules import row_weights
+from .scaling import calibrated_risks
 
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 
@@ -70,9 +74,11 @@ def search(
 ) -> Found:
     """Every setting of the grid on every fold; the one with the smallest mean held-out weak risk.
 
-    A setting whose model calls an observed weak label impossible (links that reach probability zero do that) has an
-    infinite log risk. Where one has, the Brier risk ``||T p - e_y||^2``, proper as well, ranks them all; the results
-    keep both, and ``criterion`` says which it was.
+    Where the estimator calibrates, that is the risk after one temperature fitted to all held-out rows (`criterion`
+    "calibrated"): a setting that ranks classes better is not called worse for being too sure or too timid. Otherwise it
+    is the risk of the probabilities as they are ("log"). A setting whose model calls an observed weak label impossible
+    (links that reach probability zero do that) then has an infinite risk. Where one has, the Brier risk
+    ``||T p - e_y||^2``, proper as well, ranks them all ("brier").
     """
     try:
         candidates = list(ParameterGrid(default_grid(estimator.model) if grid is None else grid))
@@ -80,39 +86,98 @@ def search(
         raise ValueError(f"tune: expected True, False or a grid as for GridSearchCV, got {grid!r} ({error})") from None
     if not candidates:
         raise ValueError("tune: expected a grid with at least one setting, got none")
-    _, names = _labels.resolve(y, estimator._transition_or_loss(), estimator.classes)
+    T, names = _labels.resolve(y, estimator._transition_or_loss(), estimator.classes)
     n = _labels.count(y)
     (X,) = indexable(X)
     if _num_samples(X) != n:
         raise ValueError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
-    folds = _folds(cv, X, n, estimator.random_state)
     weights = None if sample_weight is None else row_weights(sample_weight, X)
-    log_risk, brier = (np.full((len(candidates), len(folds)), math.nan) for _ in range(2))
-    per_row: list[FloatArray] = []
-    for c, params in enumerate(candidates):
-        rows = np.full(n, math.nan)  # rows that no fold holds out stay so
-        for f, (train, test) in enumerate(folds):
-            if weights is not None and not (weights[train].any() and weights[test].any()):
-                continue  # nothing to learn from, or nothing to score: the fold says nothing
-            model = with_params(estimator, params, names)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
-                model.fit(_safe_indexing(X, train), _labels.take(y, train), None if weights is None else weights[train])
-            held, labels = _safe_indexing(X, test), _labels.take(y, test)
-            w = None if weights is None else weights[test]
-            rows[test] = -model.weak_log_likelihood(held, labels)
-            log_risk[c, f] = np.average(rows[test], weights=w)
-            brier[c, f] = np.average(weak_brier_risk(model, held, labels), weights=w)
-        per_row.append(rows)
-        if verbose or estimator.verbose:
-            print(f"{params}: weak risk {np.nanmean(log_risk[c]):.6g}")
-    if np.isnan(log_risk).all():
+    held_out = [
+        _held_out(estimator, params, names, X, y, weights, _folds(cv, X, n, estimator.random_state))
+        for params in candidates
+    ]
+    tables = _Tables(held_out, _labels.encode(y, T, names), T, weights, estimator._calibration() is not None)
+    if verbose or estimator.verbose:
+        for params, risk in zip(candidates, tables.mean, strict=True):
+            print(f"{params}: weak risk {risk:.6g}")
+    if np.isnan(tables.log_risk).all():
         raise ValueError("sample_weight: expected positive weights in both parts of some fold, got zeros")
-    criterion = "log" if np.isfinite(_mean(log_risk)).all() else "brier"
-    order = np.argsort(_mean(log_risk if criterion == "log" else brier), kind="stable")
+    order = np.argsort(tables.mean if tables.criterion != "brier" else _mean(tables.brier), kind="stable")
     best = int(order[0])
-    results = _table(candidates, log_risk, brier, per_row, order, best) | {"criterion": criterion}
+    results = _table(candidates, tables, order, best) | {"criterion": tables.criterion}
     return Found(results, dict(candidates[best]), best, names)
+
+
+@dataclass
+class _HeldOut:
+    """One setting: what its models say of rows that they did not see; NaN for rows that no fold holds out."""
+
+    scores: FloatArray  # (n, K)
+    raw: FloatArray  # (n,) -log (T p)_y of the probabilities as they are
+    brier: FloatArray  # (n,)
+    folds: list[NDArray[np.int64]]  # the rows of each fold; none where it was not scored
+
+
+def _held_out(
+    estimator: Any,
+    params: Mapping[str, Any],
+    names: NDArray[Any],
+    X: Any,
+    y: Any,
+    weights: FloatArray | None,
+    folds: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
+) -> _HeldOut:
+    """Fit one setting on every fold."""
+    n = _labels.count(y)
+    out = _HeldOut(np.full((n, len(names)), math.nan), np.full(n, math.nan), np.full(n, math.nan), [])
+    for train, test in folds:
+        if weights is not None and not (weights[train].any() and weights[test].any()):
+            out.folds.append(test[:0])  # nothing to learn from, or nothing to score: the fold says nothing
+            continue
+        model = with_params(estimator, params, names).set_params(calibrate=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
+            model.fit(_safe_indexing(X, train), _labels.take(y, train), None if weights is None else weights[train])
+        held, labels = _safe_indexing(X, test), _labels.take(y, test)
+        out.scores[test] = model._scores(held)
+        out.raw[test] = -model.weak_log_likelihood(held, labels)
+        out.brier[test] = weak_brier_risk(model, held, labels)
+        out.folds.append(test)
+    return out
+
+
+class _Tables:
+    """Risks (settings, folds) and (settings, rows), and the criterion that they are ranked by."""
+
+    def __init__(
+        self, held_out: list[_HeldOut], y: Tensor, T: Transition, weights: FloatArray | None, calibrated: bool
+    ) -> None:
+        rows, self.temperature = [h.raw.copy() for h in held_out], np.ones(len(held_out))
+        if calibrated:
+            for c, h in enumerate(held_out):
+                scored = ~np.isnan(h.raw)
+                seen = np.flatnonzero(scored if weights is None else scored & (weights > 0))
+                if len(seen):
+                    w = None if weights is None else weights[seen]
+                    rows[c][seen], scale = calibrated_risks(h.scores[seen], y[torch.as_tensor(seen)], T, w)
+                    self.temperature[c] = 1.0 / scale
+        self.rows = rows
+        self.log_risk = self._by_fold(held_out, rows, weights)
+        self.raw = self._by_fold(held_out, [h.raw for h in held_out], weights)
+        self.brier = self._by_fold(held_out, [h.brier for h in held_out], weights)
+        self.mean = _mean(self.log_risk)
+        self.criterion = "calibrated" if calibrated else "log"
+        if not np.isfinite(self.mean).all():
+            self.criterion = "brier"
+
+    @staticmethod
+    def _by_fold(held_out: list[_HeldOut], rows: list[FloatArray], weights: FloatArray | None) -> FloatArray:
+        out = np.full((len(held_out), len(held_out[0].folds)), math.nan)
+        for c, h in enumerate(held_out):
+            for f, test in enumerate(h.folds):
+                if len(test):
+                    out[c, f] = np.average(rows[c][test], weights=None if weights is None else weights[test])
+        return out
 
 
 def _folds(cv: Any, X: Any, n: int, random_state: Any) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -153,15 +218,9 @@ def weak_brier_risk(model: Any, X: Any, y: Any) -> FloatArray:
     return np.einsum("nk,kj,nj->n", p, matrix.T @ matrix, p, optimize=True) - 2 * own + 1
 
 
-def _table(
-    candidates: list[dict[str, Any]],
-    log_risk: FloatArray,
-    brier: FloatArray,
-    per_row: list[FloatArray],
-    order: NDArray[np.int64],
-    best: int,
-) -> dict[str, Any]:
+def _table(candidates: list[dict[str, Any]], tables: _Tables, order: NDArray[np.int64], best: int) -> dict[str, Any]:
     """In the manner of GridSearchCV's `cv_results_`, with standard errors, also of the difference to the winner."""
+    per_row = tables.rows
     seen = ~np.isnan(per_row[0])
     n = int(seen.sum())
     rank = np.empty(len(order), dtype=int)
@@ -172,12 +231,14 @@ def _table(
     out: dict[str, Any] = {"params": candidates}
     for key in sorted({k for c in candidates for k in c}):
         out[f"param_{key}"] = [c.get(key) for c in candidates]
-    for f in range(log_risk.shape[1]):
-        out[f"split{f}_weak_risk"] = log_risk[:, f]
+    for f in range(tables.log_risk.shape[1]):
+        out[f"split{f}_weak_risk"] = tables.log_risk[:, f]
     return out | {
-        "mean_weak_risk": _mean(log_risk),
+        "mean_weak_risk": tables.mean,
         "stderr_weak_risk": np.array(spread),
         "stderr_of_difference_to_best": np.array(behind),
-        "mean_weak_brier": _mean(brier),
+        "mean_raw_risk": _mean(tables.raw),
+        "temperature": tables.temperature,
+        "mean_weak_brier": _mean(tables.brier),
         "rank": rank,
     }

@@ -17,7 +17,8 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
     """`WeakLabelClassifier` with its settings chosen by K-fold cross-validation on weak labels alone.
 
     The score of a setting is the mean of ``-log (T p)_y`` over held-out weak labels y: T-proper for every T, so in
-    expectation nothing beats the true posterior. ``WeakLabelClassifier(..., tune=True)`` is the short way to the same.
+    expectation nothing beats the true posterior. It is taken after one temperature, unless the estimator has
+    ``calibrate=False``. ``WeakLabelClassifier(..., tune=True)`` is the short way to the same.
 
     Parameters
     ----------
@@ -39,8 +40,8 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         The winner, and its mean held-out weak risk.
     cv_results_ : dict
         One entry per setting: ``params``, ``mean_weak_risk``, ``stderr_weak_risk``, ``stderr_of_difference_to_best``
-        (paired), ``mean_weak_brier``, ``rank``, and each fold's risk; ``criterion`` is "log", or "brier" where
-        some setting's log risk is infinite.
+        (paired), ``mean_raw_risk`` and ``mean_weak_brier`` (as trained), ``temperature``, ``rank``, and each fold's
+        risk; ``criterion`` is "calibrated", "log" with ``calibrate=False``, or "brier" where some risk is infinite.
     """
 
     def __init__(
@@ -77,6 +78,10 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities (n, K)."""
         return self._best().predict_proba(X)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Their logarithm."""
+        return self._best().predict_log_proba(X)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Centred scores."""

@@ -18,6 +18,7 @@ from .base import (
 )
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
+from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .families import (
     BagTransition,
     binary_noise,
@@ -53,7 +54,9 @@ __all__ = [
     "BagTransition",
     "CandidateSetTransition",
     "Diagnosis",
+    "EstimatedPartialLabels",
     "EstimatedTransition",
+    "FamilyTest",
     "Reconstruction",
     "SetReconstruction",
     "Shrunk",

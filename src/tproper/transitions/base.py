@@ -60,6 +60,11 @@ class Transition(LabelKind):
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
 
     def __init__(self, matrix: ArrayLike | Tensor, weak_labels: Sequence[Any] | None = None) -> None:
+        if isinstance(matrix, Tensor) and matrix.requires_grad:
+            raise ValueError(
+                "matrix: expected numbers, got a tensor that requires a gradient, which a Transition cannot pass on; "
+                "to learn T give it to the loss's call, loss(scores, labels, transitions=T), or detach it"
+            )
         self._T = checks.column_stochastic(matrix)
         self._T.setflags(write=False)
         self.num_weak_labels, self.num_classes = self._T.shape
@@ -167,6 +172,11 @@ class Transition(LabelKind):
         """``log max_z T_yz`` for each weak label (for each set size, beyond 12 classes of candidate sets)."""
         with np.errstate(divide="ignore"):
             return np.log(self._T.max(axis=1))
+
+    def gram(self) -> FloatArray:
+        """``T^T T`` (K, K): ``||T p||^2 = p^T (T^T T) p``."""
+        T = self.matrix()
+        return T.T @ T
 
     def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``log (T p)_y`` for p = softmax(scores): log-sum-exp over ``log T + log p``, never a log of a sum."""

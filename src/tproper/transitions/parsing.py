@@ -17,6 +17,7 @@ import numpy as np
 from . import families
 from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
+from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .sets import CandidateSetTransition
 from .stacked import StackedTransition
 from .uniform import UniformTransition
@@ -232,6 +233,17 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
             "num_classes": transition.num_classes,
             "diagonal": float(transition.diagonal),
         }
+    if isinstance(transition, EstimatedPartialLabels):
+        rates = transition.flip_rates
+        return out | {
+            "family": "estimated_partial",
+            "num_classes": transition.num_classes,
+            "a": transition.a,
+            "b": transition.b,
+            "notes": list(transition.notes),
+            "flip_rates": None if rates is None else rates.tolist(),
+            "tests": [[t.name, t.p_value] for t in transition.tests],
+        }
     if isinstance(transition, families.IndependentSets):
         return out | {"family": "partial", "num_classes": transition.num_classes, "p": float(transition.p)}
     if isinstance(transition, families.FixedSizeSets):
@@ -294,6 +306,15 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
         return UniformTransition(K, d, str(data["name"]))
     if family == "partial":
         return families.partial_labels(data["num_classes"], data["p"])
+    if family == "estimated_partial":
+        return EstimatedPartialLabels(
+            data["num_classes"],
+            data["a"],
+            data["b"],
+            notes=data["notes"],
+            flip_rates=None if data["flip_rates"] is None else np.array(data["flip_rates"]),
+            tests=[FamilyTest(name, p) for name, p in data["tests"]],
+        )
     if family == "multi_complementary":
         return families.multi_complementary(data["num_classes"], data["m"])
     if family == "multi_source":

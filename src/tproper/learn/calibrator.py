@@ -1,0 +1,337 @@
+"""Calibration by weak labels alone: a map of scores, chosen by the weak risk that it saves on labels it did not see.
+
+calibrator = tp.calibrate(scores, weak_labels, transition)
+calibrator.probabilities(new_scores)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from .._core import FloatArray, Labels, NotReconstructibleError, checks
+from ..metrics import Z95, Score, weak_calibration
+from ..transitions import Transition, make_transition
+from .scaling import METHODS, MethodName, Scaling, fit_scaling, identity_scaling, row_risks
+
+Inputs = Literal["scores", "probabilities"]
+FEWEST_ROWS = 100  # below this a gain cannot be told from chance
+MOST_ROWS = 20_000  # beyond this a map of a few numbers is known well enough
+MATRIX_AT_MOST = 10  # classes: a matrix has K^2 parameters
+# standard errors by which a temperature must beat the identity, and a richer map the simpler one
+CLEAR, CLEARER = 1.0, 2.0
+
+
+@dataclass(frozen=True)
+class Calibrator:
+    """A fitted map from scores, or from probabilities, to calibrated probabilities, none of them exactly zero.
+
+    Attributes
+    ----------
+    method : "identity", "temperature", "bias", "vector" or "matrix"
+        What was chosen, or asked for.
+    gain : Score
+        The fall of the weak risk on labels that the map was not fitted to (cross-validation), with its standard error.
+    temperature, bias, scale
+        The map: ``softmax(scale v + bias)`` of centred scores v; `temperature` is one over the scale, where that is
+        one number.
+    tried : list of dicts
+        Each method that was considered: its cross-validated weak risk, and its gain over the identity with its error.
+    reliability : dict
+        "before" and "after": the calibration error of the cross-validated probabilities, from weak labels, with
+        intervals and the curve (`Calibration.to_dict`). Empty where T has no reconstruction.
+    notes : list of str
+        What a reader should know.
+    """
+
+    method: MethodName
+    map: Scaling
+    inputs: Inputs
+    floor: float
+    gain: Score
+    tried: list[dict[str, Any]] = field(default_factory=list)
+    reliability: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return len(self.map.bias)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether scores stay as they are."""
+        return self.method == "identity" and float(self.scale) == 1.0 and self.inputs == "scores"
+
+    @property
+    def scale(self) -> FloatArray:
+        """The factor of the centred scores: a number, a vector (K,) or a matrix (K, K)."""
+        return self.map.scale
+
+    @property
+    def bias(self) -> FloatArray:
+        """What is added to them (K,)."""
+        return self.map.bias
+
+    @property
+    def temperature(self) -> float | None:
+        """What centred scores are divided by; None where classes have their own."""
+        return None if self.scale.ndim else 1.0 / float(self.scale)
+
+    def scores(self, scores: ArrayLike | Tensor) -> FloatArray:
+        """Calibrated scores (n, K): their softmax is `probabilities`."""
+        v = _as_scores(scores, self.num_classes)
+        if self.inputs == "probabilities":
+            if not _in_simplex(v, scores):
+                raise ValueError("scores: expected class probabilities, as the calibrator was fitted to, got others")
+            v = _log_floored(v, self.floor)
+        return self.map(v)
+
+    def probabilities(self, scores: ArrayLike | Tensor) -> FloatArray:
+        """Calibrated class probabilities (n, K), of the kind of scores that the calibrator was fitted to."""
+        return torch.softmax(torch.as_tensor(self.scores(scores)), -1).numpy()
+
+    def on_top_of(self, factor: float, note: str = "") -> Calibrator:
+        """The same map of `factor` times the scores."""
+        if factor == 1.0:
+            return self
+        method: MethodName = "temperature" if self.method == "identity" else self.method
+        return replace(
+            self,
+            method=method,
+            map=Scaling(self.scale * factor, self.bias),
+            notes=[*self.notes, *([note] if note else [])],
+        )
+
+    def __str__(self) -> str:
+        lines = [f"calibration: {self.method}" + (f" {self.temperature:.4g}" if self.method == "temperature" else "")]
+        if math.isfinite(self.gain.stderr):
+            lines.append(f"weak risk falls by {self.gain.value:.4g} (standard error {self.gain.stderr:.2g})")
+        for when, found in self.reliability.items():
+            low, high = found["interval"]
+            lines.append(f"calibration error {when} {found['value']:.4g} (95% interval {low:.4g} to {high:.4g})")
+        return "\n".join(lines + self.notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; `from_dict` reads them."""
+        return {
+            "method": self.method,
+            "scale": self.scale.tolist(),
+            "bias": self.bias.tolist(),
+            "inputs": self.inputs,
+            "floor": self.floor,
+            "gain": self.gain.to_dict(),
+            "tried": self.tried,
+            "reliability": self.reliability,
+            "notes": list(self.notes),
+        }
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Calibrator:
+        """The calibrator that `to_dict` described."""
+        method, inputs, bias = data["method"], data["inputs"], np.asarray(data["bias"], dtype=np.float64)
+        scale = np.asarray(data["scale"], dtype=np.float64)
+        shapes = {"vector": bias.shape, "matrix": bias.shape * 2}
+        if method not in METHODS or inputs not in ("scores", "probabilities"):
+            raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r} of {inputs!r}")
+        if bias.ndim != 1 or len(bias) < 2 or scale.shape != shapes.get(method, ()):
+            raise ValueError(f"scale: expected one for {len(bias)} classes and {method!r}, got shape {scale.shape}")
+        if not (np.isfinite(scale).all() and np.isfinite(bias).all()):
+            raise ValueError("scale: expected finite numbers, got others")
+        gain = dict(data["gain"]) | {"interval": tuple(_number(x) for x in data["gain"]["interval"])}
+        gain |= {k: _number(gain[k]) for k in ("value", "stderr")}
+        floor = checks.real(data["floor"], "floor", 0, 1)
+        kept = [dict(t) for t in data["tried"]]
+        return Calibrator(
+            method, Scaling(scale, bias), inputs, floor, Score(**gain), kept, dict(data["reliability"]), data["notes"]
+        )
+
+
+def calibrate(
+    scores: ArrayLike | Tensor,
+    labels: Labels,
+    transition: Any,
+    method: str = "auto",
+    *,
+    inputs: str = "auto",
+    sample_weight: ArrayLike | None = None,
+) -> Calibrator:
+    """Calibrate any model's scores by held-out weak labels, by the forward risk ``-log (T softmax(g(v)))_y``.
+
+    The labels must not be those that the model was trained on: hold some out, or predict each row by a model that did
+    not see it (``sklearn.model_selection.cross_val_predict``).
+
+    Parameters
+    ----------
+    scores : (n, K) array or tensor
+        Scores (logits), or probabilities: rows that lie in the simplex are taken for probabilities, and their logarithm
+        is scaled. A probability of zero is mixed with the uniform distribution first (`Calibrator.floor`).
+    labels : weak labels as the transition takes them
+    transition : Transition, or what `make_transition` takes
+    method : "auto", "identity", "temperature", "bias", "vector" or "matrix"
+        "auto" goes from simple to rich and takes a richer map only if it lowers the cross-validated weak risk clearly:
+        by more than one standard error of the paired difference for a temperature, by two for a richer map. What few or
+        very weak labels cannot tell is left alone.
+    inputs : "auto", "scores" or "probabilities"
+        What `scores` holds, where it should not be guessed.
+    sample_weight : (n,) array, optional
+    """
+    T = transition if isinstance(transition, Transition) else make_transition(transition)
+    if method != "auto" and method not in METHODS:
+        raise ValueError(f"method: expected 'auto' or one of {', '.join(METHODS)}, got {method!r}")
+    K = T.num_classes
+    v = _as_scores(scores, K)
+    y = T.encode(labels)
+    if len(y) != len(v):
+        raise ValueError(f"labels: expected one for each of the {len(v)} rows of scores, got {len(y)}")
+    w = _counts(sample_weight, len(v))
+    kind, floor = _kind(inputs, v, scores), 0.0
+    notes: list[str] = []
+    if kind == "probabilities":
+        if (v <= 0).any():
+            floor = 1.0 / (len(v) + K)
+            notes.append(f"probabilities of zero were mixed with the uniform distribution, {floor:.2g} of it")
+        v = _log_floored(v, floor)
+    used = np.flatnonzero(w > 0)
+    if len(used) > MOST_ROWS:
+        used = used[np.linspace(0, len(used) - 1, MOST_ROWS).round().astype(np.int64)]
+        notes.append(f"fitted to {MOST_ROWS} of {len(v)} rows, evenly spaced")
+    v, y, w = v[used], y[torch.as_tensor(used)], w[used]
+    plain = row_risks(T, y, v)
+    if not np.isfinite(plain).all():
+        row = int(used[np.flatnonzero(~np.isfinite(plain))[0]])
+        raise ValueError(f"labels: expected labels that can occur under the transition, got another at row {row}")
+    return _chosen(method, v, y, T, w, kind, floor, notes)
+
+
+def identity_calibrator(num_classes: int, note: str) -> Calibrator:
+    """Nothing changed, and why."""
+    return Calibrator("identity", identity_scaling(num_classes), "scores", 0.0, _no_gain(0), notes=[note])
+
+
+def _chosen(
+    method: str, v: FloatArray, y: Tensor, T: Transition, w: FloatArray, kind: Inputs, floor: float, notes: list[str]
+) -> Calibrator:
+    """Cross-validate the methods in question, choose, fit the choice to all rows."""
+    n, K = len(v), T.num_classes
+    few = n < FEWEST_ROWS
+    if few and method in ("auto", "identity"):
+        notes.append(f"{n} rows are too few to calibrate with (fewer than {FEWEST_ROWS})")
+        return Calibrator("identity", identity_scaling(K), kind, floor, _no_gain(n), notes=notes)
+    splits = list(folds(n))
+    outside: dict[str, FloatArray] = {"identity": identity_scaling(K)(v)}
+    risks = {"identity": row_risks(T, y, outside["identity"])}
+
+    def validate(name: MethodName) -> None:
+        g = np.empty_like(v)
+        for train, test in splits:
+            g[test] = fit_scaling(name, v[train], y[torch.as_tensor(train)], T, w[train])(v[test])
+        outside[name], risks[name] = g, row_risks(T, y, g)
+
+    choice: MethodName = "identity"
+    if method == "auto":
+        for name in METHODS[1:]:
+            if name == "matrix" and K > MATRIX_AT_MOST:
+                break
+            validate(name)
+            fall, error = _mean(risks[choice] - risks[name], w)
+            clear = fall > (CLEAR if name == "temperature" else CLEARER) * error
+            if name in ("vector", "matrix") and not clear:
+                break  # the next one has still more to lose
+            choice = name if clear else choice
+    elif method != "identity":
+        choice = method  # type: ignore[assignment]
+        validate(choice)
+    tried = []
+    for name, risk in risks.items():
+        fall, error = _mean(risks["identity"] - risk, w)
+        tried.append({"method": name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
+    fall, error = _mean(risks["identity"] - risks[choice], w)
+    gain = Score("fall of the weak risk", fall, error, (fall - Z95 * error, fall + Z95 * error), n)
+    final = fit_scaling(choice, v, y, T, w)
+    if method == "auto" and choice == "identity":
+        notes.append("no map lowers the weak risk clearly: probabilities are left as they are")
+    reliability = _reliability(y, outside["identity"], outside[choice], T, w, notes)
+    return Calibrator(choice, final, kind, floor, gain, tried, reliability, notes)
+
+
+def _reliability(
+    y: Tensor, before: FloatArray, after: FloatArray, T: Transition, w: FloatArray, notes: list[str]
+) -> dict[str, Any]:
+    """Calibration of the cross-validated probabilities before and after, from weak labels."""
+    out: dict[str, Any] = {}
+    weight = None if (w == w[0]).all() else w
+    try:
+        for when, g in (("before", before), ("after", after)):
+            p = torch.softmax(torch.as_tensor(g), -1).numpy()
+            out[when] = weak_calibration(y, p, T, sample_weight=weight).to_dict()
+    except NotReconstructibleError:
+        notes.append("no calibration error: the transition has no reconstruction")
+    return out
+
+
+def folds(n: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows to fit and rows to score; the same for the same n."""
+    parts = np.array_split(np.random.default_rng(0).permutation(n), 5 if n <= 5000 else 3)
+    for i, test in enumerate(parts):
+        yield np.sort(np.concatenate([p for j, p in enumerate(parts) if j != i])), np.sort(test)
+
+
+def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:
+    """Weighted mean and its standard error."""
+    share = w / w.sum()
+    mean = float(share @ values)
+    return mean, float(np.sqrt(np.sum(share**2 * (values - mean) ** 2) * len(w) / max(len(w) - 1, 1)))
+
+
+def _no_gain(n: int) -> Score:
+    return Score("fall of the weak risk", 0.0, math.nan, (-math.inf, math.inf), n, informative=False)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:
+    if sample_weight is None:
+        return np.ones(n)
+    w = np.asarray(sample_weight, dtype=np.float64)
+    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
+        raise ValueError(f"sample_weight: expected {n} finite numbers >= 0 with a positive sum, got shape {w.shape}")
+    return w * (np.count_nonzero(w) / w.sum())  # a weight of two counts as two only beside others of one
+
+
+def _as_scores(scores: ArrayLike | Tensor, K: int) -> FloatArray:
+    v = checks.matrix(scores, "scores")
+    if v.shape[1] != K:
+        raise ValueError(f"scores: expected shape (n, {K}), rows x classes, got {v.shape}")
+    return v
+
+
+def _in_simplex(v: FloatArray, given: Any) -> bool:
+    """Rows of probabilities, to the rounding of the precision they were given in."""
+    single = str(getattr(given, "dtype", "float64")).endswith(("float32", "float16"))
+    return bool((v >= 0).all() and np.abs(v.sum(axis=1) - 1).max() <= (1e-3 if single else 1e-6))
+
+
+def _kind(inputs: str, v: FloatArray, given: Any) -> Inputs:
+    if inputs == "auto":
+        return "probabilities" if _in_simplex(v, given) else "scores"
+    if inputs not in ("scores", "probabilities"):
+        raise ValueError(f"inputs: expected 'auto', 'scores' or 'probabilities', got {inputs!r}")
+    if inputs == "probabilities" and not _in_simplex(v, given):
+        raise ValueError("scores: expected rows >= 0 that sum to 1 with inputs='probabilities', got others")
+    return inputs  # type: ignore[return-value]
+
+
+def _log_floored(p: FloatArray, floor: float) -> FloatArray:
+    """``log((1 - floor) p + floor / K)``; what is still zero is given the smallest positive number."""
+    mixed = (1 - floor) * p + floor / p.shape[1]
+    return np.log(np.maximum(mixed, np.finfo(np.float64).tiny))

@@ -1,0 +1,60 @@
+"""Penalties that suit the data, where the user names none."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from .._core import FloatArray
+from ..losses import ForwardLoss
+from ..transitions import Transition
+from .linear import is_convex, moments
+from .scaling import forward_risk
+
+SHRINKAGE = 0.4  # measured: within a point of the tuned penalty in every block of docs/weak_table.md
+NETWORK_L2 = 3e-4  # minibatch training: early stopping does what a penalty does for linear models
+INTERCEPT_SPREAD = 2.0  # standard deviation of the prior of the intercepts
+
+
+def row_count(weights: FloatArray) -> float:
+    """How many rows weights stand for: whole ones are repetitions; weights that sum to less than n are n rows."""
+    return max(float(weights.sum()), float(np.count_nonzero(weights)))
+
+
+def informativeness(transition: Transition, labels: Tensor, weights: FloatArray | None) -> float:
+    """What one weak label says of its class: 1 for clean labels, 1/(K-1)^2 for complementary ones.
+
+    The trace of the Fisher information of the scores at the uniform distribution, relative to clean labels: the mean
+    of ``||q - 1/K||^2 / (1 - 1/K)``, q the posterior of the class given the label.
+    """
+    K, n = transition.num_classes, len(labels)
+    w = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
+    _, E = forward_risk(transition, labels, w)(np.zeros((K, n)))  # w (1/K - q)
+    used = w > 0
+    return float(np.sum(E[:, used] ** 2 / w[used]) / (1 - 1 / K))
+
+
+def default_l2(X: Any, labels: Tensor, loss: Any, weights: FloatArray | None, rows: float) -> float:
+    """``0.4 sqrt(information of a label) x (total variance of the features) / n``.
+
+    A penalty is a prior on the scores' spread, so it is measured in the features' variance and shrinks with the rows.
+    Weaker labels flatten the loss; with the full penalty forward losses would give up classes, with one
+    in proportion they would fit noise: the root lies between.
+    """
+    w = np.full(len(labels), 1.0 / len(labels)) if weights is None else weights / weights.sum()
+    _, variance = moments(X, w)
+    says = informativeness(loss.transition, labels, weights) if isinstance(loss, ForwardLoss) else 1.0
+    # no information or no variance: any penalty will do, and one keeps the problem well posed
+    return SHRINKAGE * math.sqrt(says) * float(variance.sum()) / rows or NETWORK_L2
+
+
+def intercept_l2(loss: Any, rows: float) -> float:
+    """A normal prior on the intercepts of forward losses of weak labels; 0 elsewhere.
+
+    Free intercepts let such a loss give up a class altogether (its intercept runs to minus infinity), which saves
+    penalty and ruins the log loss. The prior is worth one label or two.
+    """
+    return 0.0 if is_convex(loss) else 1.0 / (INTERCEPT_SPREAD**2 * rows)

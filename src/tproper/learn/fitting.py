@@ -1,0 +1,280 @@
+"""How `WeakLabelClassifier` is fitted: by L-BFGS or in minibatches, then calibrated."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor, nn
+
+from .._core import Before, FloatArray
+from ..losses import WeakLabelLoss
+from . import linear, minibatch
+from .calibrator import FEWEST_ROWS, Calibrator, calibrate, folds, identity_calibrator
+from .defaults import NETWORK_L2, default_l2, intercept_l2
+from .modules import flag, linear_module, mlp_module, on_device, same_form, seeded
+from .scaling import forward_risk, matching_scale
+
+if TYPE_CHECKING:
+    from .classifier import WeakLabelClassifier
+
+AUTO_EARLY_STOPPING = 500  # rows from which early_stopping="auto" holds some out
+AUTO_BATCH = (8, 128)  # batch_size="auto" is a tenth of the rows within these
+CROSS_FIT_TOL = 1e-4  # gradient of the cross-fitted models: their scores need no more digits
+
+
+# Linear models.
+
+
+def fit_lbfgs(
+    clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, start: nn.Module | None
+) -> None:
+    """The linear model by L-BFGS, calibrated by cross-fitted scores."""
+    if clf.device not in ("auto", "cpu"):
+        raise ValueError(
+            f"device: expected 'auto' or 'cpu' for the linear solver, got {clf.device!r}; "
+            "early_stopping=True trains linear models in minibatches on any device"
+        )
+    assert isinstance(clf.loss_, WeakLabelLoss)
+    at = None
+    if start is not None:
+        assert isinstance(start, nn.Linear)
+        at = (start.weight.detach().cpu().double().numpy(), start.bias.detach().cpu().double().numpy())
+    rows = clf._rows
+    clf.l2_ = default_l2(X, labels, clf.loss_, weights, rows) if clf.l2 == "auto" else float(clf.l2)
+    prior = intercept_l2(clf.loss_, rows)
+    fit = linear.fit_linear(X, labels, clf.loss_, weights, clf.l2_, clf.tol, clf.max_iter, at, clf.verbose, prior)
+    clf.module_ = linear_module(fit.coef, fit.intercept)
+    clf.history_, clf.n_iter_ = fit.history, max(1, fit.iterations)
+    clf.objective_, clf.minima_ = fit.objective, fit.minima
+    method = clf._calibration()
+    if method is None:
+        clf.calibrator_ = None
+        return
+    if len(labels) < FEWEST_ROWS and method == "auto":
+        clf.calibrator_ = uncalibrated(clf, np.asarray(X @ fit.coef.T) + fit.intercept, weights, "too few rows")
+        return
+    clf.calibrator_ = calibrator(clf, cross_fitted(clf, X, labels, weights, fit, prior), labels, weights, method)
+
+
+def cross_fitted(
+    clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, fit: linear.LinearFit, prior: float
+) -> FloatArray:
+    """Scores (n, K) of each row by a model that did not see it, begun from the solution for all rows."""
+    assert isinstance(clf.loss_, WeakLabelLoss)
+    out = np.empty((len(labels), len(clf.classes_)))
+    at = (fit.coef, fit.intercept)
+    for train, test in folds(len(labels)):
+        w = None if weights is None else weights[train]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has said so
+            part = linear.fit_linear(
+                X[train],
+                labels[torch.as_tensor(train)],
+                clf.loss_,
+                w,
+                clf.l2_,
+                max(clf.tol, CROSS_FIT_TOL),
+                clf.max_iter,
+                at,
+                0,
+                prior,
+            )
+        out[test] = np.asarray(X[test] @ part.coef.T) + part.intercept
+    return out
+
+
+# Calibration.
+
+
+def link_of(loss: nn.Module, scores: FloatArray) -> FloatArray:
+    """Probabilities by the loss's own link; softmax where it has none."""
+    link = getattr(loss, "probabilities", None)
+    v = torch.as_tensor(scores)
+    with torch.no_grad():
+        return torch.softmax(v, -1).numpy() if link is None else link(v).cpu().numpy()
+
+
+def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
+    """Whether the loss's link is softmax, at these scores."""
+    softmax = torch.softmax(torch.as_tensor(scores), -1).numpy()
+    return bool(np.abs(link_of(loss, scores) - softmax).max(initial=0.0) <= 1e-9)
+
+
+def calibrator(
+    clf: WeakLabelClassifier, scores: FloatArray, labels: Tensor, weights: FloatArray | None, method: str
+) -> Calibrator:
+    """Calibrated by held-out scores; left alone, and said so, where a label cannot occur under T."""
+    y = labels.cpu()
+    n = len(y)
+    value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
+    if not math.isfinite(value):
+        return uncalibrated(clf, scores, weights, "a label cannot occur under the transition")
+    if not np.isfinite(scores).all():
+        return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
+    base, note = _base(clf.loss_, scores, weights)
+    found = calibrate(base * scores, y, clf.transition_, method, inputs="scores", sample_weight=weights)
+    return found.on_top_of(base, note)
+
+
+def uncalibrated(clf: WeakLabelClassifier, scores: FloatArray, weights: FloatArray | None, why: str) -> Calibrator:
+    """The identity, or the softmax that comes closest to a link with zeros."""
+    base, note = _base(clf.loss_, scores, weights)
+    return identity_calibrator(scores.shape[1], f"not calibrated: {why}").on_top_of(base, note)
+
+
+def _base(loss: nn.Module, scores: FloatArray, weights: FloatArray | None) -> tuple[float, str]:
+    """The factor at which softmax of the scores comes closest to the loss's link; 1 where that is softmax."""
+    if is_softmax(loss, scores):
+        return 1.0, ""
+    w = np.ones(len(scores)) if weights is None else weights
+    scale = matching_scale(scores, link_of(loss, scores), w)
+    return scale, "the loss's link, which may say zero, is replaced by the softmax that comes closest to it"
+
+
+# Minibatches.
+
+
+def fit_minibatches(
+    clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, rng: Any, start: nn.Module | None
+) -> None:
+    """Any module by minibatch steps; held-out rows stop it and calibrate it."""
+    device = device_of(clf)
+    n = len(labels)
+    order = rng.permutation(n)
+    method = clf._calibration()
+    stop = flag(clf.early_stopping) is True or (
+        clf.early_stopping == "auto" and clf.model != "linear" and n >= AUTO_EARLY_STOPPING
+    )
+    hold = stop or method not in (None, "auto", "identity")  # a method that was asked for needs rows of its own
+    kept = n - math.ceil(clf.validation_fraction * n) if hold else n
+    if kept < 1:
+        raise ValueError(f"validation_fraction: expected to leave rows to train on, got none of {n}")
+    train, held = np.sort(order[:kept]), np.sort(order[kept:])
+    clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
+    with seeded(rng, device, callable(clf.model)) as generator:
+        clf.module_ = (make_module(clf, device, generator) if start is None else start).to(device)
+        clf.loss_.to(device)
+
+        def part(rows: NDArray[np.int64]) -> tuple[minibatch.Rows, Tensor, Tensor | None]:
+            index = torch.as_tensor(rows)
+            w = None if weights is None else weights[rows]
+            return minibatch.Rows(X[rows], dtype_of(clf), device), labels[index].to(device), on_device(w, device)
+
+        steps = make_steps(clf, kept, generator, device)
+        clf.n_iter_ = minibatch.fit_minibatch(
+            clf.module_,
+            clf.loss_,
+            *part(train),
+            steps,
+            epochs=clf.epochs,
+            held_out=part(held) if stop else None,
+            patience=clf.patience,
+            tol=clf.tol,
+            transition=clf.transition_,
+            verbose=clf.verbose,
+        )
+    clf.history_ = steps.history
+    clf.calibrator_ = None
+    if method is not None:
+        rows = held if hold else train[:FEWEST_ROWS]
+        w = None if weights is None else weights[rows]
+        scores = minibatch.scores_of(clf.module_, part(rows)[0]).double().cpu().numpy()
+        if hold:
+            clf.calibrator_ = calibrator(clf, scores, labels[torch.as_tensor(rows)], w, method)
+        else:
+            clf.calibrator_ = uncalibrated(clf, scores, w, "no rows were held out (early_stopping)")
+
+
+def one_pass(
+    clf: WeakLabelClassifier,
+    X: Any,
+    labels: Tensor,
+    weights: FloatArray | None,
+    rng: Any,
+    first: bool,
+    before: Before,
+) -> None:
+    """One epoch over the rows given, from wherever the model is now; undone where it diverges."""
+    device = device_of(clf)
+    clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
+    with seeded(rng, device, callable(clf.model)) as generator:
+        if first:
+            clf.module_ = make_module(clf, device, generator)
+        clf.module_.to(device)
+        known: torch.optim.Optimizer | None = getattr(clf, "_optimizer", None)
+        clf._optimizer = known or minibatch.make_optimizer(clf.module_, clf.learning_rate, clf.l2_)
+        steps = make_steps(clf, len(labels), generator, device)
+        steps.optimizer = clf._optimizer
+        before.add(clf.module_, clf._optimizer)
+        rows = minibatch.Rows(X, dtype_of(clf), device)
+        value = minibatch.train_epoch(
+            clf.module_, clf.loss_.to(device), rows, labels.to(device), on_device(weights, device), steps
+        )
+    before.check(value)
+    clf.history_.append({"loss": value})
+    clf.n_iter_ += 1
+
+
+def make_steps(clf: WeakLabelClassifier, n: int, generator: torch.Generator, device: torch.device) -> minibatch.Steps:
+    """Settings of minibatch training for n rows."""
+    low, high = AUTO_BATCH
+    size = min(high, max(low, n // 10)) if clf.batch_size == "auto" else int(clf.batch_size)
+    return minibatch.Steps(clf.learning_rate, clf.l2_, size, generator, device)
+
+
+# Modules.
+
+
+def make_module(clf: WeakLabelClassifier, device: torch.device, generator: torch.Generator | None) -> nn.Module:
+    """The model with its first weights; "mlp" draws them from a generator of its own, a callable from torch's."""
+    d, K = clf.n_features_in_, len(clf.classes_)
+    if clf.model == "linear":
+        return linear_module(np.zeros((K, d)), np.zeros(K))
+    if clf.model == "mlp":
+        own = None if generator is None else torch.Generator().manual_seed(generator.initial_seed())
+        return mlp_module(d, K, clf.hidden, own)
+    module = clf.model(d, K)  # type: ignore[operator]
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"model: expected the callable to return an nn.Module, got {type(module).__name__}")
+    module.to(device).eval()
+    with torch.no_grad():
+        shape = tuple(module(torch.zeros(2, d, device=device)).shape)
+    if shape != (2, K):
+        raise ValueError(f"model: expected scores of shape (n, {K}), got {shape} for n = 2")
+    return module
+
+
+def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, classes: int) -> None:
+    """A warm start goes on with the same data's shape and the same model."""
+    if (features, classes) != (clf.n_features_in_, len(clf.classes_)):
+        raise ValueError(
+            f"warm_start: expected the {features} features and {classes} classes of the last fit, got "
+            f"{clf.n_features_in_} and {len(clf.classes_)}"
+        )
+    # one more module must not change anyone's random numbers
+    with seeded(np.random.RandomState(0), torch.device("cpu"), callable(clf.model)):
+        if not same_form(module, make_module(clf, torch.device("cpu"), None)):
+            raise ValueError("warm_start: expected the model of the last fit, got another; fit a new estimator")
+
+
+def dtype_of(clf: WeakLabelClassifier) -> torch.dtype:
+    """Linear models are trained in double precision."""
+    return torch.float64 if clf.model == "linear" else torch.float32
+
+
+def device_of(clf: WeakLabelClassifier) -> torch.device:
+    """Where minibatches are trained."""
+    if clf.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() and clf.model != "linear" else "cpu")
+    try:
+        device = torch.device(clf.device)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device: expected 'auto', 'cpu' or a device of this machine, got {clf.device!r}") from error
+    return device

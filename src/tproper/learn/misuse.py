@@ -1,0 +1,58 @@
+"""Tools of scikit-learn that take weak labels for classes: there is no hook by which an estimator could refuse them.
+
+An estimator cannot say "my y are not classes" by tags (scikit-learn 1.9), so the callers are recognised, and warned.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from types import FrameType
+
+from ..transitions import Transition
+from .linear import is_clean
+
+
+class WeakLabelsAsClassesWarning(UserWarning):
+    """Weak labels are about to be compared with classes."""
+
+
+def warn_in_fit(transition: Transition) -> None:
+    """`CalibratedClassifierCV` and its like learn a map from scores to the labels that they are given."""
+    if is_clean(transition):
+        return
+    for frame in _frames():
+        if frame.f_globals.get("__name__") == "sklearn.calibration":
+            warnings.warn(
+                "CalibratedClassifierCV takes the weak labels for classes, which ruins probabilities; the classifier "
+                "calibrates itself (calibrate='auto'), and tproper.calibrate calibrates any model by weak labels",
+                WeakLabelsAsClassesWarning,
+                stacklevel=3,
+            )
+            return
+
+
+def warn_in_predict(transition: Transition) -> None:
+    """Named scorers (``scoring="accuracy"``) in cross-validation compare predictions with the labels of the fit."""
+    if is_clean(transition):
+        return
+    scorer = validation = False
+    for frame in _frames():
+        module, owner = frame.f_globals.get("__name__"), frame.f_locals.get("self")
+        scorer |= module == "sklearn.metrics._scorer" and hasattr(owner, "_score_func")
+        validation |= module == "sklearn.model_selection._validation" and frame.f_code.co_name == "_fit_and_score"
+    if scorer and validation:
+        warnings.warn(
+            "this scoring compares predicted classes with weak labels as if they were classes; leave `scoring` out "
+            "(accuracy from weak labels), or use tproper.calibrated_scorer() or tproper.weak_scorer",
+            WeakLabelsAsClassesWarning,
+            stacklevel=3,
+        )
+
+
+def _frames() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back

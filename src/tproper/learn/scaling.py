@@ -1,0 +1,161 @@
+"""Maps of scores that calibrate them, and their fit to weak labels.
+
+With centred scores v, a map is ``g(v) = e^a (v + D v) + b``: one temperature ``e^-a``, biases b, and D = 0, diagonal
+("vector") or full ("matrix"). It is fitted by the forward risk ``mean -log (T softmax(g(v)))_y``, which is T-proper:
+with many weak labels it chooses what many clean ones would. Weak labels say less, so every parameter has a normal
+prior around the identity, which the data outweigh where they say something.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from .._core import FloatArray
+from ..losses import ForwardLoss
+from ..transitions import Transition
+from .linear import ScoreLoss, score_loss
+
+MethodName = Literal["identity", "temperature", "bias", "vector", "matrix"]
+METHODS: tuple[MethodName, ...] = ("identity", "temperature", "bias", "vector", "matrix")
+# Standard deviations of the priors: a factor of 1.6, a bias of .5, a fifth of mixing are within one.
+SPREAD = {"a": 0.5, "b": 0.5, "D": 0.2}
+LOG_SCALES = np.linspace(-3.0, 3.0, 7)  # where the search for a temperature begins: the risk may have two minima
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """``g(v) = scale v + bias`` of centred scores; `scale` is a number, a vector (K,) or a matrix (K, K)."""
+
+    scale: FloatArray
+    bias: FloatArray  # (K,)
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        """Calibrated scores (n, K) of scores (n, K)."""
+        v = centred(scores)
+        if self.scale.ndim < 2:
+            return v * self.scale + self.bias
+        masked = np.isneginf(v)  # a class that is excluded stays so
+        return np.where(masked, v, np.where(masked, 0.0, v) @ self.scale.T + self.bias)
+
+
+def centred(scores: FloatArray) -> FloatArray:
+    """Scores (n, K) less their mean; a class masked by minus infinity does not count."""
+    finite = np.isfinite(scores)
+    mean = np.where(finite, scores, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
+    return scores - mean[:, None]
+
+
+def identity_scaling(num_classes: int) -> Scaling:
+    """Nothing changed."""
+    return Scaling(np.array(1.0), np.zeros(num_classes))
+
+
+def forward_risk(transition: Transition, labels: Tensor, weights: FloatArray) -> ScoreLoss:
+    """The mean of ``-log (T p)_y`` and its gradient, as a function of scores (K, n)."""
+    return score_loss(ForwardLoss(transition, validate=False), labels, weights)
+
+
+def row_risks(transition: Transition, labels: Tensor, scores: FloatArray) -> FloatArray:
+    """``-log (T softmax(scores))_y`` of each row, in log space."""
+    tables = {k: torch.as_tensor(np.array(a)) for k, a in transition.tables().items()}
+    with torch.no_grad():
+        return -transition.log_probability(torch.as_tensor(scores), labels, tables).numpy()
+
+
+def fit_scaling(
+    method: MethodName, scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray
+) -> Scaling:
+    """The map of this kind with the smallest forward risk plus prior, on scores (n, K); `weights` (n,) are counts."""
+    K = transition.num_classes
+    if method == "identity":
+        return identity_scaling(K)
+    V = np.ascontiguousarray(centred(scores).T)  # (K, n)
+    total = float(weights.sum())
+    risk = forward_risk(transition, labels, weights / total)
+    a = _log_scale(V, risk, total)
+    if method == "temperature":
+        return Scaling(np.array(math.exp(a)), np.zeros(K))
+    width = {"bias": 0, "vector": K, "matrix": K * K}[method]
+    precision = np.r_[SPREAD["a"] ** -2, np.full(K, SPREAD["b"] ** -2), np.full(width, SPREAD["D"] ** -2)] / total
+
+    def mixed(D: FloatArray) -> FloatArray:
+        return V if not width else V + (D[:, None] * V if method == "vector" else D.reshape(K, K) @ V)
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray]:
+        b, D = x[1 : K + 1], x[K + 1 :]
+        S = math.exp(x[0]) * mixed(D)
+        f, E = risk(S + b[:, None])
+        of_D = np.zeros(0) if not width else np.einsum("kn,kn->k", E, V) if method == "vector" else (E @ V.T).ravel()
+        gradient = np.r_[np.vdot(E, S), E.sum(axis=1), math.exp(x[0]) * of_D]
+        return f + 0.5 * float(precision @ x**2), gradient + precision * x
+
+    first = np.r_[a, np.zeros(K + width)]
+    bounds = [(LOG_SCALES[0] - 1, LOG_SCALES[-1] + 1)] + [(None, None)] * (K + width)
+    x = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200}).x
+    D, scale = x[K + 1 :], math.exp(x[0])
+    scales = {
+        "bias": lambda: np.array(scale),
+        "vector": lambda: scale * (1 + D),
+        "matrix": lambda: scale * (np.eye(K) + D.reshape(K, K)),
+    }
+    return Scaling(scales[method](), x[1 : K + 1] - x[1 : K + 1].mean())
+
+
+def fit_temperature(scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray) -> float:
+    """The scale ``e^a`` of the scores with the smallest forward risk; a temperature is its inverse."""
+    return float(fit_scaling("temperature", scores, labels, transition, weights).scale)
+
+
+def calibrated_risks(
+    scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray | None = None
+) -> tuple[FloatArray, float]:
+    """The forward risk of each row after one temperature fitted to all of them, and the scale that was chosen.
+
+    Models and epochs are compared by this risk: raw, it calls a better model worse for being too sure of itself.
+    """
+    w = np.ones(len(scores)) if weights is None else weights
+    scale = fit_temperature(scores, labels, transition, w)
+    return row_risks(transition, labels, scale * centred(scores)), scale
+
+
+def matching_scale(scores: FloatArray, probabilities: FloatArray, weights: FloatArray) -> float:
+    """The scale at which softmax comes closest (in mean cross entropy) to the probabilities of another link."""
+    V = np.ascontiguousarray(centred(scores).T)
+    share, target = torch.as_tensor(weights / weights.sum()), torch.as_tensor(np.ascontiguousarray(probabilities))
+
+    def cross_entropy(S: FloatArray) -> tuple[float, FloatArray]:
+        log_p = torch.log_softmax(torch.as_tensor(S).T, -1)
+        return -float((share @ (target * log_p)).sum()), ((log_p.exp() - target) * share[:, None]).numpy().T
+
+    return math.exp(_log_scale(V, cross_entropy, math.inf))
+
+
+def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
+    """The log-scale a: the best of a grid, then a local descent from there."""
+    precision = SPREAD["a"] ** -2 / total
+    unmasked = np.where(np.isfinite(V), V, 0.0)
+
+    def objective(a: float) -> tuple[float, float]:
+        f, E = risk(math.exp(a) * V)
+        return f + 0.5 * precision * a * a, math.exp(a) * float(np.vdot(E, unmasked)) + precision * a
+
+    grid = LOG_SCALES
+    values = [objective(a)[0] for a in grid]
+    first = float(grid[int(np.argmin(values))])
+    bounds = [(LOG_SCALES[0] - 1, LOG_SCALES[-1] + 1)]
+    out = minimize(
+        lambda x: (lambda f, g: (f, np.array([g])))(*objective(float(x[0]))),
+        np.array([first]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": 50},
+    )
+    return float(out.x[0]) if out.fun <= min(values) else first

@@ -1,0 +1,78 @@
+"""A scorer for scikit-learn's searches: the weak risk of a model after one temperature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._core import FloatArray, checks
+from ..transitions import Transition, make_transition
+from . import labels as _labels
+from .scaling import calibrated_risks
+
+
+@dataclass(frozen=True)
+class CalibratedScorer:
+    """What `calibrated_scorer` returns: ``scorer(estimator, X, weak_labels)``, higher is better."""
+
+    transition: Transition | None = None
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Minus the mean of ``-log (T softmax(v / t))_y``, t the temperature that is best for these rows."""
+        fitted = _last(estimator)
+        T = getattr(fitted, "transition_", None) if self.transition is None else self.transition
+        if T is None:
+            raise ValueError(
+                f"transition: expected one for a {type(estimator).__name__}, which knows of none, got None"
+            )
+        scores = _scores(estimator, X, T.num_classes)
+        labels = _labels.encode(y, T, np.asarray(fitted.classes_)) if hasattr(fitted, "transition_") else T.encode(y)
+        if len(labels) != len(scores):
+            raise ValueError(f"y: expected one label for each of the {len(scores)} rows of X, got {len(labels)}")
+        w = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        risks, _ = calibrated_risks(scores, labels, T, w)
+        return -float(np.average(risks, weights=w))
+
+
+def calibrated_scorer(transition: Any = None) -> CalibratedScorer:
+    """A scorer for scikit-learn's ``scoring=`` that needs weak labels alone.
+
+    ``GridSearchCV(model, grid, scoring=tp.calibrated_scorer()).fit(X, weak_labels)``. The score is minus the forward
+    risk ``-log (T p)_y``, which is proper for every T and bounded, after one temperature fitted to the same held-out
+    rows: it ranks models by what they know, not by how sure they are. An unbiased estimate of the log loss
+    (``weak_scorer("log_loss", T)``) is not bounded, and rewards models that run away.
+
+    Parameters
+    ----------
+    transition : Transition, or what `make_transition` takes; optional for a `WeakLabelClassifier`, which knows it
+    """
+    if transition is not None and not isinstance(transition, Transition):
+        transition = make_transition(transition)
+    return CalibratedScorer(transition)
+
+
+def _last(estimator: Any) -> Any:
+    """The classifier itself: the last step of a pipeline, the winner of a search."""
+    while True:
+        if hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        else:
+            return estimator
+
+
+def _scores(estimator: Any, X: Any, K: int) -> FloatArray:
+    """Log-probabilities where they are finite, else decision values, (n, K)."""
+    log_proba = getattr(estimator, "predict_log_proba", None)
+    found = None if log_proba is None else np.asarray(log_proba(X), dtype=np.float64)
+    if found is None or not np.isfinite(found).all():
+        found = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    if found.ndim == 1:
+        found = np.stack([-found / 2, found / 2], axis=1)
+    if found.shape[1] != K:
+        raise ValueError(f"estimator: expected one with scores for {K} classes, got {found.shape[1]}")
+    return checks.matrix(found, "scores")
