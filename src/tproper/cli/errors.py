@@ -40,6 +40,12 @@ def user_errors(command: Callable[P, T]) -> Callable[P, T]:
         except OSError as error:
             say(f"error: {_sentence(error)}", err=True)
             raise typer.Exit(1) from None
+        except MemoryError as error:  # NumPy says how much was asked for
+            say(
+                f"error: not enough memory: {_sentence(error) or 'the size is unknown'}; use fewer rows or classes",
+                True,
+            )
+            raise typer.Exit(1) from None
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(130) from None

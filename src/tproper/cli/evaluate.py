@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +37,8 @@ def evaluate(
     if plot is not None:
         if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise ValueError(f"--plot: expected a name that ends in .png, .svg or .pdf, got {str(plot)!r}")
+        if find_spec("matplotlib") is None:
+            raise ModuleNotFoundError("--plot needs matplotlib: pip install 'tproper[plots]'")
         check_writable(plot)
     name, weak, clean, counts = work.evaluate_file(model, data, label, true_label, transition, source_column, plot)
     if as_json:

@@ -169,6 +169,8 @@ def run(asked: Asked) -> None:
             _draw_figure1(asked.out)
             return
         plan = _plan(asked, grid)
+        if importlib.util.find_spec("matplotlib") is None:
+            say("no matplotlib: the report will have tables alone (pip install 'tproper[plots]')", err=True)
         before = None if asked.export is None else mark(asked.export)
         place = _device(asked.device)
         if asked.engine is Engine.local and (asked.address is not None or asked.gpus_per_task is not None):

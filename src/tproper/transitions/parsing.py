@@ -22,6 +22,7 @@ from .sets import CandidateSetTransition
 from .stacked import StackedTransition
 from .uniform import UniformTransition
 
+MOST_CLASSES = 10_000_000  # that a text may ask for
 MATRIX_FILES = (".csv", ".npy", ".json")
 
 
@@ -123,6 +124,12 @@ def _family(name: str, rest: str, colon: bool, num_classes: int | None) -> Trans
         if key not in kinds:
             raise ValueError(f"transition: expected {family.usage(name)!r}, got the unknown parameter {key!r}")
         values[key] = _number(text, kinds[key], key, name)
+    if values.get("K", 0) > MOST_CLASSES:
+        size = values["K"] * 8 / 2**30
+        raise ValueError(
+            f"transition: expected at most {MOST_CLASSES:,} classes, got {values['K']:,}: "
+            f"one number for each of them takes {size:,.1f} GiB"
+        )
     return family.make(**values)
 
 
