@@ -280,6 +280,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row: every link keeps the order of the scores."""
+        check_is_fitted(self, "module_")
         of_population = isinstance(self.transition_, BagTransition) and self.transition_.prior is not None
         scores = self.predict_proba(X) if of_population else self._calibrated(self._scores(X))
         if len(self.classes_) == 2:
