@@ -132,7 +132,7 @@ def render(record: dict[str, Any]) -> str:
         "`default` is the classifier's own penalty, by rows and features; `3e-4` was the default once. The row "
         "`from zero` is the solver as it was: from zero scores, intercepts free.",
         "",
-        "| rows | penalty | solver | worse % | better % | ms (median) | held-out: ours, best of ten | where worse |",
+        "| rows | penalty | solver | worse % | better % | median ms | fresh rows: ours, best of ten | where worse |",
         "| ---: | --- | --- | ---: | ---: | ---: | --- | --- |",
     ]
     for c in record["cells"]:

@@ -267,3 +267,29 @@ def test_classes_that_cannot_be_told_apart() -> None:
         WeakLabelClassifier(T, loss="backward").fit(X[TRAIN], weak)
     with pytest.raises(tp.NotReconstructibleError):
         clf.score(X[TRAIN], weak)
+
+
+def test_transition_from_the_data_of_the_fit(tmp_path: Any) -> None:
+    T = tp.symmetric_noise(10, 0.3)
+    weak = NAMES[T.sample(Y, 0)]
+    clf = WeakLabelClassifier("estimate", random_state=0).fit(X[TRAIN], weak[TRAIN])
+    assert isinstance(clf.transition_, tp.EstimatedTransition)
+    assert clf.transition == "estimate"
+    assert clf.classes_.tolist() == sorted(NAMES)
+    order = np.argsort(NAMES)
+    assert np.abs(clf.transition_.matrix() - T.matrix()[np.ix_(order, order)]).sum(axis=0).mean() < 0.5
+    assert accuracy(clf) > 0.85
+    again = tp.load(tp.save(clf, tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict_proba(X[TEST]), clf.predict_proba(X[TEST]))
+    structured = WeakLabelClassifier(("estimate", {"structure": "symmetric"}), random_state=0, tune={"l2": [1e-3]})
+    structured.fit(X[:400], weak[:400])
+    assert structured.best_params_ == {"l2": 1e-3}
+    assert isinstance(structured.transition_, tp.Transition)
+    for settings, message in (
+        ({"transition": ("estimate", 3)}, "transition: expected \\('estimate', {settings}\\)"),
+        ({"transition": "estimate", "warm_start": True}, "warm_start: expected False with transition='estimate'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            WeakLabelClassifier(**settings).fit(X[:100], weak[:100])
+    with pytest.raises(ValueError, match="transition: expected one that is known for partial_fit"):
+        WeakLabelClassifier("estimate").partial_fit(X[:100], weak[:100])

@@ -24,6 +24,7 @@ from . import fitting, linear, minibatch, misuse
 from . import labels as _labels
 from . import search as _search
 from .defaults import row_count
+from .estimating import asks_for_estimate, with_estimate
 from .modules import flag, row_weights
 from .scaling import METHODS
 
@@ -42,7 +43,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     transition : Transition, str, tuple, dict, matrix or None
         How a class becomes a weak label: an object (``tp.complementary(10)``), a text (``"symmetric:0.2"``, see
         `tproper.specs.parse_transition`; the number of classes may be left out where labels tell it), a name with
-        parameters (``("symmetric", {"p": 0.2})``), or T itself (weak labels x classes). None: clean labels.
+        parameters (``("symmetric", {"p": 0.2})``), or T itself (weak labels x classes). None: clean labels. "estimate",
+        or ``("estimate", {...})`` with settings of `tproper.estimate_transition`: T from the data of the fit.
     loss : str, loss object or callable
         "forward": ``-log (T p)_y``, proper for every T, bounded, and the most accurate in practice. "backward":
         ``F(v) - <R e_y, v>`` with `potential`, `squeeze` and `reconstruction`. "gls": the same, squeezed (k = 1,
@@ -188,6 +190,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         names or indices of weak labels.
         """
         self._check_settings()
+        if asks_for_estimate(self.transition):
+            return self._adopt(with_estimate(self, X, y).fit(X, y, sample_weight))
         if self.tune is not None and flag(self.tune) is not False:
             return self._fit_tuned(X, y, sample_weight)
         previous = self._warm_module() if self.warm_start else None
@@ -217,6 +221,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         optimiser's state is kept between calls; the learning rate stays constant. A call that diverges is undone.
         """
         self._check_settings()
+        if asks_for_estimate(self.transition):
+            raise ValueError("transition: expected one that is known for partial_fit, got 'estimate'; use fit")
         before = Before(self)
         first = not hasattr(self, "module_")
         X = self._features(X, reset=first)
@@ -248,11 +254,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any) -> WeakLabelClassifier:
         found = _search.search(self, X, y, sample_weight, grid=None if flag(self.tune) is True else self.tune)
         best = _search.with_params(self, found.best_params, found.names)
-        best.fit(X, y, sample_weight)
-        for name, value in vars(best).items():  # fitted attributes only: the settings stay as the user made them
+        self._adopt(best.fit(X, y, sample_weight))
+        self.cv_results_, self.best_params_, self.best_index_ = found.results, found.best_params, found.best_index
+        return self
+
+    def _adopt(self, other: WeakLabelClassifier) -> WeakLabelClassifier:
+        """What another one has fitted; the settings stay as the user made them."""
+        for name, value in vars(other).items():
             if name.endswith("_") or name.startswith("_"):
                 setattr(self, name, value)
-        self.cv_results_, self.best_params_, self.best_index_ = found.results, found.best_params, found.best_index
         return self
 
     # Predicting.
@@ -283,6 +293,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row: every link keeps the order of the scores."""
+        check_is_fitted(self, "module_")
         of_population = isinstance(self.transition_, BagTransition) and self.transition_.prior is not None
         scores = self.predict_proba(X) if of_population else self._calibrated(self._scores(X))
         if len(self.classes_) == 2:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core import FloatArray
 from . import search as _search
 from .classifier import WeakLabelClassifier
+from .estimating import asks_for_estimate, with_estimate
 
 
 class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
@@ -57,6 +58,8 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         base = WeakLabelClassifier() if self.estimator is None else self.estimator
         if not isinstance(base, WeakLabelClassifier):
             raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(base).__name__}")
+        if asks_for_estimate(base.transition):  # once, for all folds and settings
+            base = with_estimate(base, X, y)
         found = _search.search(clone(base), X, y, sample_weight, self.grid, self.cv, self.verbose)
         self.cv_results_, self.best_params_, self.best_index_ = found.results, found.best_params, found.best_index
         self.best_risk_ = float(found.results["mean_weak_risk"][found.best_index])
