@@ -13,9 +13,9 @@ from .later import Later
 from .options import Data, Json, Seed, at_least, echo_json
 
 if TYPE_CHECKING:
-    from . import estimating as work
+    from . import from_data as work
 else:
-    work = Later("cli.estimating")
+    work = Later("cli.from_data")
 
 STRUCTURES = "auto, free, pooled, symmetric or complementary"
 

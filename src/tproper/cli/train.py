@@ -24,9 +24,9 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from . import fitting as work
+    from . import trainer as work
 else:
-    work = Later("cli.fitting")
+    work = Later("cli.trainer")
 
 HOLDOUT = 0.1  # of the rows
 LOSSES = ("forward", "backward", "gls", "ga")

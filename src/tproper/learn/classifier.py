@@ -122,7 +122,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     initial weights and dropout come from torch's own random numbers.
     """
 
-    calibrator_: Any  # Calibrator or None; set by fit
+    calibrator_: Any
     history_: list[dict[str, Any]]
 
     module_: nn.Module

@@ -11,7 +11,7 @@ from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_cova
 from .inputs import probabilities_of, setup
 from .paired import PairedTest, paired_test
 from .score import UNINFORMATIVE, Score, score_of
-from .scorer import WeakScorer, forward_risk, weak_scorer
+from .scorers import WeakScorer, forward_risk, weak_scorer
 from .statistics import Z95
 from .uncertainty import TransitionDraws, draws_of
 from .weak import weak_accuracy, weak_brier, weak_log_loss

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from .._core import plain
@@ -58,6 +59,23 @@ class Score:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: infinities are the texts "inf" and "-inf", NaN is None."""
         return dict(plain(asdict(self) | {"value": self.shown, "unbiased": self.value}))
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Score:
+        """The score that `to_dict` described."""
+        known = {f.name for f in fields(Score)}
+        given = {k: v for k, v in data.items() if k in known} | {"value": data.get("unbiased", data["value"])}
+        for name in ("value", "stderr", "stderr_transition", "from_transition"):
+            if name in given:
+                given[name] = _number(given[name])
+        for name in ("interval", "limits"):
+            if name in given:
+                given[name] = tuple(_number(x) for x in given[name])
+        return Score(**given)
+
+
+def _number(x: Any) -> float:
+    return math.nan if x is None else float(x)
 
 
 def restrict(value: float, limits: tuple[float, float]) -> float:
