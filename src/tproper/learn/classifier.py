@@ -124,7 +124,6 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     calibrator_: Any
     history_: list[dict[str, Any]]
-
     module_: nn.Module
     loss_: nn.Module
     _optimizer: torch.optim.Optimizer | None
@@ -279,14 +278,14 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         """Class probabilities (n, K), columns in the order of `classes_`: calibrated, or the loss's own link."""
         scores = self._scores(X)
         out = self.calibrator_.probabilities(scores) if self._changes() else fitting.link_of(self.loss_, scores)
-        p = finite_rows(out, self.module_)
-        return self.transition_.population(p) if isinstance(self.transition_, BagTransition) else p
+        p, T = finite_rows(out, self.module_), self.transition_
+        return T.population(p) if isinstance(T, BagTransition) else p
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Their logarithm, finite where probabilities are too small for a number; -inf where a link says zero."""
         scores = self._scores(X)
-        softmax = self._changes() or fitting.is_softmax(self.loss_, scores)
-        if softmax and not isinstance(self.transition_, BagTransition):
+        bags = isinstance(self.transition_, BagTransition)
+        if not bags and (self._changes() or fitting.is_softmax(self.loss_, scores)):
             return torch.log_softmax(torch.as_tensor(self._calibrated(scores)), -1).numpy()
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
@@ -296,8 +295,6 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "module_")
         of_population = isinstance(self.transition_, BagTransition) and self.transition_.prior is not None
         scores = self.predict_proba(X) if of_population else self._calibrated(self._scores(X))
-        if len(self.classes_) == 2:
-            return self.classes_[(scores[:, 1] > scores[:, 0]).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
 
     def _changes(self) -> bool:
