@@ -8,8 +8,8 @@ import torch
 
 import tproper as tp
 from tproper.cli import table_scores
-from tproper.metrics import UNINFORMATIVE, draws_of
-from tproper.metrics.statistics import Reweigher, label_table
+from tproper.metrics import UNINFORMATIVE
+from tproper.metrics.statistics import Reweigher
 
 ROUND = {
     "square": tp.pair_noise(3, 0.3),
@@ -61,20 +61,18 @@ def test_a_draw_costs_one_inverse_and_is_the_score_under_it(T):
     E = estimated(T, 200)
     y, q = data(T, 300)
     weigher = Reweigher(E, E.reconstruction())
-    labels = E.encode(y)
-    draws = draws_of(E, weigher.reconstruction)
-    values = torch.as_tensor(q)
-    table = label_table(weigher, lambda i: values[i], labels, np.full(300, 1 / 300))
+    labels, values = E.encode(y), torch.as_tensor(q)
+    draws = weigher.draws(labels)
+    table = weigher.target_sums(labels, lambda i: values[i], np.full(300, 1 / 300))
     means = draws.means(table)
-    samples = E.samples(1000, 0)
+    samples, R = E.samples(1000, 0), E.reconstruction().matrix()
     assert len(draws.inverses) == 1000
     for s in range(0, 1000, 250):
-        R = draws.inverses[s] @ draws.R
-        assert R @ samples[s] == pytest.approx(np.eye(3), abs=1e-9)
-        assert R.sum(0) == pytest.approx(np.ones(R.shape[1]))
-        assert means[s] == pytest.approx((R.T[y] * q).sum(1).mean())
-    joint = draws.targets(table)
-    assert np.einsum("szz->s", joint) == pytest.approx(means)
+        R_s = draws.inverses[s] @ R
+        assert R_s @ samples[s] == pytest.approx(np.eye(3), abs=1e-9)
+        assert R_s.sum(0) == pytest.approx(np.ones(R.shape[1]))
+        assert means[s] == pytest.approx((R_s.T[y] * q).sum(1).mean())
+    assert np.einsum("szz->s", draws.targets(table)) == pytest.approx(means)
 
 
 @pytest.mark.parametrize("T", ROUND.values(), ids=ROUND)
@@ -200,3 +198,35 @@ def test_a_ratio_says_when_T_leaves_its_denominators_open():
     score = tp.weak_balanced_accuracy(y, q.argmax(1), sharp(T, 15))
     assert not score.informative
     assert score.note.startswith("not informative: T is known too poorly to say anything: ")
+
+
+def test_sources_and_annotators_bring_their_own_errors():
+    """One estimated source among known ones widens the interval; annotators by how much they count."""
+    T, n = tp.symmetric_noise(3, 0.3), 1500
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, n)
+    predicted = np.where(rng.random(n) < 0.8, z, (z + 1) % 3)
+    E, plain = sharp(T, 60), tp.Transition(T.matrix())
+
+    def score(transition):
+        y = transition.sample(z, 0)
+        return tp.weak_accuracy(y, predicted, transition)
+
+    for combine in (lambda *parts: tp.multi_source(list(parts), [0.5, 0.5]), lambda *parts: tp.annotators(list(parts))):
+        none, one, both = (score(combine(*parts)) for parts in ((plain, plain), (plain, E), (E, E)))
+        assert none.stderr_transition == 0
+        assert none.value == pytest.approx(both.value)
+        assert 0 < one.stderr_transition < both.stderr_transition
+        assert width(none) < width(one) < width(both)
+    single = score(E)
+    assert score(tp.annotators([E])).stderr_transition == pytest.approx(single.stderr_transition)
+    assert score(tp.annotators([E, E])).stderr_transition < single.stderr_transition  # two independent errors
+
+
+def test_an_annotator_who_never_answers_brings_no_error():
+    T = tp.symmetric_noise(3, 0.3)
+    z = np.random.default_rng(0).integers(0, 3, 500)
+    y = tp.annotators([tp.Transition(T.matrix()), sharp(T, 20)]).sample(z, 0)
+    y[:, 1] = -1
+    score = tp.weak_accuracy(y, z, tp.annotators([tp.Transition(T.matrix()), sharp(T, 20)]))
+    assert score.stderr_transition == pytest.approx(0, abs=1e-12)

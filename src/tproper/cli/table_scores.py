@@ -163,7 +163,7 @@ class _Bins:
         self.edges: FloatArray | None = None
         self.sums: list[FloatArray] = []
         self.confidence = np.zeros(0)
-        self.table: FloatArray = np.zeros(())  # of weak labels, bins and predicted classes, where T is estimated
+        self.table: FloatArray = np.zeros(())  # sums of targets by bin and predicted class, where T is estimated
 
     def add(self, labels: Encoded, q: FloatArray, transition: Transition) -> Score:
         """A block; gives its overconfidence."""
@@ -188,7 +188,8 @@ class _Bins:
         assert self.edges is not None
         errors = BinnedErrors(*self.sums)
         confidence = self.confidence / np.where(errors.counts > 0, errors.counts, np.nan)
-        covariance = None if draws is None else transition_covariance(draws, self.table, errors)
+        rows = float(errors.counts.sum())
+        covariance = None if draws is None else transition_covariance(draws, self.table, errors, rows)
         added = 0.0 if covariance is None else np.diag(covariance)
         variance = errors.variance + added / np.where(errors.shares > 0, errors.shares, np.nan)
         forms = errors.form(covariance=covariance), errors.form()

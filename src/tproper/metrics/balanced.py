@@ -16,7 +16,6 @@ from ..transitions import Reconstruction, Transition
 from .inputs import Sample
 from .score import UNINFORMATIVE, Score, score_of
 from .statistics import Z95, Estimate, Reweigher, Values, estimate
-from .uncertainty import draws_of
 from .values import halfway, one_hot
 
 ADVICE = "too few weak labels for a ratio; pass the class proportions as prior if they are known"
@@ -127,16 +126,12 @@ class ClassShares:
 
     def widen(self, result: Estimate) -> None:
         """T's own error, where T is estimated: the ratios under its draws, set off against those at the estimate."""
-        T, K = self._weigher.transition, self._weigher.transition.num_classes
-        draws = draws_of(T, self._weigher.reconstruction)
+        draws = self._weigher.draws(self._labels)
         if draws is None:
             return
-        cell = T.row_index(self._labels) * K + self._predicted
-        counts = np.bincount(cell.numpy(), self._a.numpy(), T.num_weak_labels * K)
-        table = counts.astype(np.float64).reshape(-1, K)  # weak label, prediction
-        joint = draws.targets(table)  # (S, class, prediction)
+        at = self._weigher.cell_sums(self._labels, self._predicted, self._a.numpy(), len(self.D))  # class, prediction
+        joint = draws.targets(at)  # (S, class, prediction)
         N, D = np.einsum("szz->sz", joint), joint.sum(-1)
-        at = draws.R @ table
         low, high = np.quantile(D, ndtr([-1.0, 1.0]), axis=0)
         self.D_stderr = torch.hypot(self.D_stderr, torch.as_tensor((high - low) / 2))
         present = self.present.numpy()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Literal, cast
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -23,7 +24,6 @@ from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_cova
 from .inputs import Sample
 from .score import score_of
 from .statistics import Z95, Reweigher, estimate, moment_slope
-from .uncertainty import draws_of
 from .values import halfway, one_hot
 
 PULL = 0.6  # of the way from an accuracy to the far end of its Wilson interval; .5 is the middle
@@ -110,10 +110,8 @@ class TopLabel:
         hit = one_hot(predicted, K)
         self.confidence = confidence.numpy().reshape(self.batch)
         self.g = weigher(hit, labels).reshape(self.batch)
-        self.draws = draws_of(weigher.transition, weigher.reconstruction) if len(self.batch) == 1 else None
-        if self.draws is not None:
-            self._sizes = weigher.transition.num_weak_labels, K
-            self._rows, self._predicted = weigher.transition.row_index(labels).numpy(), predicted.numpy()
+        self._weigher, self._labels, self._predicted = weigher, labels, predicted
+        self.draws = weigher.draws(labels) if len(self.batch) == 1 else None
         self.weights = np.ones(self.batch) if weights is None else weights.reshape(self.batch)
         # targets sum to one, so confidence minus a hit is a class-wise score like any other
         self.overconfidence = estimate(
@@ -163,10 +161,11 @@ class TopLabel:
         return np.maximum(errors.error, errors.shares * variance * per_bin)
 
     def transition_table(self, edges: FloatArray) -> FloatArray:
-        """Total weight of bin b, weak label y and predicted class z (M, B, K): all that a change of T needs."""
-        B, (M, K) = len(edges) - 1, self._sizes
-        cell = (self._rows * B + np.searchsorted(edges[1:-1], self.confidence, side="left")) * K + self._predicted
-        return np.bincount(cell, self.weights, M * B * K).astype(np.float64).reshape(M, B, K)
+        """Sums of targets by bin b and predicted class z, ``G[c, b, z]`` (K, B, K): all that a change of T needs."""
+        B, K = len(edges) - 1, self._weigher.transition.num_classes
+        place = torch.as_tensor(np.searchsorted(edges[1:-1], self.confidence, side="left"))
+        sums = self._weigher.cell_sums(self._labels, place * K + self._predicted, self.weights, B * K)
+        return sums.reshape(K, B, K)
 
     def calibration(self, edges: FloatArray) -> Calibration:
         """Curve, error and their uncertainty, of one data set."""
@@ -174,7 +173,7 @@ class TopLabel:
         error = self.smoothed_error(errors)
         draws, covariance = self.draws, None
         if draws is not None:
-            covariance = transition_covariance(draws, self.transition_table(edges), errors)
+            covariance = transition_covariance(draws, self.transition_table(edges), errors, float(self.weights.sum()))
         known = errors.form(error)
         added = 0.0 if covariance is None else np.diag(covariance)
         return make_curve(

@@ -18,7 +18,7 @@ from .._core import FloatArray
 from .binned import FEW, BinnedErrors, QuadraticForm
 from .curve import Calibration, bin_sums, make_curve, trimmed
 from .statistics import REFERENCE_ROWS, Reweigher
-from .uncertainty import TransitionDraws, draws_of
+from .uncertainty import TransitionDraws
 
 PROBES = 64
 PSEUDO = 2.0  # examples' worth of the model's own doubts, so that labels which all agree do not make a certainty
@@ -82,7 +82,7 @@ def classwise_calibration(
     a = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     cells = Cells(weigher, labels, q, a, edges)
     errors = cells.errors
-    draws = draws_of(weigher.transition, weigher.reconstruction)
+    draws = weigher.draws(labels)
     shifts = None if draws is None else _shifts(cells, draws)
     known = _form(cells, None)
     variance = errors.variance
@@ -95,13 +95,9 @@ def classwise_calibration(
 
 def _shifts(cells: Cells, draws: TransitionDraws) -> FloatArray:
     """How draws of T move u (S, cells), divided by sqrt(S): their squares sum to what T adds to the covariance."""
-    T = cells.weigher.transition
-    row = T.row_index(cells.labels)
-    place = (row[:, None] * cells.size + cells.cell).reshape(-1).numpy()
-    table = np.bincount(place, np.repeat(cells.a, cells.K), T.num_weak_labels * cells.size)
-    table = table.reshape(-1, cells.K, cells.B)  # total weight of weak label y in cell (c, b)
-    at = np.einsum("cy,ycb->cb", draws.R, table)
-    moved = np.einsum("scd,dcb->scb", draws.inverses, np.tensordot(draws.R, table, 1)) - at
+    table = cells.weigher.cell_sums(cells.labels, cells.cell, cells.a, cells.size).reshape(-1, cells.K, cells.B)
+    # of the targets in a cell (c, b) only entry c counts
+    moved = np.einsum("scd,dcb->scb", draws.inverses, table) - np.einsum("ccb->cb", table)
     share, used = cells.errors.shares, cells.errors.used
     scaled = moved * np.where(used, 1 / np.sqrt(np.where(used, share, 1.0) * cells.K), 0.0)
     return trimmed(scaled).reshape(len(moved), -1) / np.sqrt(len(moved))

@@ -132,16 +132,15 @@ def bin_sums(cell: np.ndarray, size: int, a: FloatArray, h: FloatArray) -> list[
     return [np.bincount(cell, weights=t, minlength=size).astype(np.float64) for t in terms]
 
 
-def transition_covariance(draws: TransitionDraws, table: FloatArray, errors: BinnedErrors) -> FloatArray:
+def transition_covariance(draws: TransitionDraws, table: FloatArray, errors: BinnedErrors, total: float) -> FloatArray:
     """What T's own error adds to the covariance of ``u_b = sqrt(w_b) d_b`` (B, B), from draws of T.
 
-    ``table[y, b, z]`` (M, B, K): total weight of the examples in bin b with weak label y and predicted class z. Draws
-    far out (T close to singular) count as the 1% of draws before them.
+    ``table[c, b, z]`` (K, B, K) sums the targets of the examples in bin b with predicted class z, their weights `total`
+    together. Draws far out (T close to singular) count as the 1% of draws before them.
     """
-    at_draws = np.einsum("szc,cbz->sb", draws.inverses, np.tensordot(draws.R, table, 1))
-    at_estimate = np.einsum("zy,ybz->b", draws.R, table)
-    scale = np.sqrt(errors.weight) / np.where(errors.used, table.sum((0, 2)), 1.0)
-    shift = trimmed((at_draws - at_estimate) * scale)
+    at_estimate = np.einsum("zbz->b", table)
+    scale = np.sqrt(errors.weight) / np.where(errors.used, errors.shares * total, 1.0)
+    shift = trimmed((draws.means(table) - at_estimate) * scale)
     return np.asarray(shift.T @ shift / len(shift))
 
 

@@ -59,6 +59,28 @@ class Reweigher:
         """The targets (m, K) of encoded labels."""
         return self.reconstruction._targets(labels, self.tables, torch.float64)
 
+    def draws(self, labels: Tensor) -> TransitionDraws | None:
+        """Posterior draws of T, where it is estimated."""
+        return draws_of(self.transition, self.reconstruction, labels)
+
+    def target_sums(self, labels: Tensor, values: Values, a: FloatArray) -> FloatArray:
+        """``G[c, z] = sum_i a_i r_i[c] s_i(z)`` (K, Z): all that a mean knows of the examples, whatever T is."""
+        sums = [
+            (torch.as_tensor(a[i.numpy()])[:, None] * self.targets(labels[i])).T @ values(i)
+            for i in self.blocks(len(labels))
+        ]
+        return torch.stack(sums).sum(0).numpy()
+
+    def cell_sums(self, labels: Tensor, cell: Tensor, a: FloatArray, size: int) -> FloatArray:
+        """``G[c, j] = sum of a_i r_i[c]`` over the examples in cell j (K, size); `cell` is (n,) or (n, cells each)."""
+        out = torch.zeros(size, self.transition.num_classes, dtype=torch.float64)
+        places = cell if cell.ndim == 2 else cell[:, None]
+        for i in self.blocks(len(labels)):
+            r = torch.as_tensor(a[i.numpy()])[:, None] * self.targets(labels[i])
+            for k in range(places.shape[1]):
+                out.index_add_(0, places[i, k], r)
+        return out.T.numpy()
+
     def __call__(self, values: Values, labels: Tensor) -> FloatArray:
         """g (n,) for n encoded labels."""
         parts = [self.reconstruction.weigh(values(i), labels[i], self.tables) for i in self.blocks(len(labels))]
@@ -245,17 +267,7 @@ def estimate(
 
     reference = weigher.reference(values, doubtful, batch, np.random.default_rng(seed))
     out = Estimate(g, w, moment_slope(g, w, *reference), student, reference)
-    draws = draws_of(weigher.transition, weigher.reconstruction) if len(batch) == 1 else None
+    draws = weigher.draws(labels) if len(batch) == 1 else None
     if draws is not None:
-        table = label_table(weigher, values, labels, w / w.sum())
-        out.widen(draws, draws.means(table))
+        out.widen(draws, draws.means(weigher.target_sums(labels, values, w / w.sum())))
     return out
-
-
-def label_table(weigher: Reweigher, values: Values, labels: Tensor, a: FloatArray) -> FloatArray:
-    """``A[y, z] = sum_i a_i 1[y_i = y] s_i(z)`` (M, K): all that a mean score knows of the examples, whatever T is."""
-    T = weigher.transition
-    table = torch.zeros(T.num_weak_labels, T.num_classes, dtype=torch.float64)
-    for i in weigher.blocks(len(labels)):
-        table.index_add_(0, T.row_index(labels[i]), torch.as_tensor(a[i.numpy()])[:, None] * values(i))
-    return table.numpy()
