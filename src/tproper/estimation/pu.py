@@ -100,9 +100,10 @@ def estimate_pu(
     table = _binned(values, s)
     rng = np.random.default_rng(seed)
     point = _estimate(table, None)
-    draws = np.array([_estimate(_resample(table, sampling, rng), point.curve).pooled for _ in range(BOOTSTRAPS)])
+    again = [_resample(table, sampling, rng) for _ in range(BOOTSTRAPS)]
+    draws = np.array([_estimate(t, point.curve).pooled for t in again])
     share, n = s.mean(), len(s)
-    rates = np.clip(share / draws, 0.0, 1.0)  # r, were the pooled prior a draw
+    rates = np.array([t[:, 1].sum() for t in again]) / n / draws  # r: the share of labels by the prior
 
     def unlabeled_share(pooled: Any) -> Any:
         return pooled if sampling == "one sample" else (pooled - share) / (1 - share)
