@@ -145,7 +145,9 @@ class Calibrator:
             raise ValueError(f"scale: expected one for {len(bias)} classes and {method!r}, got shape {scale.shape}")
         if not (np.isfinite(scale).all() and np.isfinite(bias).all()):
             raise ValueError("scale: expected finite numbers, got others")
-        gain = dict(data["gain"]) | {"interval": tuple(_number(x) for x in data["gain"]["interval"])}
+        gain = dict(data["gain"])
+        gain["value"] = gain.pop("unbiased", gain["value"])  # "value" is the one that prints
+        gain |= {k: tuple(map(_number, gain[k])) for k in ("interval", "limits") if k in gain}
         gain |= {k: _number(gain[k]) for k in ("value", "stderr")}
         floor = checks.real(data["floor"], "floor", 0, 1)
         kept = [dict(t) for t in data["tried"]]
