@@ -99,6 +99,22 @@ def test_positive_unlabeled(tmp_path: Path, run: Run) -> None:
     assert tp.load(tmp_path / "m").classes_.tolist() == ["spam", "ham"]
 
 
+def test_candidate_sets(tmp_path: Path, run: Run) -> None:
+    _, z = blobs(500)
+    masks = tp.partial_labels(3, 0.3).sample(z, 4)
+    rows = [(i % 5, "|".join(np.array(CLASSES)[m])) for i, m in enumerate(masks)]
+    data, out = table(tmp_path / "t.csv", "u,y", rows), tmp_path / "T.json"
+    assert run("estimate", "partial", data, "--label", "y", "--out", out).exit_code == 0
+    _, T = read(out)
+    assert T.label_kind == "masks"
+    assert T.p == pytest.approx(0.3, abs=0.05)
+    trained = run("train", data, "--label", "y", "--transition", out, "--out", tmp_path / "m")
+    assert trained.exit_code == 0, trained.output
+    refused = run("estimate", "partial", data, "--label", "y", "--classes", "ant,bee", "--out", out)
+    assert refused.exit_code == 2
+    assert "expected classes among ant, bee, got cat" in refused.stderr
+
+
 @pytest.mark.parametrize("long", [False, True])
 def test_annotators_side_by_side_and_one_answer_a_row(tmp_path: Path, run: Run, long: bool) -> None:
     _, z = blobs(300)

@@ -27,6 +27,7 @@ class From(StrEnum):
     features = "features"
     annotators = "annotators"
     pu = "pu"
+    partial = "partial"
 
 
 def estimate(
@@ -34,7 +35,7 @@ def estimate(
         From,
         typer.Argument(
             metavar="FROM",
-            help="clean (rows of known class), features (with clean rows, if any), annotators, or pu",
+            help="clean (rows of known class), features (with clean rows, if any), annotators, pu, or partial",
         ),
     ],
     data: Data,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, json_text, mark, write_file
 from ..data import MISSING, Table, open_table, short, texts
 from ..estimation import Answers, estimate_annotators, estimate_pu, estimate_transition
-from ..transitions import UNLABELED, Transition, transition_from_dict, transition_to_dict
+from ..transitions import SET_SEPARATOR, UNLABELED, Transition, transition_from_dict, transition_to_dict
 from .codec import members_of
 from .errors import spoken
 from .estimate import From
@@ -49,6 +49,8 @@ def estimate_file(data: Path, asked: Asked, out: Path) -> tuple[str, dict[str, A
             text, transition, facts = _annotators(table, asked)
         elif asked.source is From.pu:
             text, transition, facts = _pu(table, asked)
+        elif asked.source is From.partial:
+            text, transition, facts = _partial(table, asked)
         else:
             text, transition, facts = _noisy(table, asked)
     content = transition_to_dict(transition) | facts
@@ -101,6 +103,23 @@ def _classes(asked: Asked, labels: list[str], true: Names | None) -> list[str]:
             "true class in the table"
         )
     return known
+
+
+def _partial(table: Table, asked: Asked) -> tuple[str, Transition, dict[str, Any]]:
+    """Candidate sets, written a|b|c: how often a wrong class is among them."""
+    _, columns = _read(table, asked, [asked.label], with_features=False)
+    weak, true = columns[asked.label], columns.get(asked.true_label or "")
+    given = weak != None  # noqa: E711 - elementwise
+    members = [[part.strip() for part in w.split(SET_SEPARATOR)] for w in weak[given]]
+    seen = members_of(weak[given].tolist(), sets=True)
+    classes = split_names(asked.classes, "--classes") or seen
+    strange = [name for name in seen if name not in classes]
+    if strange:
+        raise ValueError(f"column {asked.label!r}: expected classes among {short(classes)}, got {short(strange)}")
+    masks = np.array([[name in candidates for name in classes] for candidates in map(set, members)])
+    known = None if true is None else _codes(true, classes, str(asked.true_label))[given]
+    T = estimate_transition(masks, known, num_classes=len(classes), random_state=asked.seed)
+    return f"{T}\nclasses {short(classes, 20)}", T, {"classes": classes, "rows": len(masks)}
 
 
 def _pu(table: Table, asked: Asked) -> tuple[str, Transition, dict[str, Any]]:
