@@ -15,14 +15,15 @@ from .._core import FloatArray, NonFiniteError, atomic_file, mark
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts
 from ..learn import load
 from ..transitions import identity
-from .codec import LabelCodec, parse_sources, resolve
+from .codec import Encoded, LabelCodec, parse_sources, resolve
 from .progress import watched
 from .schema import FeatureReader, Schema, split_names
-from .table_scores import Scores, StreamedScores, draw, why_no_scores
+from .table_scores import Scores, StreamedScores, doubts_about_transition, draw, why_no_scores
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+CHECKED_ROWS = 20_000  # more rows than these add nothing to the check of T
 SAMPLED_ROWS = (
     8192  # labels are drawn for so many rows at a time, whatever the file's own blocks: same seed, same labels
 )
@@ -209,6 +210,8 @@ def evaluate(
     truth = LabelCodec(identity(len(schema.classes)), schema.classes)
     clean = None if true_label is None else StreamedScores(truth.transition)
     labelled = absent_rows = 0
+    seen: list[Encoded] = []  # labels and probabilities that T is checked with
+    shown: list[FloatArray] = []
     block = max(4096, CELLS // len(columns))
     batches = watched(table.batches(columns), "evaluating", table.rows, lambda b: b.num_rows)
     for batch in reblocked(batches, block):
@@ -223,6 +226,9 @@ def evaluate(
         p = trained.probabilities(X, first.__add__)
         if weak is not None:
             weak.add(encoded[~absent], p[~absent])
+            if sum(map(len, shown)) < CHECKED_ROWS:
+                seen.append(encoded[~absent])
+                shown.append(p[~absent])
         if clean is not None and true_label is not None:
             classes, unknown = truth.encode(batch.column(true_label), None, first, true_label)
             clean.add(classes[~unknown], p[~unknown])
@@ -230,6 +236,8 @@ def evaluate(
     if labelled == 0:
         raise ValueError(f"--label: expected labels in the column {label!r}, got none in {reader.rows} rows")
     counts = {"all": reader.rows, "weak": labelled, "without_label": absent_rows}
+    for doubt in doubts_about_transition(np.concatenate(seen), codec.transition, np.concatenate(shown)) if seen else []:
+        print(f"warning: {doubt}", file=sys.stderr)
     scores = None if weak is None else weak.scores()
     if clean is None:
         return scores, None, counts

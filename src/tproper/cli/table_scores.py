@@ -19,6 +19,7 @@ import torch
 
 from .. import plots
 from .._core import FloatArray, Mark, atomic_file
+from ..estimation import check_transition
 from ..metrics import (
     Z95,
     BinnedErrors,
@@ -86,6 +87,18 @@ class _Pooled:
     def interval(self, known: bool = False) -> tuple[float, float]:
         half = Z95 * (self.stderr if known else math.hypot(self.stderr, self.stderr_transition))
         return self.mean - half, self.mean + half
+
+
+def doubts_about_transition(labels: Encoded, transition: Transition, q: FloatArray) -> list[str]:
+    """A warning that cannot be overlooked where labels contradict T, given a model's held-out probabilities q."""
+    check = check_transition(labels, transition, q)
+    if check.plausible:
+        return []
+    worst = min(check.tests, key=lambda test: test.p_value)
+    return [
+        f"T IS DOUBTFUL: labels contradict the transition {transition.name} (p = {check.p_value:.2g}): "
+        f"{worst.sentence}. Do not trust scores and probabilities that rest on it; tproper.check_transition says more"
+    ]
 
 
 def why_no_scores(transition: Transition) -> str:

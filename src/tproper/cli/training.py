@@ -233,18 +233,18 @@ def fit(estimator: Any, X: FloatArray, labels: Encoded) -> list[str]:
     return list(dict.fromkeys(" ".join(str(w.message).split()) for w in said))
 
 
-def held_out_scores(estimator: Any, schema: Schema, rows: Rows, held: NDArray[np.int64]) -> tuple[Any, str]:
-    """Scores on held-out weak labels, or why there are none."""
+def held_out_scores(estimator: Any, schema: Schema, rows: Rows, held: NDArray[np.int64]) -> tuple[Any, str, list[str]]:
+    """Scores on held-out weak labels, or why there are none; and what these labels say against T."""
     if len(held) < 2:
-        return None, "no rows were held out"
+        return None, "no rows were held out", []
     why = scoring.why_no_scores(rows.codec.transition)
     if why:
-        return None, why
+        return None, why, []
     streamed = scoring.StreamedScores(rows.codec.transition)
     kind = " of those with a label" if rows.dropped else ""
     p = Trained(estimator, schema).probabilities(rows.X[held], lambda i: f"{held[i] + 1}{kind}")
     streamed.add(rows.own[held], p)
-    return streamed.scores(), ""
+    return streamed.scores(), "", scoring.doubts_about_transition(rows.own[held], rows.codec.transition, p)
 
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:
@@ -255,7 +255,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
     schema = make_schema(rows.codec, scaling, columns)
     estimator = settings.estimator(rows.transition, schema.classes)
     said = fit(estimator, schema.inputs(rows.X[chosen]), rows.labels[chosen])
-    scores, why = held_out_scores(estimator, schema, rows, held)
+    scores, why, doubts = held_out_scores(estimator, schema, rows, held)
     facts = {
         "data": str(data),
         "rows": len(chosen),
@@ -264,7 +264,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
         "blank": int(rows.blank.sum()),
         "labels": rows.counts,
         "transition": rows.codec.transition.name,
-        "warnings": rows.notes + said,
+        "warnings": doubts + rows.notes + said,
         "no_scores": why,
     }
     return finish(estimator, schema, settings, facts, scores, out)

@@ -35,7 +35,7 @@ def weak_balanced_accuracy(
     ``N_z`` = P(class z, predicted z) and ``D_z`` = P(class z) are means of ``r_i[z] 1[prediction_i = z]`` and
     ``r_i[z]``. If the class proportions are known, pass them as `prior`: they take the place of D, and the estimate
     is unbiased and far less noisy. Otherwise it is a ratio of estimates, and no ratio is unbiased: the bias left by
-    `ClassShares` grows with the relative errors of the D_z (``docs/coverage.md`` has it in standard errors). Where a
+    `ClassShares` grows with the relative errors of the D_z (`benchmarks/coverage.py` measures it). Where a
     class's relative error is above 1/3 the score says that it is not informative. Do not keep only the samples that
     are: D_z errs upwards in them, and the ratio downwards. The standard error is the delta method's. A class that
     certainly does not occur is left out, as scikit-learn does.
