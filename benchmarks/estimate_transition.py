@@ -7,7 +7,7 @@ Digits (1,200 rows) and MNIST (the first 10,000), linear, with symmetric noise .
 with errors of .1 to .5. Accuracy is that of `WeakLabelClassifier` (forward loss, default l2) on clean test labels, with
 the true T and with the estimate. The peer is cleanlab's confident joint on cross-validated probabilities of a logistic
 regression of the same rows (5 folds); `--peer` names an interpreter that has it. A fit is one of `WeakLabelClassifier`
-with the true T. Times are processor seconds, estimate and fit taking turns, medians.
+with the true T. Times are processor seconds, medians of five on digits.
 """
 
 from __future__ import annotations
