@@ -47,7 +47,7 @@ class TransitionCheck:
     notes: list[str]
     name: str
     n: int
-    confirmed: bool  # whether some labels look as pure as T says they can; without, nothing here can confirm T
+    confirmed: bool  # plausible, and some labels look as pure as T says they can; else nothing here confirms T
     _level: float = field(default=PLAUSIBLE, repr=False)
 
     @property
@@ -135,7 +135,7 @@ def check_transition(
         notes += more
     informative = [t for t in tests if not np.isnan(t.p_value)]
     p_value = min(1.0, len(informative) * min((t.p_value for t in informative), default=1.0))
-    return TransitionCheck(p_value, informative, notes, name, view.n, confirmed)
+    return TransitionCheck(p_value, informative, notes, name, view.n, confirmed and p_value >= PLAUSIBLE)
 
 
 def _too_large(transition: Any) -> bool:
