@@ -24,9 +24,9 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from . import trainer as work
+    from . import table_fit as work
 else:
-    work = Later("cli.trainer")
+    work = Later("cli.table_fit")
 
 HOLDOUT = 0.1  # of the rows
 LOSSES = ("forward", "backward", "gls", "ga")
