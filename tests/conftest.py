@@ -1,11 +1,16 @@
 """One thread, and property tests that are the same on every run."""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 from hypothesis import HealthCheck, settings
+
+# A runner in the background starts its children with Ctrl-C ignored; the tests of interrupts need it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 torch.set_num_threads(1)
 
