@@ -8,8 +8,9 @@ import torch
 
 import tproper as tp
 from tproper.cli import table_scores
-from tproper.metrics import UNINFORMATIVE
+from tproper.metrics import UNINFORMATIVE, draws_of, uncertainty
 from tproper.metrics.statistics import Reweigher
+from tproper.transitions import EstimatedPartialLabels
 
 ROUND = {
     "square": tp.pair_noise(3, 0.3),
@@ -230,3 +231,17 @@ def test_an_annotator_who_never_answers_brings_no_error():
     y[:, 1] = -1
     score = tp.weak_accuracy(y, z, tp.annotators([tp.Transition(T.matrix()), sharp(T, 20)]))
     assert score.stderr_transition == pytest.approx(0, abs=1e-12)
+
+
+def test_candidate_sets_with_an_estimated_rate():
+    """Beyond 12 classes the sets are not listed: the closed form gives what listing gives, and any K works."""
+    T = EstimatedPartialLabels(6, 30.0, 70.0)
+    listed = draws_of(T, T.reconstruction()).inverses
+    closed = np.linalg.inv(uncertainty._set_confusion(T, T.reconstruction(), 0))
+    assert closed[: len(listed)] == pytest.approx(listed, abs=1e-9)
+    many = EstimatedPartialLabels(40, 30.0, 70.0)
+    z = np.random.default_rng(0).integers(0, 40, 800)
+    y = many.sample(z, 0)
+    score = tp.weak_accuracy(y, z, many)
+    assert score.stderr_transition > 0
+    assert width(score) > width(tp.weak_accuracy(y, z, tp.partial_labels(40, 0.3)))

@@ -18,10 +18,19 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaln, xlog1py, xlogy
 from torch import Tensor
 
 from .._core import FloatArray
-from ..transitions import AnnotatorTransition, AnswerReconstruction, Reconstruction, Transition, posterior_draws
+from ..transitions import (
+    ENUMERATION_LIMIT,
+    AnnotatorTransition,
+    AnswerReconstruction,
+    EstimatedPartialLabels,
+    Reconstruction,
+    Transition,
+    posterior_draws,
+)
 
 MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 1000, 200, 1 << 23  # as many draws as fit into so many entries
 LARGEST = 50.0  # C_s is the identity at the estimate: a draw whose inverse is so many times larger has no use
@@ -82,6 +91,8 @@ def _confusion(
 ) -> FloatArray | None:
     """``C_s = R T_s`` (S, K, K)."""
     K = transition.num_classes
+    if isinstance(transition, EstimatedPartialLabels) and K > ENUMERATION_LIMIT:
+        return _set_confusion(transition, reconstruction, seed)
     if not isinstance(transition, AnnotatorTransition):
         T = posterior_draws(transition, _count(transition.num_weak_labels * K), seed)
         return None if T is None else reconstruction.matrix() @ T
@@ -101,6 +112,22 @@ def _confusion(
     for a, (t, part) in enumerate(zip(transition.transitions, parts, strict=True)):
         whole *= (t.matrix()[None] if part is None else part)[:, rows[:, a]]
     return np.asarray(reconstruction.matrix() @ whole)
+
+
+def _set_confusion(transition: EstimatedPartialLabels, reconstruction: Reconstruction, seed: int) -> FloatArray:
+    """``R T_s`` of candidate sets without listing them: all classes are alike, so one number a draw says it.
+
+    The target of a set of size m holds the same ``u_m`` for each of its members, and the true class is one:
+    the diagonal is the mean of ``u_m`` over ``m - 1 ~ Binomial(K - 1, p_s)``, and columns sum to one.
+    """
+    K = transition.num_classes
+    others = np.arange(K)
+    u = reconstruction.targets(np.tri(K, dtype=bool))[:, 0].numpy()  # row m - 1: the first m classes are candidates
+    p = transition.rates(_count(K * K), seed)[:, None]
+    log_choose = gammaln(K) - gammaln(others + 1) - gammaln(K - others)
+    diagonal = np.exp(log_choose + xlogy(others, p) + xlog1py(K - 1 - others, -p)) @ u
+    off = (1 - diagonal) / (K - 1)
+    return np.asarray(off[:, None, None] + (diagonal - off)[:, None, None] * np.eye(K))
 
 
 def _count(size: int) -> int:
