@@ -257,7 +257,7 @@ def _chosen(
                 break  # the next one has still more to lose
             choice = name if clear else choice
     elif method != "identity":
-        choice = next(name for name in METHODS if name == method)
+        choice = METHODS[[str(m) for m in METHODS].index(method)]
         validate(choice)
     tried = []
     for name, risk in risks.items():
