@@ -32,6 +32,7 @@ import tproper as tp
 from tproper.lab.datasets import DataError, read_mnist
 from tproper.learn.classifier import WeakLabelClassifier
 from tproper.learn.scaling import calibrated_risks
+from tproper.metrics import clean_scores
 
 ROOT = Path(__file__).parent.parent
 RECORD, PAGE = RECORDS / "weak_table.json", ROOT / "docs" / "weak_table.md"
@@ -67,18 +68,9 @@ def datasets(directory: Path, rows: int) -> dict[str, Data]:
     return out | {f"MNIST ({rows} rows)": (flat[0], m.train_labels[:rows], flat[1], m.test_labels)}
 
 
-def ece(p: np.ndarray, y: np.ndarray, bins: int = 15) -> float:
-    """Expected calibration error of the top label, equal-width bins, clean labels."""
-    confidence, hit = p.max(axis=1), p.argmax(axis=1) == y
-    index = np.minimum((confidence * bins).astype(int), bins - 1)
-    gaps = np.bincount(index, confidence - hit, bins)
-    return float(np.abs(gaps).sum() / len(y))
-
-
 def measure(p: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    with np.errstate(divide="ignore"):
-        log_loss = float(-np.log(p[np.arange(len(y)), y]).mean())
-    return {"accuracy": float((p.argmax(axis=1) == y).mean()), "log_loss": log_loss, "ece": ece(p, y)}
+    scores = clean_scores(y, p)
+    return {name: scores[name] for name in ("accuracy", "log_loss", "ece")}
 
 
 def trusting(kind: str, w: np.ndarray, rng: np.random.Generator) -> np.ndarray:

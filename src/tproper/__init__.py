@@ -6,97 +6,120 @@ weak label y  ->  target r = R e_y  ->  loss = F(v) - <r, v>  ->  probabilities 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._core import ConditioningWarning, NotReconstructibleError
-from .certificates import Certificate, Decomposition, Witness, certify, comparison, critical_k, decompose
-from .losses import (
-    BackwardLoss,
-    ForwardLoss,
-    GradientAscentLoss,
-    NonNegativeLoss,
-    backward_loss,
-    forward_loss,
-    gradient_ascent_loss,
-    non_negative_loss,
-)
-from .potentials import (
-    BayesRisk,
-    Brier,
-    ConvexPotential,
-    LogSumExp,
-    Max,
-    Potential,
-    Sparsemax,
-    Spherical,
-    Squeezed,
-    Tsallis,
-)
-from .transitions import (
-    Diagnosis,
-    EstimatedTransition,
-    Reconstruction,
-    Transition,
-    annotators,
-    binary_noise,
-    coarse_labels,
-    complementary,
-    identity,
-    multi_complementary,
-    multi_source,
-    pair_noise,
-    partial_labels,
-    positive_unlabeled,
-    symmetric_noise,
-    unlabeled_sets,
-)
-
 __version__ = "0.1.0"
 
-# What needs scikit-learn, or is not part of every program, is imported when it is first asked for.
+# A name is imported when it is first asked for: `import tproper` costs nothing, and neither does `tproper --help`.
+_ROOMS = frozenset(
+    ("transitions", "potentials", "losses", "certificates", "metrics", "estimation", "learn", "data", "plots", "lab")
+)
 _LAZY = {
     "AnnotatorEstimate": "estimation",
     "Answers": "estimation",
+    "BackwardLoss": "losses",
+    "BayesRisk": "potentials",
     "BoundViolationWarning": "certificates",
+    "Brier": "potentials",
     "Calibration": "metrics",
     "Calibrator": "learn",
+    "Certificate": "certificates",
+    "ConditioningWarning": "_core",
+    "ConvexPotential": "potentials",
+    "Decomposition": "certificates",
     "DependenceWarning": "estimation",
+    "Diagnosis": "transitions",
+    "EstimatedTransition": "transitions",
+    "FamilyWarning": "estimation",
+    "ForwardLoss": "losses",
+    "GradientAscentLoss": "losses",
     "IdentifiabilityWarning": "estimation",
+    "LogSumExp": "potentials",
     "LossMonitor": "certificates",
+    "Max": "potentials",
     "ModelFileError": "learn",
+    "NonNegativeLoss": "losses",
+    "NotReconstructibleError": "_core",
     "PUEstimate": "estimation",
     "PairedTest": "metrics",
+    "Potential": "potentials",
+    "Prevalence": "estimation",
+    "Reconstruction": "transitions",
     "Score": "metrics",
     "Sensitivity": "estimation",
+    "Sparsemax": "potentials",
+    "Spherical": "potentials",
+    "Squeezed": "potentials",
+    "Transition": "transitions",
     "TransitionCheck": "estimation",
+    "Tsallis": "potentials",
     "UnboundedLossWarning": "certificates",
     "WeakLabelClassifier": "learn",
     "WeakLabelClassifierCV": "learn",
+    "Witness": "certificates",
+    "annotators": "transitions",
+    "backward_loss": "losses",
+    "binary_noise": "transitions",
     "calibrate": "learn",
     "calibrated_scorer": "learn",
-    "estimate_transition": "estimation",
-    "estimate_annotators": "estimation",
+    "certify": "certificates",
     "check_transition": "estimation",
+    "coarse_labels": "transitions",
+    "comparison": "certificates",
+    "complementary": "transitions",
+    "critical_k": "certificates",
+    "decompose": "certificates",
+    "estimate_annotators": "estimation",
     "estimate_pu": "estimation",
+    "estimate_transition": "estimation",
+    "forward_loss": "losses",
     "fuse": "losses",
+    "gradient_ascent_loss": "losses",
+    "identity": "transitions",
     "load": "learn",
+    "multi_complementary": "transitions",
+    "multi_source": "transitions",
+    "non_negative_loss": "losses",
+    "pair_noise": "transitions",
     "paired_test": "metrics",
     "parse_transition": "transitions",
+    "partial_labels": "transitions",
+    "positive_unlabeled": "transitions",
     "save": "learn",
     "sensitivity": "estimation",
+    "symmetric_noise": "transitions",
+    "unlabeled_sets": "transitions",
     "weak_accuracy": "metrics",
     "weak_balanced_accuracy": "metrics",
     "weak_brier": "metrics",
     "weak_calibration": "metrics",
     "weak_log_loss": "metrics",
+    "weak_prevalence": "estimation",
     "weak_scorer": "metrics",
 }
 
 if TYPE_CHECKING:
-    from .certificates import BoundViolationWarning, LossMonitor, UnboundedLossWarning
+    from ._core import (
+        ConditioningWarning,
+        NotReconstructibleError,
+    )
+    from .certificates import (
+        BoundViolationWarning,
+        Certificate,
+        Decomposition,
+        LossMonitor,
+        UnboundedLossWarning,
+        Witness,
+        certify,
+        comparison,
+        critical_k,
+        decompose,
+    )
     from .estimation import (
         AnnotatorEstimate,
         Answers,
         DependenceWarning,
+        FamilyWarning,
         IdentifiabilityWarning,
+        Prevalence,
         PUEstimate,
         Sensitivity,
         TransitionCheck,
@@ -105,6 +128,7 @@ if TYPE_CHECKING:
         estimate_pu,
         estimate_transition,
         sensitivity,
+        weak_prevalence,
     )
     from .learn import (
         Calibrator,
@@ -116,7 +140,17 @@ if TYPE_CHECKING:
         load,
         save,
     )
-    from .losses import fuse
+    from .losses import (
+        BackwardLoss,
+        ForwardLoss,
+        GradientAscentLoss,
+        NonNegativeLoss,
+        backward_loss,
+        forward_loss,
+        fuse,
+        gradient_ascent_loss,
+        non_negative_loss,
+    )
     from .metrics import (
         Calibration,
         PairedTest,
@@ -129,13 +163,47 @@ if TYPE_CHECKING:
         weak_log_loss,
         weak_scorer,
     )
-    from .transitions import parse_transition
+    from .potentials import (
+        BayesRisk,
+        Brier,
+        ConvexPotential,
+        LogSumExp,
+        Max,
+        Potential,
+        Sparsemax,
+        Spherical,
+        Squeezed,
+        Tsallis,
+    )
+    from .transitions import (
+        Diagnosis,
+        EstimatedTransition,
+        Reconstruction,
+        Transition,
+        annotators,
+        binary_noise,
+        coarse_labels,
+        complementary,
+        identity,
+        multi_complementary,
+        multi_source,
+        pair_noise,
+        parse_transition,
+        partial_labels,
+        positive_unlabeled,
+        symmetric_noise,
+        unlabeled_sets,
+    )
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f".{name}", __name__)
     if name not in _LAZY:
         raise AttributeError(f"module 'tproper' has no attribute {name!r}")
-    return getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    value = getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
@@ -158,6 +226,7 @@ __all__ = [
     "DependenceWarning",
     "Diagnosis",
     "EstimatedTransition",
+    "FamilyWarning",
     "ForwardLoss",
     "GradientAscentLoss",
     "IdentifiabilityWarning",
@@ -170,6 +239,7 @@ __all__ = [
     "PUEstimate",
     "PairedTest",
     "Potential",
+    "Prevalence",
     "Reconstruction",
     "Score",
     "Sensitivity",
@@ -220,5 +290,6 @@ __all__ = [
     "weak_brier",
     "weak_calibration",
     "weak_log_loss",
+    "weak_prevalence",
     "weak_scorer",
 ]

@@ -13,7 +13,7 @@ import torch
 
 import tproper as tp
 from tproper import plots
-from tproper.cli import demo, inspect
+from tproper.cli import digits, inspection
 from tproper.cli import streaming as _streaming
 from tproper.lab.report import write_report
 from tproper.learn.classifier import WeakLabelClassifier
@@ -113,8 +113,8 @@ def test_a_file_that_appears_or_changes_while_a_command_runs_stays(
             "evaluate",
             ["evaluate", here / "model", here / "weak.csv", "--label", "weak_label", "--plot", out],
         ),
-        "inspect": (inspect, "certificates", ["inspect", "complementary:3", "--plot", out]),
-        "demo": (demo, "_outcome", ["demo", "--out", here, "--epochs", "1"]),
+        "inspect": (inspection, "certificates", ["inspect", "complementary:3", "--plot", out]),
+        "demo": (digits, "_outcome", ["demo", "--out", here, "--epochs", "1"]),
     }[what]
     during(monkeypatch, owner, name, lambda: out.write_text("my other work"))
     result = run(*arguments)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 pa = pytest.importorskip("pyarrow")
@@ -16,10 +15,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 pacsv = pytest.importorskip("pyarrow.csv")
 
 from tproper.cli import streaming as _streaming  # noqa: E402
-from tproper.cli.data import register  # noqa: E402
-
-app = typer.Typer()
-register(app)
+from tproper.cli.main import app  # noqa: E402
 
 
 def simulate(*arguments: object) -> str:

@@ -44,16 +44,13 @@ def test_a_folder_of_parquet_becomes_a_model(weak, tmp_path):
 def test_interrupted_it_goes_on_as_if_it_had_never_stopped(weak, tmp_path, monkeypatch):
     assert run.invoke(app, command(weak, tmp_path / "whole")).exit_code == 0
 
-    class Interrupted(_streamed_training._bar):
-        def __enter__(self):
-            def stop(at):
-                if at.epoch == 1 and at.batches == 1:
-                    raise KeyboardInterrupt
-
-            return stop
+    class Interrupted(_streamed_training.Bar):
+        def at(self, done, what):
+            if what == "epoch 2":
+                raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(_streamed_training, "_bar", Interrupted)
+        patch.setattr(_streamed_training, "Bar", Interrupted)
         result = run.invoke(app, command(weak, tmp_path / "broken"))
     assert result.exit_code == 130
     assert not (tmp_path / "broken").exists()

@@ -12,7 +12,8 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 from tproper.data import tables as tabular  # noqa: E402
-from tproper.data.tables import TableError, TableWriter, numbers, open_table, texts  # noqa: E402
+from tproper.data.tables import TableError, numbers, open_table, texts  # noqa: E402
+from tproper.data.writing import TableWriter  # noqa: E402
 
 
 def columns(path: Path, names: list[str] | None = None) -> dict[str, list[object]]:

@@ -16,7 +16,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-from tproper.cli import schema as _tables  # noqa: E402
+from tproper.cli import progress as _progress  # noqa: E402
 from tproper.cli import streaming as _streaming  # noqa: E402
 from tproper.cli import table_scores as _scores  # noqa: E402
 from tproper.data import tables as tabular  # noqa: E402
@@ -322,8 +322,8 @@ class Terminal(io.StringIO):
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    assert list(_tables.watched(iter([3, 4]), "reading", 7, lambda rows: rows)) == [3, 4]
-    with _tables.working("training"):
+    assert list(_progress.watched(iter([3, 4]), "reading", 7, lambda rows: rows)) == [3, 4]
+    with _progress.working("training"):
         pass
     said = terminal.getvalue()
     assert "7/7" in said
@@ -356,8 +356,8 @@ def test_help_is_there_for_every_command(run: Run) -> None:
 
 
 def test_the_help_tells_the_estimators_own_defaults() -> None:
-    from tproper.cli import data
     from tproper.cli import streamed_training as _streamed_training
+    from tproper.cli import train as data
     from tproper.learn.classifier import WeakLabelClassifier
 
     given = {name: p.default for name, p in inspect.signature(WeakLabelClassifier).parameters.items()}

@@ -110,16 +110,13 @@ def test_other_labels_and_other_data_are_refused_it(table, interrupted):
 
 
 def test_fewer_epochs_than_were_begun(table, tmp_path, monkeypatch):
-    class Stopping(_streamed_training._bar):
-        def __enter__(self):
-            def stop(at):
-                if at.epoch == 1:
-                    raise KeyboardInterrupt
-
-            return stop
+    class Stopping(_streamed_training.Bar):
+        def at(self, done, what):
+            if what == "epoch 2":
+                raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(_streamed_training, "_bar", Stopping)
+        patch.setattr(_streamed_training, "Bar", Stopping)
         assert train(table, tmp_path / "m").exit_code == 130
     refused(train(table, tmp_path / "m", epochs=1), "got fewer epochs (1, of which it has begun 2)")
 
@@ -155,16 +152,14 @@ def test_numbers_beyond_the_model(tmp_path):
 
 
 def test_a_file_that_shrinks_during_training(table, tmp_path, monkeypatch):
-    class Shrinking(_streamed_training._bar):
-        def __enter__(self):
-            def shrink(at):
-                if at.batches == 1 and at.epoch == 1:
-                    os.unlink(table)
-                    write(table, rows=1000)
+    class Shrinking(_streamed_training.Bar):
+        def at(self, done, what):
+            if what == "epoch 2" and self.total != 0:
+                self.total = 0
+                os.unlink(table)
+                write(table, rows=1000)
 
-            return shrink
-
-    monkeypatch.setattr(_streamed_training, "_bar", Shrinking)
+    monkeypatch.setattr(_streamed_training, "Bar", Shrinking)
     result = train(table, tmp_path / "m", epochs=3)
     refused(result, "t.parquet: expected the file as it was when training began")
     assert not (tmp_path / "m").exists()

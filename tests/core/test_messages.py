@@ -305,8 +305,9 @@ CASES = {
     ),
     "weights in words": (lambda: LOSS(V, [0, 1], weights=["a", "b"]), "weights: expected (2,) numbers, got ['a', 'b']"),
     "transitions of another shape": (
-        lambda: LOSS(V, [0, 1], transitions=torch.eye(3)),
-        "transitions: expected shape (n, weak labels, K) for scores (2, 3), got (3, 3)",
+        lambda: LOSS(V, [0, 1], transitions=torch.eye(4)),
+        "transitions: expected shape (n, weak labels, K), (1, weak labels, K) or (weak labels, K) for scores (2, 3), "
+        "got (4, 4)",
     ),
     "transitions that are none": (
         lambda: LOSS(V, [0, 1], transitions=torch.ones(2, 3, 3)),

@@ -85,6 +85,18 @@ def test_features_of_candidate_sets_have_the_moments_of_the_family():
     np.testing.assert_allclose(view.inclusion @ prior, masks.T @ weight, atol=1e-12)
 
 
+def test_many_classes_with_few_labels_each_hold_the_level():
+    """Cells chosen by the counts themselves would reject here in every sample."""
+    T = tp.symmetric_noise(40, 0.3)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        z = rng.integers(0, 40, 4000)
+        y = T.sample(z, rng)
+        p = np.full((4000, 40), 0.3 / 40)
+        p[np.arange(4000), np.where(rng.random(4000) < 0.8, z, rng.integers(0, 40, 4000))] += 0.7
+        assert tp.check_transition(y, T, p).p_value > 0.05
+
+
 WRONG = {
     "less noise than T says": (tp.symmetric_noise(4, 0.1), tp.symmetric_noise(4, 0.4)),
     "more noise than T says": (tp.symmetric_noise(4, 0.5), tp.symmetric_noise(4, 0.1)),

@@ -278,7 +278,7 @@ def test_transition_from_the_data_of_the_fit(tmp_path: Any) -> None:
     assert clf.classes_.tolist() == sorted(NAMES)
     order = np.argsort(NAMES)
     assert np.abs(clf.transition_.matrix() - T.matrix()[np.ix_(order, order)]).sum(axis=0).mean() < 0.5
-    assert accuracy(clf) > 0.85
+    assert (clf.predict(X[TEST]) == NAMES[Y[TEST]]).mean() > 0.85
     again = tp.load(tp.save(clf, tmp_path / "model"))
     np.testing.assert_array_equal(again.predict_proba(X[TEST]), clf.predict_proba(X[TEST]))
     structured = WeakLabelClassifier(("estimate", {"structure": "symmetric"}), random_state=0, tune={"l2": [1e-3]})

@@ -207,3 +207,20 @@ def test_a_failed_write_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest
     monkeypatch.undo()
     np.testing.assert_array_equal(load(path).predict_proba(X), clf.predict_proba(X))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model"]
+
+
+@pytest.mark.parametrize("part", ["architecture", "transition"])
+def test_sizes_are_compared_before_anything_is_allocated(tmp_path: Path, part: str) -> None:
+    """Two kilobytes of JSON that ask for a terabyte are refused in a sentence."""
+    rng = np.random.default_rng(0)
+    T = tp.partial_labels(3, 0.3)
+    y = T.sample(rng.integers(3, size=60), 1)
+    model = tp.WeakLabelClassifier(transition=T, model="mlp", hidden=(4,), epochs=1, random_state=0)
+    tp.save(model.fit(rng.normal(size=(60, 2)), y), tmp_path / "m")
+    huge = {
+        "architecture": {"model": "mlp", "n_features": 2, "hidden": [10**6, 10**6]},
+        "transition": {"family": "partial", "name": "partial", "num_classes": 10**11, "p": 0.3},
+    }[part]
+    edit(tmp_path / "m", **{part: huge})
+    with pytest.raises(tp.ModelFileError, match=r"size mismatch|classes: expected 100000000000"):
+        tp.load(tmp_path / "m")

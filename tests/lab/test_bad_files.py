@@ -9,7 +9,7 @@ import pytest
 from test_commands import SMALL, run_here
 from test_store import record
 
-from tproper.cli import reproduce as commands
+from tproper.cli import experiments as commands
 from tproper.lab.store import RecordError, Store, export_records, gather, import_records, read_store
 
 SHORT = [*SMALL[:-1], "3"]  # as many epochs

@@ -9,7 +9,7 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from tproper.cli import reproduce as commands
+from tproper.cli import experiments as commands
 from tproper.cli.main import app
 from tproper.lab.store import Store, export_records, read_records
 
@@ -167,8 +167,8 @@ def test_records_of_other_kernels_are_neither_taken_nor_mixed(undisturbed, tmp_p
 )
 def test_without_models_the_data_sets_own_are_run(target, dataset, models, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(commands, "_run_model", lambda work, target, model, *rest: asked.append(model) or True)
-    monkeypatch.setattr(commands, "report", lambda out: None)
+    monkeypatch.setattr(commands, "_run_model", lambda work, plan, model: asked.append(model) or True)
+    monkeypatch.setattr(commands, "report", lambda run, out: None)
     done = run_here("reproduce", target, "--dataset", dataset, "--out", tmp_path)
     assert done.exit_code == 0, done.output
     assert asked == models

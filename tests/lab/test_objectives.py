@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss
 import tproper as tp
 from tproper.lab.objectives import Objective
 from tproper.lab.protocol import LOSSES
-from tproper.lab.scoring import accuracy, calibration_error, probability_scores
+from tproper.lab.scoring import accuracy, probability_scores
 
 K = 5
 TRIALS = [("bc", 0.0, 2.0), ("ga", 0.0, 2.0), ("gls", 0.7, 2.0), ("forward", 0.0, 2.0), ("gls", 0.3, 1.2)]
@@ -86,7 +86,7 @@ def test_calibration_error_by_hand():
     p = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.55, 0.45]], dtype=torch.float64)
     y = torch.tensor([0, 0, 0, 1])
     expected = (abs(2 - 2.7) + 0.55) / 4
-    assert calibration_error(p, y) == pytest.approx(expected)
+    assert probability_scores(p, y)["ece"] == pytest.approx(expected)
     assert accuracy(p[None], y[None]).item() == pytest.approx(0.5)
 
 

@@ -320,3 +320,13 @@ def test_risk_of_bc_falls_below_zero_and_the_bounded_losses_keep_their_bounds():
             ends.append(risks[-1])
     assert np.mean(ends) < -0.5  # no true risk is negative: this is a fit on its way to -infinity
     assert np.mean(np.array(ends) < 0) > 0.9
+
+
+def test_tables_need_no_matplotlib(records_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(report.figures, "can_draw", lambda: False)
+    monkeypatch.setattr(report.figures, "new_figure", lambda *rest: pytest.fail("drew"))
+    written = report.write_report(records_file, tmp_path / "out")
+    assert [p.name for p in written] == ["report.md", "index.html"]
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert report.figures.NO_FIGURES in text
+    assert "accuracy" in text

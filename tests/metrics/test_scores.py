@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, brier_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import tproper as tp
-from tproper.metrics.weak import (
+from tproper.metrics import (
     paired_test,
     weak_accuracy,
     weak_balanced_accuracy,

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.metrics.calibration import TopLabel
+from tproper.metrics import TopLabel, paired_test, weak_accuracy, weak_balanced_accuracy, weak_brier, weak_log_loss
 from tproper.metrics.statistics import Reweigher, estimate
-from tproper.metrics.weak import paired_test, weak_accuracy, weak_balanced_accuracy, weak_brier, weak_log_loss
 
 REPETITIONS, CHUNK = 2000, 500
 CASES = {
@@ -136,7 +135,7 @@ def test_squared_calibration_error(case):
         rows, _, y = sim.draw(250)
         top = TopLabel(sim.weigher, sim.q[rows], y, None, (250, sim.n))
         errors = top.binned(edges)
-        found.append((errors.squared, *errors.interval(top.smoothed_error(errors))))
+        found.append((errors.squared, *errors.form(top.smoothed_error(errors)).interval()))
     check(truth, *map(np.concatenate, zip(*found, strict=True)))
 
 

@@ -104,12 +104,9 @@ def test_the_command_says_it_in_one_line(data, tmp_path, monkeypatch):
     import tproper as tp
     from tproper.cli import streamed_training as _streamed_training
 
-    class Interrupted(_streamed_training._bar):
-        def __enter__(self):
-            def stop(at):
-                raise KeyboardInterrupt
-
-            return stop
+    class Interrupted(_streamed_training.Bar):
+        def at(self, done, what):
+            raise KeyboardInterrupt
 
     command = [
         "train",
@@ -125,7 +122,7 @@ def test_the_command_says_it_in_one_line(data, tmp_path, monkeypatch):
     run = CliRunner()
     assert run.invoke(app, [*command, "--out", str(tmp_path / "whole")]).exit_code == 0
     with monkeypatch.context() as patch:
-        patch.setattr(_streamed_training, "_bar", Interrupted)
+        patch.setattr(_streamed_training, "Bar", Interrupted)
         assert run.invoke(app, [*command, "--out", str(tmp_path / "m")]).exit_code == 130
     file = tmp_path / ".m.stream.safetensors"
     bad = bytearray(file.read_bytes())

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Scores worked on at a time: some MB, which stay in the cache from one pass to the next. Each pass over a block ends in
-# a barrier of all threads, which is slow where other programs keep a core busy: smaller blocks would make more of them.
-BLOCK = 1 << 21
+BLOCK = 1 << 19  # scores worked on at a time: some MB, which stay in the cache from one pass to the next
+# With several threads each pass over a block ends in a barrier of all of them, which is slow where another program
+# keeps a core busy: larger blocks, of which each thread has its share in its cache, make fewer barriers.
+FEWER_BARRIERS = 4
 
 
 class _WithSlope(torch.autograd.Function):
@@ -49,7 +50,8 @@ def value_and_slope(scores: Tensor, work: Work, wanted: bool = True) -> tuple[Te
     temporary tensors cost more to get from the system than to compute with. Without `wanted` the gradient is dropped.
     """
     n, K = scores.shape[:-1].numel(), scores.shape[-1]
-    step = n if scores.is_cuda else max(1, BLOCK // K)
+    block = BLOCK if torch.get_num_threads() == 1 else BLOCK * FEWER_BARRIERS
+    step = n if scores.is_cuda else max(1, block // K)
     flat = scores.detach().reshape(n, K)
     slope = torch.empty_like(flat if wanted else flat[:step])
     value = flat.new_empty(n)

@@ -285,6 +285,10 @@ def _certify_forward(loss: ForwardLoss) -> Certificate:
     diagnosis = loss.transition.diagnose()
     bounds = loss.lower_bounds()
     notes = [] if diagnosis.reconstructible else [f"not strict: {diagnosis.confusion()} cannot be told apart"]
+    if not loss.score.strictly_proper:
+        notes.append(f"not strict: the score {loss.score.name} gives different distributions the same loss")
+    if loss.score.evidence == "numerical":
+        notes.append(f"the bounds of the score {loss.score.name} were searched for; the loss is never below 0")
     if np.isposinf(bounds).any():
         notes.append("labels that never occur have the bound inf")
     least = float(bounds.min())
@@ -292,15 +296,15 @@ def _certify_forward(loss: ForwardLoss) -> Certificate:
         least = 0.0
         notes.append("a row of answers has loss >= 0 however many of them are missing; 0 where all are")
     return Certificate(
-        loss="ForwardLoss",
+        loss="ForwardLoss" if loss.score.name == "log" else f"ForwardLoss with the score {loss.score.name}",
         transition=loss.transition.name,
         reconstructible=diagnosis.reconstructible,
-        proper=True,  # -log is proper on weak labels, and p = q minimises E log (T q)_y whatever T is
-        strictly_proper=diagnosis.reconstructible,
+        proper=True,  # the score is proper on weak labels, and p = q minimises E l(T q, y) whatever T is
+        strictly_proper=diagnosis.reconstructible and loss.score.strictly_proper,
         lower_bounded=True,
         bounds=bounds,
         witness=None,
-        evidence="exact",
+        evidence=loss.score.evidence,
         notes=tuple(notes),
         groups=(("all labels", least),),
     )

@@ -6,6 +6,7 @@ In a file a label is the text of its name (`transitions.vocabulary`); candidate 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -246,6 +247,7 @@ def resolve(
     labels do not tell it (positive-unlabeled data, a matrix), or where a class may not occur among them.
     `clean` says that the labels are true classes, whatever labels T has.
     """
+    classes = classes_of_files(list(specs.values())) if classes is None else classes
     if classes is not None:
         names = list(classes)
         if len(names) < 2 or len(set(names)) != len(names) or any(n in ("", SET_SEPARATOR) for n in names):
@@ -270,6 +272,24 @@ def resolve(
         order = "POSITIVE,NEGATIVE" if K == 2 else "the order of its columns"
         raise ValueError(f"--classes: expected the classes of {parts[0].name} in order ({order}), got none")
     return _stack(parts, list(specs), shares), found
+
+
+def classes_of_files(specs: Sequence[str]) -> list[str] | None:
+    """The classes that files of `tproper estimate` name, in the order of T's columns; None where a spec names none."""
+    told = []
+    for spec in specs:
+        path = Path(spec)
+        try:
+            content = json.loads(path.read_text(encoding="utf-8-sig")) if path.suffix.lower() == ".json" else None
+        except (OSError, ValueError, RecursionError):  # reading T says what is wrong with it
+            content = None
+        names = content.get("classes") if isinstance(content, dict) else None
+        if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+            return None
+        told.append(names)
+    if any(names != told[0] for names in told):
+        raise ValueError(f"--transition: expected files with the same classes, got {short(specs)}; use --classes")
+    return told[0]
 
 
 def _sized(spec: str, found: list[str]) -> Transition:

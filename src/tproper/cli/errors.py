@@ -9,7 +9,9 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -30,19 +32,44 @@ def user_errors(command: Callable[P, T]) -> Callable[P, T]:
         try:
             return command(*args, **kwargs)
         except _MISTAKES as error:
-            typer.echo(f"error: {_sentence(error)}", err=True)
+            say(f"error: {_sentence(error)}", err=True)
             raise typer.Exit(2) from None
         except BrokenPipeError:  # the reader of the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except OSError as error:
-            typer.echo(f"error: {_sentence(error)}", err=True)
+            say(f"error: {_sentence(error)}", err=True)
+            raise typer.Exit(1) from None
+        except MemoryError as error:  # NumPy says how much was asked for
+            say(
+                f"error: not enough memory: {_sentence(error) or 'the size is unknown'}; use fewer rows or classes",
+                True,
+            )
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(130) from None
 
     return wrapped
+
+
+def printable(text: str) -> str:
+    """Control characters as their escapes: a name in a file must not move the cursor or recolour the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def say(text: object, err: bool = False) -> None:
+    """A line for people."""
+    typer.echo(printable(str(text)), err=err)
+
+
+@contextmanager
+def spoken() -> Iterator[None]:
+    """Warnings as lines on stderr at the moment they come: work may go on for hours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = lambda message, *rest: say(f"warning: {message}", err=True)
+        yield
 
 
 def _sentence(error: BaseException) -> str:

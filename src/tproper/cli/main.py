@@ -1,29 +1,75 @@
-"""The command `tproper`."""
+"""The command `tproper`: one file a command, loaded when it is called."""
 
 from __future__ import annotations
 
 import importlib
 import signal
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+
+from .. import __version__
+from .errors import user_errors
+
+# The file of each command, and what `tproper --help` says of it (the first line of its own help).
+COMMANDS = {
+    "inspect": ("inspect", "Diagnose a label transition and certify BC, BC+gLS, BC+GA and forward correction for it."),
+    "demo": ("demo", "Learn digits from labels that only say what a digit is *not*; see which losses survive."),
+    "estimate": (
+        "estimate",
+        "Estimate how labels were weakened, with intervals; `train --transition` takes the file.",
+    ),
+    "train": ("train", "Train a classifier on weak labels, and say how good it is without a clean one."),
+    "predict": ("predict", "Class probabilities and the likeliest class for every row, in order."),
+    "evaluate": (
+        "evaluate",
+        "Unbiased scores from weak labels, with their intervals; clean ones beside them where a true column is given.",
+    ),
+    "simulate": ("simulate", "Weaken a clean data set: a weak label for every row in place of its true class."),
+    "reproduce": ("reproduce", "Reproduce a table or figure of the paper; run it again to go on where it stopped."),
+    "report": ("reporting", "Tables beside the paper's, figures, and one HTML page, from the records of a run."),
+}
+
+
+class _Command(TyperCommand):
+    """A command that is known by its name and its help; its file is imported when it is called."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return load_command(str(self.name)).make_context(info_name, args, parent=parent, **extra)
+
+
+class _Commands(TyperGroup):
+    """All commands, none of them imported."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _Command(cmd_name, help=COMMANDS[cmd_name][1]) if cmd_name in COMMANDS else None
+
+
+def load_command(name: str) -> Any:
+    """The command itself: the function of that name in its file."""
+    function = getattr(importlib.import_module(f".{COMMANDS[name][0]}", __package__), name)
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single.command(name)(user_errors(function))
+    return typer.main.get_command(single)
+
 
 app = typer.Typer(
     name="tproper",
+    cls=_Commands,
     help="Classifiers with trustworthy class probabilities from weak labels.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-# Each module adds its commands through `register(app)`.
-COMMANDS = ("inspect", "demo", "data", "reproduce")
-
 
 def _version(show: bool) -> None:
     if show:
-        from .. import __version__
-
         typer.echo(__version__)
         raise typer.Exit
 
@@ -33,10 +79,6 @@ def _root(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version"),
 ) -> None:
     """Classifiers with trustworthy class probabilities from weak labels."""
-
-
-for _module in COMMANDS:
-    importlib.import_module(f".{_module}", __package__).register(app)
 
 
 def main() -> None:

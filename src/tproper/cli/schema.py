@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._core import FloatArray
-from ..data import ColumnError, Moments, Table, first_text, numbers, short
+from ..data import ColumnError, Moments, Table, first_inexact, first_text, numbers, short
 from ..transitions import transition_from_dict
 from .codec import LabelCodec
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-T = TypeVar("T")
 
 
 def split_names(text: str | None, option: str) -> list[str] | None:
@@ -86,6 +82,13 @@ class FeatureReader:
                     f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}; "
                     f"leave it out with --ignore, or choose the columns to use with --features"
                 )
+            inexact = first_inexact(batch.column(name))
+            if inexact is not None:
+                row, text = inexact
+                raise ValueError(
+                    f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text} at row "
+                    f"{self.rows + row + 1}, which would be rounded; leave an identifier out with --ignore"
+                )
             X[:, j] = values
         finite = np.isfinite(X)
         if not finite.all():
@@ -137,7 +140,7 @@ class Schema:
         return LabelCodec(transition_from_dict(self.transition), self.classes, self.sources)
 
     def extra(self) -> dict[str, Any]:
-        """What `tproper.saving.save` keeps, under its checksum."""
+        """What `tproper.save` keeps, under its checksum."""
         return {"table": asdict(self)}
 
     @classmethod
@@ -166,31 +169,3 @@ def standardisation(X: FloatArray, names: Sequence[str]) -> tuple[FloatArray, Fl
         return moments.scaling(names)
     except ColumnError as error:
         raise ValueError(f"{error.fact}; rescale the column, or leave it out with --ignore") from None
-
-
-def watched(batches: Iterator[T], what: str, total: int | None, rows: Any) -> Iterator[T]:
-    """The same batches, with a progress bar on stderr where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield from batches
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("rows"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total)
-        for batch in batches:
-            yield batch
-            progress.advance(task, rows(batch))
-
-
-@contextlib.contextmanager
-def working(what: str) -> Iterator[None]:
-    """A spinner on stderr while something of unknown length runs, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(what):
-        yield

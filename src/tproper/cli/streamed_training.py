@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from .._core import TakenError, sweep
 from ..data import (
@@ -27,8 +24,10 @@ from ..data import (
     texts,
 )
 from .codec import LabelCodec, resolve
-from .schema import FeatureReader, Schema, watched
-from .training import Report, Settings, finish, make_schema
+from .errors import spoken
+from .progress import Bar, watched
+from .schema import FeatureReader, Schema
+from .training import Report, Settings, finish, label_notes, make_schema
 
 EPOCHS = 5  # passes over data that do not fit in memory, unless --epochs says otherwise
 BATCH = 1024
@@ -143,7 +142,11 @@ def train(
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     epochs = settings.epochs or EPOCHS
     sweep(checkpoint.parent, checkpoint.name)
-    with _bar(source.rows * epochs) as advance, _spoken():
+
+    def advance(at: StreamProgress) -> None:
+        bar.at(at.rows, f"epoch {at.epoch + 1}")
+
+    with Bar("training", source.rows * epochs, "rows") as bar, spoken():
         scaled = _Scaled(source, schema, np.float64 if settings.model == "linear" else np.float32)
         fit_stream(estimator, scaled, epochs=epochs, checkpoint=checkpoint, progress=advance)
     facts = {
@@ -154,7 +157,7 @@ def train(
         "blank": 0,
         "labels": dict(counts.most_common()),
         "transition": transition.name,
-        "warnings": [],
+        "warnings": label_notes(counts, names),
         "no_scores": "no rows were held out of a stream; run `tproper evaluate` on another table",
     }
     try:
@@ -164,44 +167,3 @@ def train(
         raise
     checkpoint.unlink(missing_ok=True)
     return report
-
-
-@contextmanager
-def _spoken() -> Iterator[None]:
-    """Warnings as lines on stderr at the moment they come: a stream may run for hours."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *rest: typer.echo(f"warning: {message}", err=True)
-        yield
-
-
-class _bar:
-    """A progress bar with an estimate on stderr, where that is a terminal."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.progress: Any = None
-
-    def __enter__(self) -> Callable[[StreamProgress], None]:
-        if not sys.stderr.isatty():
-            return lambda at: None
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:.0f}%"),
-            TimeRemainingColumn(),
-        )
-        self.progress = Progress(*columns, console=Console(stderr=True), transient=True).__enter__()
-        task = self.progress.add_task("training", total=self.total)
-
-        def advance(at: StreamProgress) -> None:
-            self.progress.update(task, completed=at.rows, description=f"epoch {at.epoch + 1}")
-
-        return advance
-
-    def __exit__(self, *error: Any) -> None:
-        if self.progress is not None:
-            self.progress.__exit__(*error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,19 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, NonFiniteError
-from ..data import CELLS, MISSING, Table, TableWriter, format_of, texts
+from .._core import FloatArray, NonFiniteError, atomic_file, mark
+from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts
+from ..learn import load
 from ..transitions import identity
-from .codec import LabelCodec, parse_sources, resolve
-from .schema import FeatureReader, Schema, watched
-from .table_scores import Scores, StreamedScores, why_no_scores
+from .codec import Encoded, LabelCodec, parse_sources, resolve
+from .progress import watched
+from .schema import FeatureReader, Schema, split_names
+from .table_scores import Scores, StreamedScores, doubts_about_transition, draw, why_no_scores
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+CHECKED_ROWS = 20_000  # more rows than these add nothing to the check of T
 SAMPLED_ROWS = (
     8192  # labels are drawn for so many rows at a time, whatever the file's own blocks: same seed, same labels
 )
@@ -57,8 +61,6 @@ class Trained:
 
 def load_model(folder: Path) -> Trained:
     """Open a folder that `tproper train` wrote."""
-    from ..learn import load
-
     estimator = load(folder)
     return Trained(estimator, Schema.of(estimator, folder))
 
@@ -98,6 +100,22 @@ def reblocked(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
         yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
 
 
+def predict_file(model: Path, data: Path, keep: str | None, out: Path | None) -> dict[str, int]:
+    """`tproper predict`: read a model and a table, write its predictions."""
+    kind = output_format(out, data)
+    trained = load_model(model)
+    table = open_table(data)
+    kept = split_names(keep, "--keep") or []
+    for name in kept:
+        table.require(name, "--keep")
+    if out is None:
+        counts = predict(trained, table, kept, sys.stdout.buffer, kind)
+        sys.stdout.flush()
+        return counts
+    with atomic_file(out) as temporary:
+        return predict(trained, table, kept, temporary, kind)
+
+
 def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | IO[bytes], kind: str) -> dict[str, int]:
     """Write the kept columns, the likeliest class and the class probabilities; returns how often each class won."""
     import pyarrow as pa
@@ -135,6 +153,34 @@ def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | 
     return {name: int(n) for name, n in zip(schema.classes, counts, strict=True)}
 
 
+def evaluate_file(
+    model: Path,
+    data: Path,
+    label: str,
+    true_label: str | None,
+    specs: Sequence[str] | None,
+    source_column: str | None,
+    plot: Path | None,
+) -> tuple[str, Scores | None, Scores | None, dict[str, int]]:
+    """`tproper evaluate`: the name of T, scores from weak and from clean labels, rows counted; draws the diagram."""
+    before = None if plot is None else mark(plot)
+    trained = load_model(model)
+    table = open_table(data)
+    table.require(label, "--label")
+    if true_label is not None:
+        table.require(true_label, "--true-label")
+    codec = evaluation_codec(trained, specs, source_column)
+    if source_column is not None and not codec.sources:
+        raise ValueError(f"--source-column: expected it for labels of several sources, got a model of one: {model}")
+    source = (source_column or trained.schema.source) if codec.sources else None
+    if source is not None:
+        table.require(source, "--source-column")
+    weak, clean, counts = evaluate(trained, table, codec, label, source, true_label)
+    if plot is not None:
+        draw(weak, clean, plot, before)
+    return codec.transition.name, weak, clean, counts
+
+
 def evaluation_codec(trained: Trained, specs: Sequence[str] | None, source_column: str | None) -> LabelCodec:
     """How to read the weak labels: as in training, or by another transition for the same classes."""
     if not specs:
@@ -164,6 +210,8 @@ def evaluate(
     truth = LabelCodec(identity(len(schema.classes)), schema.classes)
     clean = None if true_label is None else StreamedScores(truth.transition)
     labelled = absent_rows = 0
+    seen: list[Encoded] = []  # labels and probabilities that T is checked with
+    shown: list[FloatArray] = []
     block = max(4096, CELLS // len(columns))
     batches = watched(table.batches(columns), "evaluating", table.rows, lambda b: b.num_rows)
     for batch in reblocked(batches, block):
@@ -178,6 +226,9 @@ def evaluate(
         p = trained.probabilities(X, first.__add__)
         if weak is not None:
             weak.add(encoded[~absent], p[~absent])
+            if sum(map(len, shown)) < CHECKED_ROWS:
+                seen.append(encoded[~absent])
+                shown.append(p[~absent])
         if clean is not None and true_label is not None:
             classes, unknown = truth.encode(batch.column(true_label), None, first, true_label)
             clean.add(classes[~unknown], p[~unknown])
@@ -185,6 +236,8 @@ def evaluate(
     if labelled == 0:
         raise ValueError(f"--label: expected labels in the column {label!r}, got none in {reader.rows} rows")
     counts = {"all": reader.rows, "weak": labelled, "without_label": absent_rows}
+    for doubt in doubts_about_transition(np.concatenate(seen), codec.transition, np.concatenate(shown)) if seen else []:
+        print(f"warning: {doubt}", file=sys.stderr)
     scores = None if weak is None else weak.scores()
     if clean is None:
         return scores, None, counts
@@ -212,6 +265,19 @@ class Weakening:
         if self.column == self.source_column:
             raise ValueError(f"--source-column: expected another name than the label column's, got {self.column!r}")
         return passed
+
+
+def weaken_file(
+    data: Path, plan: Weakening, specs: Sequence[str], classes: str | None, out: Path
+) -> tuple[LabelCodec, dict[str, int]]:
+    """`tproper simulate`: how labels were written, and how often each was drawn."""
+    kind = output_format(out, data)
+    named = parse_sources(specs, plan.source_column)
+    table = open_table(data)
+    table.require(plan.label, "--label")
+    codec = simulation_codec(table, plan, named, split_names(classes, "--classes"))
+    with atomic_file(out) as temporary:
+        return codec, weaken(table, plan, codec, temporary, kind)
 
 
 def simulation_codec(table: Table, plan: Weakening, specs: dict[str, str], classes: Sequence[str] | None) -> LabelCodec:

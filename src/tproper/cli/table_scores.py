@@ -10,23 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from .. import plots
 from .._core import FloatArray, Mark, atomic_file
+from ..estimation import check_transition
 from ..metrics import (
     Z95,
     BinnedErrors,
     Calibration,
     Score,
     TopLabel,
+    TransitionDraws,
     bin_edges,
     bin_sums,
+    draws_of,
+    make_curve,
     score_of,
     setup,
-    squared_score,
+    transition_covariance,
     weak_accuracy,
     weak_balanced_accuracy,
     weak_brier,
@@ -56,21 +63,42 @@ class _Pooled:
     """A mean from the means of blocks; quacks like an `Estimate`."""
 
     mean: float
-    stderr: float
+    stderr: float  # of the sample
+    stderr_transition: float  # of T, which is the same T in all blocks: its error does not average out
+    draws: TransitionDraws | None
 
     @classmethod
-    def of(cls, parts: Sequence[Score]) -> _Pooled:
+    def of(cls, parts: Sequence[Score], draws: TransitionDraws | None) -> _Pooled:
         """Exactly the mean and the standard error of all rows, from those of the blocks."""
         n = np.array([p.n for p in parts], dtype=np.float64)
         means = np.array([p.value for p in parts])
-        variances = np.array([p.stderr for p in parts]) ** 2 * n  # within each block, n - 1 in the denominator
+        from_T = np.array([p.stderr_transition for p in parts])
+        sampling = np.array([p.stderr for p in parts]) ** 2 - from_T**2
+        variances = sampling * n  # within each block, n - 1 in the denominator
         total = n.sum()
         mean = float((n * means).sum() / total)
         squares = ((n - 1) * variances).sum() + (n * (means - mean) ** 2).sum()
-        return cls(mean, float(math.sqrt(squares / (total - 1) / total)))
+        return cls(mean, float(math.sqrt(squares / (total - 1) / total)), float((n * from_T).sum() / total), draws)
 
-    def interval(self) -> tuple[float, float]:
-        return self.mean - Z95 * self.stderr, self.mean + Z95 * self.stderr
+    @property
+    def boundless(self) -> bool:
+        return self.draws is not None and self.draws.singular
+
+    def interval(self, known: bool = False) -> tuple[float, float]:
+        half = Z95 * (self.stderr if known else math.hypot(self.stderr, self.stderr_transition))
+        return self.mean - half, self.mean + half
+
+
+def doubts_about_transition(labels: Encoded, transition: Transition, q: FloatArray) -> list[str]:
+    """A warning that cannot be overlooked where labels contradict T, given a model's held-out probabilities q."""
+    check = check_transition(labels, transition, q)
+    if check.plausible:
+        return []
+    worst = min(check.tests, key=lambda test: test.p_value)
+    return [
+        f"T IS DOUBTFUL: labels contradict the transition {transition.name} (p = {check.p_value:.2g}): "
+        f"{worst.sentence}. Do not trust scores and probabilities that rest on it; tproper.check_transition says more"
+    ]
 
 
 def why_no_scores(transition: Transition) -> str:
@@ -129,14 +157,15 @@ class StreamedScores:
             }
         self._score(labels, q)
         K, parts = self.transition.num_classes, self._parts
+        draws = draws_of(self.transition, self.transition.reconstruction())
         limits = {"accuracy": (0.0, 1.0, 1 / K), "log_loss": (math.inf, 0.0, math.log(K)), "brier": (2, 0, 1 - 1 / K)}
         out: Scores = {}
         for name, (worst, best, guess) in limits.items():
             infinite = [p for p in parts[name] if not math.isfinite(p.value)]
-            found: Any = _Pooled.of(parts[name])
+            found: Any = _Pooled.of(parts[name], draws)
             out[name] = infinite[0] if infinite else score_of(_NAMES[name], found, self.rows, worst, best, guess)
-        over: Any = _Pooled.of(parts["overconfidence"])
-        out["calibration"] = self._bins.calibration(score_of("overconfidence", over, self.rows, -1.0, 1.0, 1.0))
+        over: Any = _Pooled.of(parts["overconfidence"], draws)
+        out["calibration"] = self._bins.calibration(score_of("overconfidence", over, self.rows, -1.0, 1.0, 1.0), draws)
         return out
 
 
@@ -147,11 +176,10 @@ class _Bins:
         self.edges: FloatArray | None = None
         self.sums: list[FloatArray] = []
         self.confidence = np.zeros(0)
+        self.table: FloatArray = np.zeros(())  # sums of targets by bin and predicted class, where T is estimated
 
     def add(self, labels: Encoded, q: FloatArray, transition: Transition) -> Score:
         """A block; gives its overconfidence."""
-        import torch
-
         weigher, y = setup(labels, transition, "auto", None)
         top = TopLabel(weigher, torch.as_tensor(q), y, None)
         if self.edges is None:
@@ -164,29 +192,21 @@ class _Bins:
         for total, part in zip(self.sums, bin_sums(cell, size, top.weights, top.g - top.confidence), strict=True):
             total += part
         self.confidence += np.bincount(cell, weights=top.confidence, minlength=size)
+        if top.draws is not None:
+            self.table = self.table + top.transition_table(self.edges)
         return score_of("overconfidence", top.overconfidence, len(y), -1.0, 1.0, 1.0)
 
-    def calibration(self, overconfidence: Score) -> Calibration:
+    def calibration(self, overconfidence: Score, draws: TransitionDraws | None) -> Calibration:
         """The curve of all blocks."""
         assert self.edges is not None
         errors = BinnedErrors(*self.sums)
-        low, high = errors.interval()
-        n = int(errors.counts.sum())
         confidence = self.confidence / np.where(errors.counts > 0, errors.counts, np.nan)
-        stderr = np.sqrt(errors.variance)
-        return Calibration(
-            kind="top label",
-            squared_error=squared_score(float(errors.squared), float(errors.stderr()), (float(low), float(high)), n),
-            overconfidence=overconfidence,
-            ece=float(np.nansum(errors.shares * np.abs(errors.difference))),
-            ece_of_noise=float(np.nansum(errors.shares * stderr) * math.sqrt(2 / math.pi)),
-            edges=self.edges,
-            count=errors.counts,
-            share=errors.shares,
-            confidence=confidence,
-            accuracy=confidence + errors.difference,
-            accuracy_stderr=stderr,
-        )
+        rows = float(errors.counts.sum())
+        covariance = None if draws is None else transition_covariance(draws, self.table, errors, rows)
+        added = 0.0 if covariance is None else np.diag(covariance)
+        variance = errors.variance + added / np.where(errors.shares > 0, errors.shares, np.nan)
+        forms = errors.form(covariance=covariance), errors.form()
+        return make_curve("top label", errors, forms, confidence, self.edges, variance, overconfidence, draws)
 
 
 def plain(scores: Scores) -> dict[str, Any]:
@@ -202,7 +222,7 @@ def as_text(weak: Scores | None, clean: Scores | None) -> str:
             return "-"
         low, high = score.interval
         mark = "" if score.informative else " *"
-        return f"{score.value:.4f}  ({low:.4f} to {high:.4f}){mark}"
+        return f"{score.shown:.4f}  ({low:.4f} to {high:.4f}){mark}"
 
     columns = {"from weak labels alone": weak, "from clean labels": clean}
     shown = {head: scores for head, scores in columns.items() if scores is not None}
@@ -211,6 +231,9 @@ def as_text(weak: Scores | None, clean: Scores | None) -> str:
         lines.append(f"{_NAMES[name]:<20}" + "".join(f"{cell(scores.get(name)):<34}" for scores in shown.values()))
     lines = [line.rstrip() for line in lines]
     notes = {(_NAMES[n], s.note) for scores in shown.values() for n, s in scores.items() if s.note}
+    shares = [s.from_transition for scores in shown.values() for s in scores.values() if s.from_transition > 0]
+    if shares:
+        lines.append(f"of the width of these intervals, {min(shares):.0%} to {max(shares):.0%} comes from T")
     lines += [f"* {name}: {note}" for name, note in sorted(notes)]
     if any("outside the possible values" in note for _, note in notes):
         lines.append("  (or the model was trained on these very rows: score it on others)")
@@ -219,15 +242,11 @@ def as_text(weak: Scores | None, clean: Scores | None) -> str:
 
 def can_draw() -> bool:
     """Whether matplotlib is there."""
-    from importlib.util import find_spec
-
     return find_spec("matplotlib") is not None
 
 
 def draw(weak: Scores | None, clean: Scores | None, path: Path, since: Mark | str = "now") -> None:
     """A reliability diagram: accuracy against confidence in bins, with 95% bars, from weak and from clean labels."""
-    from .. import plots
-
     figure = plots.figure(figsize=(4.4, 4.2), layout="constrained")
     ax = figure.add_subplot()
     ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls=":", label="perfectly calibrated")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .. import __version__
 from .._core import FloatArray, atomic_folder, sweep
-from ..data import MISSING, Table, short, texts
-from ..transitions import ENUMERATION_LIMIT, CandidateSetTransition, Transition, transition_to_dict
+from ..data import MISSING, Table, look_alikes, texts
+from ..learn import L2, WeakLabelClassifier, default_grid, not_replaceable, write_model
+from ..transitions import ENUMERATION_LIMIT, SET_SEPARATOR, CandidateSetTransition, Transition, transition_to_dict
+from . import table_scores as scoring
+from .cards import in_words, model_card, summary
 from .codec import Encoded, LabelCodec, blank_label, resolve
-from .schema import FeatureReader, Schema, standardisation, watched, working
+from .progress import watched, working
+from .schema import FeatureReader, Schema, standardisation
 from .streaming import Trained
 
 
@@ -32,6 +37,7 @@ class Rows:
     blank: NDArray[np.bool_]  # rows without a label that were kept
     codec: LabelCodec
     dropped: int  # rows without a label that were left out
+    notes: list[str]  # what looks odd in the labels
 
     @property
     def counts(self) -> dict[str, int]:
@@ -94,7 +100,18 @@ def read_rows(
         only = codec.name(present[0])
         raise ValueError(f"--label: expected at least two different labels in the column {label!r}, got only {only!r}")
     full, given = keep_blank(transition, labels, absent, loss) if absent.any() else (transition, labels)
-    return Rows(X, given, full, labels, absent, codec, dropped)
+    times = Counter(codes[codes >= 0].tolist())
+    notes = label_notes({values[c]: n for c, n in times.items()}, names)
+    return Rows(X, given, full, labels, absent, codec, dropped, notes)
+
+
+def label_notes(counts: Mapping[str, int], classes: Sequence[str]) -> list[str]:
+    """Class names in the labels that are probably one name."""
+    times: Counter[str] = Counter()
+    for text, n in counts.items():
+        for part in {text, *(p.strip() for p in text.split(SET_SEPARATOR))} & set(classes):
+            times[part] += n
+    return look_alikes(times)
 
 
 def keep_blank(
@@ -145,105 +162,12 @@ def make_schema(codec: LabelCodec, scaling: tuple[FloatArray, FloatArray] | None
     )
 
 
-def in_words(certificate: Any) -> str:
-    """What a certificate means to somebody who trains a model."""
-    if certificate.strictly_proper:
-        first = "With enough data the minimum of this loss is at the true class probabilities, and nowhere else."
-    elif certificate.proper:
-        first = "The true class probabilities minimise this loss, but other probabilities may do so as well."
-    else:
-        first = "This loss is not proper: even with endless data its minimum may lie beside the true probabilities."
-    if certificate.lower_bounded:
-        second = "It is bounded from below, so training cannot run off to minus infinity."
-    else:
-        second = (
-            "It has NO lower bound: training can push it to minus infinity and ruin the model. Prefer --loss forward."
-        )
-    return f"{first} {second}"
-
-
-def shown_counts(counts: dict[str, int], limit: int = 12) -> str:
-    """ "a 10, b 9, ..." """
-    return short([f"{name} {n:,}" for name, n in counts.items()], limit)
-
-
-def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> str:
-    """A page about the model, in Markdown: data, labels, loss, and what is known of its quality."""
-    lines = [
-        f"# Model card: {facts['name']}",
-        "",
-        "A classifier trained on weak labels by tproper. Its outputs are class probabilities.",
-        "",
-        "## Data",
-        "",
-        f"- file: `{facts['data']}`",
-        f"- rows: {facts['rows']:,} to train, {facts['held_out']:,} held out; "
-        + f"{facts['dropped']:,} without a label left out"
-        + (f", {facts['blank']:,} without a label kept as uninformative" if facts["blank"] else ""),
-        f"- features ({len(facts['features'])}): {', '.join(f'`{n}`' for n in facts['features'][:40])}"
-        + (f" and {len(facts['features']) - 40} more" if len(facts["features"]) > 40 else "")
-        + (", standardised" if facts["standardized"] else ""),
-        f"- classes ({len(facts['classes'])}): {short(facts['classes'], 40)}",
-        f"- weak labels, column `{facts['label']}`: {shown_counts(facts['labels'], 40)}",
-        "",
-        "## Labels and loss",
-        "",
-        f"- transition: `{facts['transition']}` (asked for as {', '.join(f'`{s}`' for s in facts['specs'])})",
-        f"- model: {facts['model']}, loss: {facts['loss']}",
-        f"- settings: {', '.join(f'{k} = {v}' for k, v in facts['settings'].items())}"
-        + (" (chosen by cross-validated weak risk)" if facts["tuned"] else ""),
-        *(f"- warning: {w}" for w in facts["warnings"]),
-        "",
-        "```text",
-        certificate,
-        "```",
-        "",
-        facts["in_words"],
-        "",
-        "## Quality, from held-out weak labels alone",
-        "",
-    ]
-    if scores is None:
-        lines.append(f"Not measured: {facts['no_scores']}.")
-    else:
-        lines += [
-            "```text",
-            scores,
-            "```",
-            "",
-            "No clean label was used. The intervals cover with 95% probability if the",
-        ]
-        lines += ["transition above is right; a wrong transition makes them wrong too."]
-        if facts["picture"]:
-            lines += ["", f"![reliability]({facts['picture']})"]
-    lines += [
-        "",
-        "## Use",
-        "",
-        f"`tproper predict {facts['name']} DATA`, or in Python, where the features must be scaled as in training:",
-        "",
-        "```python",
-        "from tproper.saving import load",
-        "",
-        f'model = load("{facts["name"]}")',
-        'table = model.extra_["table"]  # features, centre, scale, classes',
-        'p = model.predict_proba((frame[table["features"]].to_numpy() - table["centre"]) / table["scale"])',
-        "```",
-        "",
-        f"Made with tproper {facts['version']}.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
 def model_folder(path: Path, force: bool) -> Path:
     """Where the model will be: refuses to overwrite, unless it is a model and `force` says so."""
     sweep(path.parent, path.name)  # a model that a killed run had moved aside counts, too
     if path.exists() or path.is_symlink():
         if not force:
             raise ValueError(f"--out: expected a new folder, got {path}, which exists; --force replaces a model")
-        from ..learn import not_replaceable
-
         reason = not_replaceable(path)
         if reason is not None:
             raise ValueError(f"--out: --force replaces only a model that tproper made, got {path}, {reason}")
@@ -267,8 +191,6 @@ class Settings:
 
     def estimator(self, transition: Transition, classes: Sequence[str]) -> Any:
         """The classifier to fit."""
-        from ..learn import WeakLabelClassifier
-
         given: dict[str, Any] = {"loss": self.loss, "squeeze": self.squeeze, "l2": self.l2}
         given |= {"epochs": self.epochs, "max_iter": self.epochs}  # an iteration of the linear solver is a pass, too
         return WeakLabelClassifier(
@@ -282,8 +204,6 @@ class Settings:
 
     def grid(self) -> list[dict[str, list[Any]]]:
         """The settings to try: the estimator's own, where the command line does not fix them."""
-        from ..learn import L2, default_grid
-
         grids = [g for g in default_grid(self.model) if self.loss in (None, *g["loss"])]
         if self.squeeze is not None:
             grids = [g for g in grids if g["loss"] != ["forward"]]
@@ -313,20 +233,18 @@ def fit(estimator: Any, X: FloatArray, labels: Encoded) -> list[str]:
     return list(dict.fromkeys(" ".join(str(w.message).split()) for w in said))
 
 
-def held_out_scores(estimator: Any, schema: Schema, rows: Rows, held: NDArray[np.int64]) -> tuple[Any, str]:
-    """Scores on held-out weak labels, or why there are none."""
-    from . import table_scores as scoring
-
+def held_out_scores(estimator: Any, schema: Schema, rows: Rows, held: NDArray[np.int64]) -> tuple[Any, str, list[str]]:
+    """Scores on held-out weak labels, or why there are none; and what these labels say against T."""
     if len(held) < 2:
-        return None, "no rows were held out"
+        return None, "no rows were held out", []
     why = scoring.why_no_scores(rows.codec.transition)
     if why:
-        return None, why
+        return None, why, []
     streamed = scoring.StreamedScores(rows.codec.transition)
     kind = " of those with a label" if rows.dropped else ""
     p = Trained(estimator, schema).probabilities(rows.X[held], lambda i: f"{held[i] + 1}{kind}")
     streamed.add(rows.own[held], p)
-    return streamed.scores(), ""
+    return streamed.scores(), "", scoring.doubts_about_transition(rows.own[held], rows.codec.transition, p)
 
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:
@@ -337,7 +255,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
     schema = make_schema(rows.codec, scaling, columns)
     estimator = settings.estimator(rows.transition, schema.classes)
     said = fit(estimator, schema.inputs(rows.X[chosen]), rows.labels[chosen])
-    scores, why = held_out_scores(estimator, schema, rows, held)
+    scores, why, doubts = held_out_scores(estimator, schema, rows, held)
     facts = {
         "data": str(data),
         "rows": len(chosen),
@@ -346,7 +264,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
         "blank": int(rows.blank.sum()),
         "labels": rows.counts,
         "transition": rows.codec.transition.name,
-        "warnings": said,
+        "warnings": doubts + rows.notes + said,
         "no_scores": why,
     }
     return finish(estimator, schema, settings, facts, scores, out)
@@ -354,10 +272,6 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
 
 def finish(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, Any], scores: Any, out: Path) -> Report:
     """Write the model folder with its card, and say what became of it."""
-    from .. import __version__
-    from ..learn import not_replaceable, write_model
-    from . import table_scores as scoring
-
     certificate = estimator.certificate_
     used = {"l2": estimator.l2_, "iterations": estimator.n_iter_}
     facts = facts | {
@@ -385,33 +299,3 @@ def finish(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, 
     facts |= {"out": str(out), "certificate": certificate.to_dict()}
     facts["scores"] = None if scores is None else scoring.plain(scores)
     return Report(summary(facts, table, certificate, out), facts)
-
-
-def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Path) -> str:
-    """The closing words of `tproper train`."""
-    absent = []
-    if facts["dropped"]:
-        absent.append(f"{facts['dropped']:,} without a label left out")
-    if facts["blank"]:
-        absent.append(f"{facts['blank']:,} without a label kept as uninformative")
-    lines = [
-        f"trained on {facts['rows']:,} rows"
-        + (f" ({facts['held_out']:,} more held out" + "".join(f", {a}" for a in absent) + ")"),
-        f"features  {len(facts['features'])}: {short(facts['features'])}",
-        f"classes   {len(facts['classes'])}: {short(facts['classes'])}",
-        f"labels    {facts['transition']}: {shown_counts(facts['labels'])}",
-        "",
-        str(certificate),
-        "",
-        facts["in_words"],
-        "",
-    ]
-    if scores is None:
-        lines.append(f"No scores: {facts['no_scores']}.")
-    else:
-        lines += ["On held-out weak labels, without one clean label:", scores]
-    picture = ", reliability.png" if facts["picture"] else ""
-    lines += ["", f"model in {out} (model_card.md{picture})"]
-    if scores is not None and not picture:
-        lines.append("no reliability diagram: pip install 'tproper[plots]'")
-    return "\n".join(lines)

@@ -7,12 +7,13 @@ from .checkpoints import CheckpointError, StreamProgress
 from .columns import CandidateLists, ColumnError, check_finite, is_list
 from .moments import Moments
 from .sources import Batch, IterableSource, ParquetSource, Source, as_source
+from .spelling import look_alikes
 from .stream import Learner, fit_stream
 from .tables import (
     CELLS,
     MISSING,
     Table,
-    TableWriter,
+    first_inexact,
     first_text,
     format_of,
     nearest,
@@ -21,6 +22,7 @@ from .tables import (
     short,
     texts,
 )
+from .writing import TableWriter
 
 __all__ = [
     "CELLS",
@@ -39,10 +41,12 @@ __all__ = [
     "TableWriter",
     "as_source",
     "check_finite",
+    "first_inexact",
     "first_text",
     "fit_stream",
     "format_of",
     "is_list",
+    "look_alikes",
     "nearest",
     "numbers",
     "open_table",

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, checks
 from . import columns as _columns
 from .columns import CandidateLists, ColumnError
+from .folders import SUFFIXES, check_same_columns, data_files
 from .moments import Moments
 
 if TYPE_CHECKING:
@@ -147,11 +148,10 @@ class ParquetSource:
         self._groups: list[_Group] = []
         for i, file in enumerate(self.files):
             schema, sizes = _layout(file)
-            if schemas and set(schema.names) != set(schemas[0].names):
-                raise ValueError(f"path: expected the same columns in every file, got others in {file}")
             schemas.append(schema)
             starts = np.cumsum([0, *sizes]).tolist()
             self._groups += [_Group(i, j, n, starts[j]) for j, n in enumerate(sizes) if n]
+        check_same_columns([(file, schema.names) for file, schema in zip(self.files, schemas, strict=True)])
         names = schemas[0].names
         self.rows = sum(g.rows for g in self._groups)
         if not self.rows:
@@ -322,12 +322,12 @@ def _is_parquet(file: Path) -> bool:
 
 
 def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
-    suffixes = (".parquet", ".pq", ".arrow", ".feather")
+    suffixes = SUFFIXES
     out: list[Path] = []
     for item in [path] if isinstance(path, (str, Path)) else path:
         item = Path(item)
         if item.is_dir():
-            out += sorted(f for f in item.rglob("*") if f.suffix in suffixes)
+            out += data_files(item, suffixes)
         elif not item.exists():
             raise ValueError(f"path: expected a file or folder, got {item}, which is not there")
         elif item.suffix in suffixes:

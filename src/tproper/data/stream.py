@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .._core import DamagedError, FloatArray, all_finite, checks, finite_rows, optimizer_tensors
+from ..learn import WeakLabelClassifier
 from ..losses import WeakLabelLoss
 from . import checkpoints as _checkpoints
 from .checkpoints import CheckpointError, StreamProgress
@@ -201,28 +202,10 @@ def fit_stream(
     The learner.
     """
     epochs = checks.integer(epochs, "epochs", 1)
-    if not hasattr(learner, "partial_fit"):
-        raise ValueError(f"learner: expected an object with partial_fit, got {type(learner).__name__}")
-    source = as_source(source)
-    given = learner
-    if not hasattr(learner, "stream_state") and hasattr(learner, "predict_proba"):
-        learner = _EstimatorLearner(learner, classes)
-    elif classes is not None:
-        raise ValueError(f"classes: expected None for a {type(learner).__name__}, which has no class names")
-    if isinstance(source, IterableSource) and source.once and epochs > 1:
-        raise ValueError("source: expected a collection or a function for several epochs, got an iterator")
-    at = StreamProgress(total_rows=None if source.rows is None else epochs * source.rows)
-    path = None if checkpoint is None else Path(checkpoint)
-    run: dict[str, Any] = {}
-    if path is not None:
-        if not hasattr(learner, "stream_state") or not _can_be_put_aside(learner):
-            raise ValueError(
-                f"checkpoint: expected a learner with stream_state, such as Learner, got {type(given).__name__}"
-            )
-        run = _checkpoints.identity(learner, source)
-        if path.exists():
-            at = _restore(learner, source, path, run, at, epochs)
-    began, saved = time.monotonic() - at.seconds, time.monotonic()
+    given, learner, source = learner, _learner(learner, classes), _repeatable(source, epochs)
+    keep = _Keeper(learner, source, checkpoint, checkpoint_seconds)
+    at = keep.restored(StreamProgress(total_rows=None if source.rows is None else epochs * source.rows), epochs)
+    began = time.monotonic() - at.seconds
     with _WholeSteps() as steps:
         try:
             while at.epoch < epochs:
@@ -233,25 +216,75 @@ def fit_stream(
                     at.seconds = time.monotonic() - began
                     if progress is not None:
                         progress(at)
-                    if path is not None and time.monotonic() - saved > checkpoint_seconds:
-                        _checkpoints.save_checkpoint(learner, run, path, at)
-                        saved = time.monotonic()
+                    keep.now_and_then(at)
                 if not at.batches:
                     raise ValueError("source: expected at least one batch, got none")
                 with steps:
                     at.epoch, at.batches = at.epoch + 1, 0
         finally:  # also when interrupted: what is done is kept, but never half a batch
-            if path is not None and at.rows and steps.whole:
-                _checkpoints.save_checkpoint(learner, run, path, at)
+            if at.rows and steps.whole:
+                keep.save(at)
     return given
+
+
+def _learner(given: Any, classes: Any) -> Any:
+    """What is trained: the object itself, or a classifier seen as something that can be put aside."""
+    if not hasattr(given, "partial_fit"):
+        raise ValueError(f"learner: expected an object with partial_fit, got {type(given).__name__}")
+    if not hasattr(given, "stream_state") and hasattr(given, "predict_proba"):
+        return _EstimatorLearner(given, classes)
+    if classes is not None:
+        raise ValueError(f"classes: expected None for a {type(given).__name__}, which has no class names")
+    return given
+
+
+def _repeatable(given: Any, epochs: int) -> Source:
+    """A source that gives as many passes as there are epochs."""
+    source = as_source(given)
+    if isinstance(source, IterableSource) and source.once and epochs > 1:
+        raise ValueError("source: expected a collection or a function for several epochs, got an iterator")
+    return source
+
+
+class _Keeper:
+    """The checkpoint of a run, where there is one."""
+
+    def __init__(self, learner: Any, source: Source, checkpoint: str | Path | None, seconds: float) -> None:
+        self.learner, self.source, self.seconds = learner, source, seconds
+        self.path = None if checkpoint is None else Path(checkpoint)
+        self.run: dict[str, Any] = {}
+        self.saved = time.monotonic()
+        if self.path is None:
+            return
+        if not hasattr(learner, "stream_state") or not _can_be_put_aside(learner):
+            given = learner.estimator if isinstance(learner, _EstimatorLearner) else learner
+            raise ValueError(
+                f"checkpoint: expected a learner with stream_state, such as Learner, got {type(given).__name__}"
+            )
+        self.run = _checkpoints.identity(learner, source)
+
+    def restored(self, fresh: StreamProgress, epochs: int) -> StreamProgress:
+        """Where to go on from."""
+        if self.path is None or not self.path.exists():
+            return fresh
+        return _restore(self.learner, self.source, self.path, self.run, fresh, epochs)
+
+    def save(self, at: StreamProgress) -> None:
+        """Put everything aside."""
+        if self.path is not None:
+            _checkpoints.save_checkpoint(self.learner, self.run, self.path, at)
+            self.saved = time.monotonic()
+
+    def now_and_then(self, at: StreamProgress) -> None:
+        """Put everything aside if the last time is long ago."""
+        if self.path is not None and time.monotonic() - self.saved > self.seconds:
+            self.save(at)
 
 
 def _can_be_put_aside(learner: Any) -> bool:
     """Of other libraries' classifiers nothing is known that could be kept."""
     if not isinstance(learner, _EstimatorLearner):
         return True
-    from ..learn import WeakLabelClassifier
-
     return isinstance(learner.estimator, WeakLabelClassifier)
 
 
@@ -306,7 +339,7 @@ def _restore(
     try:
         at, tensors, facts = _checkpoints.read_checkpoint(path, run, source.rows)
     except DamagedError as error:
-        warnings.warn(f"{error}; training starts afresh", stacklevel=3)
+        warnings.warn(f"{error}; training starts afresh", stacklevel=4)
         return fresh
     if (at.epoch, at.batches) > (epochs, 0):
         begun = at.epoch + (at.batches > 0)

@@ -11,16 +11,17 @@ import difflib
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray
 from ..transitions import SET_SEPARATOR
+from .folders import check_same_columns, data_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +30,7 @@ MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null"])  # spellings of a m
 CELLS = 1 << 22  # numbers held at a time (32 MiB): rows per block = CELLS / columns
 CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time, more where the header needs it; no row may be longer
 LONGEST_HEADER = 1 << 28  # bytes
+EXACT = 1 << 53  # beyond it a float skips whole numbers
 # whole numbers whose spelling or digits a float would lose: +1, 007, 15 digits and more
 _MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
 _TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
@@ -38,7 +40,8 @@ class TableError(ValueError):
     """A table that cannot be used, and why."""
 
 
-def _arrow() -> Any:
+def arrow() -> Any:
+    """pyarrow, or a sentence that names the extra."""
     try:
         import pyarrow
     except ImportError:
@@ -119,6 +122,7 @@ class _CSV(Table):
 
         self._block = CSV_BLOCK
         with _reading(path):
+            _check_encoding(path)
             while not self.names:
                 try:
                     # only the header is wanted here, and no type of the first block's values
@@ -174,7 +178,7 @@ class _CSV(Table):
         if columns:
             for batch in self.batches(columns):
                 for name in columns:
-                    column = _missing_as_null(batch.column(name))
+                    column = missing_as_null(batch.column(name))
                     left[name] = [kind for kind in left[name] if _holds(column, kind)]
         return {name: [*kinds, pa.string()][0] for name, kinds in left.items()}
 
@@ -185,15 +189,29 @@ class _Parquet(Table):
         from pyarrow import dataset
 
         with _reading(path):
-            self._data = dataset.dataset(path, format="parquet", partitioning="hive")
-            if not self._data.files:
+            files = data_files(path, (".parquet", ".pq")) if path.is_dir() else [path]
+            if not files:
                 raise TableError(f"{path}: expected a folder with Parquet files, got none")
+            self._data = dataset.dataset(
+                [str(file) for file in files],
+                format="parquet",
+                partitioning="hive",
+                partition_base_dir=str(path) if path.is_dir() else None,
+            )
+            self._check_columns(files)
             self.names = list(self._data.schema.names)
             held = set(next(self._data.get_fragments()).physical_schema.names)
             parts = {part.partition("=")[0] for file in self._data.files for part in Path(file).parts if "=" in part}
             self.in_folders = [name for name in self.names if name in parts - held]
             self.rows = self._data.count_rows()
         self._check_names()
+
+    def _check_columns(self, files: list[Path]) -> None:
+        schemas = [fragment.physical_schema.names for fragment in self._data.get_fragments()]
+        try:
+            check_same_columns(list(zip(files, schemas, strict=True)))
+        except ValueError as error:
+            raise TableError(str(error).replace("path", str(self.path), 1)) from None
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The columns with the types they have."""
@@ -217,6 +235,20 @@ class _Parquet(Table):
     def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
         """As the file says."""
         return {name: self._data.schema.field(name).type for name in columns}
+
+
+def _check_encoding(path: Path) -> None:
+    """UTF-16, which spreadsheets write as "Unicode text", is named: its bytes may pass for an odd table otherwise."""
+    if path.suffix.lower() == ".gz" or not path.is_file():
+        return
+    with path.open("rb") as file:
+        start = file.read(4)
+    names = {b"\xff\xfe\x00\x00": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+    for mark, name in names.items():
+        if start.startswith(mark):
+            raise TableError(f"{path}: expected text in UTF-8, got {name}; save the file as UTF-8")
+    if len(start) == 4 and (start[1::2] == b"\0\0" or start[::2] == b"\0\0"):
+        raise TableError(f"{path}: expected text in UTF-8, got what looks like UTF-16; save the file as UTF-8")
 
 
 class _reading:
@@ -265,7 +297,7 @@ class _reading:
 
 def open_table(path: str | Path) -> Table:
     """Open a .csv, .tsv or .parquet file, or a folder of Parquet files."""
-    _arrow()
+    arrow()
     path = Path(path)
     if not path.exists():
         raise TableError(f"{path}: expected a file to read, got nothing of that name")
@@ -276,7 +308,8 @@ def open_table(path: str | Path) -> Table:
     return _CSV(path)
 
 
-def _missing_as_null(column: pa.Array) -> pa.Array:
+def missing_as_null(column: pa.Array) -> pa.Array:
+    """Spellings of a missing value in text as nulls."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -319,10 +352,12 @@ def numbers(column: pa.Array) -> FloatArray | None:
     if kinds.is_large_string(column.type) or kinds.is_string_view(column.type):
         column = column.cast(pa.string())
     if kinds.is_string(column.type):
-        column = _missing_as_null(column)
-        if not _castable(column, pa.float64()):
+        column = missing_as_null(column)
+        if not _castable(column, pa.float64()):  # true and false are 1 and 0, but not among other numbers
             truth = pc.index_in(column, value_set=pa.array(list(_TRUTH)))
-            column = pc.if_else(pc.is_valid(truth), pc.take(pa.array(list(_TRUTH.values())), truth), column)
+            if not pc.all(pc.or_(pc.is_valid(truth), pc.is_null(column)), min_count=0).as_py():
+                return None
+            column = pc.take(pa.array(list(_TRUTH.values())), truth)
     elif not any(
         test(column.type)
         for test in (kinds.is_integer, kinds.is_floating, kinds.is_decimal, kinds.is_boolean, kinds.is_null)
@@ -337,11 +372,39 @@ def numbers(column: pa.Array) -> FloatArray | None:
 
 
 def first_text(column: pa.Array) -> tuple[int, str]:
-    """Where a column stops being numbers: the position and the value."""
-    for row, value in enumerate(column.to_pylist()):
-        if value is not None and numbers(column.slice(row, 1)) is None:
+    """Where a column stops being numbers: the position and the value, found by halving."""
+    low, high = 0, len(column)  # the first `low` rows are numbers, the first `high` are not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if numbers(column.slice(0, middle)) is None else (middle, high)
+    return low, str(column[low].as_py())
+
+
+def first_inexact(column: pa.Array) -> tuple[int, str] | None:
+    """The first whole number that no float holds (beyond 2^53), with its position."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds = pa.types
+    if kinds.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if kinds.is_string(column.type) or kinds.is_large_string(column.type):
+        long = pc.fill_null(pc.match_substring_regex(column, r"^\s*[+-]?[0-9]{16,}\s*$"), False)
+        rows = np.flatnonzero(long.to_numpy(zero_copy_only=False))
+    elif kinds.is_integer(column.type) and column.type.bit_width == 64:
+        whole = column.fill_null(0)
+        low, high = pa.scalar(-EXACT).cast(pa.int64()), pa.scalar(EXACT).cast(column.type)
+        outside = pc.greater(whole, high)
+        if kinds.is_signed_integer(column.type):
+            outside = pc.or_(outside, pc.less(whole, low))
+        rows = np.flatnonzero(outside.to_numpy(zero_copy_only=False))
+    else:
+        return None
+    for row in rows.tolist():
+        value = int(column[row].as_py())
+        if int(float(value)) != value:
             return row, str(value)
-    return 0, str(column[0].as_py())
+    return None
 
 
 def texts(column: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
@@ -372,76 +435,3 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip()
-
-
-class TableWriter:
-    """Writes blocks of columns to a CSV or Parquet file, or CSV to an open binary stream.
-
-    CSV values are quoted only where they must be, so that what is passed through keeps its spelling.
-    """
-
-    def __init__(self, target: Path | IO[bytes], kind: str, types: Mapping[str, pa.DataType] | None = None) -> None:
-        self._arrow = _arrow()
-        self.kind = kind
-        self._types = dict(types or {})
-        self._parquet: Any = None
-        self._target = target
-        self._owns = isinstance(target, Path)
-        self._stream: IO[bytes] | None = None
-        if kind != "parquet":
-            self._stream = target.open("wb") if isinstance(target, Path) else target
-        self._started = False
-
-    def __enter__(self) -> TableWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._parquet is not None:
-            self._parquet.close()
-        if self._stream is not None and self._owns:
-            self._stream.close()
-
-    def write(self, columns: Mapping[str, pa.Array]) -> None:
-        """One block of rows; every block has the same columns."""
-        pa = self._arrow
-        if self.kind == "parquet":
-            from pyarrow import parquet
-
-            arrays = {n: self._typed(n, pa.array(c) if isinstance(c, np.ndarray) else c) for n, c in columns.items()}
-            block = pa.table(arrays)
-            if self._parquet is None:
-                self._parquet = parquet.ParquetWriter(self._target, block.schema)
-            self._parquet.write_table(block)
-            return
-        assert self._stream is not None
-        separator = "\t" if self.kind == "tsv" else ","
-        if not self._started:
-            self._stream.write(_csv_lines({n: pa.array([n]) for n in columns}, separator))
-            self._started = True
-        self._stream.write(_csv_lines(columns, separator))
-
-    def _typed(self, name: str, column: pa.Array) -> pa.Array:
-        kind = self._types.get(name)
-        return column if kind is None or column.type == kind else _missing_as_null(column).cast(kind)
-
-
-def _csv_lines(columns: Mapping[str, pa.Array], separator: str) -> bytes:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    cells = []
-    for column in columns.values():
-        array = pa.array(column) if isinstance(column, np.ndarray) else column
-        if pa.types.is_dictionary(array.type) or pa.types.is_nested(array.type):
-            codes, values = texts(array)
-            array = pa.array([None if c < 0 else values[c] for c in codes], type=pa.string())
-        array = pc.fill_null(array.cast(pa.string()), "")
-        special = pc.match_substring_regex(array, f'["\r\n{separator}]')
-        if pc.any(special).as_py():
-            quoted = pc.binary_join_element_wise('"', pc.replace_substring(array, '"', '""'), '"', "")
-            array = pc.if_else(special, quoted, array)
-        cells.append(array)
-    if len(cells) == 1:  # a lone empty cell must not become a blank line, which is no row at all
-        cells[0] = pc.if_else(pc.equal(cells[0], ""), '""', cells[0])
-    lines = pc.binary_join_element_wise(*cells, separator)
-    return ("\n".join(lines.to_pylist()) + "\n").encode()

@@ -7,16 +7,19 @@ from .answers import Answers
 from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
 from .crowds import AnnotatorEstimate, estimate_annotators
+from .prevalence import Prevalence, weak_prevalence
 from .pu import PUEstimate, estimate_pu
 from .sensitivity import Sensitivity, sensitivity
-from .warnings import DependenceWarning, IdentifiabilityWarning
+from .warnings import DependenceWarning, FamilyWarning, IdentifiabilityWarning
 
 __all__ = [
     "AnnotatorEstimate",
     "Answers",
     "DependenceWarning",
+    "FamilyWarning",
     "IdentifiabilityWarning",
     "PUEstimate",
+    "Prevalence",
     "Sensitivity",
     "TransitionCheck",
     "TransitionTest",
@@ -25,4 +28,5 @@ __all__ = [
     "estimate_pu",
     "estimate_transition",
     "sensitivity",
+    "weak_prevalence",
 ]

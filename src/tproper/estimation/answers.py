@@ -37,15 +37,15 @@ class Answers:
         values = columns["answer"]
         if values.dtype.kind in "iu":
             _whole(values, "answer")
-            given = values != MISSING
-            columns = {name: c[given] for name, c in columns.items()}
-            values = columns["answer"]
+            if len(values) and int(values.min()) == MISSING:
+                columns = {name: c[values != MISSING] for name, c in columns.items()}
+                values = columns["answer"]
         if not len(values):
             raise ValueError("answer: expected at least one answer, got none")
         self.items, self.item = _codes(columns["item"])
         self.annotators, self.annotator = _codes(columns["annotator"])
         if values.dtype.kind in "iu":
-            self.answer: NDArray[np.int64] = values.astype(np.int64)
+            self.answer: NDArray[np.int64] = values.astype(np.int64, copy=False)
             self.classes: NDArray[Any] = np.arange(int(self.answer.max()) + 1)
             self.named = False
         else:

@@ -24,6 +24,7 @@ from .matching import MOST_ROWS, ScoreTests
 from .views import Index, OneLabel, SetLabel, SeveralAnswers, View, view_of
 
 PLAUSIBLE = 0.01
+MOST_MATCHED = 200  # classes up to which labels are matched with T p
 MOST_CLASSES = 1000  # beyond this many classes (or 4,000 x 1,000 entries of T) nothing is tested
 
 
@@ -46,7 +47,7 @@ class TransitionCheck:
     notes: list[str]
     name: str
     n: int
-    confirmed: bool  # whether some labels look as pure as T says they can; without, nothing here can confirm T
+    confirmed: bool  # plausible, and some labels look as pure as T says they can; else nothing here confirms T
     _level: float = field(default=PLAUSIBLE, repr=False)
 
     @property
@@ -123,7 +124,10 @@ def check_transition(
     if p is not None:
         groups = make_groups(p, view.features)
         tests += _in_groups(view, groups)
-        tests += _matches(view, p, groups, tolerance, seed)
+        if view.num_classes <= MOST_MATCHED:
+            tests += _matches(view, p, groups, tolerance, seed)
+        else:
+            notes.append(f"Whether labels match T p is tested for at most {MOST_MATCHED} classes")
         confirmed, more = anchors(view, p)
         notes += more
     else:
@@ -131,7 +135,7 @@ def check_transition(
         notes += more
     informative = [t for t in tests if not np.isnan(t.p_value)]
     p_value = min(1.0, len(informative) * min((t.p_value for t in informative), default=1.0))
-    return TransitionCheck(p_value, informative, notes, name, view.n, confirmed)
+    return TransitionCheck(p_value, informative, notes, name, view.n, confirmed and p_value >= PLAUSIBLE)
 
 
 def _too_large(transition: Any) -> bool:
@@ -269,7 +273,7 @@ def _in_groups(view: View, groups: list[Group]) -> list[TransitionTest]:
             place = np.full(view.n, -1)
             place[rows] = np.arange(len(rows))
             inner = [
-                Group(kept, g.predicted, g.low, g.high)
+                Group(kept, g.predicted, g.low, g.high, g.mean)
                 for g in groups
                 if len(kept := place[g.rows][place[g.rows] >= 0]) >= 20
             ]
@@ -279,7 +283,7 @@ def _in_groups(view: View, groups: list[Group]) -> list[TransitionTest]:
         a, worst = min(found, key=lambda pair: pair[1].p_value)
         p_value = min(1.0, len(found) * worst.p_value)
         return [TransitionTest(name, worst.statistic, p_value, f"annotator {a}: {worst.sentence}")]
-    blocks = [(g, view.block(g.rows)) for g in groups]
+    blocks = [(g, view.block(g.rows, g.mean)) for g in groups]
     used = [(g, b) for g, b in blocks if b is not None]
     if not used:
         return []
@@ -303,11 +307,11 @@ def _matches(view: View, p: FloatArray, groups: list[Group], tolerance: float, s
     text = f"labels match T p in groups of predictions, up to a calibration error of {tolerance:g}"
     if match.p_value < 0.05:
         excess = tests.excess()
-        i, z = np.unravel_index(int(np.abs(excess).argmax()), excess.shape)
-        more = "more" if excess[i, z] > 0 else "less"
+        far, z = np.unravel_index(int(np.abs(excess).argmax()), excess.shape)
+        more = "more" if excess[far, z] > 0 else "less"
         text = (
-            f"even recalibrated, the labels of {groups[used[i]]} speak {more} for class {z} than T p does, by "
-            f"{abs(excess[i, z]):.1f} standard errors"
+            f"even recalibrated, the labels of {groups[used[far]]} speak {more} for class {z} than T p does, by "
+            f"{abs(excess[far, z]):.1f} standard errors"
         )
     up = "falls" if tests.sums[-1] < 0 else "grows"
     along = (

@@ -13,6 +13,7 @@ from ..transitions import EstimatedTransition, Transition, structure_of
 from .features import from_features
 from .folds import FOLDS, check_model
 from .likelihood import Evidence
+from .partial import from_masks
 
 
 def estimate_transition(
@@ -27,14 +28,14 @@ def estimate_transition(
 ) -> EstimatedTransition:
     """T from weak labels and the true class of some rows, or features, or both.
 
-    With `true` alone T comes from the counts of the rows of known class, shrunk where they are few
-    (`Transition.from_counts`). With `X` it is the joint maximum likelihood of T and a classifier of the features, which
-    needs no clean row but uses all there are.
+    With `true` alone T comes from the counts of the rows of known class (`Transition.from_counts`). With `X` it is the
+    joint maximum likelihood of T and a classifier of the features, which needs no clean row but uses all there are.
 
     Parameters
     ----------
-    weak : (n,) integers
-        Weak labels 0 .. M-1. There may be more of them than classes, or fewer.
+    weak : (n,) integers, or (n, K) boolean candidate masks
+        Weak labels 0 .. M-1. There may be more of them than classes, or fewer. Masks are taken for
+        `partial_labels(K, p)`; p needs neither `true` nor `X`, and the family is tested.
     true : (n,) integers, optional
         The class of each row, -1 where unknown. At least one of `true` and `X` is needed.
     X : (n, d) array or sparse matrix, optional
@@ -52,14 +53,18 @@ def estimate_transition(
 
     Returns
     -------
-    EstimatedTransition
-        With `classifier` where X was given. `notes` say what the estimate rests on. Where T cannot be told from the
-        data they say so, and an `IdentifiabilityWarning` is given.
+    EstimatedTransition (`EstimatedPartialLabels` for masks)
+        With `classifier` where X was given, and `notes`. An `IdentifiabilityWarning` says where T cannot be told.
     """
     structure_of(structure)
     check_model(model)
+    masks = _masks(weak, num_classes)
+    if masks is not None:
+        if structure != "auto" or not isinstance(model, str):
+            raise ValueError("structure: expected the defaults of structure and model for candidate masks, got others")
+        return from_masks(masks, _known(true, *masks.shape), None if X is None else _features(X, len(masks)))
     labels = _labels(weak)
-    classes = np.full(len(labels), -1) if true is None else _classes(true, len(labels))
+    classes = _known(true, len(labels), num_classes)
     if X is None and not (classes >= 0).any():
         what = "got neither" if true is None else "got -1 in every row and no features"
         raise ValueError(f"true: expected the class of some rows, or features X, {what}")
@@ -71,6 +76,27 @@ def estimate_transition(
     if X is None:
         return Transition.from_counts(evidence.clean, structure=structure)
     return from_features(evidence, _features(X, len(labels)), model, structure, _generator(random_state))
+
+
+def _masks(weak: Labels, num_classes: int | None) -> np.ndarray | None:
+    """Candidate masks (n, K), checked; None where labels are not masks."""
+    array = weak.detach().cpu().numpy() if isinstance(weak, torch.Tensor) else weak
+    sets = isinstance(weak, (list, tuple)) and len(weak) > 0 and isinstance(weak[0], (set, frozenset))
+    if sets:
+        if num_classes is None:
+            raise ValueError("num_classes: expected the number of classes with sets of candidates, got none")
+        return np.asarray(checks.mask_labels(weak, checks.integer(num_classes, "num_classes", 2)).numpy())
+    try:
+        array = np.asarray(array)
+    except ValueError:
+        raise ValueError(f"weak: expected labels of one shape, got {checks.short(weak)}") from None
+    if array.ndim != 2:
+        return None
+    K = array.shape[1] if num_classes is None else checks.integer(num_classes, "num_classes", 2)
+    out = np.asarray(checks.mask_labels(array, K).numpy())
+    if K < 2:
+        raise ValueError(f"weak: expected candidate masks of at least 2 classes, got {K}")
+    return out
 
 
 def _labels(weak: Labels) -> np.ndarray:
@@ -86,7 +112,9 @@ def _labels(weak: Labels) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _classes(true: ArrayLike, n: int) -> np.ndarray:
+def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
+    if true is None:
+        return np.full(n, -1)
     array = true.detach().cpu().numpy() if isinstance(true, torch.Tensor) else np.asarray(true)
     if array.shape != (n,):
         raise ValueError(f"true: expected one class a row, shape ({n},), got {array.shape}")
@@ -94,6 +122,8 @@ def _classes(true: ArrayLike, n: int) -> np.ndarray:
         raise ValueError(f"true: expected integers, -1 where the class is unknown, got {checks.short(array.tolist())}")
     if array.min() < -1:
         raise ValueError(f"true: expected integers >= -1, got {array.min()}")
+    if K is not None and array.max() >= K:
+        raise ValueError(f"true: expected classes in [0, {K}), got {array.max()}")
     return array.astype(np.int64)
 
 
@@ -104,10 +134,7 @@ def _number_of_classes(num_classes: int | None, classes: np.ndarray, M: int) -> 
         if K < 2:
             raise ValueError(f"num_classes: expected at least 2 classes, got {K} from the labels; pass num_classes=")
         return K
-    K = checks.integer(num_classes, "num_classes", 2)
-    if highest >= K:
-        raise ValueError(f"true: expected classes in [0, {K}), got {highest}")
-    return K
+    return checks.integer(num_classes, "num_classes", 2)
 
 
 def _features(X: Any, n: int) -> Any:

@@ -13,6 +13,7 @@ References: Dawid and Skene (1979), Maximum likelihood estimation of observer er
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from .answers import Answers
 
 EVEN = 0.5  # of an answer, spread evenly: no answer is impossible because it was not seen yet
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # of shrinkage, in answers for each class
-SAMPLE = 50_000  # answers that the strength is chosen with
+SAMPLE = 20_000  # answers that the strength is chosen with
 TOLERANCE = 1e-5  # change of log likelihood for each answer, below which EM ends
 MOST_ROUNDS = 200
 FIRST_ROUNDS = 2  # before the strength is chosen
@@ -54,13 +55,9 @@ class Crowd:
         self.by_item = csr_array((np.ones(len(a)), (a.item, columns)), shape=shape)
         self.by_answer = self.by_item.T.tocsr()
         longest = max(int(np.diff(m.indptr).max()) for m in (self.by_item, self.by_answer))
-        plain = self.by_item.nnz == len(a)  # no answer given twice
-        self.single = len(a) * self.num_classes >= MANY and longest <= LONGEST and plain
+        self.single = len(a) * self.num_classes >= MANY and longest <= LONGEST
         if self.single:  # rows of a table summed by index: four times as fast as the product in float64
-            self.bags = [
-                tuple(torch.as_tensor(x.astype(np.int64)) for x in (m.indices, m.indptr[:-1]))
-                for m in (self.by_item, self.by_answer)
-            ]
+            self.bags = [_bag(m) for m in (self.by_item, self.by_answer)]
         self.fixed = np.flatnonzero(self.known >= 0)
         self.degree = np.bincount(a.item, minlength=self.n)
 
@@ -75,27 +72,22 @@ class Crowd:
     def _product(self, which: int, table: FloatArray) -> FloatArray:
         """Items x (annotator, answer), or its transpose, times a table."""
         if self.single:
-            index, starts = self.bags[which]
-            return embedding_bag(index, torch.as_tensor(table.astype(np.float32)), starts, mode="sum").numpy()
+            index, starts, weights = self.bags[which]
+            rows = torch.as_tensor(table.astype(np.float32, copy=False))
+            return embedding_bag(index, rows, starts, mode="sum", per_sample_weights=weights).numpy()
         return np.asarray((self.by_answer if which else self.by_item) @ table)
 
     def posterior(self, evidence: FloatArray, log_prior: FloatArray) -> tuple[FloatArray, float]:
         """P (n, K) and the log likelihood of all answers; `log_prior` is (K,) or one row for each item."""
         joint = evidence + log_prior
-        at_known = joint[self.fixed, self.known[self.fixed]]
-        top = joint.max(axis=1)
-        joint -= top[:, None]
-        np.exp(joint, out=joint)
-        mass = joint.sum(axis=1)
-        joint /= mass[:, None]
-        value = (np.log(mass) + top).astype(np.float64)
-        value[self.fixed] = at_known
-        joint[self.fixed] = np.eye(self.num_classes)[self.known[self.fixed]]
-        return joint, float(value.sum())
+        value, P = normalised(joint)
+        value[self.fixed] = joint[self.fixed, self.known[self.fixed]]
+        P[self.fixed] = np.eye(self.num_classes)[self.known[self.fixed]]
+        return P, float(value.sum(dtype=np.float64))
 
     def prior(self, P: FloatArray) -> FloatArray:
         """Shares of the classes (K,), with prior counts."""
-        total = P.sum(axis=0, dtype=np.float64) + self.prior_counts
+        total = np.ones(len(P)) @ P + self.prior_counts
         out: FloatArray = total / total.sum()
         return out
 
@@ -124,6 +116,19 @@ class Crowd:
         return V
 
 
+def normalised(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``log sum_z exp`` (n,) of log joint probabilities (n, K), and the posteriors (n, K)."""
+    scores = torch.as_tensor(joint)
+    total = torch.logsumexp(scores, 1, keepdim=True)
+    return total[:, 0].numpy(), (scores - total).exp_().numpy()  # of few classes, faster than softmax
+
+
+def _bag(matrix: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Column indices, where each row starts, and weights where some answer was given twice."""
+    index, starts = (torch.as_tensor(x.astype(np.int64)) for x in (matrix.indices, matrix.indptr[:-1]))
+    return index, starts, None if matrix.data.max() == 1 else torch.as_tensor(matrix.data.astype(np.float32))
+
+
 @dataclass
 class Fit:
     """Where EM stands."""
@@ -139,7 +144,7 @@ class Fit:
     @property
     def pooled(self) -> FloatArray:
         """T (M, K) of all annotators together."""
-        total = self.counts.sum(axis=0, dtype=np.float64) + EVEN / self.counts.shape[1]
+        total = torch.as_tensor(self.counts).sum(0).double().numpy() + EVEN / self.counts.shape[1]
         out: FloatArray = total / total.sum(axis=0)
         return out
 
@@ -151,9 +156,9 @@ class Fit:
     @property
     def T(self) -> FloatArray:
         """(m, M, K)."""
-        out = self.concentration
-        out /= out.sum(axis=1, keepdims=True)
-        return out
+        out = torch.as_tensor(self.concentration)
+        out /= out.sum(1, keepdim=True)
+        return out.numpy()
 
 
 def first(crowd: Crowd, P: FloatArray, strength: float) -> Fit:
@@ -262,11 +267,7 @@ def _turned_gain(crowd: Crowd, items: int, rounds: int, rng: np.random.Generator
         for _ in range(rounds):
             pooled = given.T @ P + EVEN / crowd.num_answers
             joint = given @ np.log(pooled / pooled.sum(axis=0)) + np.log(crowd.prior(P))
-            top = joint.max(axis=1)
-            P = np.exp(joint - top[:, None])
-            mass = P.sum(axis=1)
-            value[sign] = np.log(mass) + top
-            P /= mass[:, None]
+            value[sign], P = normalised(joint)
             P[fixed] = np.eye(crowd.num_classes)[known]
         value[sign][fixed] = joint[fixed, known]
     return value[-1.0] - value[1.0]

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray
-from .dawid_skene import Crowd, Fit, advance, first
+from .dawid_skene import Crowd, Fit, advance, first, normalised
 
-ANSWERS, ENTRIES = 20_000, 1 << 22  # that rho is estimated with, at most: answers, answers x T's entries
+ANSWERS, ENTRIES = 10_000, 1 << 22  # that rho is estimated with, at most: answers, answers x T's entries
 MOST_PAIRS = 100_000  # pairs of answers that copies are looked for in
 SIGNIFICANT = 3.0  # standard errors of rho from which answers count as dependent
 UPPER = 2.0  # standard errors above rho: to be too sure of an item costs more than to be too modest
@@ -78,7 +78,8 @@ class Sample:
 
     def total(self, values: FloatArray) -> FloatArray:
         """Sums over the answers of each item."""
-        return np.bincount(self.item, weights=values, minlength=len(self.items))
+        sums = np.bincount(self.item, weights=values, minlength=len(self.items))
+        return sums.astype(np.float64, copy=False)
 
     def rho(self, Q: FloatArray) -> tuple[float, float]:
         """rho for posteriors Q, and its standard error over items."""
@@ -107,10 +108,7 @@ def discounted(evidence: FloatArray, log_prior: FloatArray, degree: NDArray[np.i
     """
     scale = (1.0 + np.maximum(degree - 1, 0) * rho)[:, None]
     scores = (evidence + log_prior) / scale if log_prior.ndim == 1 else evidence / scale + log_prior
-    scores -= scores.max(axis=1, keepdims=True)
-    out = np.exp(scores)
-    out /= out.sum(axis=1, keepdims=True)
-    return out
+    return normalised(scores)[1]
 
 
 def dependence(crowd: Crowd, fit: Fit, log_prior: FloatArray, sign: float, rng: np.random.Generator) -> float:

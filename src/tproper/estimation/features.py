@@ -31,9 +31,10 @@ ANTI = 0.2  # diagonal of the complementary start, beside an even share
 ROUNDS = 8
 SETTLED = 5e-3  # mean column L1 between rounds ...
 GAIN = 1.0  # ... or gain of log likelihood in a round, below which T is taken as settled
+SURE = 0.8  # mean probability of the most probable class from which p is taken to say much
 TIE = 3.0  # log likelihood within which two T are equally good
 APART = 0.3  # mean column L1 from which two T are different
-STANDS_OUT, LEADS = 0.1, 0.4  # mean leads of a class's own label: some, and so large that it cannot be chance
+STANDS_OUT, LEADS = 0.1, 0.3  # mean leads of a class's own label: some, and so large that it cannot be chance
 
 
 @dataclass
@@ -92,7 +93,9 @@ def converge(evidence: Evidence, now: Solution, structure: str) -> Solution:
     """Rounds of p given T and T given p, until T has settled."""
     last = -np.inf
     for _ in range(ROUNDS):
-        T = now.T if now.P is None else _mean(now.shrunk(evidence, structure)[0])
+        # where p says little T is shrunk between rounds too, or else its noise would become that of the next p
+        unsure = now.P is not None and float(now.P.max(axis=0).mean()) < SURE
+        T = _mean(now.shrunk(evidence, structure)[0]) if unsure else now.T
         V = now.folds.scores(T)
         T, heat = update(evidence, T, V, now.heat, now.folds.volume * V.shape[1], structure)
         P = softmax(heat * V)

@@ -14,7 +14,7 @@ from .likelihood import Evidence
 from .softmax import L2, Design
 
 FOLDS = 3
-FIRST, LATER, LAST = 7, 8, 30  # iterations of the linear solver: a start, a round, the final classifier
+FIRST, LATER, LAST = 7, 8, 20  # iterations of the linear solver: a start, a round, the final classifier
 VOLUME = 1e-3  # lambda, for each row, for models other than linear ones
 
 

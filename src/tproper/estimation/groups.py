@@ -18,6 +18,7 @@ class Group:
     predicted: int  # -1: those of classes that are predicted too rarely
     low: float
     high: float
+    mean: FloatArray  # (K,) of the predicted probabilities
 
     def __str__(self) -> str:
         who = f"predicted class {self.predicted}" if self.predicted >= 0 else "predicted as rare classes"
@@ -29,7 +30,7 @@ def make_groups(p: FloatArray, features: int) -> list[Group]:
     K = p.shape[1]
     top, confidence = p.argmax(axis=1), p.max(axis=1)
     least = max(50, 5 * min(features, 20))
-    most = max(2, 20 // K)
+    most = max(2, 20 // K) if K <= 20 else 1
     groups, rest = [], []
     for z in range(K):
         rows = np.flatnonzero(top == z)
@@ -38,10 +39,10 @@ def make_groups(p: FloatArray, features: int) -> list[Group]:
             continue
         rows = rows[np.argsort(confidence[rows], kind="stable")]
         parts = np.array_split(rows, min(most, len(rows) // least))
-        groups += [Group(part, z, confidence[part[0]], confidence[part[-1]]) for part in parts]
+        groups += [Group(part, z, confidence[part[0]], confidence[part[-1]], p[part].mean(axis=0)) for part in parts]
     left = np.concatenate(rest) if rest else np.zeros(0, dtype=np.int64)
     if len(left) >= 20:
-        groups.append(Group(left, -1, confidence[left].min(), confidence[left].max()))
+        groups.append(Group(left, -1, confidence[left].min(), confidence[left].max(), p[left].mean(axis=0)))
     return groups
 
 
@@ -53,5 +54,5 @@ def surest(p: FloatArray) -> list[Group]:
         rows = np.flatnonzero(top == z)
         if len(rows) >= 50:
             rows = rows[np.argsort(confidence[rows], kind="stable")][-max(50, len(rows) // 4) :]
-            out.append(Group(rows, z, confidence[rows[0]], confidence[rows[-1]]))
+            out.append(Group(rows, z, confidence[rows[0]], confidence[rows[-1]], p[rows].mean(axis=0)))
     return out

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray
 
 FEWEST = 5.0  # expected labels in a cell; rarer labels are taken together
+FITTED = 1.0  # fitted labels in a cell
 MOST_CELLS = 200  # rarer labels are taken together beyond this many
 
 
@@ -66,31 +67,34 @@ def chi_square(statistic: float, df: float, noncentrality: float = 0.0) -> float
     return float(gammaincc(df / 2, statistic / 2))
 
 
-def one_hot_block(counts: FloatArray, T: FloatArray) -> Block | None:
+def one_hot_block(counts: FloatArray, T: FloatArray, reference: FloatArray | None = None) -> Block | None:
     """A block of categorical labels, rare ones taken together; None where nothing is left to test.
 
-    Which labels are rare is read off the fitted shares, not the counts.
+    Which labels are rare is read off `reference` class shares (K,), equal ones by default, and never off the counts:
+    cells that suit the counts would make chance look like a deviation. Cells that the fitted shares leave nearly empty
+    are then taken together too.
     """
-    possible = T.any(axis=1)
-    n = int(counts[possible].sum())
+    possible = np.asarray(T.any(axis=1))
+    n, K = int(counts[possible].sum()), T.shape[1]
     if n == 0:
         return None
-    start = _em(T[possible], counts[possible] / n)
-    expected = np.zeros(len(T))
-    expected[possible] = n * (T[possible] @ start)
-    cells = _cells(expected, possible)
+    shares = np.full(K, 1.0 / K) if reference is None else 0.9 * reference + 0.1 / K
+    cells = _cells(n * (T @ shares), possible, FEWEST)
+    fitted = n * (cells @ T @ _em(cells @ T, cells @ counts / n))
+    if (fitted < FITTED).any() and len(cells) > 1:
+        cells = _cells(fitted, np.ones(len(cells), dtype=bool), FITTED) @ cells
     if len(cells) < 2:
         return None
     A, f = cells @ T, cells @ counts / n
     return Block(f, A, n, lambda pi: A @ pi, cells)
 
 
-def _cells(expected: FloatArray, possible: NDArray[np.bool_]) -> FloatArray:
-    """Labels with at least `FEWEST` expected occurrences stand alone; the rest share cells of about that size."""
+def _cells(expected: FloatArray, possible: NDArray[np.bool_], fewest: float) -> FloatArray:
+    """Labels with at least `fewest` expected occurrences stand alone; the rest share cells of about that size."""
     order = np.flatnonzero(possible)[np.argsort(-expected[possible], kind="stable")]
-    alone = order[: MOST_CELLS - 1][expected[order[: MOST_CELLS - 1]] >= FEWEST]
+    alone = order[: MOST_CELLS - 1][expected[order[: MOST_CELLS - 1]] >= fewest]
     rest = order[len(alone) :]
-    size = max(FEWEST, float(expected[rest].sum()) / 20) if len(alone) >= MOST_CELLS - 1 else FEWEST
+    size = max(fewest, float(expected[rest].sum()) / 20) if len(alone) >= MOST_CELLS - 1 else fewest
     groups: list[list[int]] = [[int(y)] for y in alone]
     open_group: list[int] = []
     for y in rest:
@@ -134,7 +138,7 @@ def _fit_alone(block: Block) -> Fit:
     from scipy.optimize import nnls
 
     pi = _em(block.A, block.f)
-    for _ in range(60):
+    for _ in range(25):
         second = block.second(pi)
         if second.ndim == 1:
             weight = 1 / np.sqrt(np.maximum(second, 1e-12))
@@ -145,7 +149,7 @@ def _fit_alone(block: Block) -> Fit:
         new = nnls(design, target, maxiter=30 * block.A.shape[1])[0]
         change = float(np.abs(block.A @ (new - pi)).max())
         pi = new
-        if change < 1e-9:
+        if change < 1e-8:
             break
     residual = target - design @ pi
     return Fit(block.n * float(residual @ residual), len(target) - int((pi > 0).sum()), [pi])

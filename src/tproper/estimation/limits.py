@@ -69,7 +69,7 @@ def anchors(view: View, p: FloatArray) -> tuple[bool, list[str]]:
         return testable(view)
     reached, lacking = set(), []
     for g in surest(p):
-        block, z = view.block(g.rows), g.predicted
+        block, z = view.block(g.rows, g.mean), g.predicted
         if block is None:  # so pure that no second label is common enough for a test
             reached.add(z)
             continue

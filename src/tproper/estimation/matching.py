@@ -22,7 +22,7 @@ from .hull import chi_square
 from .views import DRAWS_EACH, Index, OneLabel, View
 
 MOST_ROWS = 20_000  # more add nothing that the tolerance would not forgive
-SIMULATED = 20_000  # rows of labels drawn for the covariances, at least twice all rows
+SIMULATED = 10_000  # rows of labels drawn for the covariances, at least twice all rows
 FEWEST_EVENTS = 10.0  # that a sum must rest on: (sum u^2)^2 / sum u^4, the expected number where u is a rare event
 TINY = 1e-6  # log p is taken of at least this much
 
@@ -108,7 +108,7 @@ class ScoreTests:
     def __init__(self, view: View, rows: Index, p: FloatArray, group: Index, tolerance: float, seed: int) -> None:
         rng = np.random.default_rng(seed)
         self.rows, self.group, self.tolerance = rows, group, tolerance
-        observed = view.labels(rows)
+        observed: Any = view.labels(rows)
         self.p = recalibrate(view.likelihood(observed), p)
         self.log_p = np.log(np.maximum(p, TINY))
         n, K = self.p.shape

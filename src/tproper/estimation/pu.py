@@ -99,10 +99,13 @@ def estimate_pu(
     values = _scores_of(s, X, scores, seed)
     table = _binned(values, s)
     rng = np.random.default_rng(seed)
-    point = _estimate(table, None)
-    draws = np.array([_estimate(_resample(table, sampling, rng), point.curve).pooled for _ in range(BOOTSTRAPS)])
+    curve = _fit_curve(table)
+    point = _estimate(table, curve)
+    again = np.stack([_resample(table, sampling, rng) for _ in range(BOOTSTRAPS)])
+    curves = _fit_curves(again, curve)
+    draws = np.array([_estimate(t, c).pooled for t, c in zip(again, curves, strict=True)])
     share, n = s.mean(), len(s)
-    rates = np.clip(share / draws, 0.0, 1.0)  # r, were the pooled prior a draw
+    rates = again[:, :, 1].sum(axis=1) / n / draws  # r: the share of labels by the prior
 
     def unlabeled_share(pooled: Any) -> Any:
         return pooled if sampling == "one sample" else (pooled - share) / (1 - share)
@@ -209,16 +212,14 @@ def _resample(table: FloatArray, sampling: Sampling, rng: np.random.Generator) -
 class _Point:
     pooled: float  # prior of all rows together
     purity: float
-    curve: FloatArray  # logit of r, slope, offset
     bounded: bool  # whether the estimate had to be kept within the share of labels and one
 
 
-def _estimate(table: FloatArray, start: FloatArray | None) -> _Point:
+def _estimate(table: FloatArray, curve: FloatArray) -> _Point:
     """Ratio of the tails at the threshold, times the purity there."""
     x, labels, rest = table.T
-    curve = _fit_curve(x, labels, rest, start)
     total = labels + rest
-    positive = (total / (1 + np.exp(-np.clip(curve[1] * x + curve[2], -50, 50)))).cumsum()
+    positive = (total * _sigmoid(curve[1] * x + curve[2])).cumsum()
     purity = positive / np.maximum(total.cumsum(), 1e-300)
     tail = labels.cumsum() / labels.sum()
     pure = np.flatnonzero((purity >= PURITY) & (tail >= LEAST))
@@ -226,30 +227,69 @@ def _estimate(table: FloatArray, start: FloatArray | None) -> _Point:
     pooled = float(total.cumsum()[at] / total.sum() * purity[at] / tail[at])
     least = float(labels.sum() / total.sum())
     kept = min(1.0, max(least, pooled))
-    return _Point(kept, float(purity[at]), curve, kept != pooled)
+    return _Point(kept, float(purity[at]), kept != pooled)
 
 
-def _fit_curve(x: FloatArray, labels: FloatArray, rest: FloatArray, start: FloatArray | None) -> FloatArray:
-    """``P(labeled | x) = r sigmoid(a x + b)`` by maximum likelihood."""
+def _sigmoid(t: FloatArray) -> FloatArray:
+    return 1 / (1 + np.exp(-np.clip(t, -50, 50)))
+
+
+def _curve(table: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean negative log likelihood of ``P(labeled | x) = r sigmoid(a x + b)``, its gradient and its information.
+
+    For tables (..., B, 3) and theta (..., 3), which holds the log-odds of r, a and b.
+    """
+    x, labels, rest = (table[..., i] for i in range(3))
+    r = _sigmoid(theta[..., :1])
+    g = _sigmoid(theta[..., 1:2] * x + theta[..., 2:])
+    q = np.clip(r * g, 1e-12, 1 - 1e-12)
+    total = labels + rest
+    n = total.sum(axis=-1)
+    loss = -(labels * np.log(q) + rest * np.log1p(-q)).sum(axis=-1) / n
+    inner = r * g * (1 - g)
+    J = np.stack([g * r * (1 - r), inner * x, inner], axis=-1)  # (..., B, 3)
+    gradient = -((labels / q - rest / (1 - q))[..., None] * J).sum(axis=-2) / n[..., None]
+    weighted = J * (total / (q * (1 - q)))[..., None]
+    return loss, gradient, np.swapaxes(weighted, -1, -2) @ J / n[..., None, None]
+
+
+LOW, HIGH = np.array([-10.0, 0.01, -40.0]), np.array([7.0, 50.0, 40.0])  # of the log-odds of r, a and b
+
+
+def _fit_curve(table: FloatArray) -> FloatArray:
+    """The curve of maximum likelihood."""
     from scipy.optimize import minimize
 
-    n = labels.sum() + rest.sum()
-
-    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        r = 1 / (1 + math.exp(-theta[0]))
-        g = 1 / (1 + np.exp(-np.clip(theta[1] * x + theta[2], -50, 50)))
-        q = np.clip(r * g, 1e-12, 1 - 1e-12)
-        slope = labels / q - rest / (1 - q)
-        inner = slope * r * g * (1 - g)
-        gradient = np.array([(slope * g).sum() * r * (1 - r), (inner * x).sum(), inner.sum()])
-        return -float((labels * np.log(q) + rest * np.log1p(-q)).sum()) / n, -gradient / n
-
-    share = labels.sum() / n
-    guesses = [min(0.95, share * 1.5), min(0.97, share * 4)]
-    starts = [start] if start is not None else [np.array([math.log(c / (1 - c)), 2.0, 0.0]) for c in guesses]
-    bounds = [(-10.0, 7.0), (0.01, 50.0), (-40.0, 40.0)]
-    fits = [minimize(objective, t, jac=True, method="L-BFGS-B", bounds=bounds) for t in starts]
+    share = table[:, 1].sum() / table[:, 1:].sum()
+    starts = [np.array([math.log(c / (1 - c)), 2.0, 0.0]) for c in (min(0.95, share * 1.5), min(0.97, share * 4))]
+    bounds = list(zip(LOW, HIGH, strict=True))
+    fits = [
+        minimize(lambda t: _curve(table, t)[:2], t, jac=True, method="L-BFGS-B", bounds=bounds, tol=1e-12)
+        for t in starts
+    ]
     return np.asarray(min(fits, key=lambda f: float(f.fun)).x)
+
+
+def _fit_curves(tables: FloatArray, start: FloatArray) -> FloatArray:
+    """The curves (S, 3) of many tables at once: Fisher scoring with a damping that each finds for itself."""
+    theta = np.tile(start, (len(tables), 1))
+    damping = np.full(len(tables), 1e-3)
+    loss, gradient, information = _curve(tables, theta)
+    for _ in range(60):
+        scale = np.einsum("sii->si", information) + 1e-12
+        damped = information + damping[:, None, None] * scale[:, :, None] * np.eye(3)
+        new = np.clip(theta - np.linalg.solve(damped, gradient[..., None])[..., 0], LOW, HIGH)
+        after = _curve(tables, new)
+        better = after[0] <= loss
+        moved = np.abs(new - theta).max(axis=1)
+        theta = np.where(better[:, None], new, theta)
+        loss = np.where(better, after[0], loss)
+        gradient = np.where(better[:, None], after[1], gradient)
+        information = np.where(better[:, None, None], after[2], information)
+        damping = np.clip(np.where(better, damping / 5, damping * 10), 1e-9, 1e9)
+        if (moved < 1e-6).all():
+            break
+    return theta
 
 
 def _upper_bound(table: FloatArray) -> float:

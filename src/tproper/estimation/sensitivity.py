@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks
@@ -256,7 +256,7 @@ def _table_rates(
     return _Rates(name, effect, moved), value_at
 
 
-def _class_scores(score: str, y: FloatArray, predictions: Any, M: int, K: int) -> FloatArray:
+def _class_scores(score: str, y: NDArray[np.int64], predictions: Any, M: int, K: int) -> FloatArray:
     """S[y, z]: the sum over the examples with label y of the score that they get if their class is z."""
     given = predictions.detach().cpu().numpy() if isinstance(predictions, Tensor) else np.asarray(predictions)
     S = np.zeros((M, K))

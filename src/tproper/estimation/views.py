@@ -10,27 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from .._core import FloatArray, Labels
-from ..transitions import CandidateSetTransition, EstimatedTransition, StackedTransition, Transition
+from ..transitions import CandidateSetTransition, StackedTransition, Transition, posterior_draws
 from .hull import Block, one_hot_block
 
 DRAWS = 1000  # draws of an estimated T, many more than it has entries
 DRAWS_EACH = 200  # of each annotator's T, and of a T with many entries
 Index = NDArray[np.int64]
-
-
-def draws_of(transition: Transition, count: int, seed: int = 0) -> FloatArray | None:
-    """Posterior draws (S, M, K) of an estimated T, of a stack with an estimated source too; None for a given T."""
-    if isinstance(transition, EstimatedTransition):
-        return transition.samples(count, seed)
-    if isinstance(transition, StackedTransition):
-        parts = [draws_of(t, count, seed + d) for d, t in enumerate(transition.sources)]
-        if any(p is not None for p in parts):
-            blocks = [
-                w * (np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if p is None else p)
-                for w, t, p in zip(transition.weights, transition.sources, parts, strict=True)
-            ]
-            return np.concatenate(blocks, axis=1)
-    return None
 
 
 class OneLabel:
@@ -44,9 +29,9 @@ class OneLabel:
         """How often each label occurs."""
         return np.bincount(self.index[rows], minlength=len(self.T)).astype(np.float64)
 
-    def block(self, rows: Index) -> Block | None:
-        """Label shares of some rows."""
-        return one_hot_block(self.counts(rows), self.T)
+    def block(self, rows: Index, reference: FloatArray | None = None) -> Block | None:
+        """Label shares of some rows; `reference` class shares say which labels are rare."""
+        return one_hot_block(self.counts(rows), self.T, reference)
 
     def shifts(self, blocks: Sequence[Block]) -> Callable[[list[FloatArray]], FloatArray] | None:
         """What draws of T do to the blocks' mean features; None where T is given."""
@@ -89,7 +74,7 @@ class SetLabel:
         np.fill_diagonal(self.inclusion, 1.0)
         self.moments = [float((size * x / j**2).sum()) for x in (np.ones(K + 1), other, pair)]
 
-    def block(self, rows: Index) -> Block | None:
+    def block(self, rows: Index, reference: FloatArray | None = None) -> Block | None:
         """Mean of ``1_S / |S|`` over some rows."""
         masks = self.masks[rows]
         if len(rows) == 0:
@@ -128,7 +113,7 @@ class SeveralAnswers:
         self.answers = answers
         self.n = len(answers)
         self.tables = [t.matrix() for t in transitions]
-        self.each_draws = [draws_of(t, DRAWS_EACH, a) for a, t in enumerate(transitions)]
+        self.each_draws = [posterior_draws(t, DRAWS_EACH, a) for a, t in enumerate(transitions)]
         self.draws = None if all(d is None for d in self.each_draws) else self.each_draws
         self.num_classes = self.tables[0].shape[1]
         self.features = max(map(len, self.tables))
@@ -200,7 +185,7 @@ def view_of(labels: Labels, transition: Any) -> View:
     if isinstance(transition, CandidateSetTransition):
         return SetLabel(transition, encoded)
     T = transition.matrix()
-    draws = draws_of(transition, DRAWS if T.size <= 2000 else DRAWS_EACH)
+    draws = posterior_draws(transition, DRAWS if T.size <= 2000 else DRAWS_EACH)
     if isinstance(transition, StackedTransition):  # the sources' shares are tested by themselves
         source = np.searchsorted(transition.offsets, np.arange(len(T)), side="right") - 1
         shares = np.bincount(source[encoded], minlength=len(transition.sources)) / len(encoded)

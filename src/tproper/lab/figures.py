@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,14 @@ COLOURS = {
     "gls_released": "#009E73",
     "forward": "#CC79A7",
 }
+
+
+NO_FIGURES = "Without figures, which need matplotlib: pip install 'tproper[plots]'."
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is there; tables need nothing of it."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def new_figure(width: float, height: float) -> Figure:

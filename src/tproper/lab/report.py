@@ -428,13 +428,15 @@ def write_report(run: Path, out: Path) -> list[Path]:
             ]
             found = grids(group, column)
             tables += [grid_table(f"{name}: {grid.title}", grid) for grid in found]
+            if not figures.can_draw():
+                continue
             for stem, figure in column_figures(column, found, name, context_stem(*context)).items():
                 paths = figures.save_figure(figure, out / stem)
                 images.append(paths[0])
                 written += paths
     if columns:
         tables.insert(0, summary_table(columns))
-    note = provenance(records)
+    note = provenance(records) + ("" if figures.can_draw() else f" {figures.NO_FIGURES}")
     markdown = "\n".join([OPENINGS["report.md"].rstrip(), "", note, "", *(t.markdown() for t in tables)])
     for path, text in ((out / "report.md", markdown), (out / "index.html", page(tables, images, note))):
         write_file(path, text.encode(), overwrite=True)

@@ -145,12 +145,11 @@ class Calibrator:
             raise ValueError(f"scale: expected one for {len(bias)} classes and {method!r}, got shape {scale.shape}")
         if not (np.isfinite(scale).all() and np.isfinite(bias).all()):
             raise ValueError("scale: expected finite numbers, got others")
-        gain = dict(data["gain"]) | {"interval": tuple(_number(x) for x in data["gain"]["interval"])}
-        gain |= {k: _number(gain[k]) for k in ("value", "stderr")}
+        gain = Score.from_dict(data["gain"])
         floor = checks.real(data["floor"], "floor", 0, 1)
         kept = [dict(t) for t in data["tried"]]
         return Calibrator(
-            method, Scaling(scale, bias), inputs, floor, Score(**gain), kept, dict(data["reliability"]), data["notes"]
+            method, Scaling(scale, bias), inputs, floor, gain, kept, dict(data["reliability"]), data["notes"]
         )
 
 
@@ -260,9 +259,9 @@ def _chosen(
         choice = METHODS[[str(m) for m in METHODS].index(method)]
         validate(choice)
     tried = []
-    for name, risk in risks.items():
+    for tried_name, risk in risks.items():
         fall, error = _mean(risks["identity"] - risk, w)
-        tried.append({"method": name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
+        tried.append({"method": tried_name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
     fall, error = _mean(risks["identity"] - risks[choice], w)
     gain = Score("fall of the weak risk", fall, error, (fall - Z95 * error, fall + Z95 * error), n)
     final = fit_scaling(choice, v, y, T, w)
@@ -303,10 +302,6 @@ def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:
 
 def _no_gain(n: int) -> Score:
     return Score("fall of the weak risk", 0.0, math.nan, (-math.inf, math.inf), n, informative=False)
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:

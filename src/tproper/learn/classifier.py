@@ -125,7 +125,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     module_: nn.Module
     loss_: nn.Module
     calibrator_: Calibrator | None
-    history_: list[dict[str, float]]
+    history_: list[dict[str, Any]]
     _optimizer: torch.optim.Optimizer | None
 
     def __init__(
@@ -287,8 +287,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Their logarithm, finite where probabilities are too small for a number; -inf where a link says zero."""
         scores = self._scores(X)
-        softmax = self._changes() is not None or fitting.is_softmax(self.loss_, scores)
-        if softmax and not isinstance(self.transition_, BagTransition):
+        bags = isinstance(self.transition_, BagTransition)
+        if not bags and (self._changes() is not None or fitting.is_softmax(self.loss_, scores)):
             return torch.log_softmax(torch.as_tensor(self._calibrated(scores)), -1).numpy()
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
@@ -298,8 +298,6 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "module_")
         of_population = isinstance(self.transition_, BagTransition) and self.transition_.prior is not None
         scores = self.predict_proba(X) if of_population else self._calibrated(self._scores(X))
-        if len(self.classes_) == 2:
-            return self.classes_[(scores[:, 1] > scores[:, 0]).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
 
     def _changes(self) -> Calibrator | None:

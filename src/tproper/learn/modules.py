@@ -27,7 +27,7 @@ def linear_module(coef: FloatArray, intercept: FloatArray) -> nn.Linear:
 
 def empty_linear(inputs: int, outputs: int, dtype: torch.dtype) -> nn.Linear:
     """An ``nn.Linear`` that draws no random numbers: its constructor would take them from the caller's."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=dtype)
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=dtype, device=torch.get_default_device())
     return layer
 
 

@@ -29,7 +29,7 @@ from ..potentials import Squeezed
 from ..transitions import transition_from_dict, transition_to_dict
 from .calibrator import Calibrator
 from .classifier import WeakLabelClassifier
-from .modules import empty_linear, mlp_module
+from .modules import mlp_module
 from .selection import WeakLabelClassifierCV
 
 FORMAT = "tproper model"
@@ -188,9 +188,13 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
         k: tuple(v) if isinstance(v, list) and k in ("hidden", "squeeze") else v
         for k, v in description["settings"].items()
     }
+    names = _names_from_plain(description["classes"])
+    told = description["transition"].get("num_classes", len(names))
+    if told != len(names):  # before a T of that size is made
+        raise ModelFileError(f"classes: expected {told}, as the transition has, got {len(names)}")
     transition = transition_from_dict(description["transition"])
     estimator = WeakLabelClassifier(**settings)
-    estimator.set_params(transition=transition, classes=_names_from_plain(description["classes"]))
+    estimator.set_params(transition=transition, classes=names)
     estimator.transition_ = transition
     estimator.classes_ = estimator.classes
     estimator.loss_ = loss_from_dict(description["loss"], transition)
@@ -208,13 +212,7 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     K = transition.num_classes
     if len(estimator.classes_) != K:
         raise ModelFileError(f"classes: expected {K}, as the transition has, got {len(estimator.classes_)}")
-    if architecture["model"] == "mlp":
-        module: torch.nn.Module = mlp_module(estimator.n_features_in_, K, tuple(architecture["hidden"]))
-    else:
-        module = empty_linear(estimator.n_features_in_, K, torch.float64)
-    tensors: dict[str, Tensor] = tensors_from_bytes(blob)
-    module.load_state_dict(tensors, strict=True)
-    estimator.module_ = module
+    estimator.module_ = _module(architecture, K, tensors_from_bytes(blob))
     calibrator = description.get("calibrator")  # models of older versions have none
     estimator.calibrator_ = None if calibrator is None else Calibrator.from_dict(calibrator)
     if estimator.calibrator_ is not None and estimator.calibrator_.num_classes != K:
@@ -225,6 +223,24 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
         estimator.best_params_ = description["training"]["best_params"]
     estimator.extra_ = description["extra"]
     return estimator
+
+
+def _module(architecture: Mapping[str, Any], K: int, tensors: dict[str, Tensor]) -> torch.nn.Module:
+    """The network with its weights; nothing is allocated before its sizes are those of the file's tensors."""
+    with torch.device("meta"):
+        if architecture["model"] == "mlp":
+            module: torch.nn.Module = mlp_module(int(architecture["n_features"]), K, tuple(architecture["hidden"]))
+        else:
+            module = torch.nn.Linear(int(architecture["n_features"]), K, dtype=torch.float64)
+    wanted, held = ({n: (*t.shape, t.dtype) for n, t in d.items()} for d in (module.state_dict(), tensors))
+    if wanted != held:
+        name = min(n for n in {*wanted, *held} if wanted.get(n) != held.get(n))
+        raise ModelFileError(
+            f"architecture: size mismatch: expected that of the tensors in {TENSORS}, {held.get(name)} for {name!r}, "
+            f"got {wanted.get(name)}"
+        )
+    module.load_state_dict(tensors, strict=True, assign=True)
+    return module
 
 
 def _widths(estimator: WeakLabelClassifier) -> list[int]:

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from .._core import FloatArray, Work, inner
 from ..potentials import LogSumExp, Potential
-from ..transitions import Reconstruction, Transition, per_example_targets, reconstruct
+from ..transitions import Reconstruction, Transition, reconstruct
 from .base import Reduction, WeakLabelLoss, hush
+from .given import targets_of
 from .kernels import cpu
 from .kernels.registry import plan
 
@@ -57,8 +58,9 @@ class BackwardLoss(WeakLabelLoss):
         reduction: Reduction = "mean",
         validate: bool = True,
         class_weights: ArrayLike | None = None,
+        ignore_index: int | None = None,
     ) -> None:
-        super().__init__(transition, reduction, validate)
+        super().__init__(transition, reduction, validate, ignore_index)
         potential = LogSumExp() if potential is None else potential
         if not isinstance(potential, Potential):
             raise ValueError(f"potential: expected a tproper potential such as LogSumExp(), got {potential!r}")
@@ -80,7 +82,7 @@ class BackwardLoss(WeakLabelLoss):
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The line, with the target of each example's own T."""
-        r = per_example_targets(transitions, labels, self.validate).to(scores.dtype)
+        r = targets_of(transitions, labels, self.validate).to(scores.dtype)
         return self.line(scores, lambda x: inner(r, x))
 
     def line(self, v: Tensor, target: Callable[[Tensor], Tensor]) -> Tensor:

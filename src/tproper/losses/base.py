@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import singledispatch
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor, nn
 
 from .._core import FloatArray, Labels, Work, checks, tracing, value_and_slope, with_slope
 from ..transitions import Reconstruction, Tables, Transition
+from .given import given_transitions
 from .kernels import cpu, dispatch
 
 Reduction = Literal["none", "mean", "sum"]
@@ -21,7 +24,14 @@ Backend = Literal["auto", "torch", "triton"]
 
 @singledispatch
 def certificate_of(loss: Any) -> Any:
-    """Properness and boundedness of a loss: the certificates room registers one function for each kind of loss."""
+    """Properness and boundedness of a loss: the certificates room registers one function for each kind of loss.
+
+    A room is loaded when it is needed, so that one may not be there yet.
+    """
+    room = f"{__package__.rpartition('.')[0]}.certificates"
+    if room not in sys.modules:
+        importlib.import_module(room)
+        return certificate_of(loss)
     raise NotImplementedError(f"loss: expected one that can be certified, got a {type(loss).__name__}")
 
 
@@ -51,6 +61,15 @@ def hush(losses: Tensor, reconstruction: Reconstruction, labels: Tensor) -> Tens
     return losses.masked_fill(silent if losses.ndim == silent.ndim else silent[..., None], 0.0)
 
 
+def in_kernel(scores: Tensor, work: Work | None, line: Callable[[Tensor], Tensor]) -> Tensor:
+    """A loss made block by block with its gradient; by the line where there is no kernel, or it cannot answer (NaN)."""
+    if work is not None:
+        out = with_slope(scores, work, line)
+        if not bool(out.isnan().any()):
+            return out
+    return line(scores)
+
+
 def left_out(scores: Tensor, weights: Tensor | None) -> Tensor:
     """Scores with zeros in rows of weight zero: such a row's gradient is 0, where 0 times its own might be NaN."""
     if weights is None:
@@ -69,7 +88,10 @@ class WeakLabelLoss(nn.Module, ABC):
     * scores (..., K): the model's raw outputs;
     * labels: weak labels as the transition takes them ((...) indices, (..., K) candidate masks, ...);
     * weights (...): optional example weights; an example of weight 0 is left out, whatever its loss is;
-    * transitions (n, M, K): optional, one T per example (instance-dependent noise); replaces `transition`.
+    * transitions: optional, replaces `transition`: (M, K) or (1, M, K) for all examples (a T that is being learned),
+      or (n, M, K), one T per example (instance-dependent noise). Gradients reach it.
+
+    Under autocast losses are float32, as torch's own; examples whose label is `ignore_index` are left out.
 
     Tables follow ``.to(device)``, keep their digits under ``.half()``, and are part of ``state_dict()``. Labels are
     checked on every call; pass ``validate=False`` to skip that (in plain PyTorch on a GPU it costs a synchronisation).
@@ -83,7 +105,9 @@ class WeakLabelLoss(nn.Module, ABC):
 
     backend: Backend = "auto"
 
-    def __init__(self, transition: Transition, reduction: Reduction, validate: bool) -> None:
+    def __init__(
+        self, transition: Transition, reduction: Reduction, validate: bool, ignore_index: int | None = None
+    ) -> None:
         super().__init__()
         if not isinstance(transition, Transition):
             raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
@@ -92,6 +116,9 @@ class WeakLabelLoss(nn.Module, ABC):
         self.transition = transition
         self.reduction: Reduction = reduction
         self.validate = validate
+        if ignore_index is not None and transition.label_shape:
+            raise ValueError(f"ignore_index: expected None for {transition.name}, whose labels are no single indices")
+        self.ignore_index = ignore_index
 
     def _register(self, tables: dict[str, FloatArray]) -> None:
         self._table_names = tuple(tables)
@@ -141,21 +168,42 @@ class WeakLabelLoss(nn.Module, ABC):
     ) -> Tensor:
         """The loss of a batch with another reduction than its own; each example's, by default."""
         scores = checks.scores(scores, self.transition.num_classes)
-        if self._in_triton(scores, weights, transitions):
-            return dispatch.call(self, scores, labels, weights, reduction)
+        if self.ignore_index is not None:
+            labels, weights = self._ignored(scores, labels, weights)
         dtype = scores.dtype
-        if dtype in (torch.float16, torch.bfloat16):  # sums over classes need float32
+        if dtype in (torch.float16, torch.bfloat16) and torch.is_autocast_enabled(scores.device.type):
+            dtype = torch.float32  # as torch's own losses: half precision has no room for a scaled or summed loss
+        if self._in_triton(scores, weights, transitions):
+            return dispatch.call(self, scores, labels, weights, reduction, dtype)
+        if scores.dtype in (torch.float16, torch.bfloat16):  # sums over classes need float32
             scores = scores.float()
+        if torch.is_autocast_enabled(scores.device.type):
+            with torch.autocast(scores.device.type, enabled=False):
+                return self._evaluate(scores, labels, weights, transitions, reduction).to(dtype)
+        return self._evaluate(scores, labels, weights, transitions, reduction).to(dtype)
+
+    def _ignored(self, scores: Tensor, labels: Labels, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Labels with `ignore_index` replaced by a valid one, and weights that leave these examples out."""
+        given = torch.as_tensor(labels, device=scores.device)
+        out = torch.eq(given, cast(int, self.ignore_index))
+        if weights is None:
+            return given.masked_fill(out, 0), (~out).to(torch.promote_types(scores.dtype, torch.float32))
+        return given.masked_fill(out, 0), torch.as_tensor(weights, device=scores.device).masked_fill(out, 0)
+
+    def _evaluate(
+        self, scores: Tensor, labels: Labels, weights: Tensor | None, transitions: Tensor | None, reduction: Reduction
+    ) -> Tensor:
         if weights is not None:
-            weights = checks.example_weights(weights, scores[..., 0], self.validate)
+            strict = self.validate and self.ignore_index is None  # a batch may be ignored as a whole
+            weights = checks.example_weights(weights, scores[..., 0], strict)
         if transitions is None:
             encoded = self.transition.encode(labels, scores.device, self.validate)
             checks.same_leading_shape(scores, encoded, self.transition.label_shape)
             losses = self._each(left_out(scores, weights), encoded)
         else:
-            transitions, encoded = _per_example(transitions, labels, scores, self.validate)
+            transitions, encoded = given_transitions(transitions, labels, scores, self.validate)
             losses = self.pointwise_with(transitions, left_out(scores, weights), encoded)
-        return self._reduce(losses, weights, reduction).to(dtype)
+        return self._reduce(losses, weights, reduction)
 
     def _in_triton(self, scores: Tensor, weights: Any, transitions: Any) -> bool:
         if self.backend == "torch":
@@ -174,13 +222,9 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def _each(self, scores: Tensor, labels: Tensor) -> Tensor:
         """`pointwise`, in the kernel or as it is written."""
-        if cpu.runs(self, scores):
-            work = self._kernel(labels, scores.dtype)
-            if work is not None:
-                out = with_slope(scores, work, lambda v: self.pointwise(v, labels))
-                if not bool(out.isnan().any()):
-                    return out
-        return self.pointwise(scores, labels)
+        if not cpu.runs(self, scores):
+            return self.pointwise(scores, labels)
+        return in_kernel(scores, self._kernel(labels, scores.dtype), lambda v: self.pointwise(v, labels))
 
     def per_example(self, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         """One loss per example, times its weight, for encoded labels that need no check."""
@@ -252,25 +296,3 @@ class WeakLabelLoss(nn.Module, ABC):
     def certify(self) -> Any:
         """Properness and boundedness of this loss, with evidence: `tproper.certify(self)`."""
         return certificate_of(self)
-
-
-def _per_example(transitions: Tensor, labels: Labels, scores: Tensor, validate: bool) -> tuple[Tensor, Tensor]:
-    n, K = scores.shape if scores.ndim == 2 else (-1, -1)
-    try:
-        T = torch.as_tensor(transitions, device=scores.device)
-    except (TypeError, ValueError, RuntimeError):
-        raise ValueError(
-            f"transitions: expected an array (n, weak labels, K), got {checks.short(transitions)}"
-        ) from None
-    if not T.is_floating_point() or T.dtype in (torch.float16, torch.bfloat16):
-        T = T.float()  # a float64 T is kept as it is: targets need its digits
-    if T.ndim != 3 or T.shape[0] != n or T.shape[2] != K:
-        raise ValueError(
-            f"transitions: expected shape (n, weak labels, K) for scores {tuple(scores.shape)}, got {tuple(T.shape)}"
-        )
-    # float32 column sums are one to about 1e-6 each; 1e-4 leaves room for many weak labels
-    if validate and tracing.readable(T) and not bool(((T >= 0).all()) & ((T.sum(1) - 1).abs() <= 1e-4).all()):
-        raise ValueError("transitions: expected every T[i] to have columns of probabilities that sum to 1")
-    encoded = checks.index_labels(labels, T.shape[1], device=scores.device, validate=validate)
-    checks.same_leading_shape(scores, encoded)
-    return T, encoded

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from .._core import FloatArray
 from ..potentials import LogSumExp
-from ..transitions import Reconstruction, Transition, per_example_targets, reconstruct
+from ..transitions import Reconstruction, Transition, reconstruct
 from .base import Reduction, WeakLabelLoss, hush, weighted
+from .given import targets_of
 
 
 class BatchRiskLoss(WeakLabelLoss):
@@ -20,9 +21,13 @@ class BatchRiskLoss(WeakLabelLoss):
     """
 
     def __init__(
-        self, transition: Transition, reconstruction: str | Reconstruction = "auto", validate: bool = True
+        self,
+        transition: Transition,
+        reconstruction: str | Reconstruction = "auto",
+        validate: bool = True,
+        ignore_index: int | None = None,
     ) -> None:
-        super().__init__(transition, "mean", validate)
+        super().__init__(transition, "mean", validate, ignore_index)
         self.potential = LogSumExp()
         self.reconstruction = reconstruct(transition, reconstruction)
         self._register(self.reconstruction.tables())
@@ -34,7 +39,7 @@ class BatchRiskLoss(WeakLabelLoss):
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The same with each example's own target."""
-        targets = per_example_targets(transitions, labels, self.validate).to(scores.dtype)
+        targets = targets_of(transitions, labels, self.validate).to(scores.dtype)
         return targets * self.potential.class_losses(scores)
 
     def class_risks(self, shares: Tensor, weights: Tensor | None) -> Tensor:

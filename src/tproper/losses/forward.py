@@ -1,59 +1,196 @@
-"""Forward correction: the score of ``T p`` at the weak label."""
+"""Forward correction: a proper score of ``T p`` at the weak label."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Work, log_mixture
-from ..transitions import Transition
-from .base import Reduction, WeakLabelLoss
+from .._core import FloatArray, Work, inner, log_mixture
+from ..potentials import LogSumExp, Potential
+from ..transitions import (
+    ENUMERATION_LIMIT,
+    AnnotatorTransition,
+    CandidateSetTransition,
+    Transition,
+    UniformTransition,
+)
+from .base import Reduction, WeakLabelLoss, in_kernel
 from .kernels import cpu
-from .kernels.registry import LogScore
-
-SCORE = LogScore()
+from .scores import BrierScore, LogScore, Score, Weak, make_score
 
 
 class ForwardLoss(WeakLabelLoss):
-    """Forward-corrected cross entropy, ``-log (T p)_y`` with p = softmax(scores), exactly in log space.
+    """The score of ``q = T p`` at the weak label: ``-log (T p)_y`` by default, exactly in log space.
 
-    T-proper for every T and bounded from below by ``-log max_z T_yz``; strictly proper iff T is reconstructible.
+    T-proper for every T and every proper score, and bounded from below; strictly proper iff T is reconstructible (and
+    the score strictly proper). The log score is bounded by ``-log max_z T_yz``.
+
+    Parameters
+    ----------
+    transition : Transition
+    reduction : "mean", "sum" or "none"
+    score : str or Potential
+        "log", "brier" (bounded, with a bounded gradient), "spherical", "tsallis:a", or a potential on weak labels.
+    link : Potential, optional
+        p is this potential's `probabilities` of the scores; softmax by default.
     """
 
-    def __init__(self, transition: Transition, reduction: Reduction = "mean", validate: bool = True) -> None:
-        super().__init__(transition, reduction, validate)
-        self._register(transition.tables())
+    def __init__(
+        self,
+        transition: Transition,
+        reduction: Reduction = "mean",
+        validate: bool = True,
+        *,
+        score: str | Potential | Score = "log",
+        link: Potential | None = None,
+        ignore_index: int | None = None,
+    ) -> None:
+        super().__init__(transition, reduction, validate, ignore_index)
+        self.score = make_score(score)
+        if link is not None and not isinstance(link, Potential):
+            raise ValueError(f"link: expected a tproper potential such as Sparsemax(), got {link!r}")
+        if link is not None and not (link.strictly_proper and link.differentiable):
+            raise ValueError(f"link: expected a potential whose link reaches every p, got {link.name}")
+        self.link = None if type(link) is LogSumExp else link
+        if isinstance(transition, AnnotatorTransition) and not isinstance(self.score, LogScore):
+            raise ValueError(
+                f"score: expected 'log' for {transition.name}, whose rows of answers may be incomplete, "
+                f"got {self.score.name!r}"
+            )
+        tables = transition.tables()
+        structured = isinstance(transition, UniformTransition)
+        if self.score.needs == "norm" and not structured:
+            tables = {**tables, "gram": transition.gram()}
+        if self.score.needs == "all" and not structured:
+            tables = {**tables, "T": _listed(transition, self.score)}
+        self._register(tables)
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is forward-corrected cross entropy with softmax."""
+        return isinstance(self.score, LogScore) and self.link is None
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """``-log (T p)_y``; ``inf`` for a label that cannot occur."""
-        return -self.transition.log_probability(scores, labels, self.tables)
+        """``l(T p, y)``; for the log score ``inf`` for a label that cannot occur."""
+        if self.plain:
+            return -self.transition.log_probability(scores, labels, self.tables)
+        p = self.probabilities(scores)
+        rows = self.transition.log_rows(labels, self.tables, scores.dtype).exp()
+        return self.score.loss(self._weak(p, inner(rows, p), labels))
+
+    def _weak(self, p: Tensor, at_label: Tensor, labels: Tensor) -> Weak:
+        T, needs = self.transition, self.score.needs
+        if needs == "label":
+            return Weak(at_label)
+        if isinstance(T, UniformTransition):
+            q = T.off_diagonal + T.gap * p
+            return Weak(at_label, q.square().sum(-1), q, labels)
+        if needs == "norm":
+            return Weak(at_label, ((p @ self.tables["gram"].to(p.dtype)) * p).sum(-1))
+        return Weak(at_label, all=p @ self.tables["T"].to(p.dtype).T, index=T.row_index(labels))
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
-        """The same with each example's own row of T."""
-        rows = transitions.gather(1, labels[:, None, None].expand(-1, 1, scores.shape[-1]))[:, 0]
+        """The same with each example's own T (n, M, K), or one for all (1, M, K).
+
+        Where labels are masks (n, M), the weak label is one of several: its row of T is the sum of theirs.
+        """
+        rows = _rows(transitions, labels)
+        if not self.plain:
+            if labels.dtype == torch.bool:
+                raise ValueError(f"labels: expected indices with the score {self.score.name!r}, got masks")
+            p = self.probabilities(scores)
+            q = (transitions.to(p.dtype) @ p[..., None])[..., 0]  # (n, M)
+            return self.score.loss(Weak(inner(rows.to(p.dtype), p), q.square().sum(-1), q, labels))
         if not rows.requires_grad:
-            return -log_mixture(scores, rows.log().to(scores.dtype))
+            log_rows = rows.log().to(scores.dtype)
+            work = cpu.mixture(log_rows) if cpu.possible(scores) else None
+            return in_kernel(scores, work, lambda v: -log_mixture(v, log_rows))
         # T is learned: log T has no gradient where T is zero, but the loss has one, -p_z / (T p)_y
         log_p = torch.log_softmax(scores, -1)
         top = log_p.masked_fill(rows == 0, -torch.inf).amax(-1, keepdim=True).detach()
         top = torch.where(torch.isfinite(top), top, 0.0)
         return -((rows.to(scores.dtype) * (log_p - top).exp()).sum(-1).log() + top[:, 0])
 
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Softmax, or the probabilities of the potential that was given as a link."""
+        return torch.softmax(scores, -1) if self.link is None else self.link.probabilities(scores)
+
     def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
         return cpu.mixture(self.transition.log_rows(labels, self.tables, dtype), class_major)
 
-    _closed_form = _kernel
+    def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
+        return self._kernel(labels, dtype, class_major) if self.plain else None
 
     def pair(self) -> tuple[Any, Any] | str:
         """(score, T)."""
-        return (SCORE, self.transition) if type(self) is ForwardLoss else super().pair()
+        if self.link is not None:
+            return f"the link is that of {self.link.name}, not softmax"
+        return (self.score, self.transition) if type(self) is ForwardLoss else super().pair()
 
     def lower_bounds(self) -> FloatArray:
-        """``-log max_z T_yz``: reached when all probability sits on the class that makes y likeliest."""
-        return 0.0 - self.transition.log_row_maxima()
+        """The smallest ``l(T p, y)`` over all p: ``-log max_z T_yz`` for the log score."""
+        T, score = self.transition, self.score
+        if isinstance(score, LogScore):
+            return 0.0 - T.log_row_maxima()
+        if isinstance(T, UniformTransition):
+            bound = score.uniform_bound(T.diagonal, T.off_diagonal, T.num_classes)
+            return np.full(T.num_weak_labels, bound)
+        if isinstance(T, CandidateSetTransition):
+            return _set_bounds(T, score)
+        matrix = T.matrix()
+        return np.array([score.bound(matrix, y) for y in range(len(matrix))])
 
     def extra_repr(self) -> str:
         """For printing the module."""
-        return self.transition.name
+        return self.transition.name if self.plain else f"{self.transition.name}, score: {self.score.name}"
+
+
+def _rows(transitions: Tensor, labels: Tensor) -> Tensor:
+    """Each example's own row of T (n, K); of masks, the sum of their rows."""
+    if labels.dtype == torch.bool:
+        masks = labels.to(transitions.dtype)
+        return masks @ transitions[0] if len(transitions) == 1 else (masks[:, None] @ transitions)[:, 0]
+    if len(transitions) == 1:
+        return transitions[0].index_select(0, labels)
+    return transitions.gather(1, labels[:, None, None].expand(-1, 1, transitions.shape[-1]))[:, 0]
+
+
+def _listed(transition: Transition, score: Score) -> FloatArray:
+    try:
+        return transition.matrix()
+    except ValueError:
+        raise ValueError(
+            f"score: expected log, brier or spherical for {transition.name}, whose weak labels are too many to list, "
+            f"got {score.name!r}"
+        ) from None
+
+
+def _set_bounds(T: CandidateSetTransition, score: Score) -> FloatArray:
+    """Bounds of candidate sets, which depend on the set's size alone: by label, beyond 12 classes by size.
+
+    By symmetry the best p is even inside of S and outside, with mass s inside: ``q_S = g s`` and ``||q||^2 =
+    a (s^2/j + (1-s)^2/(K-j)) + b``, T^T T = a I + b 1 1^T. Where q itself is needed, one set of each size stands for
+    all of them.
+    """
+    K, sizes = T.num_classes, T.set_sizes()
+    if score.needs == "all":
+        matrix, masks = T.matrix(), [len(s) for s in T.candidate_sets()]
+        by_size = {j: score.bound(matrix, masks.index(j)) for j in sizes}
+    else:
+        gram = T.gram()
+        b = float(gram[0, 1])
+        by_size = {}
+        for j in sizes:
+            g, a = float(np.exp(T.log_weight[j])), float(gram[0, 0]) - b
+            rest = 1 / (K - j) if j < K else 0.0
+            s = 1.0  # the largest cosine, and the least distance where that is not inside
+            if isinstance(score, BrierScore) and j < K:
+                s = min(1.0, (g / a + rest) / (1 / j + rest)) if a > 0 else 1.0
+            square = torch.tensor(a * (s**2 / j + (1 - s) ** 2 * rest) + b, dtype=torch.float64)
+            by_size[j] = float(score.loss(Weak(torch.tensor(g * s, dtype=torch.float64), square)))
+    if K > ENUMERATION_LIMIT:
+        return np.array([by_size[j] for j in sizes])
+    return np.array([by_size[len(s)] for s in T.candidate_sets()])

@@ -14,6 +14,7 @@ from .backward import BackwardLoss
 from .base import WeakLabelLoss
 from .batch import GradientAscentLoss, NonNegativeLoss
 from .forward import ForwardLoss
+from .scores import PotentialScore
 
 LOSSES = ("forward", "backward", "gls", "ga", "nonnegative")
 SQUEEZE = (1.0, 2.0)  # k and alpha of "gls" where none are given: the paper's choice
@@ -53,7 +54,7 @@ def make_loss(
     squeeze: tuple[float, float] | None = None,
     reconstruction: Any = "auto",
 ) -> nn.Module:
-    """The loss that a name, an object or a factory ``transition -> loss`` stands for.
+    """The loss that a name, an object or a factory ``transition -> loss`` stands for; ``forward:brier`` names a score.
 
     Settings that the loss has no use for are refused, not ignored.
     """
@@ -82,9 +83,9 @@ def make_loss(
         if not isinstance(made, nn.Module):
             raise ValueError(f"loss: expected the callable to return a loss module, got {type(made).__name__}")
         return made
-    if loss == "forward":
+    if isinstance(loss, str) and loss.partition(":")[0] == "forward":
         refuse("potential", "squeeze", "reconstruction")
-        return ForwardLoss(transition)
+        return ForwardLoss(transition, score=loss.partition(":")[2] or "log")
     if loss in ("backward", "gls"):
         chosen = SQUEEZE if loss == "gls" and squeeze is None else squeeze
         R = _reconstruction(reconstruction, transition)
@@ -116,7 +117,12 @@ def _reconstruction(value: Any, transition: Transition) -> str | Reconstruction:
 def loss_to_dict(loss: nn.Module) -> dict[str, Any]:
     """JSON-ready; losses that are not tproper's own, and potentials given as functions, are code and are refused."""
     if type(loss) is ForwardLoss:
-        return {"kind": "forward"}
+        if isinstance(loss.score, PotentialScore):
+            raise ValueError(f"score: that of {loss.score.name} is code, which a model file does not hold")
+        extra: dict[str, Any] = {} if loss.score.name == "log" else {"score": loss.score.name}
+        if loss.link is not None:
+            extra["link"] = _potential_to_plain(loss.link)
+        return {"kind": "forward", **extra}
     kinds: dict[type, str] = {BackwardLoss: "backward", GradientAscentLoss: "ga", NonNegativeLoss: "nonnegative"}
     kind = kinds.get(type(loss))
     if kind is None:
@@ -137,7 +143,9 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
     """The inverse of `loss_to_dict`."""
     kind = data.get("kind")
     if kind == "forward":
-        return ForwardLoss(transition)
+        link = data.get("link")
+        chosen = None if link is None else _potential_from_plain(link)
+        return ForwardLoss(transition, score=str(data.get("score", "log")), link=chosen)
     if kind not in ("backward", "ga", "nonnegative"):
         raise ValueError(f"loss: expected a known kind of loss, got {kind!r}")
     stored = data["reconstruction"]

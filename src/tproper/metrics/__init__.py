@@ -1,35 +1,45 @@
-"""Scores from weak labels alone, with standard errors and intervals; calibration.
+"""Scores from weak labels alone, with standard errors and intervals; calibration; the same from clean labels.
 
 Imports from `certificates` and the rooms above it.
 """
 
-from .calibration import Calibration, TopLabel, bin_edges, bin_sums, squared_score, weak_calibration
-from .statistics import Z95, BinnedErrors, Score, probabilities_of, setup
-from .weak import (
-    PairedTest,
-    paired_test,
-    score_of,
-    weak_accuracy,
-    weak_balanced_accuracy,
-    weak_brier,
-    weak_log_loss,
-    weak_scorer,
-)
+from .balanced import weak_balanced_accuracy
+from .binned import BinnedErrors
+from .calibration import TopLabel, weak_calibration
+from .clean_scores import Reliability, calibration_error, clean_scores, reliability
+from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
+from .inputs import probabilities_of, setup
+from .paired import PairedTest, paired_test
+from .score import UNINFORMATIVE, Score, score_of
+from .scorers import WeakScorer, forward_risk, weak_scorer
+from .statistics import Z95
+from .uncertainty import TransitionDraws, draws_of
+from .weak import weak_accuracy, weak_brier, weak_log_loss
 
 __all__ = [
+    "UNINFORMATIVE",
     "Z95",
     "BinnedErrors",
     "Calibration",
     "PairedTest",
+    "Reliability",
     "Score",
     "TopLabel",
+    "TransitionDraws",
+    "WeakScorer",
     "bin_edges",
     "bin_sums",
+    "calibration_error",
+    "clean_scores",
+    "draws_of",
+    "forward_risk",
+    "make_curve",
     "paired_test",
     "probabilities_of",
+    "reliability",
     "score_of",
     "setup",
-    "squared_score",
+    "transition_covariance",
     "weak_accuracy",
     "weak_balanced_accuracy",
     "weak_brier",

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from .._core import FloatArray
+from ..metrics import Reliability, reliability
 from .style import COLOURS
 
 
-@dataclass(frozen=True)
-class Reliability:
-    """Top-label confidence against accuracy, in bins of equal width."""
-
-    confidence: FloatArray  # mean confidence of each bin that has examples
-    accuracy: FloatArray
-    count: FloatArray
-    error: float  # expected calibration error
-
-
 def compute_reliability(probabilities: ArrayLike, classes: ArrayLike, bins: int = 15) -> Reliability:
-    """Reliability of probabilities (n, K) against true classes (n,), and ``ECE = sum_b n_b/n |conf_b - acc_b|``."""
-    p, z = np.asarray(probabilities, dtype=np.float64), np.asarray(classes)
-    confidence, hit = p.max(axis=1), p.argmax(axis=1) == z
-    bin_of = np.minimum((confidence * bins).astype(int), bins - 1)
-    count = np.bincount(bin_of, minlength=bins).astype(float)
-    used = count > 0
-    conf = np.bincount(bin_of, confidence, bins)[used] / count[used]
-    acc = np.bincount(bin_of, hit, bins)[used] / count[used]
-    return Reliability(conf, acc, count[used], float((count[used] * np.abs(conf - acc)).sum() / len(z)))
+    """Reliability of probabilities (n, K) against true classes (n,); see `tproper.metrics.reliability`."""
+    return reliability(classes, probabilities, bins)
 
 
 def draw_reliability(ax: Any, curves: Mapping[str, Reliability]) -> None:

@@ -22,9 +22,11 @@ from . import conjugates as _solvers
 Domain = Literal["simplex", "affine"]
 
 
-def normalised(q: Tensor) -> Tensor:
-    """q shifted to sum to one; F* does not see the shift, because F lives on centred scores."""
-    return q + (1 - q.sum(-1, keepdim=True)) / q.shape[-1]
+def normalised(q: Tensor, gone: Tensor | None = None) -> Tensor:
+    """q shifted to sum to one; F* does not see the shift, because F lives on centred scores. Classes `gone` get 0."""
+    if gone is None:
+        return q + (1 - q.sum(-1, keepdim=True)) / q.shape[-1]
+    return (q + (1 - q.sum(-1, keepdim=True)) / (~gone).sum(-1, keepdim=True)).masked_fill(gone, 0.0)
 
 
 def outside_simplex(q: Tensor) -> Tensor:
@@ -194,8 +196,7 @@ class Squeezed(Potential):
         gone = v.isneginf()
         u = v.masked_fill(gone, 0.0)
         slope = u if self.alpha == 2 else u.sign() * (1.0 if self.alpha == 1 else power(u.abs(), self.alpha - 1))
-        q = self.base._link(v) + self.k * self.alpha / 2 * slope
-        return (q + (1 - q.sum(-1, keepdim=True)) / (~gone).sum(-1, keepdim=True)).masked_fill(gone, 0.0)
+        return normalised(self.base._link(v) + self.k * self.alpha / 2 * slope, gone)
 
     def _conjugate(self, q: Tensor) -> Tensor:
         return self.base.conjugate(q) if self.k == 0 else _solvers.squeezed_conjugate(self, q)

@@ -6,7 +6,7 @@ Imports from `_core`.
 """
 
 from . import families
-from .annotators import AnnotatorTransition, annotators
+from .annotators import AnnotatorTransition, AnswerReconstruction, annotators
 from .base import (
     ENUMERATION_LIMIT,
     METHODS,
@@ -18,6 +18,7 @@ from .base import (
 )
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
+from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .families import (
     BagTransition,
     binary_noise,
@@ -37,7 +38,7 @@ from .parsing import UnknownSizeError, make_transition, parse_transition, transi
 from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
-from .stacked import StackedTransition
+from .stacked import StackedTransition, posterior_draws
 from .uniform import UniformReconstruction, UniformTransition
 from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
 
@@ -50,10 +51,13 @@ __all__ = [
     "STRUCTURES",
     "UNLABELED",
     "AnnotatorTransition",
+    "AnswerReconstruction",
     "BagTransition",
     "CandidateSetTransition",
     "Diagnosis",
+    "EstimatedPartialLabels",
     "EstimatedTransition",
+    "FamilyTest",
     "Reconstruction",
     "SetReconstruction",
     "Shrunk",
@@ -82,6 +86,7 @@ __all__ = [
     "partial_labels",
     "per_example_targets",
     "positive_unlabeled",
+    "posterior_draws",
     "reconstruct",
     "shrink",
     "structure_of",

@@ -250,6 +250,17 @@ class AnswerReconstruction(Reconstruction):
         mixed = sum_rows(tables["answer_targets"].to(dtype), rows) / torch.where(total > 0, total, 1.0)
         return mixed + 1.0 / self.transition.num_classes
 
+    def own(self, annotator: int) -> FloatArray:
+        """R_a (K, M_a) of one annotator."""
+        return self._columns[self.transition.offsets[annotator] : self.transition.offsets[annotator + 1]].T
+
+    def shares(self, labels: Tensor) -> FloatArray:
+        """How much each annotator counts in the targets of these rows, on average; they sum to one."""
+        weight = torch.as_tensor(self.weights) * (labels.cpu() >= 0)
+        total = weight.sum(-1, keepdim=True)
+        shares = torch.where(total > 0, weight / torch.where(total > 0, total, 1.0), 0.0).sum(0).numpy()
+        return np.asarray(shares / shares.sum())
+
     def silent(self, labels: Tensor) -> Tensor:
         """Rows without a usable answer."""
         heard = torch.as_tensor(self.weights > 0, device=labels.device)

@@ -12,7 +12,6 @@ one-hot vector of z, and it may have negative entries.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -33,7 +32,7 @@ from .._core import (
     look_up,
 )
 from .dense import left_inverse
-from .diagnosis import Diagnosis
+from .diagnosis import Diagnosis, diagnose_matrix
 from .kinds import LabelKind
 from .shrinkage import shrink
 
@@ -61,6 +60,11 @@ class Transition(LabelKind):
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
 
     def __init__(self, matrix: ArrayLike | Tensor, weak_labels: Sequence[Any] | None = None) -> None:
+        if isinstance(matrix, Tensor) and matrix.requires_grad:
+            raise ValueError(
+                "matrix: expected numbers, got a tensor that requires a gradient, which a Transition cannot pass on; "
+                "to learn T give it to the loss's call, loss(scores, labels, transitions=T), or detach it"
+            )
         self._T = checks.column_stochastic(matrix)
         self._T.setflags(write=False)
         self.num_weak_labels, self.num_classes = self._T.shape
@@ -134,30 +138,7 @@ class Transition(LabelKind):
 
     def diagnose(self) -> Diagnosis:
         """Rank, conditioning, kernel, ambiguity and supports of T."""
-        _, s, vt = np.linalg.svd(self._T, full_matrices=self.num_weak_labels < self.num_classes)
-        rank = int((s > checks.RANK_TOL * s[0]).sum())
-        smallest = float(s[-1]) if len(s) == self.num_classes else 0.0
-        deficient = rank < self.num_classes
-        return Diagnosis(
-            name=self.name,
-            num_classes=self.num_classes,
-            num_weak_labels=self.num_weak_labels,
-            rank=rank,
-            smallest_singular_value=smallest,
-            condition_number=math.inf if deficient else float(s[0] / s[-1]),
-            disjoint_supports=bool(((self._T > 0).sum(axis=1) <= 1).all()),
-            ambiguity_degree=self._ambiguity_degree(),
-            _kernel=lambda: vt[rank:].T.copy(),
-        )
-
-    def _ambiguity_degree(self) -> float | None:
-        """max over z' != z of P(z' in Y | z): Cour et al.'s degree, where weak labels are candidate sets."""
-        if not self._labels_are_sets():
-            return None
-        masks = checks.masks_of_sets(self._weak_labels or [], self.num_classes)
-        together = masks.T.astype(float) @ self._T  # (z', z): P(z' in Y | z)
-        np.fill_diagonal(together, 0.0)
-        return float(together.max()) if self.num_classes > 1 else 0.0
+        return diagnose_matrix(self._T, self.name, self._weak_labels if self._labels_are_sets() else None)
 
     def reconstruction(self, method: str | Reconstruction = "auto", prior: ArrayLike | None = None) -> Reconstruction:
         """A reconstruction R of this T (R T = I); see `reconstruct` for the methods."""
@@ -191,6 +172,11 @@ class Transition(LabelKind):
         """``log max_z T_yz`` for each weak label (for each set size, beyond 12 classes of candidate sets)."""
         with np.errstate(divide="ignore"):
             return np.log(self._T.max(axis=1))
+
+    def gram(self) -> FloatArray:
+        """``T^T T`` (K, K): ``||T p||^2 = p^T (T^T T) p``."""
+        T = self.matrix()
+        return T.T @ T
 
     def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``log (T p)_y`` for p = softmax(scores): log-sum-exp over ``log T + log p``, never a log of a sum."""

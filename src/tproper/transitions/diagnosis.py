@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .._core import FloatArray, plain
+from .._core import FloatArray, checks, plain
 
 
 @dataclass(frozen=True)
@@ -98,3 +98,29 @@ class Diagnosis:
         """The groups of `confused_classes` in words."""
         groups = [", ".join(map(str, g[:12])) + (", ..." if len(g) > 12 else "") for g in self.confused_classes()]
         return "classes " + " and ".join(f"{{{g}}}" for g in groups[:4]) + (" and more" if len(groups) > 4 else "")
+
+
+def diagnose_matrix(T: FloatArray, name: str, sets: Sequence[Any] | None) -> Diagnosis:
+    """The diagnosis of a matrix T (M, K) by its singular values; `sets` are the weak labels where they are sets."""
+    M, K = T.shape
+    _, s, vt = np.linalg.svd(T, full_matrices=M < K)
+    rank = int((s > checks.RANK_TOL * s[0]).sum())
+    return Diagnosis(
+        name=name,
+        num_classes=K,
+        num_weak_labels=M,
+        rank=rank,
+        smallest_singular_value=float(s[-1]) if len(s) == K else 0.0,
+        condition_number=math.inf if rank < K else float(s[0] / s[-1]),
+        disjoint_supports=bool(((T > 0).sum(axis=1) <= 1).all()),
+        ambiguity_degree=None if sets is None else _ambiguity_degree(T, sets),
+        _kernel=lambda: vt[rank:].T.copy(),
+    )
+
+
+def _ambiguity_degree(T: FloatArray, sets: Sequence[Any]) -> float:
+    """max over z' != z of P(z' in Y | z): Cour et al.'s degree of candidate sets."""
+    K = T.shape[1]
+    together = checks.masks_of_sets(sets, K).T.astype(float) @ T  # (z', z): P(z' in Y | z)
+    np.fill_diagonal(together, 0.0)
+    return float(together.max()) if K > 1 else 0.0

@@ -17,10 +17,12 @@ import numpy as np
 from . import families
 from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
+from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .sets import CandidateSetTransition
 from .stacked import StackedTransition
 from .uniform import UniformTransition
 
+MOST_CLASSES = 10_000_000  # that a text may ask for
 MATRIX_FILES = (".csv", ".npy", ".json")
 
 
@@ -122,6 +124,12 @@ def _family(name: str, rest: str, colon: bool, num_classes: int | None) -> Trans
         if key not in kinds:
             raise ValueError(f"transition: expected {family.usage(name)!r}, got the unknown parameter {key!r}")
         values[key] = _number(text, kinds[key], key, name)
+    if values.get("K", 0) > MOST_CLASSES:
+        size = values["K"] * 8 / 2**30
+        raise ValueError(
+            f"transition: expected at most {MOST_CLASSES:,} classes, got {values['K']:,}: "
+            f"one number for each of them takes {size:,.1f} GiB"
+        )
     return family.make(**values)
 
 
@@ -156,6 +164,8 @@ def read_matrix(path: str | Path) -> Transition:
             content = json.loads(path.read_text(encoding="utf-8-sig"))
             if isinstance(content, list):
                 content = {"matrix": content}
+            if isinstance(content, Mapping) and "family" in content:  # as `tproper estimate` writes it
+                return transition_from_dict(content)
             if not isinstance(content, Mapping) or "matrix" not in content:
                 raise ValueError('expected a list of rows, or an object with the key "matrix"')
             matrix, names = content["matrix"], content.get("weak_labels")
@@ -223,6 +233,17 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
             "num_classes": transition.num_classes,
             "diagonal": float(transition.diagonal),
         }
+    if isinstance(transition, EstimatedPartialLabels):
+        rates = transition.flip_rates
+        return out | {
+            "family": "estimated_partial",
+            "num_classes": transition.num_classes,
+            "a": transition.a,
+            "b": transition.b,
+            "notes": list(transition.notes),
+            "flip_rates": None if rates is None else rates.tolist(),
+            "tests": [[t.name, t.p_value] for t in transition.tests],
+        }
     if isinstance(transition, families.IndependentSets):
         return out | {"family": "partial", "num_classes": transition.num_classes, "p": float(transition.p)}
     if isinstance(transition, families.FixedSizeSets):
@@ -285,6 +306,15 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
         return UniformTransition(K, d, str(data["name"]))
     if family == "partial":
         return families.partial_labels(data["num_classes"], data["p"])
+    if family == "estimated_partial":
+        return EstimatedPartialLabels(
+            data["num_classes"],
+            data["a"],
+            data["b"],
+            notes=data["notes"],
+            flip_rates=None if data["flip_rates"] is None else np.array(data["flip_rates"]),
+            tests=[FamilyTest(name, p) for name, p in data["tests"]],
+        )
     if family == "multi_complementary":
         return families.multi_complementary(data["num_classes"], data["m"])
     if family == "multi_source":

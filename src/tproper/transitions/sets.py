@@ -131,6 +131,14 @@ class CandidateSetTransition(Transition):
         K = self.num_classes
         return float(np.logaddexp.reduce(2 * self.log_weight + log_binomial(K - 2, np.arange(-1, K))))
 
+    def gram(self) -> FloatArray:
+        """``T^T T = a I + b 1 1^T``, by symmetry."""
+        K = self.num_classes
+        a = math.exp(self.log_centred_gram())
+        one = math.exp(float(np.logaddexp.reduce(2 * self.log_weight + log_binomial(K - 1, np.arange(-1, K)))))
+        dense_guard(K, K, self.name)
+        return a * np.eye(K) + (one - a)
+
     def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
         """In closed form for a uniform prior; for any other, by enumeration."""
         if prior is None or np.ptp(prior) == 0:

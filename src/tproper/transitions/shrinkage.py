@@ -11,8 +11,8 @@ diagonal, and how the other labels share the rest (evenly, or as in all classes 
 pays ``q/2 log N`` for them (BIC). The posterior is the mixture over forms and strengths by their evidence (empirical
 Bayes with the choice's own doubt kept), so that few counts are shrunk a lot and many not at all.
 
-References: Good (1965), The Estimation of Probabilities; Daniels (1999) for the uniform prior of the shrinkage
-``n/(n + s)``; Madigan and Raftery (1994) for leaving out forms far less probable than the best.
+References: Good (1965), The Estimation of Probabilities; Daniels (1999) for uniform priors of a shrinkage; Madigan and
+Raftery (1994) for leaving out forms far less probable than the best.
 """
 
 from __future__ import annotations
@@ -99,8 +99,9 @@ def shrink(counts: FloatArray, structure: str = "auto", seen: np.ndarray | None 
         raise ValueError(_misfit(structure, counts))
     typical = float(n[n > 0].mean())
     s = np.geomspace(0.25, 50 * max(typical, 1.0), STRENGTHS)
-    # the share s/(s + n) that the form has in the estimate is uniform a priori
-    log_prior = np.log(s) - 2 * np.log(s + typical)
+    # The share s/(s + M) is uniform a priori. A prior that grows with the counts would shrink two or three classes that
+    # differ: on so few columns the evidence says little about s.
+    log_prior = np.log(s) - 2 * np.log(s + M)
     table = np.array([_log_evidence(f, counts, s) + log_prior for f in forms])  # (forms, STRENGTHS)
     weight = np.exp(table - table.max())
     by_form = weight.sum(axis=1)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, tracing
-from .base import Transition
+from .base import EstimatedTransition, Transition
 
 
 class StackedTransition(Transition):
@@ -53,3 +53,18 @@ class StackedTransition(Transition):
         rows = np.asarray(indices)
         source = np.searchsorted(self.offsets, rows, side="right") - 1
         return np.stack([source, rows - self.offsets[source]], axis=-1)
+
+
+def posterior_draws(transition: Transition, count: int, seed: int = 0) -> FloatArray | None:
+    """Posterior draws (S, M, K) of an estimated T, of a stack with an estimated source too; None for a given T."""
+    if isinstance(transition, EstimatedTransition):
+        return transition.samples(count, seed)
+    if isinstance(transition, StackedTransition):
+        parts = [posterior_draws(t, count, seed + d) for d, t in enumerate(transition.sources)]
+        if any(p is not None for p in parts):
+            blocks = [
+                w * (np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if p is None else p)
+                for w, t, p in zip(transition.weights, transition.sources, parts, strict=True)
+            ]
+            return np.concatenate(blocks, axis=1)
+    return None

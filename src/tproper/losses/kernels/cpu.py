@@ -18,9 +18,14 @@ from ...transitions import Reconstruction, Tables, indicator, mask_sizes
 from .registry import Plan, plan
 
 
+def possible(scores: Tensor) -> bool:
+    """Whether scores are where kernels can look at them, and nothing is being traced."""
+    return not scores.is_cuda and not tracing.transformed()
+
+
 def runs(loss: Any, scores: Tensor) -> bool:
     """Whether a kernel here serves a call. Forward losses of a structured T have theirs in its `log_probability`."""
-    if scores.is_cuda or tracing.transformed():
+    if not possible(scores):
         return False
     found = plan(loss)
     return not isinstance(found, str) and (found.dense or not found.forward)

@@ -121,9 +121,9 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, scores: Tensor, labels: Tensor, weights: Tensor | None, by_size: Tensor | None,
-        call: tuple[Any, Plan, str, Tensor | None, Any],
+        call: tuple[Any, Plan, str, Tensor | None, Any, torch.dtype],
     ) -> Tensor:  # fmt: skip
-        _, made, reduction, fault, config = call
+        _, made, reduction, fault, config, dtype = call
         n = len(scores)
         if weights is not None:
             weights = weights.detach().float()
@@ -137,8 +137,8 @@ class _Fused(torch.autograd.Function):
         ctx.call, ctx.scale, ctx.gradient = call, scale, gradient
         ctx.save_for_backward(scores, labels, weights, by_size)
         if reduction != "none" and weights is None and 0 < n <= FEW:
-            return _total(losses, scores, scale)
-        return _reduced(losses, weights, reduction).to(scores.dtype)
+            return _total(losses, scale, dtype)
+        return _reduced(losses, weights, reduction).to(dtype)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
@@ -148,12 +148,12 @@ class _Fused(torch.autograd.Function):
         if gradient is not None and gradient.numel() <= SMALL and not differentiated and not batched:
             return gradient.mul_(upstream), None, None, None, None
         scores, labels, weights, by_size = ctx.saved_tensors
-        loss, made, reduction, fault, config = ctx.call
+        loss, made, reduction, fault, config, dtype = ctx.call
         if differentiated or batched:
             with torch.enable_grad():
                 scores = scores if differentiated else scores.detach().requires_grad_()
                 losses = loss.pointwise(scores.float(), labels)
-                value = _reduced(losses, weights, reduction).to(scores.dtype)
+                value = _reduced(losses, weights, reduction).to(dtype)
                 (gradient,) = torch.autograd.grad(value, scores, upstream, create_graph=differentiated)
             return gradient, None, None, None, None
         ready = gradient is not None
@@ -173,10 +173,10 @@ def _reduced(losses: Tensor, weights: Tensor | None, reduction: str) -> Tensor:
     return losses.mean() if reduction == "mean" and weights is None else losses.sum()
 
 
-def _total(losses: Tensor, scores: Tensor, scale: float) -> Tensor:
-    """`scale` times the sum of the losses, in the scores' dtype: one kernel for the sum, the scaling and the cast."""
-    out = torch.empty((), dtype=scores.dtype, device=scores.device)
-    with _on_device_of(scores):
+def _total(losses: Tensor, scale: float, dtype: torch.dtype) -> Tensor:
+    """`scale` times the sum of the losses: one kernel for the sum, the scaling and the cast."""
+    out = torch.empty((), dtype=dtype, device=losses.device)
+    with _on_device_of(losses):
         _triton().total(losses, out, scale)
     return out
 
@@ -208,8 +208,9 @@ def run(
     reduction: str,
     fault: Tensor | None = None,
     config: Any = None,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """The loss of encoded labels in the kernel.
+    """The loss of encoded labels in the kernel, in `dtype` or that of the scores.
 
     Scores that are not contiguous are copied. With `fault` the kernel checks the labels (see `_Fault`).
     """
@@ -220,7 +221,7 @@ def run(
     if scores.ndim != 2:
         K = scores.shape[-1]
         flat, labels = scores.reshape(-1, K), labels.reshape(-1, K) if made.by_size else labels.reshape(-1)
-    call = (loss, made, reduction, fault, config)
+    call = (loss, made, reduction, fault, config, scores.dtype if dtype is None else dtype)
     out: Tensor = _Fused.apply(flat.contiguous(), labels.contiguous(), weights, by_size, call)
     return out.reshape(scores.shape[:-1]) if reduction == "none" else out
 
@@ -242,10 +243,10 @@ def _checked(loss: Any, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor 
     return T.encode(labels, device, not binary), fault.memory
 
 
-def call(loss: Any, scores: Tensor, labels: Labels, weights: Any, reduction: str) -> Tensor:
+def call(loss: Any, scores: Tensor, labels: Labels, weights: Any, reduction: str, dtype: torch.dtype) -> Tensor:
     """A call of a loss in the kernel, where `obstacle` has none to name."""
     encoded, fault = _checked(loss, scores, labels)
     checks.same_leading_shape(scores, encoded, loss.transition.label_shape)
     if weights is not None:
         weights = checks.example_weights(weights, scores.detach()[..., 0].float(), loss.validate)
-    return run(loss, scores, encoded, weights, reduction, fault)
+    return run(loss, scores, encoded, weights, reduction, fault, dtype=dtype)

@@ -24,6 +24,7 @@ from ...transitions import (
     UniformReconstruction,
     UniformTransition,
 )
+from ..scores import LogScore
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,6 @@ def _dense(F: LogSumExp, R: Reconstruction) -> Plan:
 @register(LogSumExp, SetReconstruction)
 def _sets(F: LogSumExp, R: SetReconstruction) -> Plan:
     return Plan(False, by_size="coefficient", set_size=_only_size(R.transition))
-
-
-class LogScore:
-    """The score ``-log (T p)_y`` of forward correction, as a type that pairs with types of T."""
-
-    name = "log"
 
 
 @register(LogScore, Transition)

@@ -1,0 +1,142 @@
+"""What is said of a model: its card, in Markdown, and the closing words of `tproper train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..data import short
+
+
+def in_words(certificate: Any) -> str:
+    """What a certificate means to somebody who trains a model."""
+    if certificate.strictly_proper:
+        first = "With enough data the minimum of this loss is at the true class probabilities, and nowhere else."
+    elif certificate.proper:
+        first = "The true class probabilities minimise this loss, but other probabilities may do so as well."
+    else:
+        first = "This loss is not proper: even with endless data its minimum may lie beside the true probabilities."
+    if certificate.lower_bounded:
+        second = "It is bounded from below, so training cannot run off to minus infinity."
+    else:
+        second = (
+            "It has NO lower bound: training can push it to minus infinity and ruin the model. Prefer --loss forward."
+        )
+    return f"{first} {second}"
+
+
+def shown_counts(counts: dict[str, int], limit: int = 12) -> str:
+    """ "a 10, b 9, ..." """
+    return short([f"{name} {n:,}" for name, n in counts.items()], limit)
+
+
+def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> str:
+    """A page about the model, in Markdown: data, labels, loss, and what is known of its quality."""
+    lines = [
+        f"# Model card: {facts['name']}",
+        "",
+        "A classifier trained on weak labels by tproper. Its outputs are class probabilities.",
+        "",
+        *_data(facts),
+        "## Labels and loss",
+        "",
+        f"- transition: `{facts['transition']}` (asked for as {', '.join(f'`{s}`' for s in facts['specs'])})",
+        f"- model: {facts['model']}, loss: {facts['loss']}",
+        f"- settings: {', '.join(f'{k} = {v}' for k, v in facts['settings'].items())}"
+        + (" (chosen by cross-validated weak risk)" if facts["tuned"] else ""),
+        *(f"- warning: {w}" for w in facts["warnings"]),
+        "",
+        "```text",
+        certificate,
+        "```",
+        "",
+        facts["in_words"],
+        "",
+        *_quality(facts, scores),
+        *_use(facts),
+    ]
+    return "\n".join(lines)
+
+
+def _data(facts: dict[str, Any]) -> list[str]:
+    return [
+        "## Data",
+        "",
+        f"- file: `{facts['data']}`",
+        f"- rows: {facts['rows']:,} to train, {facts['held_out']:,} held out; "
+        + f"{facts['dropped']:,} without a label left out"
+        + (f", {facts['blank']:,} without a label kept as uninformative" if facts["blank"] else ""),
+        f"- features ({len(facts['features'])}): {', '.join(f'`{n}`' for n in facts['features'][:40])}"
+        + (f" and {len(facts['features']) - 40} more" if len(facts["features"]) > 40 else "")
+        + (", standardised" if facts["standardized"] else ""),
+        f"- classes ({len(facts['classes'])}): {short(facts['classes'], 40)}",
+        f"- weak labels, column `{facts['label']}`: {shown_counts(facts['labels'], 40)}",
+        "",
+    ]
+
+
+def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
+    head = ["## Quality, from held-out weak labels alone", ""]
+    if scores is None:
+        return [*head, f"Not measured: {facts['no_scores']}.", ""]
+    picture = ["", f"![reliability]({facts['picture']})"] if facts["picture"] else []
+    return [
+        *head,
+        "```text",
+        scores,
+        "```",
+        "",
+        "No clean label was used. The intervals cover with 95% probability if the",
+        "transition above is right; a wrong transition makes them wrong too.",
+        *picture,
+        "",
+    ]
+
+
+def _use(facts: dict[str, Any]) -> list[str]:
+    return [
+        "## Use",
+        "",
+        f"`tproper predict {facts['name']} DATA`, or in Python, where the features must be scaled as in training:",
+        "",
+        "```python",
+        "import tproper as tp",
+        "",
+        f'model = tp.load("{facts["name"]}")',
+        'table = model.extra_["table"]  # features, centre, scale, classes',
+        'p = model.predict_proba((frame[table["features"]].to_numpy() - table["centre"]) / table["scale"])',
+        "```",
+        "",
+        f"Made with tproper {facts['version']}.",
+        "",
+    ]
+
+
+def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Path) -> str:
+    """The closing words of `tproper train`."""
+    absent = []
+    if facts["dropped"]:
+        absent.append(f"{facts['dropped']:,} without a label left out")
+    if facts["blank"]:
+        absent.append(f"{facts['blank']:,} without a label kept as uninformative")
+    lines = [
+        f"trained on {facts['rows']:,} rows"
+        + (f" ({facts['held_out']:,} more held out" + "".join(f", {a}" for a in absent) + ")"),
+        f"features  {len(facts['features'])}: {short(facts['features'])}",
+        f"classes   {len(facts['classes'])}: {short(facts['classes'])}",
+        f"labels    {facts['transition']}: {shown_counts(facts['labels'])}",
+        "",
+        str(certificate),
+        "",
+        facts["in_words"],
+        "",
+    ]
+    if scores is None:
+        lines.append(f"No scores: {facts['no_scores']}.")
+    else:
+        lines += ["On held-out weak labels, without one clean label:", scores]
+    picture = ", reliability.png" if facts["picture"] else ""
+    lines += ["", f"model in {out} (model_card.md{picture})"]
+    if scores is not None and not picture:
+        lines.append("no reliability diagram: pip install 'tproper[plots]'")
+    return "\n".join(lines)

@@ -1,0 +1,66 @@
+"""`tproper estimate`: T from data, with its uncertainty, as a file that `train --transition` takes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .errors import check_writable, say
+from .later import Later
+from .options import Data, Json, Seed, at_least, echo_json
+
+if TYPE_CHECKING:
+    from . import from_data as work
+else:
+    work = Later("cli.from_data")
+
+STRUCTURES = "auto, free, pooled, symmetric or complementary"
+
+
+class From(StrEnum):
+    """What T is estimated from."""
+
+    clean = "clean"
+    features = "features"
+    annotators = "annotators"
+    pu = "pu"
+    partial = "partial"
+
+
+def estimate(
+    source: Annotated[
+        From,
+        typer.Argument(
+            metavar="FROM",
+            help="clean (rows of known class), features (with clean rows, if any), annotators, pu, or partial",
+        ),
+    ],
+    data: Data,
+    label: Annotated[str, typer.Option(help="the column with the weak labels; A,B,C for annotators side by side")],
+    out: Annotated[Path, typer.Option(help="the .json file to write")],
+    true_label: Annotated[str | None, typer.Option(help="the column with the true class, empty where unknown")] = None,
+    features: Annotated[str | None, typer.Option(help="use these columns only: A,B")] = None,
+    ignore: Annotated[str | None, typer.Option(help="use all columns but these: C,D")] = None,
+    classes: Annotated[str | None, typer.Option(help="the classes, in order: a,b,c (pu: POSITIVE,NEGATIVE)")] = None,
+    item: Annotated[str | None, typer.Option(help="annotators, one answer a row: the column of the item")] = None,
+    annotator: Annotated[str | None, typer.Option(help="annotators, one answer a row: the column of who")] = None,
+    sampling: Annotated[str, typer.Option(help="pu: 'one sample' or 'two samples'")] = "one sample",
+    structure: Annotated[str, typer.Option(help=f"what few counts are shrunk to: {STRUCTURES}")] = "auto",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Estimate how labels were weakened, with intervals; `train --transition` takes the file."""
+    at_least(seed, 0, "--seed")
+    if out.suffix.lower() != ".json":
+        raise ValueError(f"--out: expected a name that ends in .json, got {str(out)!r}")
+    check_writable(out)
+    asked = work.Asked(source, label, true_label, features, ignore, classes, item, annotator, sampling, structure, seed)
+    text, facts = work.estimate_file(data, asked, out)
+    if as_json:
+        echo_json(facts | {"out": str(out)})
+        return
+    say(text)
+    say(f"\nwritten to {out}: train with --transition {out}" if source != From.annotators else f"\nwritten to {out}")

@@ -1,0 +1,56 @@
+"""`tproper evaluate`: scores of a model from weak labels, and from clean ones where there are any."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .errors import check_writable, say
+from .later import Later
+from .options import Data, Json, Model, SourceColumn, WeakLabel, echo_json
+
+if TYPE_CHECKING:
+    from . import streaming as work
+    from . import table_scores as scores
+else:
+    work, scores = Later("cli.streaming"), Later("cli.table_scores")
+
+OptionalSpecs = Annotated[
+    list[str] | None, typer.Option("--transition", help="how these labels were weakened, if not as in training")
+]
+
+
+def evaluate(
+    model: Model,
+    data: Data,
+    label: WeakLabel,
+    true_label: Annotated[str | None, typer.Option(help="a column with the true classes, for comparison")] = None,
+    transition: OptionalSpecs = None,
+    source_column: SourceColumn = None,
+    plot: Annotated[Path | None, typer.Option(help="reliability diagram to draw (.png)")] = None,
+    as_json: Json = False,
+) -> None:
+    """Unbiased scores from weak labels, with their intervals; clean ones beside them where a true column is given."""
+    if plot is not None:
+        if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise ValueError(f"--plot: expected a name that ends in .png, .svg or .pdf, got {str(plot)!r}")
+        if find_spec("matplotlib") is None:
+            raise ModuleNotFoundError("--plot needs matplotlib: pip install 'tproper[plots]'")
+        check_writable(plot)
+    name, weak, clean, counts = work.evaluate_file(model, data, label, true_label, transition, source_column, plot)
+    if as_json:
+        out: dict[str, Any] = {"rows": counts, "transition": name}
+        out |= {"weak": None, "no_scores": scores.UNSCORABLE} if weak is None else {"weak": scores.plain(weak)}
+        if clean is not None:
+            out["clean"] = scores.plain(clean)
+        echo_json(out)
+        return
+    say(f"{counts['weak']:,} rows with a weak label ({counts['without_label']:,} without)")
+    if weak is None:
+        say(f"No scores from weak labels: {scores.UNSCORABLE}.")
+    say(scores.as_text(weak, clean))
+    if plot is not None:
+        say(f"reliability diagram: {plot}")

@@ -1,0 +1,96 @@
+"""The work of `tproper inspect`: what a transition allows, and which losses are proper and bounded for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from .. import plots
+from .._core import Mark, atomic_file, mark
+from ..certificates import Certificate, certify, comparison, critical_k
+from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss
+from ..transitions import Diagnosis, Transition, parse_transition
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A transition, diagnosed and certified."""
+
+    diagnosis: Diagnosis
+    certified: dict[str, Certificate]
+    critical_k: list[float] | None  # one for each weak label, where T has a reconstruction
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        out: dict[str, Any] = {"diagnosis": self.diagnosis.to_dict()}
+        out["losses"] = {name: c.to_dict() for name, c in self.certified.items()}
+        return out | ({} if self.critical_k is None else {"critical_k": self.critical_k})
+
+    def text(self, full: bool) -> str:
+        """For people; `full` adds every certificate."""
+        lines = [f"{self.diagnosis}\n", comparison(self.certified)]
+        bc = self.certified.get("BC")
+        if bc is not None and bc.witness is not None and self.critical_k is not None:
+            worst = max(self.critical_k)
+            lines.append(f"\nBC has no lower bound. {bc.witness}.")
+            lines.append(
+                f"Squeezing with alpha = 1 would bound it from k = {worst:.6g} on; alpha > 1 does so at any k > 0."
+            )
+        return "\n".join([*lines, *(f"\n{c}" for c in self.certified.values() if full)])
+
+
+def inspect_transition(spec: str, k: float, alpha: float, reconstruction: str, plot: Path | None) -> Inspection:
+    """Diagnose and certify; draw where asked to."""
+    before = None if plot is None else mark(plot)
+    transition = parse_transition(spec)
+    if plot is not None:
+        check_picture(transition)
+    diagnosis = transition.diagnose()
+    certified = certificates(transition, k, alpha, reconstruction)
+    critical = None
+    if diagnosis.reconstructible:
+        critical = critical_k(transition, transition.reconstruction(reconstruction)).tolist()
+    if plot is not None:
+        draw(transition, reconstruction, plot, before)
+    return Inspection(diagnosis, certified, critical)
+
+
+def certificates(transition: Transition, k: float, alpha: float, reconstruction: str) -> dict[str, Certificate]:
+    """The paper's losses and forward correction, certified; forward alone where T has no reconstruction."""
+    found: dict[str, Certificate] = {}
+    if transition.diagnose().reconstructible:
+        R = transition.reconstruction(reconstruction)
+        found["BC"] = certify(BackwardLoss(transition, reconstruction=R))
+        found[f"BC+gLS ({k:g}, {alpha:g})"] = certify(BackwardLoss(transition, squeeze=(k, alpha), reconstruction=R))
+        found["BC+GA"] = certify(GradientAscentLoss(transition, reconstruction=R))
+    found["forward"] = certify(ForwardLoss(transition))
+    return found
+
+
+def check_picture(transition: Transition) -> None:
+    """Refuse before the work what could not be drawn after it."""
+    if transition.num_classes != 3:
+        raise ValueError(f"--plot: expected three classes for a picture of the simplex, got {transition.num_classes}")
+    if not all(map(find_spec, ("matplotlib", "mpltern"))):
+        raise ModuleNotFoundError("--plot needs mpltern: pip install 'tproper[plots]'")
+
+
+def draw(transition: Transition, reconstruction: str, path: Path, since: Mark) -> None:
+    """One panel per weak label: the loss of BC over the simplex, as in Figure 1 of the paper."""
+    import mpltern  # noqa: F401 - registers the ternary projection
+
+    loss = BackwardLoss(transition, reconstruction=transition.reconstruction(reconstruction))
+    labels = transition.weak_labels if transition.label_shape else list(range(transition.num_weak_labels))
+    columns = min(4, len(labels))
+    rows = -(-len(labels) // columns)
+    figure = plots.figure(figsize=(3.6 * columns, 3.3 * rows), layout="constrained")
+    for i, label in enumerate(labels):
+        ax = figure.add_subplot(rows, columns, i + 1, projection="ternary")
+        plots.draw_simplex_loss(ax, plots.compute_simplex_loss(loss, label))
+        shown = "{" + ", ".join(map(str, sorted(label))) + "}" if isinstance(label, frozenset) else label
+        ax.set_title(f"weak label {shown}", fontsize=9)
+    figure.suptitle(f"backward-corrected cross entropy, {transition.name}")
+    with atomic_file(path, since=since) as temporary:
+        figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=150)

@@ -1,0 +1,23 @@
+"""`tproper report`: tables, figures and one page from the records of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .later import Later
+
+if TYPE_CHECKING:
+    from . import experiments as work
+else:
+    work = Later("cli.experiments")
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="folder of a run, or a file or folder of records")],
+    out: Annotated[Path | None, typer.Option(help="where to write; default: RUN/report")] = None,
+) -> None:
+    """Tables beside the paper's, figures, and one HTML page, from the records of a run."""
+    work.report(run, out)

@@ -1,0 +1,116 @@
+"""`tproper train`: from a table with weak labels to a model folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .errors import say
+from .later import Later
+from .options import (
+    Classes,
+    Data,
+    Json,
+    Seed,
+    SourceColumn,
+    Specs,
+    WeakLabel,
+    at_least,
+    echo_json,
+    one_of,
+    squeeze_pair,
+)
+
+if TYPE_CHECKING:
+    from . import table_fit as work
+else:
+    work = Later("cli.table_fit")
+
+HOLDOUT = 0.1  # of the rows
+LOSSES = ("forward", "backward", "gls", "ga")
+MODELS = ("linear", "mlp")
+
+Out = Annotated[Path, typer.Option(help="folder to make for the model")]
+Loss = Annotated[str | None, typer.Option(help="forward (the default), backward, gls or ga")]
+ModelKind = Annotated[str, typer.Option(help="linear or mlp")]
+Squeeze = Annotated[str | None, typer.Option(help="K,ALPHA of the squeezing (loss gls; default 1,2)")]
+Penalty = Annotated[float | None, typer.Option(help="L2 penalty on the weights (default auto: by the data)")]
+Epochs = Annotated[
+    int | None, typer.Option(help="at most so many passes over the data (default 1000, linear; 100, mlp; 5, stream)")
+]
+Tune = Annotated[bool, typer.Option("--tune", help="choose loss, squeezing, L2 (those not given) by weak risk")]
+Features = Annotated[str | None, typer.Option(help="use these columns only: A,B")]
+Ignore = Annotated[str | None, typer.Option(help="use all columns but these: C,D")]
+Missing = Annotated[str, typer.Option(help="rows without a label: drop, or keep as uninformative")]
+Standardize = Annotated[bool, typer.Option(help="bring every feature to mean 0 and deviation 1")]
+Holdout = Annotated[
+    float | None, typer.Option(help="share of the rows kept for the scores in the model card (default 0.1)")
+]
+Stream = Annotated[
+    bool, typer.Option("--stream", help="Parquet larger than memory: minibatches from disk, resumed if interrupted")
+]
+Force = Annotated[bool, typer.Option("--force", help="replace the model that is there")]
+
+
+def train(
+    data: Data,
+    label: WeakLabel,
+    transition: Specs,
+    out: Out,
+    loss: Loss = None,
+    model: ModelKind = "linear",
+    squeeze: Squeeze = None,
+    l2: Penalty = None,
+    epochs: Epochs = None,
+    seed: Seed = 0,
+    tune: Tune = False,
+    features: Features = None,
+    ignore: Ignore = None,
+    classes: Classes = None,
+    source_column: SourceColumn = None,
+    missing: Missing = "drop",
+    standardize: Standardize = True,
+    holdout: Holdout = None,
+    stream: Stream = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Train a classifier on weak labels, and say how good it is without a clean one."""
+    _check(loss, model, missing, l2, epochs, seed, holdout)
+    pair = squeeze_pair(squeeze)
+    if pair is not None and loss not in ("gls", "backward") and not (tune and loss is None):
+        raise ValueError(f"--squeeze: expected it with --loss gls or backward only, got --loss {loss or 'forward'}")
+    if stream and holdout:
+        raise ValueError("--stream: expected it without --holdout, since no rows are held out of a stream")
+    share = HOLDOUT if holdout is None else holdout
+    settings = work.Settings(loss, model, pair, l2, epochs, seed, tune, standardize, share, force)
+    columns = work.Columns(label, transition, source_column, features, ignore, classes, missing)
+    report = work.fit_table(data, columns, settings, out, stream)
+    for sentence in report.facts["warnings"]:
+        say(f"warning: {sentence}", err=True)
+    if as_json:
+        echo_json(report.facts)
+    else:
+        say(report.text)
+
+
+def _check(
+    loss: str | None,
+    model: str,
+    missing: str,
+    l2: float | None,
+    epochs: int | None,
+    seed: int,
+    holdout: float | None,
+) -> None:
+    """Mistakes that the options alone show."""
+    if loss is not None:
+        one_of(loss, LOSSES, "--loss")
+    one_of(model, MODELS, "--model")
+    one_of(missing, ("drop", "uninformative"), "--missing")
+    for value, low, option in ((l2, 0, "--l2"), (epochs, 1, "--epochs"), (seed, 0, "--seed")):
+        at_least(value, low, option)
+    if holdout is not None and not 0 <= holdout < 1:
+        raise ValueError(f"--holdout: expected a share in [0, 1), got {holdout:g}")

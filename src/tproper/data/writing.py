@@ -1,0 +1,88 @@
+"""Tables written a block of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from .tables import arrow, missing_as_null, texts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TableWriter:
+    """Writes blocks of columns to a CSV or Parquet file, or CSV to an open binary stream.
+
+    CSV values are quoted only where they must be, so that what is passed through keeps its spelling.
+    """
+
+    def __init__(self, target: Path | IO[bytes], kind: str, types: Mapping[str, pa.DataType] | None = None) -> None:
+        self._arrow = arrow()
+        self.kind = kind
+        self._types = dict(types or {})
+        self._parquet: Any = None
+        self._target = target
+        self._owns = isinstance(target, Path)
+        self._stream: IO[bytes] | None = None
+        if kind != "parquet":
+            self._stream = target.open("wb") if isinstance(target, Path) else target
+        self._started = False
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._parquet is not None:
+            self._parquet.close()
+        if self._stream is not None and self._owns:
+            self._stream.close()
+
+    def write(self, columns: Mapping[str, pa.Array]) -> None:
+        """One block of rows; every block has the same columns."""
+        pa = self._arrow
+        if self.kind == "parquet":
+            from pyarrow import parquet
+
+            arrays = {n: self._typed(n, pa.array(c) if isinstance(c, np.ndarray) else c) for n, c in columns.items()}
+            block = pa.table(arrays)
+            if self._parquet is None:
+                self._parquet = parquet.ParquetWriter(self._target, block.schema)
+            self._parquet.write_table(block)
+            return
+        assert self._stream is not None
+        separator = "\t" if self.kind == "tsv" else ","
+        if not self._started:
+            self._stream.write(_csv_lines({n: pa.array([n]) for n in columns}, separator))
+            self._started = True
+        self._stream.write(_csv_lines(columns, separator))
+
+    def _typed(self, name: str, column: pa.Array) -> pa.Array:
+        kind = self._types.get(name)
+        return column if kind is None or column.type == kind else missing_as_null(column).cast(kind)
+
+
+def _csv_lines(columns: Mapping[str, pa.Array], separator: str) -> bytes:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    cells = []
+    for column in columns.values():
+        array = pa.array(column) if isinstance(column, np.ndarray) else column
+        if pa.types.is_dictionary(array.type) or pa.types.is_nested(array.type):
+            codes, values = texts(array)
+            array = pa.array([None if c < 0 else values[c] for c in codes], type=pa.string())
+        array = pc.fill_null(array.cast(pa.string()), "")
+        special = pc.match_substring_regex(array, f'["\r\n{separator}]')
+        if pc.any(special).as_py():
+            quoted = pc.binary_join_element_wise('"', pc.replace_substring(array, '"', '""'), '"', "")
+            array = pc.if_else(special, quoted, array)
+        cells.append(array)
+    if len(cells) == 1:  # a lone empty cell must not become a blank line, which is no row at all
+        cells[0] = pc.if_else(pc.equal(cells[0], ""), '""', cells[0])
+    lines = pc.binary_join_element_wise(*cells, separator)
+    return ("\n".join(lines.to_pylist()) + "\n").encode()

@@ -1,0 +1,177 @@
+"""Class shares of a population whose labels come from a judge with a known or estimated T.
+
+The labels' shares q mix the columns of T, ``q = T pi``. The class shares pi are those of greatest likelihood,
+
+    max_pi  sum_y n_y log (T pi)_y,   pi >= 0,  sum pi = 1,
+
+which is ``T^-1 q`` where T is square and that has no negative entry (Rogan and Gladen, 1978, for two classes).
+Intervals come from repeating both draws: labels anew from their shares, and T anew from its own distribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from .._core import FloatArray, Labels, NotReconstructibleError
+from ..transitions import CandidateSetTransition, EstimatedTransition, Transition
+
+REPEATS = 1000
+ROWS = 100  # clean rows that `next_clean_rows` shares out
+ITERATIONS, TOLERANCE = 1000, 1e-6
+ENTRIES = 1 << 24  # of all draws of T together
+
+
+@dataclass(frozen=True, eq=False)
+class Prevalence:
+    """Shares of the classes in the population that the labels come from."""
+
+    value: FloatArray  # (K,), sums to one
+    stderr: FloatArray  # (K,)
+    interval: FloatArray  # (K, 2), 95%
+    next_clean_rows: np.ndarray  # (K,): how 100 more clean rows are best shared among the classes; zeros if T is known
+    from_transition: float  # share of the variance that comes from T's own error
+    n: int
+    notes: list[str]
+
+    def __str__(self) -> str:
+        lines = [f"class shares from {self.n} weak labels (95% interval)"]
+        for z, (v, (low, high), rows) in enumerate(zip(self.value, self.interval, self.next_clean_rows, strict=True)):
+            more = f"   next clean rows: {rows}" if rows else ""
+            lines.append(f"{z:>5}  {v:.4f}  ({low:.4f} to {high:.4f}){more}")
+        return "\n".join([*lines, *self.notes])
+
+
+def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) -> Prevalence:
+    """Class shares of the population that weak labels come from, with intervals that include T's own error.
+
+    Parameters
+    ----------
+    labels : weak labels as the transition takes them
+    transition : Transition
+        Known, or estimated (`EstimatedTransition`): then each repetition has its own draw of T.
+    seed : int
+        Of the repetitions.
+    """
+    if not isinstance(transition, Transition):
+        raise ValueError(f"transition: expected a Transition, got {type(transition).__name__}")
+    diagnosis = transition.diagnose()
+    if not diagnosis.reconstructible:
+        raise NotReconstructibleError(
+            f"transition: expected rank {transition.num_classes} for {transition.num_classes} classes, got "
+            f"{diagnosis.rank}: the shares of {diagnosis.confusion()} cannot be told apart from these labels"
+        )
+    encoded = transition.encode(labels)
+    encoded = encoded.reshape(-1, encoded.shape[-1]) if transition.per_class_labels else encoded.reshape(-1)
+    kinds, counts = torch.unique(encoded, dim=0, return_counts=True)
+    n = int(counts.sum())
+    shares = counts.numpy() / n  # (U,)
+    T = _rows(transition, kinds)  # (U, K)
+    value = class_shares(T[None], shares[None])[0]
+
+    rng = np.random.default_rng(seed)
+    size = int(np.clip(ENTRIES // T.size, 200, REPEATS))
+    again = rng.multinomial(n, shares / shares.sum(), size) / n
+    from_labels = repeats = class_shares(T[None], again)
+    if isinstance(transition, EstimatedTransition):
+        repeats = class_shares(transition.samples(size, rng)[:, transition.row_index(kinds).numpy()], again)
+    low, high = np.quantile(repeats, [0.025, 0.975], axis=0)
+    interval = np.stack([np.minimum(low, value), np.maximum(high, value)], axis=1)
+    variance = repeats.var(axis=0)
+    share = max(0.0, 1 - float(from_labels.var(axis=0).sum() / max(variance.sum(), 1e-300)))
+    rows = next_rows(transition, value) if isinstance(transition, EstimatedTransition) else np.zeros(len(value), int)
+    notes = _notes(transition, T, shares, value, n, share, rows)
+    return Prevalence(value, np.sqrt(variance), interval, rows, share, n, notes)
+
+
+def _rows(transition: Transition, kinds: torch.Tensor) -> FloatArray:
+    """P(label | class) (U, K) of the labels that occur, up to a factor for each label."""
+    if isinstance(transition, CandidateSetTransition):
+        return kinds.numpy().astype(np.float64)
+    if not transition.per_class_labels and kinds.ndim == 1:
+        out: FloatArray = transition.matrix()[transition.row_index(kinds).numpy()]
+        return out
+    K = transition.num_classes
+    tables = {k: torch.as_tensor(a) for k, a in transition.tables().items()}
+    sure = torch.full((K, K), -1e30, dtype=torch.float64).fill_diagonal_(0.0)
+    columns = [transition.log_probability(sure[z].expand(len(kinds), K), kinds, tables) for z in range(K)]
+    log = torch.stack(columns, dim=1)
+    return torch.exp(log - log.amax(dim=1, keepdim=True)).numpy()
+
+
+def class_shares(T: FloatArray, q: FloatArray) -> FloatArray:
+    """The most likely class shares (B, K) for T (B or 1, U, K) and label shares q (B or 1, U).
+
+    Square T: the inverse where it stays in the simplex. Elsewhere EM, ``pi_z <- pi_z sum_y T_yz q_y / (T pi)_y``, which
+    is monotone and stays in the simplex. A factor of a label's row changes nothing.
+    """
+    size = max(len(T), len(q))
+    K = T.shape[2]
+    pi = np.full((size, K), 1.0 / K)
+    todo = np.ones(size, dtype=bool)
+    if T.shape[1] == K:
+        with np.errstate(all="ignore"):
+            try:
+                exact = np.linalg.solve(T, np.broadcast_to(q, (size, K))[:, :, None])[:, :, 0]
+            except np.linalg.LinAlgError:  # one of many draws is singular: EM takes all
+                exact = np.full((size, K), -1.0)
+        todo = ~((exact >= 0).all(axis=1) & (np.abs(exact.sum(axis=1) - 1) < 1e-6))
+        pi[~todo] = exact[~todo]
+        pi[todo] = np.maximum(exact[todo], 0.02 / K)
+        pi[todo] /= pi[todo].sum(axis=1, keepdims=True)
+    for _ in range(ITERATIONS):
+        if not todo.any():
+            break
+        at = np.flatnonzero(todo)
+        own, labels = T[at] if len(T) > 1 else T, q[at] if len(q) > 1 else q
+        mixed = (own @ pi[at][:, :, None])[:, :, 0]
+        ratio = np.where(labels > 0, labels / np.maximum(mixed, 1e-300), 0.0)
+        new = pi[at] * (ratio[:, None, :] @ own)[:, 0]
+        new /= new.sum(axis=1, keepdims=True)
+        todo[at] = np.abs(new - pi[at]).max(axis=1) > TOLERANCE
+        pi[at] = new
+    return pi
+
+
+def next_rows(transition: EstimatedTransition, value: FloatArray, rows: int = ROWS) -> np.ndarray:
+    """How `rows` more clean rows are best shared among the classes.
+
+    To first order an error of column z moves the class shares by ``-pi_z A dT_z``, A the minimum-variance left inverse
+    of T, so that column z adds ``c_z / N_z`` to the variance of all shares together, with N_z clean rows of that class
+    behind it. Each row goes where it lowers that sum most (Neyman's allocation).
+    """
+    T = transition.matrix()
+    weight = 1.0 / np.maximum(T @ value, 1e-12)
+    A = np.linalg.pinv(np.sqrt(weight)[:, None] * T) * np.sqrt(weight)  # (K, M)
+    spread = ((A**2) @ T - (A @ T) ** 2).sum(axis=0)  # trace of A (diag(T_z) - T_z T_z^T) A^T
+    c = np.maximum(value, 1e-3) ** 2 * np.maximum(spread, 0.0)
+    variance = (transition.stderr**2).sum(axis=0)
+    behind = (T * (1 - T)).sum(axis=0) / np.maximum(variance, 1e-12)
+    out = np.zeros(len(value), dtype=np.int64)
+    for _ in range(rows):
+        now = behind + out
+        out[int((c / now - c / (now + 1)).argmax())] += 1
+    return out
+
+
+def _notes(
+    transition: Transition, T: FloatArray, q: FloatArray, value: FloatArray, n: int, share: float, rows: np.ndarray
+) -> list[str]:
+    notes = []
+    if isinstance(transition, EstimatedTransition):
+        best = int(rows.argmax())
+        notes.append(
+            f"{100 * share:.0f}% of the variance comes from T's own error; of {ROWS} more clean rows, {rows[best]} of "
+            f"class {best} would help most"
+        )
+    else:
+        notes.append("T is taken as known: the intervals leave its error out")
+    if not transition.per_class_labels and transition.num_weak_labels > 1:
+        from scipy.stats import chi2
+
+        misfit = 2 * n * float((q * np.log(q / (T @ value))).sum())
+        if not isinstance(transition, EstimatedTransition) and misfit > chi2.ppf(0.99, transition.num_weak_labels - 1):
+            notes.append("these label shares are no mixture of T's columns: T is not the transition of these labels")
+    return notes

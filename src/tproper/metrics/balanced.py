@@ -1,0 +1,143 @@
+"""Balanced accuracy from weak labels: a mean of ratios."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+from torch import Tensor
+
+from .._core import FloatArray, Labels, checks
+from ..transitions import Reconstruction, Transition
+from .inputs import Sample
+from .score import UNINFORMATIVE, Score, score_of
+from .statistics import Z95, Estimate, Reweigher, Values, estimate
+from .values import halfway, one_hot
+
+ADVICE = "too few weak labels for a ratio; pass the class proportions as prior if they are known"
+
+
+def weak_balanced_accuracy(
+    labels: Labels,
+    predictions: ArrayLike | Tensor,
+    transition: Transition,
+    *,
+    reconstruction: str | Reconstruction = "auto",
+    prior: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Score:
+    """The mean over classes of the share of the class that is predicted right: ``1/K sum_z N_z / D_z``.
+
+    ``N_z`` = P(class z, predicted z) and ``D_z`` = P(class z) are means of ``r_i[z] 1[prediction_i = z]`` and
+    ``r_i[z]``. If the class proportions are known, pass them as `prior`: they take the place of D, and the estimate
+    is unbiased and far less noisy. Otherwise it is a ratio of estimates, and no ratio is unbiased: the bias left by
+    `ClassShares` grows with the relative errors of the D_z (`benchmarks/coverage.py` measures it). Where a
+    class's relative error is above 1/3 the score says that it is not informative. Do not keep only the samples that
+    are: D_z errs upwards in them, and the ratio downwards. The standard error is the delta method's. A class that
+    certainly does not occur is left out, as scikit-learn does.
+    """
+    sample = Sample(labels, transition, reconstruction, prior, sample_weight)
+    K, n, weigher = sample.K, sample.n, sample.weigher
+    predicted = sample.predictions(predictions)
+    hit = one_hot(predicted, K)
+    if prior is not None:
+        scale = torch.as_tensor(1.0 / (K * checks.probability_vector(prior, "prior", K)))
+        result = estimate(weigher, lambda i: hit(i) * scale, halfway(hit), sample.labels, sample.weights, student=False)
+        return score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / K)
+    shares = ClassShares(weigher, sample.labels, predicted, sample.weights)
+    present = shares.D != 0
+    if not bool((shares.D[present] > 0).all()):
+        z = int(((shares.D <= 0) & present).nonzero()[0])
+        note = f"{UNINFORMATIVE}the share of class {z} is estimated as {float(shares.D[z]):.3g}: {ADVICE}"
+        return Score("balanced accuracy", math.nan, math.nan, (0.0, 1.0), n, False, note, (0.0, 1.0))
+    result = estimate(weigher, shares.influence(hit), halfway(hit), sample.labels, sample.weights, student=False)
+    result.mean = np.asarray(shares.value())
+    result.at_least(shares.unseen_variance())
+    shares.widen(result)
+    score = score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / int(present.sum()))
+    weak = (shares.D_stderr * 3 > shares.D) & present
+    if bool(weak.any()) and score.informative:
+        z = int(weak.nonzero()[0])
+        share = f"the share of class {z} is {float(shares.D[z]):.3g}, standard error {float(shares.D_stderr[z]):.2g}"
+        return replace(score, informative=False, note=f"{UNINFORMATIVE}{share}: {ADVICE}")
+    if not bool(present.all()) and not score.note:
+        absent = ", ".join(map(str, (~present).nonzero()[:, 0].tolist()))
+        return replace(score, note=f"left out, since they do not occur: classes {absent}")
+    return score
+
+
+class ClassShares:
+    """``D_z`` and the recalls ``N_z / D_z``, one per class.
+
+    The mean of a ratio is not the ratio of the means. Beale's estimator ``(N D + Cov(N, D)) / (D^2 + Var D)`` of N / D
+    has a bias of order 1/n^2 and stays bounded where D comes close to 0. With clean labels it is N / D itself.
+    """
+
+    def __init__(self, weigher: Reweigher, labels: Tensor, predicted: Tensor, weights: FloatArray | None) -> None:
+        K, n = weigher.transition.num_classes, len(labels)
+        self._weigher, self._labels, self._predicted = weigher, labels, predicted
+        a = (
+            torch.full((n,), 1.0 / n, dtype=torch.float64)
+            if weights is None
+            else torch.as_tensor(weights / weights.sum())
+        )
+        self._a = a
+        D, N, D1, N1, D2, N2 = (torch.zeros(K, dtype=torch.float64) for _ in range(6))
+        for i in weigher.blocks(n):
+            r = weigher.targets(labels[i])
+            own = r.gather(1, predicted[i, None])[:, 0]  # r of the predicted class
+            D += a[i] @ r
+            D1 += a[i] ** 2 @ r
+            D2 += a[i] ** 2 @ r**2
+            N.index_add_(0, predicted[i], a[i] * own)
+            N1.index_add_(0, predicted[i], a[i] ** 2 * own)
+            N2.index_add_(0, predicted[i], a[i] ** 2 * own**2)
+        spread = float((a**2).sum())
+        variance = (D2 - 2 * D * D1 + spread * D**2).clamp_min(0)
+        covariance = N2 - D * N1 - N * D1 + spread * N * D
+        self.D, self.D_stderr = D, variance.sqrt()
+        self.present = D > 0
+        self._safe = torch.where(self.present, D, 1.0)
+        self.recall = (N * D + covariance) / torch.where(self.present, D**2 + variance, 1.0)
+
+    def value(self) -> float:
+        """Mean of the recalls over the classes that occur."""
+        return float(self.recall[self.present].mean())
+
+    def unseen_variance(self) -> float:
+        """Variance from classes that are predicted always right or never, whose sample shows no spread.
+
+        Class z has at most ``m = n D_z`` examples' worth of evidence, and Wilson's interval of 0 or m out of m reaches
+        ``q^2 / (m + q^2)`` inwards: q times the standard error taken here.
+        """
+        m = self.D / float((self._a**2).sum())
+        alike = self.present & ((self.recall <= 0.5 / m) | (self.recall >= 1 - 0.5 / m))
+        stderr = torch.where(alike, Z95 / (m.clamp_min(0) + Z95**2), 0.0) / self.present.sum()
+        return float((stderr**2).sum())
+
+    def influence(self, hit: Values) -> Values:
+        """Class-wise scores whose mean under the targets is 0 and whose spread is that of the ratio."""
+        scale = torch.where(self.present, 1.0 / (self._safe * self.present.sum()), 0.0)
+        return lambda i: (hit(i) - self.recall) * scale
+
+    def widen(self, result: Estimate) -> None:
+        """T's own error, where T is estimated: the ratios under its draws, set off against those at the estimate."""
+        draws = self._weigher.draws(self._labels)
+        if draws is None:
+            return
+        at = self._weigher.cell_sums(self._labels, self._predicted, self._a.numpy(), len(self.D))  # class, prediction
+        joint = draws.targets(at)  # (S, class, prediction)
+        N, D = np.einsum("szz->sz", joint), joint.sum(-1)
+        low, high = np.quantile(D, ndtr([-1.0, 1.0]), axis=0)
+        self.D_stderr = torch.hypot(self.D_stderr, torch.as_tensor((high - low) / 2))
+        present = self.present.numpy()
+        fine = (D[:, present] > 0).all(-1)
+        recalls = (N[:, present] / np.where(D[:, present] > 0, D[:, present], 1.0)).mean(-1)
+        # where a draw leaves no share to a class its recall can be anything: the farther end
+        here = float((np.diag(at)[present] / at.sum(-1)[present]).mean())
+        values = np.where(fine, recalls, np.where(np.arange(len(recalls)) % 2, here + 1.0, here - 1.0))
+        result.widen(draws, values - here + float(result.mean))

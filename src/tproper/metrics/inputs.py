@@ -1,0 +1,146 @@
+"""What the public functions of `metrics` accept: labels, predictions, probabilities and weights, checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from .._core import FloatArray, Labels, checks
+from ..transitions import AnnotatorTransition, Reconstruction, Transition
+from .statistics import Reweigher
+
+
+def as_array(value: Any, name: str) -> np.ndarray:
+    """Numbers from numpy, torch or lists; anything else is refused."""
+    if isinstance(value, Tensor):
+        value = value.detach().cpu()
+        return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name}: expected an array of numbers with rows of equal length") from None
+
+
+def predictions_of(value: Any, K: int, n: int, name: str = "predictions") -> Tensor:
+    """Predicted classes (n,), checked."""
+    array = as_array(value, name)
+    if array.ndim != 1:
+        hint = "; pass probabilities.argmax(axis=1)" if array.ndim == 2 else ""
+        raise ValueError(f"{name}: expected predicted classes of shape ({n},), got shape {array.shape}{hint}")
+    if array.dtype.kind == "f" and np.array_equal(array, np.floor(array)):  # NaN is not equal to itself
+        array = array.astype(np.int64)
+    out = checks.index_labels(array, K, name)
+    if len(out) != n:
+        raise ValueError(f"{name}: expected one predicted class for each of the {n} labels, got {len(out)}")
+    return out
+
+
+def probabilities_of(value: Any, K: int, n: int, name: str = "probabilities") -> Tensor:
+    """Class probabilities (n, K), checked to sum to one."""
+    array = as_array(value, name)
+    if array.ndim != 2 or array.shape != (n, K):
+        raise ValueError(f"{name}: expected shape ({n}, {K}), labels x classes, got {array.shape}")
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name}: expected numbers, got dtype {array.dtype}")
+    # rounding of a softmax in the caller's precision: 1e-6 in float64, 3e-4 in float32, .09 in bfloat16
+    half = isinstance(value, Tensor) and value.dtype == torch.bfloat16
+    eps = torch.finfo(torch.bfloat16).eps if half else np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0
+    tol = max(1e-6, math.sqrt(eps))
+    q = array.astype(np.float64)
+    if not np.isfinite(q).all():
+        row, z = np.argwhere(~np.isfinite(q))[0]
+        raise ValueError(f"{name}: expected finite numbers, got {q[row, z]} at row {row}, column {z}")
+    if (q < 0).any():
+        row, z = np.argwhere(q < 0)[0]
+        raise ValueError(f"{name}: expected numbers >= 0, got {q[row, z]:g} at row {row}, column {z}")
+    sums = q.sum(axis=1)
+    worst = int(np.abs(sums - 1).argmax())
+    if abs(sums[worst] - 1) > tol:
+        raise ValueError(
+            f"{name}: expected rows that sum to 1, got {sums[worst]:.9g} in row {worst}; "
+            "pass class probabilities, such as loss.probabilities(scores), not scores"
+        )
+    return torch.as_tensor(q)
+
+
+def weights_of(value: Any, n: int) -> FloatArray | None:
+    """Example weights (n,), checked, or None."""
+    if value is None:
+        return None
+    try:
+        w = as_array(value, "sample_weight").astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"sample_weight: expected {n} numbers, got {checks.short(value)}") from None
+    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not (w > 0).any():
+        raise ValueError(f"sample_weight: expected {n} finite numbers >= 0 with a positive sum, got shape {w.shape}")
+    return w
+
+
+def setup(
+    labels: Labels, transition: Transition, reconstruction: str | Reconstruction, prior: ArrayLike | None
+) -> tuple[Reweigher, Tensor]:
+    """The reweigher of a transition, and the encoded labels."""
+    if not isinstance(transition, Transition):
+        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    weigher = Reweigher(transition, transition.reconstruction(reconstruction, prior))
+    return weigher, encoded(transition, labels)
+
+
+def encoded(transition: Transition, labels: Labels) -> Tensor:
+    """Checked weak labels of n examples on the CPU: (n,) indices or (n, K) masks."""
+    if not isinstance(labels, Tensor) and hasattr(labels, "to_numpy"):  # a pandas or polars column
+        labels = labels.to_numpy()
+    out = transition.encode(labels).cpu()
+    if out.ndim != 1 + len(transition.label_shape):
+        want = f"(n, {transition.num_classes}) candidate masks" if transition.per_class_labels else "(n,) labels"
+        want = f"(n, {transition.label_shape[0]}) answers" if isinstance(transition, AnnotatorTransition) else want
+        raise ValueError(f"labels: expected {want}, got shape {tuple(out.shape)}")
+    return out
+
+
+class Sample:
+    """The examples that count: labels, weights and what was predicted, without the rows of weight 0.
+
+    One rule for all scores and tests: a row of weight 0 is checked like any other and then left out, as if it had not
+    been passed; so is a label that says nothing (a row in which no annotator answered). Weights are scaled by the
+    largest, since only their ratios matter and sums of 1e300 overflow.
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        transition: Transition,
+        reconstruction: str | Reconstruction,
+        prior: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+    ) -> None:
+        self.weigher, y = setup(labels, transition, reconstruction, prior)
+        self.rows = len(y)
+        w, silent = weights_of(sample_weight, self.rows), self.weigher.reconstruction.silent(y)
+        kept = torch.ones(self.rows, dtype=torch.bool) if w is None else torch.as_tensor(w > 0)
+        if silent is not None:
+            kept &= ~silent
+        if not bool(kept.any()):
+            raise ValueError(
+                f"labels: expected at least one row with an answer that says something, got none of {self.rows}"
+            )
+        self.kept = None if bool(kept.all()) else kept
+        self.labels = self._keep(y)
+        self.weights = None if w is None else w[kept.numpy()] / w[kept.numpy()].max()
+        self.K, self.n = transition.num_classes, len(self.labels)
+
+    def _keep(self, rows: Tensor) -> Tensor:
+        return rows if self.kept is None else rows[self.kept]
+
+    def predictions(self, value: Any, name: str = "predictions") -> Tensor:
+        """Predicted classes of the examples that count."""
+        return self._keep(predictions_of(value, self.K, self.rows, name))
+
+    def probabilities(self, value: Any, name: str = "probabilities") -> Tensor:
+        """Class probabilities of the examples that count."""
+        return self._keep(probabilities_of(value, self.K, self.rows, name))

@@ -1,0 +1,160 @@
+"""Is one model better than another? From weak labels alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from .._core import Labels
+from ..transitions import Reconstruction, Transition
+from .inputs import Sample, as_array
+from .score import UNINFORMATIVE, restrict
+from .statistics import Estimate, Values, estimate
+from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
+
+ScoreName = Literal["accuracy", "log_loss", "brier"]
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Score of model a minus score of model b on the same examples.
+
+    With an estimated T the interval and the p-value include T's own error: `stderr_transition` is its part of the
+    standard error, `from_transition` the share of the interval's width that comes from it.
+    """
+
+    score: str
+    difference: float
+    stderr: float
+    interval: tuple[float, float]  # 95%
+    p_value: float  # two-sided, of the hypothesis that both are equally good
+    n: int
+    better: Literal["a", "b"] | None  # None: the interval holds 0
+    note: str = ""
+    limits: tuple[float, float] = (-math.inf, math.inf)  # possible values of the difference
+    stderr_transition: float = 0.0
+    from_transition: float = 0.0
+
+    @property
+    def value(self) -> float:
+        """The difference, under the name that all scores have: unbiased, and possible but for chance."""
+        return self.difference
+
+    @property
+    def shown(self) -> float:
+        """The difference, or the nearest one that is possible: what prints."""
+        return restrict(self.difference, self.limits)
+
+    @property
+    def informative(self) -> bool:
+        """Whether the interval says anything; the note says why not."""
+        return not self.note.startswith(UNINFORMATIVE)
+
+    def __float__(self) -> float:
+        return self.difference
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        verdict = f"{self.better} is better" if self.better else "no difference shown"
+        from_T = f"; {self.from_transition:.0%} of the width comes from T" if self.stderr_transition > 0 else ""
+        return (
+            f"{self.score} of a minus b: {self.shown:.4g} (95% interval {low:.4g} to {high:.4g}, "
+            f"p = {self.p_value:.3g}, n = {self.n}{from_T}): {verdict}" + (f"; {self.note}" if self.note else "")
+        )
+
+
+def paired_test(
+    labels: Labels,
+    a: ArrayLike | Tensor,
+    b: ArrayLike | Tensor,
+    transition: Transition,
+    score: ScoreName = "log_loss",
+    *,
+    reconstruction: str | Reconstruction = "auto",
+    prior: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> PairedTest:
+    """Is model a better than model b? From their predictions for the same examples and weak labels alone.
+
+    The difference of the scores is estimated example by example, ``<r_i, s_i^a - s_i^b>``: what the two models
+    share, above all the noise of the labels they agree on, drops out. The p-value and the interval belong
+    together: p < 0.05 exactly where the interval does not hold 0.
+
+    Parameters
+    ----------
+    a, b : (n, K) class probabilities; for ``score="accuracy"`` predicted classes (n,) will do
+    score : "log_loss" and "brier" (lower is better), "accuracy" (higher is better)
+    """
+    if score not in ("accuracy", "log_loss", "brier"):
+        raise ValueError(f"score: expected 'accuracy', 'log_loss' or 'brier', got {score!r}")
+    sample = Sample(labels, transition, reconstruction, prior, sample_weight)
+    (values_a, posterior_a), (values_b, posterior_b) = (
+        _one_model(sample, score, given, name) for name, given in (("a", a), ("b", b))
+    )
+    result = estimate(
+        sample.weigher,
+        lambda i: values_a(i) - values_b(i),
+        lambda i: (posterior_a(i) + posterior_b(i)) / 2,
+        sample.labels,
+        sample.weights,
+    )
+    return _verdict(result, score, sample.n, sample.K)
+
+
+def _one_model(sample: Sample, score: str, given: ArrayLike | Tensor, name: str) -> tuple[Values, Values]:
+    """Class-wise scores of one model, and class probabilities to go with them."""
+    if score == "accuracy" and as_array(given, name).ndim == 1:
+        hit = one_hot(sample.predictions(given, name), sample.K)
+        return hit, halfway(hit)
+    q = sample.probabilities(given, name)
+    if score == "log_loss" and (count := infinite_rows(sample.weigher, q, sample.labels)):
+        raise ValueError(
+            f"{name}: expected probabilities > 0 for the log loss, got 0 for a class that the weak label cannot "
+            f"rule out in {count} of {sample.n} examples; use score='brier'"
+        )
+    if score == "log_loss":
+        return log_losses(q), lambda i: q[i]
+    return (brier_losses(q) if score == "brier" else one_hot(q.argmax(-1), sample.K)), lambda i: q[i]
+
+
+def _verdict(result: Estimate, score: ScoreName, n: int, K: int) -> PairedTest:
+    name, difference = score.replace("_", " "), float(result.mean)
+    limits = {"accuracy": (-1.0, 1.0), "brier": (-2.0, 2.0), "log_loss": (-math.inf, math.inf)}[score]
+    if n < 2:
+        note = UNINFORMATIVE + "one example has no standard error"
+        return PairedTest(name, difference, math.nan, limits, 1.0, n, None, note, limits)
+    from_T = float(result.stderr_transition)
+    stderr = math.hypot(float(result.stderr), from_T)
+    if result.boundless:
+        assert result.draws is not None
+        note = UNINFORMATIVE + result.draws.note
+        return PairedTest(name, difference, stderr, limits, 1.0, n, None, note, limits, from_T, 1.0)
+    low, high = (float(x) for x in result.interval())
+    if low > limits[1] or high < limits[0]:
+        note = (
+            f"{UNINFORMATIVE}the estimate {difference:.4g} and its whole interval lie outside the possible values "
+            f"{limits[0]:g} to {limits[1]:g}: these labels did not come from this transition"
+        )
+        return PairedTest(name, difference, stderr, limits, 1.0, n, None, note, limits, from_T)
+    known_low, known_high = (float(x) for x in result.interval(known=True))
+    share = 1 - (known_high - known_low) / (high - low) if from_T > 0 else 0.0
+    low, high = restrict(low, limits), restrict(high, limits)
+    better: Literal["a", "b"] | None = None
+    if low > 0 or high < 0:
+        better = "a" if (low > 0) == (score == "accuracy") else "b"
+    guess = {"accuracy": 1 - 1 / K, "log_loss": math.log(K), "brier": 1 - 1 / K}[score]
+    note = ""
+    if high - low > guess:
+        note = f"{UNINFORMATIVE}too few weak labels: the interval is wider than from a perfect model to a guess"
+    return PairedTest(name, difference, stderr, (low, high), _p_value(result), n, better, note, limits, from_T, share)
+
+
+def _p_value(result: Estimate) -> float:
+    from scipy.stats import t  # slow to import, needed here only
+
+    size = abs(float(result.statistic()))
+    return float(2 * t.sf(size, float(1 / result.spread) - 1))

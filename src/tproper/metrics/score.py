@@ -1,0 +1,126 @@
+"""What a score is once it is estimated: a value, its uncertainty, and whether it says anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from .._core import plain
+from .statistics import Estimate
+
+UNINFORMATIVE = "not informative: "  # how every note of a score that says nothing begins
+
+
+@dataclass(frozen=True)
+class Score:
+    """An estimate with its uncertainty. ``float(score)`` is its value; it prints as one line.
+
+    Two numbers, because no one number serves both purposes. `value` is the unbiased estimate, which chance can carry
+    past what is possible (an accuracy of 1.02): averages over folds, seeds and blocks need it as it is, since cutting
+    it off would make every average too small. `shown` is the nearest possible value, which is what a reader wants:
+    it is what prints and what `to_dict` calls "value" (the other is "unbiased" there). `interval` lies in the possible
+    range and holds `shown`.
+
+    With an estimated T, `stderr` and `interval` include T's own error: `stderr_transition` is its part of the
+    standard error, `from_transition` says by what share the interval would be narrower if T were known.
+    """
+
+    name: str
+    value: float
+    stderr: float
+    interval: tuple[float, float]  # 95%
+    n: int  # examples, without those of weight 0
+    informative: bool = True
+    note: str = ""  # begins with "not informative: " where the score is not
+    limits: tuple[float, float] = (-math.inf, math.inf)  # possible values
+    stderr_transition: float = 0.0
+    from_transition: float = 0.0
+
+    @property
+    def shown(self) -> float:
+        """The value, or the nearest one that is possible."""
+        return restrict(self.value, self.limits)
+
+    @property
+    def share_text(self) -> str:
+        """How much of the width comes from T, for print; empty where T is known."""
+        return f"; {self.from_transition:.0%} of the width comes from T" if self.stderr_transition > 0 else ""
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        line = f"{self.name} {self.shown:.4g} (95% interval {low:.4g} to {high:.4g}, n = {self.n}{self.share_text})"
+        return line + (f"; {self.note}" if self.note else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: infinities are the texts "inf" and "-inf", NaN is None."""
+        return dict(plain(asdict(self) | {"value": self.shown, "unbiased": self.value}))
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Score:
+        """The score that `to_dict` described."""
+        known = {f.name for f in fields(Score)}
+        given = {k: v for k, v in data.items() if k in known} | {"value": data.get("unbiased", data["value"])}
+        for name in ("value", "stderr", "stderr_transition", "from_transition"):
+            if name in given:
+                given[name] = _number(given[name])
+        for name in ("interval", "limits"):
+            if name in given:
+                given[name] = tuple(_number(x) for x in given[name])
+        return Score(**given)
+
+
+def _number(x: Any) -> float:
+    return math.nan if x is None else float(x)
+
+
+def restrict(value: float, limits: tuple[float, float]) -> float:
+    """The nearest of the possible values; NaN stays NaN."""
+    return value if math.isnan(value) else min(max(value, limits[0]), limits[1])
+
+
+def score_of(
+    name: str, found: Estimate, n: int, worst: float, best: float, guess: float, note: str = "", open_end: bool = False
+) -> Score:
+    """Wrap an estimate; `worst` and `best` bound the score, `guess` is what knowing nothing would give.
+
+    `open_end`: nothing bounds the score from the side of `worst`, for the reason in `note`.
+    """
+    value, sampling = float(found.mean), float(found.stderr)
+    limits = least, most = min(worst, best), max(worst, best)
+    if n < 2 or not math.isfinite(sampling):
+        why = UNINFORMATIVE + "one example has no standard error"
+        return Score(name, value, math.nan, limits, n, False, why, limits)
+    from_T = float(found.stderr_transition)
+    stderr = math.hypot(sampling, from_T)
+    if found.boundless:
+        assert found.draws is not None
+        return Score(name, value, stderr, limits, n, False, UNINFORMATIVE + found.draws.note, limits, from_T, 1.0)
+    low, high = (float(x) for x in found.interval())
+    if high < least or low > most:
+        why = (
+            f"{UNINFORMATIVE}the estimate {value:.4g} and its whole interval lie outside the possible values {least:g} "
+            f"to {most:g}: these labels did not come from this transition"
+        )
+        return Score(name, value, stderr, limits, n, False, why, limits, from_T)
+    share = 0.0
+    if from_T > 0:
+        inner = [restrict(float(x), limits) for x in found.interval(known=True)]
+        width = restrict(high, limits) - restrict(low, limits)
+        share = max(1 - (inner[1] - inner[0]) / width, 0.0) if width > 0 else 0.0
+    low, high = restrict(low, limits), restrict(high, limits)
+    if open_end:
+        low, high = (low, worst) if worst > best else (worst, high)
+    wide = math.isfinite(least) and math.isfinite(most) and high - low > (most - least) / 2
+    if wide or (low <= min(guess, best) and high >= max(guess, best)):
+        why = "the interval is wider than half of what is possible"
+        if not wide:
+            why = "the interval reaches from a perfect model to one that guesses"
+        few = "T is known too poorly" if share > 0.5 else "too few weak labels"
+        why = note if open_end else f"{few} to say anything: {why}"
+        return Score(name, value, stderr, (low, high), n, False, UNINFORMATIVE + why, limits, from_T, share)
+    return Score(name, value, stderr, (low, high), n, True, note, limits, from_T, share)

@@ -1,0 +1,125 @@
+"""Model selection by weak labels: scorers for scikit-learn's ``scoring=``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from .._core import Labels
+from ..transitions import Reconstruction, Transition
+from .balanced import weak_balanced_accuracy
+from .inputs import encoded, probabilities_of, weights_of
+from .weak import weak_accuracy, weak_brier
+
+NAMES = ("accuracy", "balanced_accuracy", "log_loss", "brier", "neg_log_loss", "neg_brier")
+
+
+def forward_risk(
+    labels: Labels,
+    probabilities: ArrayLike | Tensor,
+    transition: Transition,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """``-mean log (T q_i)_{y_i}``: the log loss of the weak labels themselves.
+
+    It is proper (its mean is least at the true probabilities, and nowhere else if T's columns are independent), at
+    least 0 and at most ``-log`` of the smallest entry of T where T has no zeros, whatever the model says. It ranks
+    models; it is no estimate of the log loss of the classes, which is `weak_log_loss`. T need not be invertible.
+    """
+    if not isinstance(transition, Transition):
+        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    y = encoded(transition, labels)
+    q = probabilities_of(probabilities, transition.num_classes, len(y))
+    w = weights_of(sample_weight, len(y))
+    if w is not None:
+        y, q, w = y[w > 0], q[w > 0], w[w > 0] / w.max()
+    tables = {k: torch.as_tensor(np.array(a)) for k, a in transition.tables().items()}
+    # scores of log q give q back exactly under softmax, zeros included
+    risks = -transition.log_probability(q.log(), y, tables).numpy()
+    return float(np.average(risks, weights=w))
+
+
+@dataclass(frozen=True)
+class WeakScorer:
+    """What `weak_scorer` returns: ``scorer(estimator, X, weak_labels)``, higher is better."""
+
+    name: str
+    transition: Transition
+    reconstruction: str | Reconstruction = "auto"
+    prior: ArrayLike | None = None
+
+    def __call__(self, estimator: Any, X: Any, y: Labels, sample_weight: ArrayLike | None = None) -> float:
+        """The score of a fitted estimator's predictions for X against weak labels."""
+        kind = self.name.removeprefix("neg_")
+        if kind == "log_loss":
+            return -forward_risk(y, self._probabilities(estimator, X), self.transition, sample_weight)
+        options: dict[str, Any] = {
+            "reconstruction": self.reconstruction, "prior": self.prior, "sample_weight": sample_weight,
+        }  # fmt: skip
+        if kind == "brier":
+            return -weak_brier(y, self._probabilities(estimator, X), self.transition, **options).value
+        score = weak_accuracy if kind == "accuracy" else weak_balanced_accuracy
+        return score(y, self._classes(estimator, X), self.transition, **options).value
+
+    def _columns(self, estimator: Any) -> np.ndarray | None:
+        """The class index of each of the estimator's classes, where they are indices; None where they are names."""
+        classes = np.asarray(getattr(estimator, "classes_", np.arange(self.transition.num_classes)))
+        K = self.transition.num_classes
+        if classes.dtype.kind in "iu" and classes.min() >= 0 and classes.max() < K:
+            return classes
+        if len(classes) == K:
+            return None
+        raise ValueError(
+            f"estimator: expected one whose classes are the {K} true classes, got classes {classes.tolist()[:12]}; "
+            "an estimator that learned weak labels as if they were classes has no score"
+        )
+
+    def _probabilities(self, estimator: Any, X: Any) -> np.ndarray:
+        p = np.asarray(estimator.predict_proba(X))
+        columns = self._columns(estimator)
+        if columns is None or len(columns) == self.transition.num_classes:
+            return p
+        wide = np.zeros((len(p), self.transition.num_classes), dtype=p.dtype)
+        wide[:, columns] = p
+        return wide
+
+    def _classes(self, estimator: Any, X: Any) -> np.ndarray:
+        predicted = np.asarray(estimator.predict(X))
+        if self._columns(estimator) is not None:
+            return predicted
+        order = np.argsort(estimator.classes_)
+        return order[np.searchsorted(np.asarray(estimator.classes_)[order], predicted)]
+
+
+def weak_scorer(
+    name: str,
+    transition: Transition,
+    *,
+    reconstruction: str | Reconstruction = "auto",
+    prior: ArrayLike | None = None,
+) -> WeakScorer:
+    """A scorer for scikit-learn's ``scoring=``: model selection by cross-validation on weak labels.
+
+    ``GridSearchCV(model, grid, scoring=tp.weak_scorer("log_loss", T)).fit(X, weak_labels)``. Higher is
+    better, so that losses are negated. Probabilities come from ``predict_proba``, whose columns
+    must be the true classes in order.
+
+    "log_loss" is the log loss of the weak label under ``T p`` (`forward_risk`), which equals the log loss at T = I. The
+    unbiased estimate of the log loss (`weak_log_loss`) has no lower bound on a sample: choosing the best of many models
+    by it picks those that run away (a "loss" of -1.35), and the forward risk cannot. It needs no R, so that
+    `reconstruction` and `prior` do not change it.
+
+    Parameters
+    ----------
+    name : "accuracy", "balanced_accuracy", "log_loss" or "brier" ("neg_log_loss" and "neg_brier" mean the same)
+    """
+    if name not in NAMES:
+        raise ValueError(f"name: expected one of {', '.join(NAMES)}, got {name!r}")
+    if not isinstance(transition, Transition):
+        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    return WeakScorer(name, transition, reconstruction, prior)

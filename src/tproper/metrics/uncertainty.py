@@ -1,0 +1,107 @@
+"""T's own error: what a score would be under other transitions that the same evidence allows.
+
+A weak label's target ``r = R e_y`` has the mean ``R T e_z = e_z`` given class z. If T is T_s instead, that mean is
+``C_s e_z`` with ``C_s = R T_s`` (K, K), and the corrected targets ``C_s^{-1} r`` are unbiased again: ``C_s^{-1} R`` is
+a left inverse of T_s whatever R is (``T_s^{-1}`` where T is square), and its columns sum to one like those of R. So a
+score, which depends on the examples through ``G[c, z] = mean of r_i[c] s_i(z)`` alone, is ``tr(C_s^{-1} G)`` under a
+posterior draw T_s of an estimated T (`EstimatedTransition.samples`): one K x K inverse a draw. With several annotators,
+whose targets are mixed with average shares w_a, ``C_s = sum_a w_a R_a T_{a,s}``.
+
+Read as quantiles, these values are Fieller's interval for a ratio (Fieller, 1954): where T is a single number t and the
+score is A / t, they are A divided by the ends of t's interval. As in Fieller's there may be no such interval: where
+draws of T are singular the score can be anything.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from .._core import FloatArray
+from ..transitions import AnnotatorTransition, AnswerReconstruction, Reconstruction, Transition, posterior_draws
+
+MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 1000, 200, 1 << 23  # as many draws as fit into so many entries
+LARGEST = 50.0  # C_s is the identity at the estimate: a draw whose inverse is so many times larger has no use
+LOST = 0.025  # so many draws beyond singular leave no interval at the 95% level
+
+
+@dataclass(frozen=True)
+class TransitionDraws:
+    """Posterior draws of T as the matrices ``C_s^{-1}`` (S, K, K), and how many had none."""
+
+    inverses: FloatArray
+    lost: float  # share of the draws that are singular, nearly so, or on the other side of singular
+
+    @property
+    def singular(self) -> bool:
+        """Whether T's error reaches singular matrices at the 95% level."""
+        return self.lost > LOST
+
+    @property
+    def note(self) -> str:
+        """Said where draws were lost."""
+        return (
+            f"T is not known well enough: {self.lost:.0%} of its posterior draws cannot be inverted; more clean rows "
+            "are needed"
+        )
+
+    def means(self, table: FloatArray) -> FloatArray:
+        """``tr(C_s^{-1} G)`` (S, ...) for sums ``G[c, ..., z]`` (K, ..., K) of targets times class-wise values."""
+        return np.asarray(np.einsum("szc,c...z->s...", self.inverses, table))
+
+    def targets(self, table: FloatArray) -> FloatArray:
+        """``C_s^{-1} G`` (S, K, ...) for sums G (K, ...) of targets."""
+        flat = self.inverses @ table.reshape(len(table), -1)
+        return flat.reshape(len(flat), *table.shape)
+
+
+def draws_of(
+    transition: Transition, reconstruction: Reconstruction, labels: Tensor | None = None, seed: int = 0
+) -> TransitionDraws | None:
+    """Draws of an estimated T, from a fixed seed; None where T is known.
+
+    `labels` say who answered, where there are annotators; without them all are taken to have.
+    """
+    confusion = _confusion(transition, reconstruction, labels, seed)
+    if confusion is None:
+        return None
+    K = transition.num_classes
+    same_side = np.linalg.slogdet(confusion)[0] > 0
+    inverses = np.linalg.inv(np.where(same_side[:, None, None], confusion, np.eye(K)))
+    fine = same_side & (np.linalg.norm(inverses, axis=(1, 2)) < LARGEST * math.sqrt(K))
+    if not fine.any():
+        return TransitionDraws(np.eye(K)[None], 1.0)
+    return TransitionDraws(inverses[fine], 1 - float(fine.mean()))
+
+
+def _confusion(
+    transition: Transition, reconstruction: Reconstruction, labels: Tensor | None, seed: int
+) -> FloatArray | None:
+    """``C_s = R T_s`` (S, K, K)."""
+    K = transition.num_classes
+    if not isinstance(transition, AnnotatorTransition):
+        T = posterior_draws(transition, _count(transition.num_weak_labels * K), seed)
+        return None if T is None else reconstruction.matrix() @ T
+    count = _count(sum(transition.sizes) * K)
+    parts = [posterior_draws(t, count, seed + a) for a, t in enumerate(transition.transitions)]
+    if all(p is None for p in parts):
+        return None
+    if isinstance(reconstruction, AnswerReconstruction):
+        weights = reconstruction.weights / reconstruction.weights.sum()
+        shares = weights if labels is None else reconstruction.shares(labels)
+        out = np.zeros((count, K, K))
+        for a, part in enumerate(parts):
+            out += shares[a] * (np.eye(K) if part is None else reconstruction.own(a) @ part)
+        return out
+    rows = np.array(transition.weak_labels)  # an R of the whole T: its complete rows of answers can be listed
+    whole = np.ones((count, len(rows), K))
+    for a, (t, part) in enumerate(zip(transition.transitions, parts, strict=True)):
+        whole *= (t.matrix()[None] if part is None else part)[:, rows[:, a]]
+    return np.asarray(reconstruction.matrix() @ whole)
+
+
+def _count(size: int) -> int:
+    return int(np.clip(ENTRIES // size, FEWEST_DRAWS, MOST_DRAWS))

@@ -1,0 +1,88 @@
+"""Partial labels whose inclusion probability was estimated: candidate sets with the uncertainty of p."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core import FloatArray, checks
+from .base import EstimatedTransition
+from .families import partial_labels
+from .sets import IndependentSets
+
+
+@dataclass(frozen=True)
+class FamilyTest:
+    """One test of what the family says about candidate sets."""
+
+    name: str
+    p_value: float
+
+
+class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
+    """`partial_labels(K, p)` with ``p ~ Beta(a, b)``; its estimate is the mean, ``a / (a + b)``.
+
+    Everything of partial labels works without enumerating sets. `stderr`, `interval` and `samples` of the whole T
+    enumerate them (up to 12 classes); `p_stderr`, `p_interval` and `rates` are those of p, for any K.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        a: float,
+        b: float,
+        *,
+        notes: Sequence[str] = (),
+        flip_rates: FloatArray | None = None,
+        tests: Sequence[FamilyTest] = (),
+    ) -> None:
+        self.a, self.b = checks.real(a, "a", 0, low_open=True), checks.real(b, "b", 0, low_open=True)
+        base = partial_labels(num_classes, self.a / (self.a + self.b))
+        super().__init__(base.log_weight, f"estimated {base.name}", base.num_weak_labels, self.a / (self.a + self.b))
+        self.concentration = self.draws = None
+        self.notes, self.classifier = list(notes), None
+        self.flip_rates = flip_rates  # (K,): P(class is a wrong candidate), each class by itself
+        self.tests = list(tests)
+
+    @property
+    def p_stderr(self) -> float:
+        """Posterior standard deviation of p."""
+        return float(np.sqrt(self.p * (1 - self.p) / (self.a + self.b + 1)))
+
+    def p_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The central posterior interval of p."""
+        from scipy.special import betaincinv
+
+        tail = (1 - checks.real(level, "level", 0, 1)) / 2
+        return float(betaincinv(self.a, self.b, tail)), float(betaincinv(self.a, self.b, 1 - tail))
+
+    def rates(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
+        """n posterior draws of p."""
+        return np.random.default_rng(seed).beta(self.a, self.b, checks.integer(n, "n", 1))
+
+    @property
+    def stderr(self) -> FloatArray:
+        """Posterior standard deviation of each entry of T (at most 12 classes)."""
+        return self.samples(400).std(axis=0)
+
+    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """(low, high): the central posterior interval of each entry of T (at most 12 classes)."""
+        tail = (1 - checks.real(level, "level", 0, 1)) / 2
+        low, high = np.quantile(self.samples(1000), [tail, 1 - tail], axis=0)
+        return low, high
+
+    def samples(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
+        """n posterior draws of T (n, M, K), at most 12 classes."""
+        masks = checks.masks_of_sets(self.candidate_sets(), self.num_classes)
+        sizes = masks.sum(axis=1)
+        p = self.rates(n, seed)[:, None]
+        weight = p ** (sizes - 1) * (1 - p) ** (self.num_classes - sizes)  # (n, M)
+        return weight[:, :, None] * masks
+
+    def __str__(self) -> str:
+        low, high = self.p_interval()
+        lines = [f"{self.name}: p = {self.p:.4f} (95% interval {low:.4f} to {high:.4f})"]
+        lines += [f"{t.name}: p-value {t.p_value:.3g}" for t in self.tests]
+        return "\n".join([*lines, *self.notes])

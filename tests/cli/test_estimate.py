@@ -1,0 +1,169 @@
+"""`tproper estimate`: T from a table to a file, and on to `train`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tproper as tp
+from tproper.transitions import transition_from_dict
+
+Run = Callable[..., Any]
+CLASSES = ["ant", "bee", "cat"]
+
+
+def blobs(rows: int, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    z = rng.integers(3, size=rows)
+    return rng.normal(size=(rows, 2)) * 0.7 + np.array([[0, 2.5], [2.5, 0], [-2.5, -1.5]])[z], z
+
+
+def table(path: Path, header: str, rows: Sequence[Sequence[object]]) -> Path:
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return path
+
+
+@pytest.fixture
+def noisy(tmp_path: Path) -> Path:
+    X, z = blobs(400)
+    weak = tp.pair_noise(3, 0.3).sample(z, 1)
+    rows = [
+        (f"{x[0]:.4f}", f"{x[1]:.4f}", CLASSES[w], CLASSES[c] if i < 150 else "")
+        for i, (x, w, c) in enumerate(zip(X, weak, z, strict=True))
+    ]
+    return table(tmp_path / "noisy.csv", "u,v,weak,true", rows)
+
+
+def read(path: Path) -> Any:
+    content = json.loads(path.read_text())
+    return content, transition_from_dict(content)
+
+
+@pytest.mark.parametrize("source", ["clean", "features"])
+def test_noisy_labels_to_a_trained_model(noisy: Path, tmp_path: Path, run: Run, source: str) -> None:
+    out = tmp_path / "T.json"
+    result = run("estimate", source, noisy, "--label", "weak", "--true-label", "true", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "150 of them in rows of known class" in result.stdout
+    content, T = read(out)
+    assert isinstance(T, tp.EstimatedTransition)
+    assert content["classes"] == CLASSES
+    low, high = T.interval(0.999)
+    truth = tp.pair_noise(3, 0.3).matrix()
+    assert ((low - 0.02 <= truth) & (truth <= high + 0.02)).all()
+    common = ["--label", "weak", "--ignore", "true", "--transition", out, "--out", tmp_path / "m"]
+    trained = run("train", noisy, *common)
+    assert trained.exit_code == 0, trained.output
+    model = tp.load(tmp_path / "m")
+    assert isinstance(model.transition_, tp.EstimatedTransition)
+    assert model.classes_.tolist() == CLASSES
+    np.testing.assert_array_equal(model.transition_.stderr, T.stderr)
+    evaluated = run("evaluate", tmp_path / "m", noisy, "--label", "weak", "--true-label", "true")
+    assert evaluated.exit_code == 0, evaluated.output
+
+
+def test_labels_with_names_of_their_own(tmp_path: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    rows = [(rng.choice(["low", "high", "unsure"]), CLASSES[rng.integers(2)]) for _ in range(60)]
+    data, out = table(tmp_path / "t.csv", "weak,true", rows), tmp_path / "T.json"
+    asked = ["estimate", "clean", data, "--label", "weak", "--true-label", "true", "--out", out]
+    refused = run(*asked)
+    assert refused.exit_code == 2
+    assert "--classes: expected the classes in order, got none" in refused.stderr
+    assert run(*asked, "--classes", "ant,bee").exit_code == 0
+    _, T = read(out)
+    assert T.weak_labels == ["ant", "bee", "high", "low", "unsure"]
+    assert T.label_kind == "names"
+
+
+def test_positive_unlabeled(tmp_path: Path, run: Run) -> None:
+    X, z = blobs(900)
+    positive = z == 0
+    labeled = positive & (np.random.default_rng(1).random(900) < 0.5)
+    rows = [(*x.round(4), "spam" if y else "") for x, y in zip(X, labeled, strict=True)]
+    data, out = table(tmp_path / "t.csv", "u,v,y", rows), tmp_path / "T.json"
+    result = run("estimate", "pu", data, "--label", "y", "--classes", "spam,ham", "--out", out)
+    assert result.exit_code == 0, result.output
+    content, T = read(out)
+    assert T.label_kind == "positive/unlabeled"
+    assert T.matrix()[0, 0] == pytest.approx(0.5, abs=0.1)
+    low, high = content["prior"]["interval"]
+    assert low <= positive.mean() <= high
+    trained = run("train", data, "--label", "y", "--transition", out, "--out", tmp_path / "m")
+    assert trained.exit_code == 0, trained.output
+    assert tp.load(tmp_path / "m").classes_.tolist() == ["spam", "ham"]
+
+
+def test_candidate_sets(tmp_path: Path, run: Run) -> None:
+    _, z = blobs(500)
+    masks = tp.partial_labels(3, 0.3).sample(z, 4)
+    rows = [(i % 5, "|".join(np.array(CLASSES)[m])) for i, m in enumerate(masks)]
+    data, out = table(tmp_path / "t.csv", "u,y", rows), tmp_path / "T.json"
+    assert run("estimate", "partial", data, "--label", "y", "--out", out).exit_code == 0
+    _, T = read(out)
+    assert T.label_kind == "masks"
+    assert T.p == pytest.approx(0.3, abs=0.05)
+    trained = run("train", data, "--label", "y", "--transition", out, "--out", tmp_path / "m")
+    assert trained.exit_code == 0, trained.output
+    refused = run("estimate", "partial", data, "--label", "y", "--classes", "ant,bee", "--out", out)
+    assert refused.exit_code == 2
+    assert "expected classes among ant, bee, got cat" in refused.stderr
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_annotators_side_by_side_and_one_answer_a_row(tmp_path: Path, run: Run, long: bool) -> None:
+    _, z = blobs(300)
+    T = tp.annotators([tp.symmetric_noise(3, p) for p in (0.1, 0.2, 0.4)])
+    answers = np.array([*CLASSES, ""])[np.where(np.random.default_rng(2).random((300, 3)) < 0.1, 3, T.sample(z, 3))]
+    out = tmp_path / "T.json"
+    if long:
+        rows = [(f"i{i:03d}", "abc"[a], y) for i, row in enumerate(answers) for a, y in enumerate(row) if y]
+        data = table(tmp_path / "t.csv", "item,who,answer", rows)
+        asked = ["--label", "answer", "--item", "item", "--annotator", "who"]
+    else:
+        data = table(tmp_path / "t.csv", "a,b,c", [tuple(row) for row in answers])
+        asked = ["--label", "a,b,c"]
+    result = run("estimate", "annotators", data, *asked, "--out", out, "--json")
+    assert result.exit_code == 0, result.output
+    content, found = read(out)
+    assert (content["classes"], content["columns"]) == (CLASSES, ["a", "b", "c"])
+    assert found.label_kind == "answers"
+    rates = [1 - t.matrix().diagonal().mean() for t in found.transitions]
+    np.testing.assert_allclose(rates, [0.1, 0.2, 0.4], atol=0.08)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["clean", "--label", "weak"], "--true-label: expected the column with the true classes"),
+        (["clean", "--label", "nothing", "--true-label", "true"], "--label: expected a column of"),
+        (
+            ["clean", "--label", "weak", "--true-label", "true", "--classes", "ant,bee"],
+            "column 'true': expected one of",
+        ),
+        (["clean", "--label", "weak", "--true-label", "true", "--structure", "odd"], "structure: expected one of auto"),
+        (["pu", "--label", "weak"], "--classes: expected POSITIVE,NEGATIVE"),
+        (["annotators", "--label", "weak", "--item", "u"], "--item: expected --item and --annotator together"),
+        (["clean", "--label", "weak", "--true-label", "true", "--out", "T.csv"], "--out: expected a name that ends in"),
+        (["clean", "--label", "weak", "--true-label", "true", "--seed", "-1"], "--seed: expected a number >= 0"),
+    ],
+)
+def test_mistakes_are_sentences(noisy: Path, tmp_path: Path, run: Run, arguments: list[str], says: str) -> None:
+    source, *options = arguments
+    place = [] if "--out" in options else ["--out", tmp_path / "T.json"]
+    result = run("estimate", source, noisy, *options, *place)
+    assert result.exit_code == 2, result.output
+    assert says in result.stderr.replace("\n", " ")
+    assert not (tmp_path / "T.json").exists()
+
+
+def test_a_file_that_is_there_is_replaced_only_by_this_run(noisy: Path, tmp_path: Path, run: Run) -> None:
+    out = tmp_path / "T.json"
+    for _ in range(2):
+        asked = ["estimate", "clean", noisy, "--label", "weak", "--true-label", "true", "--out", out]
+        assert run(*asked).exit_code == 0

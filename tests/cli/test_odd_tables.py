@@ -1,0 +1,127 @@
+"""Tables that could be misread in silence: what is odd is refused, or said."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tproper.cli.errors import printable
+from tproper.data import ParquetSource, first_text, look_alikes, numbers, open_table
+from tproper.data.folders import data_files
+
+Run = Callable[..., Any]
+TRAIN = ["--label", "y", "--transition", "symmetric:0.1"]
+
+
+def write(path: Path, **columns: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = {"x": np.arange(40) % 7 * 1.0, "y": ["a", "b"] * 20} | columns
+    pq.write_table(pa.table(rows), path)
+
+
+def test_a_loop_of_links_is_read_once(tmp_path: Path) -> None:
+    write(tmp_path / "d" / "sub" / "one.parquet")
+    os.symlink(tmp_path / "d", tmp_path / "d" / "sub" / "back")
+    os.symlink(tmp_path / "d" / "sub" / "one.parquet", tmp_path / "d" / "two.parquet")
+    write(tmp_path / "elsewhere" / "three.parquet")
+    os.symlink(tmp_path / "elsewhere", tmp_path / "d" / "linked")
+    write(tmp_path / "d" / "_temporary" / "half.parquet")
+    names = [f.name for f in data_files(tmp_path / "d")]
+    assert len(names) == 2
+    assert "three.parquet" in names
+    assert open_table(tmp_path / "d").rows == 80
+    assert ParquetSource(tmp_path / "d", label="y", encode=len).rows == 80
+
+
+@pytest.mark.parametrize("more", [[], ["--stream"]])
+@pytest.mark.parametrize("columns", [{"z": np.ones(40)}, None])
+def test_columns_that_only_some_files_have_are_refused(
+    tmp_path: Path, run: Run, more: list[str], columns: dict[str, Any] | None
+) -> None:
+    write(tmp_path / "d" / "a.parquet", **({} if columns else {"z": np.ones(40)}))
+    write(tmp_path / "d" / "b.parquet", **(columns or {}))
+    result = run("train", tmp_path / "d", *TRAIN, "--out", tmp_path / "m", *more)
+    assert result.exit_code == 2
+    said = result.stderr.replace("\n", " ")
+    assert "expected the same columns in every file" in said
+    assert ("'z' in" if columns else "no 'z' in") in said
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**60) - 1, 2**63 + 1])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_whole_numbers_that_would_be_rounded_are_refused(tmp_path: Path, run: Run, value: int, kind: str) -> None:
+    data = tmp_path / f"t.{kind}"
+    identifiers = [*range(20), value, *range(19)]
+    if kind == "csv":
+        data.write_text("x,y\n" + "".join(f"{i},{'ab'[n % 2]}\n" for n, i in enumerate(identifiers)))
+    else:
+        write(data, x=pa.array(identifiers, pa.int64() if value < 2**63 else pa.uint64()))
+    result = run("train", data, *TRAIN, "--out", tmp_path / "m")
+    assert result.exit_code == 2
+    assert f"whole ones up to 2^53), got {value} at row 21" in result.stderr.replace("\n", " ")
+
+
+def test_large_whole_numbers_that_a_float_holds_are_taken(tmp_path: Path, run: Run) -> None:
+    write(tmp_path / "t.parquet", x=pa.array([2**60, *range(39)], pa.int64()))
+    assert run("train", tmp_path / "t.parquet", *TRAIN, "--out", tmp_path / "m").exit_code == 0
+
+
+def test_true_among_numbers_is_text() -> None:
+    assert numbers(pa.array(["true", "", "FALSE"])).tolist()[::2] == [1.0, 0.0]  # type: ignore[union-attr]
+    mixed = pa.array(["1.5", "2", "true"])
+    assert numbers(mixed) is None
+    assert first_text(mixed) == (2, "true")
+
+
+def test_a_bad_cell_far_down_is_found_at_once() -> None:
+    column = pa.array([*map(str, range(300_000)), "oops", *map(str, range(10))])
+    began = time.process_time()
+    assert first_text(column) == (300_000, "oops")
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_other_encodings_are_named(tmp_path: Path, run: Run, encoding: str) -> None:
+    data = tmp_path / "t.csv"
+    data.write_bytes("x,y\n1,a\n2,b\n".encode(encoding))
+    result = run("train", data, *TRAIN, "--out", tmp_path / "m")
+    assert result.exit_code == 2
+    assert "UTF-32" in result.stderr if encoding == "utf-32" else "UTF-16" in result.stderr
+
+
+def test_names_do_not_speak_to_the_terminal(tmp_path: Path, run: Run) -> None:
+    assert printable("a\x1b[31mb\x07\tc\n") == "a\\x1b[31mb\\x07\tc\n"
+    data = tmp_path / "t.csv"
+    data.write_text("x,y\n" + "".join(f"{i % 7},{'a' if i % 2 else chr(27) + '[31mb'}\n" for i in range(40)))
+    result = run("train", data, *TRAIN, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "\\x1b[31mb" in result.stdout
+
+
+def test_names_that_are_probably_one() -> None:
+    assert look_alikes({"ant": 50, "bee": 50, "class 1": 30, "class 2": 30, "1": 3, "2": 3}) == []
+    (numbers_,) = look_alikes({"1": 9, "1.0": 3, "2": 8})
+    assert "'1' (9 times) and '1.0' (3 times) look like one written in 2 ways" in numbers_
+    (composed,) = look_alikes({"caf\u00e9": 9, "cafe\u0301": 2})
+    assert "'caf\\xe9' (9 times) and 'cafe\\u0301' (2 times)" in composed
+    (slip,) = look_alikes({"elephant": 90, "elefant": 1, "bee": 50})
+    assert slip == "the class 'elefant' is seen once, and looks like 'elephant'; is it a slip?"
+
+
+def test_training_says_so(tmp_path: Path, run: Run) -> None:
+    names = ["elephant", "bee"] * 30 + ["elefant"]
+    data = tmp_path / "t.csv"
+    data.write_text("x,y\n" + "".join(f"{i % 7},{name}\n" for i, name in enumerate(names)))
+    result = run("train", data, *TRAIN, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "warning: the class 'elefant' is seen once, and looks like 'elephant'" in result.stderr.replace("\n", " ")
+    assert "elefant' is seen once" in (tmp_path / "m" / "model_card.md").read_text()

@@ -1,0 +1,76 @@
+"""The command answers at once: nothing heavy is imported before a command works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import tproper as tp
+from tproper.cli import main, reproduce
+from tproper.cli.main import COMMANDS, load_command
+from tproper.lab import Protocol, paper
+
+HEAVY = {"torch", "numpy", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib"}
+CODE = """
+import sys
+from tproper.cli.main import app
+try:
+    app(sys.argv[1:])
+except SystemExit as end:
+    print("ended", end.code)
+print("loaded", *sorted(set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--help"], 0, "simulate"),
+        (["--version"], 0, tp.__version__),
+        (["nonsense"], 2, "nonsense"),
+        (["train", "--help"], 0, "--transition"),
+        (["train", "data.csv", "--bogus"], 2, "--bogus"),
+        (["train", "data.csv", "--label", "y"], 2, "--transition"),
+        (["train", "d.csv", "--label", "y", "--transition", "pu:.5", "--out", "m", "--loss", "best"], 2, "--loss"),
+        (["reproduce", "table9"], 2, "table9"),
+        (["report"], 2, "run"),
+    ],
+    ids=str,
+)
+def test_help_and_mistakes_load_nothing_heavy(arguments: list[str], code: int, says: str) -> None:
+    out = subprocess.run([sys.executable, "-c", CODE, *arguments], capture_output=True, text=True, check=True)
+    *_, ended, loaded = out.stdout.splitlines()
+    assert ended == f"ended {code}"
+    assert says.lower() in (out.stdout + out.stderr).lower()
+    assert not HEAVY & {name.split(".")[0] for name in loaded.split()}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_tells_what_each_says_itself(name: str) -> None:
+    assert load_command(name).help.splitlines()[0] == COMMANDS[name][1]
+
+
+def test_defaults_are_those_of_the_laboratory() -> None:
+    assert reproduce.TRIALS == paper.TRIALS
+    assert Protocol().max_epochs == reproduce.MAX_EPOCHS
+
+
+def test_a_package_of_rooms_is_reached_without_imports_of_its_own() -> None:
+    code = (
+        "import tproper as tp, sys; assert 'torch' not in sys.modules; print(tp.identity(2), tp.transitions.__name__)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split()[-1] == "tproper.transitions"
+    assert set(tp.__all__) <= set(dir(tp))
+    with pytest.raises(AttributeError, match="module 'tproper' has no attribute 'nothing'"):
+        _ = tp.nothing
+    assert callable(main)
+
+
+def test_a_loss_can_be_certified_whatever_was_imported_before() -> None:
+    imports = "from tproper.losses import ForwardLoss; from tproper.transitions import identity"
+    code = f"{imports}; print(ForwardLoss(identity(2)).certify().proper)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["True"]

@@ -1,0 +1,132 @@
+"""Class shares from weak labels: the inverse where it is in the simplex, else the likelihood; intervals."""
+
+import re
+
+import numpy as np
+import pytest
+
+import tproper as tp
+from tproper.estimation.prevalence import class_shares
+
+T4 = tp.Transition([[0.8, 0.1, 0.05, 0.1], [0.1, 0.7, 0.1, 0.1], [0.05, 0.1, 0.6, 0.2], [0.05, 0.1, 0.25, 0.6]])
+SHARES = np.array([0.4, 0.3, 0.2, 0.1])
+
+
+def test_square_T_is_inverted():
+    rng = np.random.default_rng(0)
+    y = T4.sample(rng.choice(4, 5000, p=SHARES), 77)
+    result = tp.weak_prevalence(y, T4)
+    q = np.bincount(y, minlength=4) / 5000
+    np.testing.assert_allclose(result.value, np.linalg.solve(T4.matrix(), q))
+    assert result.from_transition == 0
+    assert not result.next_clean_rows.any()
+    assert "T is taken as known" in result.notes[0]
+
+
+def test_the_shares_are_most_likely():
+    """No shares nearby, inside the simplex, give the labels a greater likelihood."""
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        T, q = rng.dirichlet(np.ones(5), 3).T, rng.dirichlet(np.ones(5))
+        pi = class_shares(T[None], q[None])[0]
+        np.testing.assert_allclose(pi.sum(), 1)
+        top = q @ np.log(T @ pi)
+        for _ in range(30):
+            near = np.abs(pi + 0.02 * rng.standard_normal(3))
+            assert q @ np.log(T @ (near / near.sum())) < top + 1e-6
+
+
+def test_intervals_stay_in_the_simplex_and_hold_the_estimate():
+    y = T4.sample(np.zeros(200, dtype=int), 3)  # one class only
+    result = tp.weak_prevalence(y, T4)
+    assert (result.interval >= 0).all()
+    assert (result.interval <= 1).all()
+    assert (result.interval[:, 0] <= result.value).all()
+    assert (result.value <= result.interval[:, 1]).all()
+
+
+def clean_counts(n, rng):
+    counts = np.zeros((4, 4))
+    z = rng.integers(4, size=n)
+    np.add.at(counts, (T4.sample(z, rng), z), 1)
+    return counts
+
+
+@pytest.mark.parametrize("clean", [0, 200])
+def test_coverage(clean):
+    rng = np.random.default_rng(clean)
+    inside = []
+    for r in range(40):
+        y = T4.sample(rng.choice(4, 1000, p=SHARES), rng)
+        T = tp.Transition.from_counts(clean_counts(clean, rng)) if clean else T4
+        low, high = tp.weak_prevalence(y, T, seed=r).interval.T
+        inside.append((low <= SHARES) & (high >= SHARES))
+    assert 0.9 <= np.mean(inside) <= 0.99
+
+
+def test_an_estimated_T_widens_the_intervals():
+    rng = np.random.default_rng(2)
+    y = T4.sample(rng.choice(4, 3000, p=SHARES), 77)
+    known = tp.weak_prevalence(y, T4)
+    estimated = tp.weak_prevalence(y, tp.Transition.from_counts(clean_counts(100, rng)))
+    assert (estimated.stderr > 1.3 * known.stderr).all()
+    assert estimated.from_transition > 0.4
+    assert estimated.next_clean_rows.sum() == 100
+    assert "of the variance comes from T's own error" in estimated.notes[0]
+
+
+def test_more_rows_go_where_they_help():
+    """Class 0 is common and has hardly any clean rows; more of them narrow the intervals, others do not."""
+    rng = np.random.default_rng(3)
+    base = np.stack([rng.multinomial(n, T4.matrix()[:, z]) for z, n in enumerate((15, 300, 300, 300))], axis=1)
+    y = T4.sample(rng.choice(4, 5000, p=SHARES), 77)
+    result = tp.weak_prevalence(y, tp.Transition.from_counts(base))
+    assert result.next_clean_rows.argmax() == 0
+
+    def width(z):
+        more = base.copy()
+        more[:, z] += rng.multinomial(100, T4.matrix()[:, z])
+        return (tp.weak_prevalence(y, tp.Transition.from_counts(more)).stderr ** 2).sum()
+
+    assert width(0) < 0.7 * min(width(z) for z in (1, 2, 3))
+
+
+def test_candidate_masks():
+    T = tp.partial_labels(4, 0.3)
+    z = np.random.default_rng(4).choice(4, 4000, p=SHARES)
+    result = tp.weak_prevalence(T.sample(z, 0), T)
+    assert np.abs(result.value - SHARES).max() < 4 * result.stderr.max()
+    low, high = result.interval.T
+    assert ((low - 0.02 <= SHARES) & (high + 0.02 >= SHARES)).all()
+
+
+def test_printed():
+    text = str(tp.weak_prevalence([0, 1, 1, 0, 2, 3], T4))
+    assert text.splitlines()[0] == "class shares from 6 weak labels (95% interval)"
+
+
+def test_labels_of_another_T_are_noticed():
+    """Shares outside of the hull of T's columns."""
+    result = tp.weak_prevalence(np.zeros(500, dtype=int), tp.symmetric_noise(3, 0.3))
+    assert any("no mixture of T's columns" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("labels", "transition", "message"),
+    [
+        ([0, 4], T4, "labels: expected integers in [0, 4), got 4"),
+        ([], T4, "labels: expected at least one label, got an empty batch"),
+        ([0.5, 1.0], T4, "labels: expected integers in [0, 4), got dtype float64"),
+        ([0, 1], np.eye(2), "transition: expected a Transition, got ndarray"),
+        ([0, 1], tp.coarse_labels([[0, 1], [2]]), "transition: expected rank 3 for 3 classes, got 2: the shares of"),
+        ([0, 0], tp.Transition([[1.0, 1.0]]), "transition: expected rank 2 for 2 classes, got 1"),
+        (
+            np.zeros((3, 4), bool),
+            tp.partial_labels(4, 0.3),
+            "labels: expected non-empty candidate sets, got an empty one",
+        ),
+    ],
+)
+def test_bad_input(labels, transition, message):
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        tp.weak_prevalence(labels, transition)
