@@ -210,6 +210,16 @@ def calibrate(
     return _chosen(method, v, y, T, w, kind, floor, notes)
 
 
+def method_of(setting: Any) -> str | None:
+    """The method that an estimator's `calibrate` stands for; None for none."""
+    if setting is None or (isinstance(setting, (bool, np.bool_, int)) and setting in (0, 1)):
+        return "auto" if setting else None
+    if isinstance(setting, str) and (setting == "auto" or setting in METHODS):
+        return setting
+    expected = ", ".join(map(repr, METHODS))
+    raise ValueError(f"calibrate: expected 'auto', False or one of {expected}, got {setting!r}")
+
+
 def identity_calibrator(num_classes: int, note: str) -> Calibrator:
     """Nothing changed, and why."""
     return Calibrator("identity", identity_scaling(num_classes), "scores", 0.0, _no_gain(0), notes=[note])
@@ -246,7 +256,7 @@ def _chosen(
                 break  # the next one has still more to lose
             choice = name if clear else choice
     elif method != "identity":
-        choice = method  # type: ignore[assignment]
+        choice = METHODS[[str(m) for m in METHODS].index(method)]
         validate(choice)
     tried = []
     for tried_name, risk in risks.items():

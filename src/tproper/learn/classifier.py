@@ -23,10 +23,10 @@ from ..transitions import BagTransition, UnknownSizeError, make_transition
 from . import fitting, linear, minibatch, misuse
 from . import labels as _labels
 from . import search as _search
+from .calibrator import Calibrator, method_of
 from .defaults import row_count
 from .estimating import asks_for_estimate, with_estimate
 from .modules import flag, row_weights
-from .scaling import METHODS
 
 
 class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
@@ -122,10 +122,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     initial weights and dropout come from torch's own random numbers.
     """
 
-    calibrator_: Any
-    history_: list[dict[str, Any]]
     module_: nn.Module
     loss_: nn.Module
+    calibrator_: Calibrator | None
+    history_: list[dict[str, Any]]
     _optimizer: torch.optim.Optimizer | None
 
     def __init__(
@@ -277,15 +277,18 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities (n, K), columns in the order of `classes_`: calibrated, or the loss's own link."""
         scores = self._scores(X)
-        out = self.calibrator_.probabilities(scores) if self._changes() else fitting.link_of(self.loss_, scores)
-        p, T = finite_rows(out, self.module_), self.transition_
-        return T.population(p) if isinstance(T, BagTransition) else p
+        if self._changes() is None:
+            p = fitting.link_of(self.loss_, scores)
+        else:  # minus infinity excludes a class
+            p = torch.softmax(torch.as_tensor(self._calibrated(scores)), -1).numpy()
+        p = finite_rows(p, self.module_)
+        return self.transition_.population(p) if isinstance(self.transition_, BagTransition) else p
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Their logarithm, finite where probabilities are too small for a number; -inf where a link says zero."""
         scores = self._scores(X)
         bags = isinstance(self.transition_, BagTransition)
-        if not bags and (self._changes() or fitting.is_softmax(self.loss_, scores)):
+        if not bags and (self._changes() is not None or fitting.is_softmax(self.loss_, scores)):
             return torch.log_softmax(torch.as_tensor(self._calibrated(scores)), -1).numpy()
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
@@ -297,13 +300,14 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         scores = self.predict_proba(X) if of_population else self._calibrated(self._scores(X))
         return self.classes_[scores.argmax(axis=1)]
 
-    def _changes(self) -> bool:
-        """Whether there is a calibrator that changes anything."""
-        found = getattr(self, "calibrator_", None)
-        return found is not None and not found.is_identity
+    def _changes(self) -> Calibrator | None:
+        """The calibrator, where there is one that changes anything."""
+        found: Calibrator | None = getattr(self, "calibrator_", None)
+        return found if found is not None and not found.is_identity else None
 
     def _calibrated(self, scores: FloatArray) -> FloatArray:
-        return self.calibrator_.scores(scores) if self._changes() else scores
+        found = self._changes()
+        return scores if found is None else found.map(scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy as estimated from the *weak* labels y: the mean of ``(R e_y)`` at the predicted class.
@@ -387,19 +391,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             checks.integer(self.batch_size, "batch_size", 1)
         if flag(self.early_stopping) not in (True, False, "auto"):
             raise ValueError(f"early_stopping: expected True, False or 'auto', got {self.early_stopping!r}")
-        self._calibration()
+        method_of(self.calibrate)
         if not callable(self.model) and self.model not in ("linear", "mlp"):
             raise ValueError(f"model: expected 'linear', 'mlp' or a callable, got {self.model!r}")
-
-    def _calibration(self) -> str | None:
-        """The method of calibration; None for none."""
-        value = flag(self.calibrate)
-        if value is None or value is False:
-            return None
-        if value is True or value == "auto" or value in METHODS:
-            return "auto" if value is True else str(value)
-        expected = ", ".join(map(repr, METHODS))
-        raise ValueError(f"calibrate: expected 'auto', False or one of {expected}, got {self.calibrate!r}")
 
     def _transition_or_loss(self) -> Any:
         """The transition; that of the loss where only the loss has one."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from .._core import Before, FloatArray
 from ..losses import WeakLabelLoss
 from . import linear, minibatch
-from .calibrator import FEWEST_ROWS, Calibrator, calibrate, folds, identity_calibrator
+from .calibrator import FEWEST_ROWS, Calibrator, calibrate, folds, identity_calibrator, method_of
 from .defaults import NETWORK_L2, default_l2, intercept_l2
 from .modules import flag, linear_module, mlp_module, on_device, same_form, seeded
 from .scaling import forward_risk, matching_scale
@@ -52,7 +52,7 @@ def fit_lbfgs(
     clf.module_ = linear_module(fit.coef, fit.intercept)
     clf.history_, clf.n_iter_ = fit.history, max(1, fit.iterations)
     clf.objective_, clf.minima_ = fit.objective, fit.minima
-    method = clf._calibration()
+    method = method_of(clf.calibrate)
     if method is None:
         clf.calibrator_ = None
         return
@@ -147,7 +147,7 @@ def fit_minibatches(
     device = device_of(clf)
     n = len(labels)
     order = rng.permutation(n)
-    method = clf._calibration()
+    method = method_of(clf.calibrate)
     stop = flag(clf.early_stopping) is True or (
         clf.early_stopping == "auto" and clf.model != "linear" and n >= AUTO_EARLY_STOPPING
     )

@@ -142,21 +142,16 @@ def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
     precision = SPREAD["a"] ** -2 / total
     unmasked = np.where(np.isfinite(V), V, 0.0)
 
-    def objective(a: float) -> tuple[float, float]:
+    def objective(a: float) -> tuple[float, FloatArray]:
         f, E = risk(math.exp(a) * V)
-        return f + 0.5 * precision * a * a, math.exp(a) * float(np.vdot(E, unmasked)) + precision * a
+        return f + 0.5 * precision * a * a, np.array([math.exp(a) * np.vdot(E, unmasked) + precision * a])
 
     grid = LOG_SCALES
     values = [objective(a)[0] for a in grid]
     first = float(grid[int(np.argmin(values))])
     bounds = [(LOG_SCALES[0] - 1, LOG_SCALES[-1] + 1)]
-
-    def as_vector(x: FloatArray) -> tuple[float, FloatArray]:
-        value, slope = objective(float(x[0]))
-        return value, np.array([slope])
-
     out = minimize(
-        as_vector,
+        lambda x: objective(float(x[0])),
         np.array([first]),
         jac=True,
         method="L-BFGS-B",

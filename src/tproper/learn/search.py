@@ -26,6 +26,7 @@ from torch import Tensor
 from .._core import FloatArray, checks
 from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition
 from . import labels as _labels
+from .calibrator import method_of
 from .modules import row_weights
 from .scaling import calibrated_risks
 
@@ -96,7 +97,7 @@ def search(
         _held_out(estimator, params, names, X, y, weights, _folds(cv, X, n, estimator.random_state))
         for params in candidates
     ]
-    tables = _Tables(held_out, _labels.encode(y, T, names), T, weights, estimator._calibration() is not None)
+    tables = _Tables(held_out, _labels.encode(y, T, names), T, weights, method_of(estimator.calibrate) is not None)
     if verbose or estimator.verbose:
         for params, risk in zip(candidates, tables.mean, strict=True):
             print(f"{params}: weak risk {risk:.6g}")
