@@ -347,8 +347,7 @@ def main() -> None:
             found = parts[name]()
             if found is not None:
                 record[name] = found
-                print(name, "done", flush=True)
-        RECORD.write_text(json.dumps(record, indent=1) + "\n")
+                RECORD.write_text(json.dumps(record, indent=1) + "\n")  # a later part may be cut short
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(render(record))
     return None
