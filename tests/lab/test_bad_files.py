@@ -10,7 +10,9 @@ from test_commands import SMALL, run_here
 from test_store import record
 
 from tproper.cli import experiments as commands
-from tproper.lab.store import RecordError, Store, export_records, gather, import_records, read_store
+from tproper.lab.record_files import export_records, gather
+from tproper.lab.records import RecordError
+from tproper.lab.store import Store, import_records, read_store
 
 SHORT = [*SMALL[:-1], "3"]  # as many epochs
 

@@ -13,7 +13,9 @@ from test_store import record
 
 from tproper._core.sealed import read_sealed, write_sealed
 from tproper.lab.protocol import Trial
-from tproper.lab.store import RecordError, Store, export_records, gather, read_records, read_store
+from tproper.lab.record_files import export_records, gather, read_records
+from tproper.lab.records import RecordError
+from tproper.lab.store import Store, read_store
 
 RESULTS = Path(__file__).parents[2] / "results"
 TIMES = ("seconds", "finished_at")

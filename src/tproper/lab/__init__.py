@@ -20,19 +20,11 @@ from .figures import figure1, save_figure
 from .models import FLAT_MODELS, KERNELS
 from .protocol import Protocol, Trial, TrialConfig
 from .ray_engine import LabWork, import_ray, run_trials_on_ray
+from .record_files import check_suffix, export_records, gather
+from .records import Record, kernel_group, kernels_of
 from .report import write_report
 from .runner import Runner, Status, Stop
-from .store import (
-    Record,
-    Store,
-    check_suffix,
-    damaged,
-    export_records,
-    gather,
-    kernel_group,
-    kernels_of,
-    not_a_store,
-)
+from .store import Store, damaged, not_a_store
 
 __all__ = [
     "FLAT_MODELS",

@@ -20,8 +20,9 @@ from .datasets import load
 from .engine import Pixels
 from .models import FLAT_MODELS
 from .protocol import Trial
+from .records import Record
 from .runner import SLOTS, Runner, Status, Stop
-from .store import Record, Store
+from .store import Store
 
 Work = Callable[[Sequence[Trial]], list[Record]]
 

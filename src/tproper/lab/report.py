@@ -17,7 +17,9 @@ import tproper as tp
 from tproper._core import write_file
 from tproper.lab import figures, paper, sweep
 from tproper.lab.protocol import Protocol, TrialConfig
-from tproper.lab.store import Record, gather, kernels_of, read_store
+from tproper.lab.record_files import gather
+from tproper.lab.records import Record, kernels_of
+from tproper.lab.store import read_store
 
 Row = list[str]
 

@@ -23,8 +23,9 @@ from tproper.lab.datasets import Dataset
 from tproper.lab.engine import Assignment, Pixels, Stack
 from tproper.lab.models import FLAT_MODELS, Tensors, stacked
 from tproper.lab.protocol import Progress, Trial, TrialConfig
+from tproper.lab.records import Record, machine, significant
 from tproper.lab.scoring import accuracy, probability_scores
-from tproper.lab.store import CheckpointError, Record, Store, machine, significant
+from tproper.lab.store import CheckpointError, Store
 
 #: How many trials share a stack unless the user says otherwise: (dense models, residual nets).
 SLOTS = {"cuda": (96, 8), "cpu": (8, 1)}

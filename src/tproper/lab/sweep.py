@@ -8,7 +8,7 @@ from typing import Any
 
 from tproper.lab import paper
 from tproper.lab.protocol import Trial, TrialConfig
-from tproper.lab.store import Record
+from tproper.lab.records import Record
 
 #: Search trials have seeds from here on, so that none of them is also an evaluation trial.
 SEARCH_SEED = 1000
