@@ -1,0 +1,1 @@
+"""The field's other losses, each in a few lines from its paper; importing this package registers them as methods."""
