@@ -185,8 +185,8 @@ def test_a_bad_row_of_a_store_is_said(tmp_path):
     ("change", "sentence"),
     [
         ("accuracy = 'abc'", 'expected accuracy to be a number from 0 to 1, got "abc"'),
-        ("risk = '{oops'", "expected JSON in config, risk, valid, got something else"),
-        (f"valid = '{DEEP}'", "expected JSON in config, risk, valid, got something else"),
+        ("risk = '{oops'", "expected JSON in config, risk, valid, weak, selections, got something else"),
+        (f"valid = '{DEEP}'", "expected JSON in config, risk, valid, weak, selections, got something else"),
         ("config = 3", "expected config to be a JSON object, got 3"),
     ],
 )

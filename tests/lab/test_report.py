@@ -15,7 +15,7 @@ from tproper.lab import figures, paper, report, sweep
 from tproper.lab.datasets import read_digits
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
 from tproper.lab.record_files import export_records, read_records
-from tproper.lab.runner import probabilities
+from tproper.lab.results import probabilities
 from tproper.lab.scoring import FLOOR
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -9,7 +9,8 @@ from safetensors.torch import load_file, save_file
 from tproper.lab.engine import Pixels
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
 from tproper.lab.records import RecordError, kernel_group, kernels_of
-from tproper.lab.runner import Runner, Stop, revision
+from tproper.lab.results import revision
+from tproper.lab.runner import Runner, Stop
 from tproper.lab.store import Store
 
 CPU = torch.device("cpu")

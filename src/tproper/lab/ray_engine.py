@@ -21,7 +21,7 @@ from .engine import Pixels
 from .models import FLAT_MODELS
 from .protocol import Trial
 from .records import Record
-from .runner import SLOTS, Runner, Status, Stop
+from .runner import SLOTS, Runner, Status, Stop, alike
 from .store import Store
 
 Work = Callable[[Sequence[Trial]], list[Record]]
@@ -90,12 +90,8 @@ def default_stack(model: str, gpus: bool) -> int:
 
 
 def stacks_of(trials: Sequence[Trial], size: int) -> list[tuple[Trial, ...]]:
-    """Trials that can share a stack (data set, model and protocol alike), `size` at a time, in their order."""
-    alike: dict[Any, list[Trial]] = {}
-    for trial in trials:
-        config = trial.config
-        alike.setdefault((config.dataset, config.model, config.protocol), []).append(trial)
-    return [tuple(group[i : i + size]) for group in alike.values() for i in range(0, len(group), size)]
+    """Trials that can share a stack (see `alike`), `size` at a time, in their order."""
+    return [tuple(group[i : i + size]) for group in alike(trials) for i in range(0, len(group), size)]
 
 
 def run_trials_on_ray(

@@ -17,7 +17,8 @@ import torch
 
 from .._core import json_text
 from .models import BUILDERS, FLAT_MODELS
-from .protocol import Protocol, Trial, TrialConfig
+from .problems import Problem
+from .protocol import LATER, LATER_IN_PROTOCOL, RULES, Protocol, Trial, TrialConfig
 
 #: Columns of a record in the order they are stored; the first names the trial.
 COLUMNS: dict[str, str] = {
@@ -50,9 +51,13 @@ COLUMNS: dict[str, str] = {
     "config": "TEXT NOT NULL",
     "risk": "TEXT",
     "valid": "TEXT",
+    "weak": "TEXT",
+    "selections": "TEXT",
 }
 #: Columns that hold JSON.
-NESTED = ("config", "risk", "valid")
+NESTED = ("config", "risk", "valid", "weak", "selections")
+#: Columns that trials of a benchmark alone have; records of old lack them, and keep their checksums.
+LATER_COLUMNS = ("weak", "selections")
 #: The least and the largest value of columns that have them.
 LIMITS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("valid_accuracy", "accuracy"), (0, 1)),
@@ -98,7 +103,8 @@ def encoded(record: Record, name: str) -> Any:
 
 def decoded(row: Any) -> Record:
     """The record in a row of SQLite."""
-    return {n: json.loads(row[n] or "null") if n in NESTED else row[n] for n in COLUMNS}
+    there = [n for n in COLUMNS if n in row.keys()]  # noqa: SIM118
+    return {n: json.loads(row[n] or "null") if n in NESTED else row[n] for n in there}
 
 
 #: A type's name in a dataclass -> what JSON may hold for it.
@@ -118,10 +124,11 @@ def check_record(row: Any, where: str) -> Record:
     """
     if not isinstance(row, dict):
         raise RecordError(f"{where}: expected a record (a JSON object), got {short(row)}")
-    missing = [name for name in COLUMNS if name not in row]
+    missing = [name for name in COLUMNS if name not in row and name not in LATER_COLUMNS]
     if missing:
         raise RecordError(f"{where}: a record lacks {', '.join(missing)}")
-    record = {name: _value(name, row[name], where) for name in COLUMNS}
+    names = [name for name in COLUMNS if name not in LATER_COLUMNS or row.get(name) is not None]
+    record = {name: _value(name, row[name], where) for name in names}
     if record["best_epoch"] > record["epochs"]:
         raise RecordError(f"{where}: expected best_epoch <= epochs = {record['epochs']}, got {record['best_epoch']}")
     trial = Trial(_config(record["config"], where), record["seed"])
@@ -144,6 +151,8 @@ def _value(name: str, value: Any, where: str) -> Any:
         return RecordError(f"{where}: expected {name} to be {expected}, got {short(value)}")
 
     kind, *rest = COLUMNS[name].split()
+    if name == "selections":
+        return _selections(value, where)
     if name in NESTED:
         trace = value is None or (isinstance(value, list) and all(v is None or is_number(v) for v in value))
         if name != "config" and not trace:
@@ -165,6 +174,22 @@ def _value(name: str, value: Any, where: str) -> Any:
     return value
 
 
+def _selections(value: Any, where: str) -> Any:
+    """Test scores by rule: numbers, or objects of numbers and names of methods."""
+    if not isinstance(value, dict) or not set(value) <= set(RULES):
+        raise RecordError(f"{where}: expected selections by {' or '.join(RULES)}, got {short(value)}")
+    for rule, scores in value.items():
+        flat = dict(scores) if isinstance(scores, dict) else {"": scores}
+        for name in ("raw", "by_weak", "by_clean"):
+            if isinstance(flat.get(name), dict):
+                flat |= {k: v for k, v in flat.pop(name).items() if k != "method" or not isinstance(v, str)}
+        wrong = [name for name, v in flat.items() if v is not None and not is_number(v)]
+        if wrong or not is_number(flat.get("epoch"), whole=True):
+            what = wrong[0] if wrong else "epoch"
+            raise RecordError(f"{where}: expected numbers in the selection {rule}, got {what} {short(flat.get(what))}")
+    return value
+
+
 def is_number(value: object, whole: bool = False) -> bool:
     """Whether JSON held a number, or a whole one; true and false are none."""
     return isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
@@ -175,11 +200,14 @@ def _config(values: Any, where: str) -> TrialConfig:
     for cls, name, part in (
         (TrialConfig, "config", values),
         (Protocol, "protocol", values.get("protocol") if isinstance(values, dict) else None),
+        (Problem, "problem", values.get("problem") if isinstance(values, dict) else None),
     ):
+        if cls is Problem and part is None:
+            continue  # the paper's
         if not isinstance(part, dict):
             raise RecordError(f"{where}: expected {name} to be a JSON object, got {short(part)}")
         kinds = {field.name: str(field.type) for field in fields(cls)}
-        unknown, missing = set(part) - set(kinds), set(kinds) - set(part) - {"augment_validation"}
+        unknown, missing = set(part) - set(kinds), set(kinds) - set(part) - {*LATER, *LATER_IN_PROTOCOL}
         if unknown or missing:
             wrong = [f"{n} besides" for n in sorted(unknown)] + [f"no {n}" for n in sorted(missing)]
             raise RecordError(f"{where}: expected the fields {', '.join(kinds)} in {name}, got {', '.join(wrong)}")

@@ -24,6 +24,7 @@ from .record_files import gather
 from .records import (
     COLUMNS,
     KINDS,
+    LATER_COLUMNS,
     NESTED,
     SEAL,
     Record,
@@ -70,14 +71,14 @@ class Store:
         columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
         try:
             there = {row["name"] for row in self.db.execute("PRAGMA table_info(trials)")}
-            missing = sorted(set(COLUMNS) - there)
+            missing = sorted(set(COLUMNS) - there - set(LATER_COLUMNS))
             if there and missing:
                 raise not_a_store(self.path, f"its table of trials lacks {', '.join(missing)}")
             self.db.execute("PRAGMA journal_mode=WAL")
             with self.db:
                 self.db.execute(f"CREATE TABLE IF NOT EXISTS trials ({columns}, {SEAL} TEXT)")
-                if there and SEAL not in there:
-                    self.db.execute(f"ALTER TABLE trials ADD COLUMN {SEAL} TEXT")
+                for name in {*LATER_COLUMNS, SEAL} - there if there else ():
+                    self.db.execute(f"ALTER TABLE trials ADD COLUMN {name} TEXT")
         except sqlite3.DatabaseError as error:
             self.db.close()
             if damaged(error):
@@ -186,10 +187,16 @@ def _progress(text: str | None, protocol: Protocol) -> Progress:
     if not all(is_number(v) and 0 <= v <= 1 for v in values.get("valid", [])):
         raise ValueError("its progress has accuracies that are not between 0 and 1")
     # a risk that had left the numbers is a text or null in JSON, and in the record null anyway
-    risk = [v if is_number(v) and math.isfinite(v) else math.nan for v in values.get("risk", [])]
-    progress = Progress(**values | {"risk": risk})
+    traces = {
+        name: [v if is_number(v) and math.isfinite(v) else math.nan for v in values.get(name, [])]
+        for name in ("risk", "weak")
+    }
+    risk = traces["risk"]
+    progress = Progress(**values | traces)
     if len(risk) != len(progress.valid) or not 0 <= progress.seconds < math.inf:
         raise ValueError(f"its progress has {len(risk)} risks, {len(progress.valid)} accuracies")
+    if len(progress.weak) not in (0, len(risk)):
+        raise ValueError(f"its progress has {len(risk)} risks, {len(progress.weak)} weak risks")
     again = progress.replayed(protocol)
     for name in ("epoch", "best_accuracy", "best_epoch", "stale", "reductions"):
         if getattr(again, name) != getattr(progress, name):
@@ -237,7 +244,7 @@ def _checked(path: Path, found: Sequence[Any]) -> list[Record]:
     rows = []
     for number, row in enumerate(found, start=1):
         where = f"{path}, row {number}"
-        missing = [name for name in COLUMNS if name not in row.keys()]  # noqa: SIM118
+        missing = sorted({*COLUMNS} - {*row.keys(), *LATER_COLUMNS})
         if missing:
             raise not_a_store(path, f"its table of trials lacks {', '.join(missing)}")
         try:
