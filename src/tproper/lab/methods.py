@@ -141,9 +141,12 @@ def searched(each: Callable[[Tensor, Tensor], Tensor], transition: Transition, t
 def _few_classes(transition: Transition) -> Transition:
     if transition.num_classes <= FEW_CLASSES:
         return transition
-    if isinstance(transition, UniformTransition):
-        wrong = 1 - transition.diagonal
-        return families.symmetric_noise(FEW_CLASSES, wrong) if transition.diagonal else families.complementary(4)
+    if isinstance(transition, UniformTransition):  # the same odds of the true class against each other one
+        d, o = transition.diagonal, transition.off_diagonal
+        kept = d / (d + (FEW_CLASSES - 1) * o)
+        if d < o:
+            return families.complementary(FEW_CLASSES, noise=kept)
+        return families.symmetric_noise(FEW_CLASSES, 1 - kept)
     if isinstance(transition, families.IndependentSets):
         return families.partial_labels(FEW_CLASSES, transition.p)
     if isinstance(transition, families.FixedSizeSets):
