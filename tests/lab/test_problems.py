@@ -232,7 +232,7 @@ def test_methods_of_the_library_in_a_stack_are_the_core_losses(spec, small_data)
 def test_a_method_in_a_mixed_stack_gives_what_it_gives_alone(spec, small_data, own_methods):
     problem = drawn_problem(spec, small_data)
     names = ["forward", "backward_brier", "nn", "bc", "forward:brier"]
-    names += ["learner", "ce"] if spec == "complementary" else []
+    names += ["learner", "own_ce"] if spec == "complementary" else []
     trials = [bench_trial(name, problem, seed, learned_lr=0.5 * (name == "learner")) for seed, name in enumerate(names)]
     together = make_stack(small_data, trials)
     advance(together, 2)
