@@ -196,7 +196,7 @@ def own_methods(monkeypatch):
     learner = methods.Method("learner", "learner", "test", frozenset(methods.SETTINGS), False, Learner, words="a test")
     methods.register(learner)
     methods.register(
-        methods.from_function(lambda v, y: -torch.log_softmax(v, -1).gather(2, y[..., None])[..., 0], "ce")
+        methods.from_function(lambda v, y: -torch.log_softmax(v, -1).gather(2, y[..., None])[..., 0], "own_ce")
     )
 
 
