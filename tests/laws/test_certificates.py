@@ -118,8 +118,11 @@ def as_function(loss):
     return lambda q: table(loss, loss.potential.inverse_link(q) if hasattr(loss, "potential") else q.log()).detach()
 
 
-@pytest.mark.parametrize("name", ["complementary", "positive-unlabeled", "two sources"])
-@pytest.mark.parametrize("loss", ["backward", "backward Brier", "forward"])
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [(name, "backward") for name in TRANSITIONS]
+    + [(name, loss) for name in ("complementary", "positive-unlabeled") for loss in ("backward Brier", "forward")],
+)
 def test_functions_get_the_verdict_of_the_losses_they_are(name, loss):
     module = LOSSES[loss](TRANSITIONS[name]())
     c = tp.certify(as_function(module), module.transition)

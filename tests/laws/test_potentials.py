@@ -156,6 +156,13 @@ def test_savage_equals_dual():
     assert torch.allclose(S.value(v), tp.LogSumExp().value(v), atol=1e-6)
 
 
+@pytest.mark.parametrize("F", [tp.LogSumExp(), tp.Tsallis(0.5)])
+def test_tiny_probabilities_survive_the_inverse_link(F):
+    """A sum of one that is off by rounding moves no probability: 1e-20 stays 1e-20."""
+    p = torch.tensor([[1 / 3, 1 / 3, 1 / 3 - 1e-16, 1e-20]], dtype=torch.float64)
+    assert float(F.link(F.inverse_link(p))[0, 3]) == pytest.approx(1e-20, rel=1e-9)
+
+
 def test_textbook_losses():
     p = inside(5, 3)
     assert torch.allclose(tp.LogSumExp().class_losses(tp.LogSumExp().inverse_link(p)), -p.log())

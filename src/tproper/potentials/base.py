@@ -75,7 +75,10 @@ class Potential(ABC):
 
     def inverse_link(self, p: Tensor) -> Tensor:
         """Centred scores v with ``link(v) = p``: the minimiser of ``F(v) - <p, v>``."""
-        return self._inverse_link(normalised(_floating(p, "p")))
+        p = _floating(p, "p")
+        # a sum that is one to rounding is one: shifted by 1e-17, a probability of 1e-20 would be another, or negative
+        exact = (p.sum(-1, keepdim=True) - 1).abs() <= p.shape[-1] * torch.finfo(p.dtype).eps
+        return self._inverse_link(torch.where(exact, p, normalised(p)))
 
     def conjugate(self, q: Tensor) -> Tensor:
         """``F*(q) = sup_v <q, v> - F(v)``, v centred; ``inf`` outside its domain. On the simplex: minus Bayes risk."""
