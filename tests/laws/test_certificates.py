@@ -90,6 +90,17 @@ def test_a_function_that_is_not_convex_is_found_out():
     assert c.evidence == "numerical"
 
 
+def test_a_bayes_risk_that_is_not_convex_is_found_out():
+    S = tp.BayesRisk(lambda p: p.square().sum(-1) - 3 * p[..., 0].square() * p[..., 1])
+    c = tp.certify(tp.BackwardLoss(tp.identity(3), potential=S))
+    assert not c.proper
+    p, q = (torch.as_tensor(c.counterexample[name]) for name in "pq")
+    bulge = S.function((p + q) / 2) - (S.function(p) + S.function(q)) / 2
+    assert float(bulge) > 0
+    assert c.counterexample["midpoint_above_chord_by"] == pytest.approx(float(bulge))
+    assert "note  S is not convex, so Theorem 4 does not apply" in str(c)
+
+
 def test_squeezing_below_one_is_improper_and_at_one_not_strict():
     T = tp.complementary(4)
     below = tp.certify(tp.BackwardLoss(T, potential=tp.LogSumExp().squeezed(0.5, 0.5, allow_improper=True)))

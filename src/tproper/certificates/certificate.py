@@ -23,7 +23,7 @@ from torch import Tensor
 
 from .._core import FloatArray, checks, critical_k_of, in_simplex, plain, simplex_threshold
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss, certificate_of
-from ..potentials import Potential, Squeezed
+from ..potentials import BayesRisk, Potential, Squeezed
 from ..transitions import AnnotatorTransition, Reconstruction, Transition, reconstruct
 from .probing import CallableVerdict, not_strictly_convex_on_faces, probe_callable, violates_convexity
 
@@ -164,7 +164,11 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         counterexample = violates_convexity(F, loss.transition.num_classes, seed)
         if counterexample is not None:
             proper = strict = False
-            notes.append("F is not convex (or F - max v falls without end), so Theorem 5 does not apply")
+            notes.append(
+                "S is not convex, so Theorem 4 does not apply"
+                if isinstance(F, BayesRisk)
+                else "F is not convex (or F - max v falls without end), so Theorem 5 does not apply"
+            )
         elif strict:
             counterexample = not_strictly_convex_on_faces(F, loss.transition.num_classes, seed)
             strict = counterexample is None

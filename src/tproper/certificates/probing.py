@@ -25,16 +25,20 @@ GAIN_TOL = 1e-7  # a smaller advantage over the truth counts as rounding
 
 
 def violates_convexity(F: Potential, K: int, seed: int) -> dict[str, Any] | None:
-    """Two scores whose midpoint lies above their chord, or a ray on which F(v) - max v keeps falling; else None."""
+    """Two scores whose midpoint lies above their chord, or a ray on which F(v) - max v keeps falling; else None.
+
+    A `BayesRisk` is judged by its S, between probabilities: F, a maximum of linear functions, is convex whatever S is,
+    but the search for that maximum rests on the convexity of S.
+    """
     rng = np.random.default_rng(seed)
+    if isinstance(F, BayesRisk):
+        p, q = (torch.as_tensor(0.999 * rng.dirichlet(np.ones(K), 1000) + 0.001 / K) for _ in range(2))
+        return _above_chord(F.function, p, q, ("p", "q"))
     size = 10 ** rng.uniform(-2, 1.5, (1000, 1))
     a, b = (centre(torch.as_tensor(size * rng.standard_normal((1000, K)))) for _ in range(2))
-    fa, fb, middle = F._value(a), F._value(b), F._value((a + b) / 2)
-    gap = middle - (fa + fb) / 2
-    bad = gap > 1e-8 * (1 + fa.abs() + fb.abs())
-    if bool(bad.any()):
-        i = int(torch.where(bad, gap, -math.inf).argmax())
-        return {"v": a[i].numpy(), "w": b[i].numpy(), "midpoint_above_chord_by": float(gap[i])}
+    above = _above_chord(F._value, a, b, ("v", "w"))
+    if above is not None:
+        return above
     ray = a[:200] / a[:200].abs().amax(-1, keepdim=True)
     near, far = (F._value(t * ray) - t * ray.amax(-1) for t in (1e3, 1e4))
     falls = far - near < -1.0
@@ -42,6 +46,19 @@ def violates_convexity(F: Potential, K: int, seed: int) -> dict[str, Any] | None
         i = int(falls.nonzero()[0])
         return {"direction": ray[i].numpy(), "F_minus_max_falls_by": float(near[i] - far[i])}
     return None
+
+
+def _above_chord(
+    function: Callable[[Tensor], Tensor], a: Tensor, b: Tensor, names: tuple[str, str]
+) -> dict[str, Any] | None:
+    """The rows of a and b between which the function bulges most above its chord; None if it never does."""
+    fa, fb, middle = function(a), function(b), function((a + b) / 2)
+    gap = middle - (fa + fb) / 2
+    bad = gap > 1e-8 * (1 + fa.abs() + fb.abs())
+    if not bool(bad.any()):
+        return None
+    i = int(torch.where(bad, gap, -math.inf).argmax())
+    return {names[0]: a[i].numpy(), names[1]: b[i].numpy(), "midpoint_above_chord_by": float(gap[i])}
 
 
 def not_strictly_convex_on_faces(F: Potential, K: int, seed: int) -> dict[str, Any] | None:
