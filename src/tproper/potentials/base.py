@@ -58,6 +58,7 @@ class Potential(ABC):
     strictly_proper: bool = True  # F* strictly convex on the simplex (Appendix D)
     differentiable: bool = True  # F has a gradient everywhere in its domain
     symmetric: ClassVar[bool] = True  # F treats all classes alike
+    conjugate_is_norm: ClassVar[bool] = False  # F*(p) = ||p|| - 1, for which the solvers have formulas
     evidence: Literal["exact", "numerical"] = "exact"  # how value, link and conjugate are computed
 
     def value(self, v: Tensor) -> Tensor:
@@ -180,6 +181,12 @@ class Squeezed(Potential):
         self.strictly_proper = base.strictly_proper if not active else (self.alpha > 1 and base.differentiable)
         self.differentiable = base.differentiable and (self.alpha > 1 or not active)
         self.evidence = base.evidence  # the conjugate is solved for, with a duality gap that bounds its error
+
+    def squeezed(self, k: float, alpha: float, allow_improper: bool = False) -> Squeezed:
+        """Squeezing once more with the same alpha is squeezing once with the sum of both k."""
+        again = Squeezed(self, k, alpha, allow_improper)
+        same = again.alpha == self.alpha
+        return Squeezed(self.base, self.k + again.k, alpha, allow_improper) if same else again
 
     def penalty(self, v: Tensor) -> Tensor:
         """``k/2 sum_z |v_z|^alpha`` at centred scores."""
