@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from tproper.cli import experiments as commands
 from tproper.cli.main import app
-from tproper.lab.store import Store, export_records, read_records
+from tproper.lab.record_files import export_records, read_records
+from tproper.lab.store import Store
 
 SMALL = ["--dataset", "digits", "--models", "linear", "--methods", "bc,gls", "--trials", "4", "--device", "cpu",
          "--max-epochs", "40"]  # fmt: skip
