@@ -67,10 +67,8 @@ def _torch_arrays(path: Path) -> dict[str, NDArray[Any]]:
         with torch.serialization.safe_globals(safe):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's own, pickle's, zip's: whatever it is, the file is not what it should be
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(
-            f"{path} holds more than arrays of integers, or is damaged, and was not read ({reason})"
-        ) from None
+        name = type(error).__name__  # torch's text advises to unpickle the file after all
+        raise DataError(f"{path} is damaged or holds more than arrays of integers, and was not read ({name})") from None
     if not isinstance(content, Mapping):
         raise DataError(f"{path}: expected a dictionary of arrays, got a {type(content).__name__}")
     return {str(name): np.asarray(array) for name, array in content.items()}

@@ -94,6 +94,16 @@ class OverAnswers(Pointwise):
         return ((each * there).sum(-1) / there.sum(-1).clamp_min(1)).mean(1)
 
 
+class LeftByAnswers(Pointwise):
+    """A loss of candidate sets where each example has several complementary labels: the classes that none excludes."""
+
+    def __call__(self, scores: Tensor, labels: Tensor, learned: Tensor | None) -> Tensor:
+        """labels (S, n, m), -1 = no answer. Where answers exclude every class, nothing is excluded."""
+        classes = torch.arange(scores.shape[-1], device=labels.device)
+        left = (labels[..., None] != classes).all(-2)
+        return self.each(scores, left | ~left.any(-1, keepdim=True)).mean(1)
+
+
 class LibraryLoss(Softmax):
     """A loss of the library on a stack: the formula stays where it is.
 
@@ -187,8 +197,8 @@ class Method:
     name, title, reference : str
         As typed after ``--methods``; as printed; the citation in one line.
     labels : frozenset of str
-        Which of `SETTINGS` it can be trained on. A `Pointwise` loss can be trained on several answers an example too,
-        where it can be on each of them.
+        Which of `SETTINGS` it can be trained on. A pointwise loss takes several answers an example too, where it takes
+        each of them, or (complementary answers) the set of classes that they leave.
     needs_transition : bool
         Whether it uses T; the others use the kind of label alone.
     make : transition -> StackedLoss
@@ -198,6 +208,8 @@ class Method:
         What is known where `decide` does not apply, and why it does not.
     settings : text -> Method, optional
         The method that a name with settings (``name:text``) stands for.
+    pointwise : bool
+        Whether `make` gives a `Pointwise` loss.
     """
 
     name: str
@@ -213,11 +225,16 @@ class Method:
 
     def fits(self, transition: Transition) -> bool:
         """Whether it can be trained on the labels of this T."""
-        return setting_of(transition) in self.labels or self._answer_by_answer(transition)
+        return setting_of(transition) in self.labels or self._by_answers(transition) is not None
 
-    def _answer_by_answer(self, transition: Transition) -> bool:
-        several = isinstance(transition, AnnotatorTransition) and "annotators" not in self.labels
-        return several and self.pointwise and all(setting_of(t) in self.labels for t in transition.transitions)
+    def _by_answers(self, transition: Transition) -> type[Pointwise] | None:
+        """How a loss of single labels, or of sets, takes several answers an example; None where it does not."""
+        if not isinstance(transition, AnnotatorTransition) or not self.pointwise or "annotators" in self.labels:
+            return None
+        kinds = {setting_of(t) for t in transition.transitions}
+        if kinds == {"complementary"} and "multi_complementary" in self.labels:
+            return LeftByAnswers
+        return OverAnswers if kinds <= self.labels else None
 
     def build(self, transition: Transition) -> StackedLoss:
         """The loss of a stack of trials."""
@@ -226,21 +243,23 @@ class Method:
                 f"method: expected one for {setting_of(transition)} labels ({transition.name}), got {self.name!r}, "
                 f"which is for {', '.join(sorted(self.labels))}"
             )
-        if not self._answer_by_answer(transition):
+        several = self._by_answers(transition)
+        if several is None:
             return self.make(transition)
-        single = self.make(transition.transitions[0])
+        single = self.make(transition.transitions[0])  # type: ignore[attr-defined]
         assert isinstance(single, Pointwise)
-        return OverAnswers(single.each)
+        return several(single.each)
 
     def certify(self, transition: Transition) -> Certificate | None:
         """The certificate for this T, or None where there is no pointwise loss to certify.
 
-        Answer by answer the expected loss is the mean of the annotators': it is decided where they share one T.
+        The mean over several answers is decided where their annotators share one T: its expectation is that of one.
         """
-        if self.decide is None:
+        several = self._by_answers(transition)
+        if self.decide is None or several is LeftByAnswers:
             return None
-        if self._answer_by_answer(transition):
-            first, *others = transition.transitions
+        if several is OverAnswers:
+            first, *others = transition.transitions  # type: ignore[attr-defined]
             return self.decide(first) if all(first.same_as(t) for t in others) else None
         return self.decide(transition)
 
@@ -251,8 +270,8 @@ class Method:
         c = self.certify(transition)
         about = (self.name, self.title, self.reference, transition.name)
         if c is None:
-            words = self.words or "the annotators differ, so no single T decides the mean over their answers"
-            return Card(*about, None, None, "words", words)
+            several = "the labels are several answers an example, whose sets or mean no single T decides"
+            return Card(*about, None, None, "words", self.words or several)
         verdict = f"{'proper' if c.proper else 'not proper'}, {'bounded' if c.lower_bounded else 'not bounded'} below"
         how = c.evidence if not c.searched else "no counterexample found" if c.proper else "counterexample"
         where = "" if c.transition == transition.name or not c.searched else f", decided for {c.transition}"
