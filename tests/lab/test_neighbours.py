@@ -76,7 +76,7 @@ def excluded(label):
 
 
 def mae_estimator(v, label):
-    """Feng et al. 2020b, eq. 8: the unbiased estimator for a set of s excluded classes, loss |p - e_z|_1 = 2 - 2 p_z."""
+    """Feng et al. 2020b, eq. 8: the unbiased estimator for s excluded classes, with the loss |p - e_z|_1 = 2 - 2 p_z."""
     loss, out = 2 - 2 * softmax(v), excluded(label)
     inside = [z for z in range(K) if z not in out]
     s = len(out)
@@ -317,7 +317,9 @@ def test_learned_transitions_start_where_their_labels_point():
         assert T0.shape == (3, K, K)
         torch.testing.assert_close(T0.sum(1), torch.ones(3, K))
         off = T0[0].masked_select(~torch.eye(K, dtype=torch.bool))
-        assert bool((sign * (T0[0].diagonal().min() - off.max()) > 0) if sign > 0 else T0[0].diagonal().max() < off.min())
+        assert bool(
+            (sign * (T0[0].diagonal().min() - off.max()) > 0) if sign > 0 else T0[0].diagonal().max() < off.min()
+        )
 
 
 def test_the_volume_of_a_learned_transition_falls_without_end():

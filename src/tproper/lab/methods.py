@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -218,7 +219,7 @@ class Method:
     labels: frozenset[str]
     needs_transition: bool
     make: Callable[[Transition], StackedLoss]
-    decide: Callable[[Transition], Certificate] | None = None
+    decide: Callable[[Transition], Certificate | None] | None = None
     words: str = ""
     settings: Callable[[str], Method] | None = None
     pointwise: bool = False
@@ -323,6 +324,8 @@ def pointwise(
 
 
 class _Function(Softmax):
+    """A user's function, whose losses of single examples are averaged and whose risks are taken as they are."""
+
     def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
         self.function = function
 
@@ -343,20 +346,25 @@ def from_function(
 ) -> Method:
     """A user's own loss: ``function(scores (S, n, K), labels) -> (S, n)`` losses or ``(S,)`` risks of batches.
 
-    Losses of single examples are certified by search. It is not registered: pass it on, or `register` it.
+    Losses of single examples are certified by search. The method is not registered: pass it on, or `register` it.
     """
     if not callable(function):
         raise ValueError(f"method: expected a function of (scores, labels), got {type(function).__name__}")
+    kinds = frozenset(labels)
+    if kinds - set(SETTINGS):
+        unknown = ", ".join(sorted(kinds - set(SETTINGS)))
+        raise ValueError(f"labels: expected some of {', '.join(SETTINGS)}, got {unknown}")
     name = name or getattr(function, "__name__", "own")
-    unknown = set(labels) - set(SETTINGS)
-    if unknown:
-        raise ValueError(f"labels: expected some of {', '.join(SETTINGS)}, got {', '.join(sorted(unknown))}")
-    trial = function(torch.zeros(3, 2, 2), torch.zeros(3, 2, dtype=torch.int64))
-    if trial.shape == (3, 2):
-        return pointwise(name, name, "user's own", labels, function)
+
+    def decide(transition: Transition) -> Certificate | None:
+        labels = torch.as_tensor(transition.sample(np.zeros((3, 2), dtype=np.int64), seed=0))
+        pointwise = function(torch.zeros(3, 2, transition.num_classes), labels).shape == (3, 2)
+        single = not isinstance(transition, AnnotatorTransition)
+        return searched(function, transition, name) if pointwise and single else None
+
     return Method(
-        name, name, "user's own", frozenset(labels), False, lambda _: _Function(function),
-        words="it gives risks of whole batches, and no loss of single examples that could be certified",
+        name, name, "user's own", kinds, False, lambda _: _Function(function), decide,
+        words="it gives risks of whole batches, or takes several answers an example: certify has no loss to decide",
     )  # fmt: skip
 
 
