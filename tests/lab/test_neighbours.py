@@ -8,6 +8,7 @@ import torch
 
 import tproper as tp
 from tproper.lab import METHODS, find_method
+from tproper.lab.neighbours.learned import VolMinNet
 
 S, N, K = 2, 6, 4
 
@@ -76,7 +77,7 @@ def excluded(label):
 
 
 def mae_estimator(v, label):
-    """Feng et al. 2020b, eq. 8: the unbiased estimator for s excluded classes, with the loss |p - e_z|_1 = 2 - 2 p_z."""
+    """Feng et al. 2020b, eq. 8: the unbiased estimator for s excluded classes, loss |p - e_z|_1 = 2 - 2 p_z."""
     loss, out = 2 - 2 * softmax(v), excluded(label)
     inside = [z for z in range(K) if z not in out]
     s = len(out)
@@ -329,6 +330,15 @@ def test_the_volume_of_a_learned_transition_falls_without_end():
     risks = [loss(v, y, torch.full((1, 3, 3), w, dtype=torch.float64)).item() for w in (10.0, 20.0, 30.0)]
     np.testing.assert_allclose(np.diff(risks), -2e-3, rtol=1e-2)  # 1e-4 times two eigenvalues times ten
     assert "not bounded" in METHODS["volminnet"].words
+
+
+def test_the_volume_has_its_gradient():
+    loss = VolMinNet(K, weight=1.0)
+    w = torch.tensor(np.random.default_rng(3).normal(size=(S, K, K)), requires_grad=True)
+    v, y = stack().detach(), indices()
+    assert torch.autograd.gradcheck(lambda w: loss(v, y, w), (w,))
+    with pytest.raises(ValueError, match=r"learned: expected the numbers that T is made of, as start\(\) gives them"):
+        loss(v, y, None)
 
 
 def test_a_learned_transition_approaches_the_one_that_made_the_labels():

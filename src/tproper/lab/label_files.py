@@ -57,12 +57,8 @@ def _torch_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """A dictionary saved by torch, of tensors and NumPy arrays of integers and nothing else."""
     rebuild = np.zeros(0).__reduce__()[0]  # its module has moved between versions of NumPy
     kinds = [np.dtypes.Int64DType, np.dtypes.Int32DType, np.dtypes.UInt8DType]
-    safe = [
-        np.ndarray,
-        np.dtype,
-        *kinds,
-        *((rebuild, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")),
-    ]
+    safe: list[Any] = [np.ndarray, np.dtype, *kinds]
+    safe += [(rebuild, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
     try:
         with torch.serialization.safe_globals(safe):
             content = torch.load(path, map_location="cpu", weights_only=True)

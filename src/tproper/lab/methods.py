@@ -354,16 +354,16 @@ def from_function(
     if kinds - set(SETTINGS):
         unknown = ", ".join(sorted(kinds - set(SETTINGS)))
         raise ValueError(f"labels: expected some of {', '.join(SETTINGS)}, got {unknown}")
-    name = name or getattr(function, "__name__", "own")
+    title: str = name or getattr(function, "__name__", "own")
 
     def decide(transition: Transition) -> Certificate | None:
         labels = torch.as_tensor(transition.sample(np.zeros((3, 2), dtype=np.int64), seed=0))
         pointwise = function(torch.zeros(3, 2, transition.num_classes), labels).shape == (3, 2)
         single = not isinstance(transition, AnnotatorTransition)
-        return searched(function, transition, name) if pointwise and single else None
+        return searched(function, transition, title) if pointwise and single else None
 
     return Method(
-        name, name, "user's own", kinds, False, lambda _: _Function(function), decide,
+        title, title, "user's own", kinds, False, lambda _: _Function(function), decide,
         words="it gives risks of whole batches, or takes several answers an example: certify has no loss to decide",
     )  # fmt: skip
 
