@@ -354,7 +354,7 @@ def from_function(
     if kinds - set(SETTINGS):
         unknown = ", ".join(sorted(kinds - set(SETTINGS)))
         raise ValueError(f"labels: expected some of {', '.join(SETTINGS)}, got {unknown}")
-    title: str = name or getattr(function, "__name__", "own")
+    title = str(name or getattr(function, "__name__", "own"))
 
     def decide(transition: Transition) -> Certificate | None:
         labels = torch.as_tensor(transition.sample(np.zeros((3, 2), dtype=np.int64), seed=0))
