@@ -16,6 +16,7 @@ from .checks import (
 )
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
 from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
+from .history import thin
 from .numerics import (
     centre,
     critical_k_of,
@@ -72,6 +73,7 @@ __all__ = [
     "simplex_threshold",
     "softmax_into",
     "sweep",
+    "thin",
     "traced",
     "tracing",
     "transformed",
