@@ -14,7 +14,7 @@ Imports from `plots` and the rooms above it.
 
 from . import paper, sweep
 from .datasets import NAMES, folder_of_data, load
-from .download import check_mirror
+from .download import StoppedError, check_mirror
 from .engine import Pixels
 from .figures import figure1, save_figure
 from .models import FLAT_MODELS, KERNELS
@@ -45,6 +45,7 @@ __all__ = [
     "Runner",
     "Status",
     "Stop",
+    "StoppedError",
     "Store",
     "Trial",
     "TrialConfig",

@@ -7,8 +7,11 @@ under the trial's id: a trial that ran twice is counted once. Local runs need no
 
 from __future__ import annotations
 
+import signal
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,7 +146,8 @@ def run_trials_on_ray(
     if not ours and address is not None:
         raise ValueError(f"address: expected None in a process that is connected to Ray already, got {address!r}")
     if ours:
-        ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
+        with _own_signals():
+            ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
     try:
         if gpus is None:
             gpus = 1.0 if ray.cluster_resources().get("GPU", 0.0) >= 1 else 0.0
@@ -181,6 +185,23 @@ def run_trials_on_ray(
     finally:
         if ours:
             ray.shutdown()
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Signals mean afterwards what they meant before.
+
+    Ray puts handlers of its own in their place, which dump the native stack and end the process: SIGTERM could not ask
+    for a clean stop any more.
+    """
+    ours = threading.current_thread() is threading.main_thread()  # no other thread may set handlers, nor does Ray there
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)} if ours else {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # one that was not set from Python cannot be put back
+                signal.signal(number, handler)
 
 
 def _task(work: Work, trials: tuple[Trial, ...]) -> list[Record]:
