@@ -30,7 +30,8 @@ def check_file(path: Path) -> None:
     """Data are read more than once: of a pipe nothing would come the second time, and it would be waited for."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise ValueError(
-            f"{path}: expected a file, which can be read more than once, got a pipe or a device; save it to a file first"
+            f"{path}: expected a file, which can be read more than once, got a pipe or a device; "
+            "save it to a file first"
         )
 
 
