@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "constraints.txt"
 HEADER = "# Versions this project is tested with, all together, on Python 3.11 (CPU). `make` installs from them.\n"
-HEADER += "# Made by `python tools/constraints.py --write`: what pyproject's dependencies and extras need, and no more.\n"
+HEADER += "# Made by `python tools/constraints.py --write`: all that pyproject's dependencies and extras need.\n"
 
 
 def declared() -> list[str]:
