@@ -19,8 +19,8 @@ CORE = ROOMS[: ROOMS.index("metrics") + 1]
 LIGHT = {"torch", "numpy", "scipy", "__future__"}
 # Loaded only when they are needed, because they are slow to import or come with an extra.
 LATE = {
-    "scipy", "sklearn", "matplotlib", "mpltern", "pandas", "polars", "pyarrow", "pooch", "ray", "rich", "safetensors",
-    "tensorboard", "triton", "typer", "joblib", "onnx", "onnxruntime",
+    "scipy", "sklearn", "matplotlib", "mpltern", "pandas", "polars", "pyarrow", "pooch", "ray", "requests", "rich",
+    "safetensors", "tensorboard", "triton", "typer", "joblib", "onnx", "onnxruntime",
 }  # fmt: skip
 LONGEST_FILE, LONGEST_FUNCTION = 450, 60
 # Still to be mended; a file leaves its list together with the change that mends it.

@@ -17,6 +17,7 @@ import torch
 import typer
 
 from .._core import mark
+from ..data import check_file
 from ..lab import (
     FLAT_MODELS,
     KERNELS,
@@ -28,6 +29,7 @@ from ..lab import (
     Runner,
     Status,
     Stop,
+    StoppedError,
     Store,
     Trial,
     TrialConfig,
@@ -235,6 +237,8 @@ def _plan(asked: Asked, grid: tuple[float, ...]) -> _Plan:
         raise ValueError(f"expected --kernels among {', '.join(KERNELS)}, got {asked.kernels}")
     if asked.export is not None:
         _check_export(asked.export, asked.out)
+    for source in asked.records or []:
+        check_file(source)
     if asked.data is not None:
         folder_of_data(asked.data)
     if asked.mirror is not None:
@@ -289,7 +293,10 @@ class _Work:
             return self.store.records() if complete else None
         name = trials[0].config.dataset
         if name not in self.loaded:
-            data = load(name, self.folder, self.mirror)
+            try:
+                data = load(name, self.folder, self.mirror, stop=lambda: bool(self.stop))
+            except StoppedError:
+                return None
             self.loaded[name] = (data, Pixels(data, self.device))
         runner = Runner(*self.loaded[name], self.store, self.slots, self.kernels, self.checkpoint_seconds)
         if not runner.run(trials, self.stop, self.display.show):

@@ -14,7 +14,7 @@ Imports from `plots` and the rooms above it.
 
 from . import neighbours, paper, sweep
 from .datasets import NAMES, folder_of_data, load
-from .download import check_mirror
+from .download import StoppedError, check_mirror
 from .engine import Pixels
 from .figures import figure1, save_figure
 from .methods import METHODS, Card, Method, StackedLoss, find_method, from_function, methods_for, register, setting_of
@@ -42,6 +42,7 @@ __all__ = [
     "StackedLoss",
     "Status",
     "Stop",
+    "StoppedError",
     "Store",
     "Trial",
     "TrialConfig",
