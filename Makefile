@@ -1,13 +1,14 @@
 # make demo   - install into .venv and train on bundled digits with complementary labels
 # make test   - the test suite
 # make check  - ruff and mypy
+# make docs   - the site, into docs/_build/html; opens from the disk, warnings are errors
 # make bench  - the core's benchmarks, each beside a peer in one run
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check bench install clean
+.PHONY: demo test check docs bench install clean
 
 install: $(STAMP)
 
@@ -27,6 +28,10 @@ test: install
 check: install
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+
+docs: install
+	@OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
+	@echo "the site: docs/_build/html/index.html"
 
 bench: install
 	@$(BIN)/python benchmarks/losses_cpu.py
