@@ -39,11 +39,14 @@ def figure(*args: Any, **kwargs: Any) -> Any:
 
 
 def draw_training(ax: Any, risks: Mapping[str, Sequence[float]], bounds: Mapping[str, float]) -> None:
-    """Training risk over epochs, with each loss's certified lower bound as a dashed line in its colour."""
+    """Training risk over epochs, with each loss's certified lower bound as a dashed line in its colour.
+
+    The axis is linear between -1 and 1 and logarithmic beyond.
+    """
     for name, risk in risks.items():
-        ax.plot(np.arange(1, len(risk) + 1), risk, color=COLOURS.get(name), label=name)
+        (line,) = ax.plot(np.arange(1, len(risk) + 1), risk, color=COLOURS.get(name), label=NAMES.get(name, name))
         if np.isfinite(bounds.get(name, -np.inf)):
-            ax.axhline(bounds[name], color=COLOURS.get(name), lw=0.8, ls="--")
+            ax.axhline(bounds[name], color=line.get_color(), lw=0.8, ls="--")
     ax.axhline(0, color="0.6", lw=0.8)
     ax.set_yscale("symlog", linthresh=1.0)
     ax.set(xlabel="epoch", ylabel="training risk (dashed: certified bound)")
