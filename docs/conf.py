@@ -39,7 +39,7 @@ napoleon_numpy_docstring, napoleon_google_docstring = True, False
 napoleon_use_rtype, napoleon_use_ivar = False, True
 autodoc_typehints = "none"  # the docstrings say it in words
 autodoc_member_order = "bysource"
-routed = [f"set_{method}_request" for method in ("fit", "score", "partial_fit", "predict", "predict_proba")]  # scikit-learn's
+routed = [f"set_{method}_request" for method in ("fit", "score", "partial_fit")]  # scikit-learn's own
 autodoc_default_options = {"members": True, "exclude-members": ", ".join(routed)}
 viewcode_line_numbers = True
 copybutton_prompt_text, copybutton_exclude = "$ ", ".linenos, .gp, .go"
@@ -59,7 +59,6 @@ sphinx_gallery_conf = {
     "nested_sections": False,
     "thumbnail_size": (480, 300),
 }
-
 
 
 def variables(scheme: str) -> dict[str, str]:

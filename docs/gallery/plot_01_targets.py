@@ -2,8 +2,8 @@
 What a label becomes: targets outside the simplex
 =================================================
 
-A weak label :math:`y` becomes a target :math:`r = R e_y`. Targets average to the true class, so with noisy labels they have
-to overshoot: some of their entries are negative. That is why backward cross entropy has no floor.
+A weak label :math:`y` becomes a target :math:`r = R e_y`. Targets average to the true class, so with noisy labels
+they have to overshoot: some of their entries are negative. That is why backward cross entropy has no floor.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +16,8 @@ targets = T.reconstruction().targets([0, 1, 2]).numpy()
 print(np.round(targets, 3))
 
 # %%
-# Barycentric coordinates draw three classes as a triangle. The mean of the targets, weighted by a column of T, is a corner.
+# Barycentric coordinates draw three classes as a triangle. The mean of the targets, weighted by a column of T, is a
+# corner.
 corners = np.array([[0, 0], [1, 0], [0.5, 0.866]])
 means = T.matrix().T @ targets
 print("mean target of each class:\n", np.round(means, 12))

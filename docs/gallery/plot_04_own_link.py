@@ -2,8 +2,8 @@
 The right link: squeezed scores are not logits
 ==============================================
 
-Softmax is the link of log-sum-exp alone. A squeezed loss has its own; read its scores with softmax, and a class of true
-probability 0.9 looks like a guess.
+Softmax is the link of log-sum-exp alone. A squeezed loss has its own; read its scores with softmax, and a class of
+true probability 0.9 looks like a guess.
 """
 
 import matplotlib.pyplot as plt
@@ -24,5 +24,7 @@ for k, colour in ((0.1, "#d99a00"), (1.0, "#c65102")):
     own = loss.probabilities(optimum)[:, 0]
     print(f"k = {k:g}: truth {truth[-6]:.3f}, own link {own[-6]:.3f}, softmax {torch.softmax(optimum, -1)[-6, 0]:.3f}")
 ax.plot(truth, own, color="#0072b2", lw=2, label="the loss's own link")
-ax.set(xlabel="true probability of the class", ylabel="probability read from the scores", title="Read scores by their link")
+ax.set(
+    xlabel="true probability of the class", ylabel="probability read from the scores", title="Read scores by their link"
+)
 ax.legend(frameon=False)

@@ -2,8 +2,8 @@
 One line, five losses
 =====================
 
-Every potential F gives a loss :math:`F(v) - \\langle r, v \\rangle`. With clean labels these are cross entropy and its
-relatives; the same objects take weak labels.
+Every potential F gives a loss :math:`F(v) - \\langle r, v \\rangle`. With clean labels these are cross entropy and
+its relatives; the same objects take weak labels.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Noisy labels: trusting them against knowing them
 ================================================
 
-Two labels in five are wrong. A fit that trusts them is right about as often, but its probabilities are those of the *label*;
-with T they are those of the class.
+Two labels in five are wrong. A fit that trusts them is right about as often, but its probabilities are those of the
+*label*; with T they are those of the class.
 """
 
 import matplotlib.pyplot as plt

@@ -15,7 +15,11 @@ X, z = load_digits(return_X_y=True)
 X = X / 16
 T = tp.complementary(10)
 weak = T.sample(z, seed=0)
-settings = {"forward": {}, "gls": {"loss": "gls", "squeeze": (0.3, 2.0)}, "brier": {"loss": "backward", "potential": "brier"}}
+settings = {
+    "forward": {},
+    "gls": {"loss": "gls", "squeeze": (0.3, 2.0)},
+    "brier": {"loss": "backward", "potential": "brier"},
+}
 sizes = [150, 300, 600, 1200]
 
 fig, ax = plt.subplots(figsize=(5.4, 4), layout="constrained")

@@ -2,8 +2,8 @@
 Candidate sets of growing size
 ==============================
 
-Each label is a set that holds the true class and every other one with probability p. Even with half of all classes in every
-set, the classes are learned.
+Each label is a set that holds the true class and every other one with probability p. Even with half of all classes in
+every set, the classes are learned.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,8 @@
 Three annotators, no truth
 ==========================
 
-Three people answer, one of them carelessly, one with a habit. Their confusion matrices come from their agreement alone.
+Three people answer, one of them carelessly, one with a habit. Their confusion matrices come from their agreement
+alone.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +27,11 @@ for who in range(3):
         matrix = T.matrix()
         ax.imshow(matrix, cmap="Blues", vmin=0, vmax=1)
         for (y, c), value in np.ndenumerate(matrix):
-            ax.text(c, y, f"{value:.2f}", ha="center", va="center", color="white" if value > 0.5 else "black", fontsize=9)
-        ax.set(xticks=range(3), yticks=range(3), xticklabels=names, yticklabels=names, title=f"annotator {who + 1}, {what}")
+            ax.text(
+                c, y, f"{value:.2f}", ha="center", va="center", color="white" if value > 0.5 else "black", fontsize=9
+            )
+        ax.set(
+            xticks=range(3), yticks=range(3), xticklabels=names, yticklabels=names, title=f"annotator {who + 1}, {what}"
+        )
 fig.supxlabel("class")
 fig.supylabel("answer")

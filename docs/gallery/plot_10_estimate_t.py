@@ -2,8 +2,8 @@
 T from features alone
 =====================
 
-Nobody knows how labels were corrupted, and there is no clean row. Features and noisy labels together still tell T, with
-standard errors; a few clean rows make it sharper.
+Nobody knows how labels were corrupted, and there is no clean row. Features and noisy labels together still tell T,
+with standard errors; a few clean rows make it sharper.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,9 @@ estimates = {
     "both": tp.estimate_transition(weak, true=known, X=X, random_state=0),
 }
 for name, T in estimates.items():
-    print(f"{name}: mean error of an entry {np.abs(T.matrix() - truth.matrix()).mean():.3f}, mean stderr {T.stderr.mean():.3f}")
+    print(
+        f"{name}: mean error {np.abs(T.matrix() - truth.matrix()).mean():.3f}, mean stderr {T.stderr.mean():.3f}"
+    )
 
 fig, ax = plt.subplots(figsize=(6.6, 3.8), layout="constrained")
 at = np.arange(16)
@@ -32,6 +34,8 @@ for shift, (name, T) in enumerate(estimates.items()):
     bars = np.clip([value - low.ravel(), high.ravel() - value], 0, None)
     ax.errorbar(at + 0.22 * (shift - 1), value, bars, fmt="o", ms=3.5, capsize=2, label=name)
 ax.plot(at, truth.matrix().ravel(), "k_", ms=18, label="truth")
-ax.set(xticks=at, xticklabels=[f"{y},{c}" for y in range(4) for c in range(4)], xlabel="entry y, z of T", ylabel="T[y, z]")
+ax.set(
+    xticks=at, xticklabels=[f"{y},{c}" for y in range(4) for c in range(4)], xlabel="entry y, z of T", ylabel="T[y, z]"
+)
 ax.set_ylim(top=1.15)
 ax.legend(frameon=False, fontsize=8, ncols=4, loc="upper center")

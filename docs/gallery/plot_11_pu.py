@@ -2,8 +2,8 @@
 Positives and the rest: the prior from data
 ===========================================
 
-Some positives are labeled, everything else is not. The share of positives, and the share of them that is labeled, come
-with intervals.
+Some positives are labeled, everything else is not. The share of positives, and the share of them that is labeled,
+come with intervals.
 """
 
 import matplotlib.pyplot as plt

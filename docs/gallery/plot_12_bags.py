@@ -2,7 +2,8 @@
 Bags with known proportions
 ===========================
 
-No row has a label. Each belongs to a bag (a district, a clinic, a week), and of each bag the class proportions are known.
+No row has a label. Each belongs to a bag (a district, a clinic, a week), and of each bag the class proportions are
+known.
 """
 
 import matplotlib.pyplot as plt

@@ -23,12 +23,16 @@ fig, axes = plt.subplots(1, 2, figsize=(8.8, 4), layout="constrained", sharey=Tr
 test = slice(3500, None)
 before = np.exp(scores - scores.max(1, keepdims=True))
 before /= before.sum(1, keepdims=True)
-for ax, p, title in ((axes[0], before, "too sure"), (axes[1], calibrator.probabilities(scores), "calibrated by weak labels")):
+for ax, p, title in (
+    (axes[0], before, "too sure"),
+    (axes[1], calibrator.probabilities(scores), "calibrated by weak labels"),
+):
     curves = {"weak labels": (weak[test], T, "#0072b2"), "true classes": (z[test], tp.identity(4), "#c65102")}
-    for name, (labels, transition, colour) in curves.items():
+    for who, (labels, transition, colour) in curves.items():
         curve = tp.weak_calibration(labels, p[test], transition, bins=8)
-        ax.errorbar(curve.confidence, curve.accuracy, 1.96 * curve.accuracy_stderr, color=colour, marker="o", ms=4, capsize=2,
-                    label=f"{name}, error {curve.value:.3f}")  # fmt: skip
+        bars = 1.96 * curve.accuracy_stderr
+        name = f"{who}, error {curve.value:.3f}"
+        ax.errorbar(curve.confidence, curve.accuracy, bars, color=colour, marker="o", ms=4, capsize=2, label=name)
     ax.plot([0, 1], [0, 1], color="0.6", ls=":")
     ax.set(title=title, xlabel="confidence", xlim=(0.2, 1), ylim=(0.1, 1.05))
     ax.legend(frameon=False, fontsize=8, loc="upper left")

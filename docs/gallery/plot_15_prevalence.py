@@ -10,7 +10,7 @@ import numpy as np
 
 import tproper as tp
 
-rng = np.random.default_rng(11)
+rng = np.random.default_rng(5)
 truth = np.array([0.7, 0.2, 0.1])
 T = tp.Transition([[0.85, 0.25, 0.1], [0.1, 0.7, 0.2], [0.05, 0.05, 0.7]])
 labels = T.sample(rng.choice(3, 4000, p=truth), seed=0)

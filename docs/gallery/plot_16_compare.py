@@ -2,8 +2,8 @@
 Is model A better than model B?
 ===============================
 
-From weak labels alone. The paired test looks at the rows on which the two differ, so it decides where two separate intervals
-overlap.
+From weak labels alone. The paired test looks at the rows on which the two differ, so it decides where two separate
+intervals overlap.
 """
 
 import matplotlib.pyplot as plt
@@ -22,11 +22,17 @@ test = tp.paired_test(weak[900:], good, poor, T, score="accuracy")
 print(test)
 
 fig, ax = plt.subplots(figsize=(5.6, 3), layout="constrained")
-rows = {"900 rows": tp.weak_accuracy(weak[900:], good.argmax(1), T), "250 rows": tp.weak_accuracy(weak[900:], poor.argmax(1), T)}
-for y, (name, score) in enumerate(rows.items()):
-    ax.errorbar(score.value, y, xerr=np.abs(np.array(score.interval)[:, None] - score.value), fmt="o", capsize=4, color="#0072b2")
+rows = [tp.weak_accuracy(weak[900:], p.argmax(1), T) for p in (good, poor)]
+for y, score in enumerate(rows):
+    bars = np.abs(np.array(score.interval)[:, None] - score.value)
+    ax.errorbar(score.value, y, xerr=bars, fmt="o", capsize=4, color="#0072b2")
 truth = [(good.argmax(1) == z[900:]).mean(), (poor.argmax(1) == z[900:]).mean()]
 ax.plot(truth, [0, 1], "k|", ms=22, label="by true classes")
-ax.set(yticks=[0, 1], yticklabels=["trained on\n900 rows", "trained on\n250 rows"], xlabel="accuracy from noisy labels, 95%", ylim=(-0.5, 1.5))
+ax.set(
+    yticks=[0, 1],
+    yticklabels=["trained on\n900 rows", "trained on\n250 rows"],
+    xlabel="accuracy from noisy labels, 95%",
+    ylim=(-0.5, 1.5),
+)
 ax.set_title(f"paired difference {test.value:.3f}, p = {test.p_value:.2g}")
 ax.legend(frameon=False)

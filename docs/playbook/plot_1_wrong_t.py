@@ -2,9 +2,9 @@
 T is wrong
 ==========
 
-Labels are wrong four times in ten; we believe one in ten. Everything runs, and nothing looks broken. But the model takes
-the noise for doubt about the class, and its probabilities are far too timid; the weak scores, which rest on the same wrong
-T, agree with it.
+Labels are wrong four times in ten; we believe one in ten. Everything runs, and nothing looks broken. But the model
+takes the noise for doubt about the class, and its probabilities are far too timid; the weak scores, which rest on the
+same wrong T, agree with it.
 """
 
 import matplotlib.pyplot as plt

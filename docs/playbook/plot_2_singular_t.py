@@ -2,8 +2,8 @@
 T is singular
 =============
 
-Some classes give the same labels. No amount of data tells them apart, and a method that answers anyway has made something
-up. Here people answer "vehicle" for cars and for trucks alike.
+Some classes give the same labels. No amount of data tells them apart, and a method that answers anyway has made
+something up. Here people answer "vehicle" for cars and for trucks alike.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +20,8 @@ weak = coarse.sample(z, seed=0)
 # %%
 # How it looks
 # ------------
-# The rank is below the number of classes, and the kernel says which mixtures cannot be seen. Scores that cannot be known
-# are refused.
+# The rank is below the number of classes, and the kernel says which mixtures cannot be seen. Scores that cannot be
+# known are refused.
 print(coarse.diagnose())
 model = tp.WeakLabelClassifier(coarse, random_state=0).fit(X[:800], weak[:800])
 try:
@@ -30,8 +30,8 @@ except tp.NotReconstructibleError as error:
     print(error)
 
 # %%
-# The forward loss is still proper: the model gets the sum of the two right. How it is split is left to chance, and the model
-# may even be sure of the wrong one, as the left table below shows.
+# The forward loss is still proper: the model gets the sum of the two right. How it is split is left to chance, and
+# the model may even be sure of the wrong one, as the left table below shows.
 p = model.predict_proba(X[800:])
 vehicle = z[800:] >= 2
 print("P(car) + P(truck) on vehicles:", np.round(p[vehicle, 2:].sum(axis=1).mean(), 3))
@@ -51,7 +51,10 @@ print(tp.weak_accuracy(pairs[800:], mended.predict(X[800:]), both))
 
 # %%
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), layout="constrained", sharey=True)
-for ax, fitted, title in ((axes[0], model, "labels: cat, dog, vehicle"), (axes[1], mended, "one row in ten told apart")):
+for ax, fitted, title in (
+    (axes[0], model, "labels: cat, dog, vehicle"),
+    (axes[1], mended, "one row in ten told apart"),
+):
     table = np.array([fitted.predict_proba(X[800:])[z[800:] == c].mean(axis=0) for c in range(4)])
     ax.imshow(table, cmap="Blues", vmin=0, vmax=1)
     for (i, j), value in np.ndenumerate(table):

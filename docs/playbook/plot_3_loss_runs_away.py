@@ -2,8 +2,8 @@
 The loss runs away
 ==================
 
-Backward correction of cross entropy is unbiased and proper, and has no lower bound. A model that can tell examples apart
-finds the hole: training loss falls below anything an honest loss could reach, and the model is ruined.
+Backward correction of cross entropy is unbiased and proper, and has no lower bound. A model that can tell examples
+apart finds the hole: training loss falls below anything an honest loss could reach, and the model is ruined.
 """
 
 import warnings
@@ -44,8 +44,8 @@ def train(loss, epochs=40):
 # %%
 # How it looks
 # ------------
-# The certificate says it before you train: no lower bound, and a direction along which the loss falls. During training
-# the monitor says when it happens.
+# The certificate says it before you train: no lower bound, and a direction along which the loss falls. During
+# training the monitor says when it happens.
 backward = tp.BackwardLoss(T)
 print(backward.certify())
 with warnings.catch_warnings(record=True) as caught:
@@ -57,7 +57,8 @@ print(f"update {monitor.alarm_step}; test accuracy in the end {accuracy:.3f}")
 # %%
 # The mending
 # -----------
-# Squeeze it (``squeeze=(k, alpha)``: proper and bounded for every T), take the Brier potential, or use forward correction.
+# Squeeze it (``squeeze=(k, alpha)``: proper and bounded for every T), take the Brier potential, or use forward
+# correction.
 losses = {
     "gls": tp.BackwardLoss(T, squeeze=(0.3, 2.0)),
     "brier": tp.BackwardLoss(T, tp.Brier()),
@@ -67,7 +68,9 @@ curves, bounds = {"bc": risks}, {}
 for name, loss in losses.items():
     curves[name], _, accuracy = train(loss)
     bounds[name] = float(min(loss.lower_bounds()))
-    print(f"{NAMES[name]:14} bound {bounds[name]:8.2f}, last risk {curves[name][-1]:6.2f}, test accuracy {accuracy:.3f}")
+    print(
+        f"{NAMES[name]:14} bound {bounds[name]:8.2f}, last risk {curves[name][-1]:6.2f}, test accuracy {accuracy:.3f}"
+    )
 
 # %%
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")

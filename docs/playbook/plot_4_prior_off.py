@@ -2,9 +2,9 @@
 The prior is off
 ================
 
-From positives and unlabeled rows alone the class prior is part of T: ``r = labeled / (n prior)``. Guess it wrong, and every
-probability is wrong by about the same factor, while the *ranking* of the rows, and so the AUC, hardly moves. That is why
-nobody notices.
+From positives and unlabeled rows alone the class prior is part of T: ``r = labeled / (n prior)``. Guess it wrong, and
+every probability is wrong by about the same factor, while the *ranking* of the rows, and so the AUC, hardly moves.
+That is why nobody notices.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,8 @@ weak = np.where(labeled, 0, 1)  # 0: labeled positive, 1: unlabeled
 # %%
 # How it looks
 # ------------
-# We believe that a third is positive. The prevalence that the model predicts is what we told it, whatever the data say:
+# We believe that a third is positive. The prevalence that the model predicts is what we told it, whatever the data
+# say:
 guess = tp.positive_unlabeled(prior=1 / 3, labeled=int(labeled.sum()), n=len(labeled))
 model = tp.WeakLabelClassifier(guess, random_state=0).fit(X, weak)
 p = model.predict_proba(X)[:, 0]

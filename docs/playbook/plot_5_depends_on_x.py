@@ -2,9 +2,9 @@
 Noise that depends on the example
 =================================
 
-One T for all rows says that within a class every example is mislabeled alike. Here half of the pictures are blurred, and
-people are wrong about those far more often. The *mean* T is right, and probabilities are still wrong in both halves: too
-timid where labels are noisier than T says, too bold where they are cleaner.
+One T for all rows says that within a class every example is mislabeled alike. Here half of the pictures are blurred,
+and people are wrong about those far more often. The *mean* T is right, and probabilities are still wrong in both
+halves: too timid where labels are noisier than T says, too bold where they are cleaner.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Too few labels for the score
 ============================
 
-An unbiased score from few or very weak labels can be almost all noise. The interval says so; a bare number would not. Here
-labels only say what a digit is *not*.
+An unbiased score from few or very weak labels can be almost all noise. The interval says so; a bare number would not.
+Here labels only say what a digit is *not*.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +29,8 @@ print(few)
 # %%
 # How many are needed
 # -------------------
-# The standard error falls with the root of n, and is known before you collect anything: simulate the labels of a model about
-# as good as yours.
+# The standard error falls with the root of n, and is known before you collect anything: simulate the labels of a
+# model about as good as yours.
 sizes = np.array([50, 100, 200, 400, 897, 2000, 5000, 20000])
 rng = np.random.default_rng(0)
 scores = []
@@ -41,8 +41,8 @@ for n in sizes:
 # %%
 # The mending
 # -----------
-# More labels; or other labels. A few clean rows are worth a great deal: one clean label says as much about accuracy as this
-# many complementary ones.
+# More labels; or other labels. A few clean rows are worth a great deal: one clean label says as much about accuracy
+# as this many complementary ones.
 worth = scores[-1].stderr ** 2 * sizes[-1] / (clean * (1 - clean))
 print(f"one clean row is worth {worth:.0f} complementary labels")
 sample = rng.permutation(len(predicted))[:100]
