@@ -42,7 +42,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     ----------
     transition : Transition, str, tuple, dict, matrix or None
         How a class becomes a weak label: an object (``tp.complementary(10)``), a text (``"symmetric:0.2"``, see
-        `tproper.specs.parse_transition`; the number of classes may be left out where labels tell it), a name with
+        `tproper.parse_transition`; the number of classes may be left out where labels tell it), a name with
         parameters (``("symmetric", {"p": 0.2})``), or T itself (weak labels x classes). None: clean labels. "estimate",
         or ``("estimate", {...})`` with settings of `tproper.estimate_transition`: T from the data of the fit.
     loss : str, loss object or callable
