@@ -85,6 +85,8 @@ def estimate_file(data: Path, asked: Asked, out: Path) -> Estimate:
         positive_negative(split_names(asked.classes, "--classes"))
     if kind == From.clean and asked.true_label is None:
         raise ValueError("--true-label: expected the column with the true classes, got none")
+    if kind == From.annotators:
+        columns = columns.of_annotators()
     wants = kind in (From.features, From.pu)
     if kind == From.annotators:
         wants = asked.features is not None or asked.features_from is not None or asked.ignore is not None

@@ -277,7 +277,8 @@ def _whole(column: pa.Array, option: str) -> tuple[NDArray[np.int64], list[str]]
 
 def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
     table, items = columns.table, columns.items
-    assert columns.item is not None and columns.annotator is not None
+    assert columns.item is not None
+    assert columns.annotator is not None
     here = [name for name in columns.taken if name in table.names]
     rows_X, got = _columns(table, here, features if items is None else [])
     item, item_names = _whole(got[columns.item], "--item")

@@ -104,7 +104,7 @@ def _positive_unlabeled(y: Any, transition: Transition, classes: NDArray[Any]) -
 
 
 def form_of(y: Any) -> str:
-    """What labels look like where no transition says it: "answers" (n, m), "sets" (masks, lists of classes) or "one"."""
+    """What labels are where no transition says it: "answers" (n, m), "sets" (masks, lists of classes) or "one"."""
     if y is not None and _holds_collections(y) and not all(len(label) == 1 for label in y):
         return "sets"
     table = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
