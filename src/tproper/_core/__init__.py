@@ -27,6 +27,7 @@ from .numerics import (
     look_up,
     project_simplex,
     simplex_threshold,
+    spherical_threshold,
     warm_root,
 )
 from .plain import json_text, plain
@@ -71,6 +72,7 @@ __all__ = [
     "readable",
     "simplex_threshold",
     "softmax_into",
+    "spherical_threshold",
     "sweep",
     "traced",
     "tracing",
