@@ -56,6 +56,7 @@ class Asked:
     minutes: float | None
     max_epochs: int
     augment_validation: bool
+    warmup_by_epoch: bool
     checkpoint_seconds: float
     threads: int | None
     export: Path | None
@@ -83,6 +84,7 @@ def reproduce(
     minutes: Annotated[float | None, typer.Option(help="stop cleanly after this time")] = None,
     max_epochs: Annotated[int, typer.Option(help="end a trial here at the latest", min=1)] = MAX_EPOCHS,
     augment_validation: Annotated[bool, typer.Option(help="crop validation images, as the authors' code does")] = False,
+    warmup_by_epoch: Annotated[bool, typer.Option(help="warm up epoch by epoch, as the authors' code does")] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="time between checkpoints", min=0)] = 60.0,
     threads: Annotated[int | None, typer.Option(help="CPU threads", min=1)] = None,
     export: Annotated[Path | None, typer.Option(help="also write all records (.jsonl or .parquet)")] = None,
@@ -97,7 +99,8 @@ def reproduce(
         raise ValueError(f"expected --values with fig2 or fig3, got it with {target}, which has no grid")
     asked = Asked(
         target, models, methods, values, trials, dataset, data, mirror, out, records, search, device, slots, kernels,
-        minutes, max_epochs, augment_validation, checkpoint_seconds, threads, export, engine, address, gpus_per_task,
+        minutes, max_epochs, augment_validation, warmup_by_epoch, checkpoint_seconds, threads, export, engine, address,
+        gpus_per_task,
     )  # fmt: skip
     if target is Target.fig1:
         _nothing_but_out(context)

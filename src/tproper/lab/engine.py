@@ -251,9 +251,10 @@ class Stack:
         self.cursor += self.protocol.batch_size
 
     def _descend(self, gradient: torch.Tensor) -> None:
-        """SGD with Nesterov momentum; the warm-up is linear in the number of steps taken."""
+        """SGD with Nesterov momentum; the warm-up is linear in the number of steps taken, or of epochs."""
         p = self.protocol
-        ramp = self.steps / max(1, p.warmup_epochs * self.steps_per_epoch)
+        taken = self.epochs.float() * self.steps_per_epoch if p.warmup_by_epoch else self.steps
+        ramp = taken / max(1, p.warmup_epochs * self.steps_per_epoch)
         warm = (p.warmup_start + (1 - p.warmup_start) * ramp).clamp(max=1.0)
         if launches(gradient):
             step_kernels.nesterov(

@@ -192,8 +192,8 @@ def stacked(
     """The stacked form of a model that suits the device.
 
     ``kernels`` chooses how the residual nets run on a GPU: ``"triton"`` (fused kernels, trials
-    stacked), ``"compile"`` (torch.compile, trials one after another), ``"plain"``, ``"float32"`` (plain, and
-    nothing in fewer bits: slow, to check the others by), or ``"auto"``.
+    stacked), ``"compile"`` (torch.compile, trials one after another), ``"plain"``, ``"float32"`` (nothing in fewer
+    bits, to check the others by: the fused kernels where Triton is, else plain), or ``"auto"``.
     """
     if name not in BUILDERS:
         raise ValueError(f"expected a model among {', '.join(BUILDERS)}, got {name!r}")
@@ -205,11 +205,11 @@ def stacked(
 
     if name in FLAT_MODELS:
         return StackedDense(build, exact=kernels == "float32")
+    fused = device.type == "cuda" and importlib.util.find_spec("triton") is not None
     if kernels == "auto":
-        has_triton = importlib.util.find_spec("triton") is not None
-        kernels = "triton" if device.type == "cuda" and has_triton else "plain"
-    if kernels == "triton":
+        kernels = "triton" if fused else "plain"
+    if kernels == "triton" or (kernels == "float32" and fused):
         from tproper.lab.fused import FusedResidualNet
 
-        return FusedResidualNet(build)
+        return FusedResidualNet(build, torch.float32 if kernels == "float32" else torch.bfloat16)
     return StackedNetwork(build, compiled=kernels == "compile", exact=kernels == "float32")

@@ -18,6 +18,10 @@ from typing import Any
 LOSSES = ("bc", "ga", "gls", "forward")
 
 
+#: Fields of the protocol that older records do not have; each is off there.
+LATER = ("augment_validation", "warmup_by_epoch")
+
+
 @dataclass(frozen=True)
 class Protocol:
     """The numbers that all trials of a run share."""
@@ -34,6 +38,8 @@ class Protocol:
     max_epochs: int = 400
     #: Crop and flip validation images too. The authors' released code does, their paper does not say so.
     augment_validation: bool = False
+    #: Raise the warm-up's learning rate once an epoch instead of at every step, as the authors' released code does.
+    warmup_by_epoch: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "patience", "stops_at", "max_epochs"):
@@ -67,8 +73,9 @@ class TrialConfig:
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON. A later addition to the protocol is left out where it is off: old keys stay."""
         values = asdict(self)
-        if not self.protocol.augment_validation:
-            del values["protocol"]["augment_validation"]
+        for name in LATER:
+            if not values["protocol"][name]:
+                del values["protocol"][name]
         return values
 
     @classmethod

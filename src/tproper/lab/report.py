@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import tproper as tp
 from tproper._core import write_file
 from tproper.lab import figures, paper, sweep
-from tproper.lab.protocol import Protocol, TrialConfig
+from tproper.lab.protocol import LATER, Protocol, TrialConfig
 from tproper.lab.store import Record, gather, kernels_of, read_store
 
 Row = list[str]
@@ -134,20 +134,27 @@ def contexts(records: Sequence[Record]) -> list[tuple[str, str, Protocol]]:
     )
 
 
+def without_variants(protocol: Protocol) -> Protocol:
+    """A protocol without what the authors' code does besides: their numbers are compared with all of these."""
+    return dataclasses.replace(protocol, **dict.fromkeys(LATER, False))
+
+
 def differences(protocol: Protocol) -> dict[str, Any]:
-    """What of a protocol is not the paper's, besides batches, epochs and augmentation, which have their own words."""
+    """What of a protocol is not the paper's, besides batches, epochs and variants, which have their own words."""
     usual = asdict(Protocol())
-    named = ("batch_size", "max_epochs", "augment_validation")
+    named = ("batch_size", "max_epochs", *LATER)
     return {n: v for n, v in asdict(protocol).items() if n not in named and v != usual[n]}
 
 
 def context_stem(dataset: str, model: str, protocol: Protocol, kernels: str = "") -> str:
     """What the names of a context's figures end with: short for the paper's protocol, and never that of another."""
     stem = f"{dataset}_{model}"
-    if dataclasses.replace(protocol, augment_validation=False) != Protocol():
+    if without_variants(protocol) != Protocol():
         stem += f"_batch{protocol.batch_size}_epochs{protocol.max_epochs}"
         stem += "".join(f"_{name}{value:g}" for name, value in differences(protocol).items())
-    return stem + ("_augmented" if protocol.augment_validation else "") + (f"_{kernels}" if kernels else "")
+    stem += "_augmented" if protocol.augment_validation else ""
+    stem += "_warmup_by_epoch" if protocol.warmup_by_epoch else ""
+    return stem + (f"_{kernels}" if kernels else "")
 
 
 def context_name(dataset: str, model: str, protocol: Protocol, kernels: str = "") -> str:
@@ -159,12 +166,14 @@ def context_name(dataset: str, model: str, protocol: Protocol, kernels: str = ""
         name = f"{dataset}, {model} ({', '.join(settings)})"
     if protocol.augment_validation:
         name += ", validation images augmented"
+    if protocol.warmup_by_epoch:
+        name += ", warm-up by the epoch"
     return name + (f", kernels {kernels}" if kernels else "")
 
 
 def is_papers(dataset: str, model: str, protocol: Protocol) -> bool:
-    """Whether the paper's numbers stand beside: its data set and protocol, validation augmented or not."""
-    return dataset == paper.MODELS[model][0] and dataclasses.replace(protocol, augment_validation=False) == Protocol()
+    """Whether the paper's numbers can be compared: its data set and protocol, or a variant of the authors' code."""
+    return dataset == paper.MODELS[model][0] and without_variants(protocol) == Protocol()
 
 
 def searched(records: Sequence[Record]) -> bool:
@@ -419,7 +428,7 @@ def write_report(run: Path, out: Path) -> list[Path]:
                 continue
             context = (dataset, model, protocol, kernels)
             name, compare = context_name(*context), is_papers(dataset, model, protocol)
-            if compare and not kernels and not protocol.augment_validation:
+            if compare and not kernels and protocol == without_variants(protocol):
                 columns[model] = column
             tables += [
                 accuracy_table(f"{name}: accuracy", column, compare),

@@ -25,7 +25,7 @@ import torch
 
 from tproper._core import DamagedError, Mark, json_text, read_sealed, sweep, write_file, write_sealed
 from tproper.lab.models import BUILDERS, FLAT_MODELS, Tensors
-from tproper.lab.protocol import Progress, Protocol, Trial, TrialConfig
+from tproper.lab.protocol import LATER, Progress, Protocol, Trial, TrialConfig
 
 #: Columns of a record in the order they are stored; the first names the trial.
 COLUMNS: dict[str, str] = {
@@ -395,7 +395,7 @@ def _config(values: Any, where: str) -> TrialConfig:
         if not isinstance(part, dict):
             raise RecordError(f"{where}: expected {name} to be a JSON object, got {_short(part)}")
         kinds = {field.name: str(field.type) for field in fields(cls)}
-        unknown, missing = set(part) - set(kinds), set(kinds) - set(part) - {"augment_validation"}
+        unknown, missing = set(part) - set(kinds), set(kinds) - set(part) - set(LATER)
         if unknown or missing:
             wrong = [f"{n} besides" for n in sorted(unknown)] + [f"no {n}" for n in sorted(missing)]
             raise RecordError(f"{where}: expected the fields {', '.join(kinds)} in {name}, got {', '.join(wrong)}")
