@@ -28,7 +28,7 @@ INNER_IMPORTS = {"lab/datasets.py", "lab/models.py", "lab/ray_engine.py"}
 TOO_LONG = {
     "lab/ray_engine.py", "lab/store.py",
 }  # fmt: skip
-LOOKS_INSIDE = {"lab/engine.py"}
+IMPORTS_ALL = {"lab/engine.py", "lab/figures.py", "lab/report.py", "lab/runner.py"}
 SAME_NAME: set[str] = set()
 FILES = sorted(p.relative_to(PACKAGE) for room in ROOMS for p in (PACKAGE / room).rglob("*.py"))
 
@@ -79,7 +79,7 @@ def own(path: Path) -> list[tuple[list[str], str | None, bool]]:
 def test_rooms_import_from_rooms_above_them_alone(path):
     allowed = [*ROOMS[: ROOMS.index(room_of(path)) + 1], "__version__"]
     targets = [parts[0] if parts else name for parts, name, _ in own(path)]
-    assert [target for target in targets if target not in allowed] == []
+    held(path, IMPORTS_ALL, [str(target or "tproper itself") for target in targets if target not in allowed])
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
@@ -90,7 +90,7 @@ def test_rooms_speak_through_what_they_export(path):
         for parts, name, _ in own(path)
         if parts and parts[0] != room_of(path) and (len(parts) > 1 or name not in exported(parts[0]))
     ]
-    held(path, LOOKS_INSIDE, faults)
+    assert faults == []
 
 
 def exported(room: str) -> set[str]:

@@ -26,10 +26,7 @@ from . import laws
 
 ROOT = Path(__file__).parents[2]
 NUMBERS = {"five": 5, "seven": 7, "ten": 10}
-SECTIONS = {
-    heading: body
-    for heading, body in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S)
-}
+SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S))
 CODE = {
     heading: m.group(1) for heading, body in SECTIONS.items() if (m := re.search(r"```python\n(.*?)```", body, re.S))
 }
