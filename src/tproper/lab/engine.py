@@ -8,6 +8,7 @@ a CUDA graph and replayed. A slot's trial can be exchanged without touching the 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -164,6 +165,7 @@ class Stack:
         self._allocate(n - held_out, held_out)
         self.cursor = torch.arange(protocol.batch_size, device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.recordable = True  # as a CUDA graph
 
     def _allocate(self, training: int, held_out: int) -> None:
         """The tensors with a row a slot, besides the model's."""
@@ -213,7 +215,7 @@ class Stack:
         for name, t in buffers.items():
             self.buffers[name][slot] = t
         if self.objective.assign(slot, config):
-            self.graph = None  # a step is another sequence of kernels now
+            self.graph, self.recordable = None, True  # a step is another sequence of kernels now
         if state is None:
             self.velocity[slot] = 0
             self.best_scores[slot] = 0
@@ -304,22 +306,45 @@ class Stack:
         self.flat.sub_(rates[:, None] * step)
 
     def _capture(self) -> None:
-        """Record the step as a CUDA graph; the warm-up steps it needs leave no trace."""
+        """Record the step as a CUDA graph; the warm-up steps it needs leave no trace.
+
+        A step that waits for the host (a user's own loss may) cannot be recorded: it then runs as it is, and a line on
+        stderr says so.
+        """
         moved = [self.flat, self.velocity, self.risk, self.steps, *self.buffers.values(), *self.objective.moved()]
         before = [t.clone() for t in moved]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(3):
+            for _ in range(2):
                 self._rewind()
                 self._step()
+            self.recordable = self._needs_no_host()
         torch.cuda.current_stream().wait_stream(stream)
-        self._rewind()
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self._step()
+        if self.recordable:
+            self._rewind()
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self._step()
         for t, saved in zip(moved, before, strict=True):
             t.copy_(saved)
+
+    def _needs_no_host(self) -> bool:
+        """Whether a step runs without waiting for the device."""
+        self._rewind()
+        mode = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            self._step()
+        except RuntimeError as error:
+            if "synchronizing" not in str(error):
+                raise
+            names = ", ".join(sorted({m for m in self.objective.methods if m is not None}))
+            print(f"a step of {names} waits for the device and runs without a CUDA graph, slower", file=sys.stderr)
+            return False
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
+        return True
 
     def _rewind(self) -> None:
         torch.arange(self.protocol.batch_size, out=self.cursor)
@@ -331,7 +356,7 @@ class Stack:
             self.lr[slot], self.learned_lr[slot] = config.lr * factor, config.learned_lr * factor
         shuffle = randomness.permutations(self.seeds, self.epochs, self.train_index.shape[1])
         torch.gather(self.train_index, 1, shuffle, out=self.order)
-        if self.device.type == "cuda" and self.graph is None:
+        if self.device.type == "cuda" and self.graph is None and self.recordable:
             self._capture()
         self._rewind()
         self.risk.zero_()

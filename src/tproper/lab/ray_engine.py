@@ -10,14 +10,16 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from .comparing import register_own
 from .datasets import load
 from .engine import Pixels
 from .models import FLAT_MODELS
@@ -47,7 +49,8 @@ def import_ray() -> Any:
 class LabWork:
     """Runs a stack of the laboratory's trials from start to end; sent to workers, which need tproper and the data.
 
-    `folder` is where the worker finds the data files (its cache, if None). Data stay loaded between tasks.
+    `folder` is where the worker finds the data files (its cache, if None). Data stay loaded between tasks. `given` and
+    `soft` are as for `Runner`; `own` are files and functions of a user's own losses.
     """
 
     folder: str | None = None
@@ -55,6 +58,9 @@ class LabWork:
     device: str = "auto"
     kernels: str = "auto"
     threads: int = 1
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
+    soft: np.ndarray | None = None
+    own: tuple[str, ...] = ()
 
     def __call__(self, trials: Sequence[Trial]) -> list[Record]:
         """The records of all trials given, which share a data set and a model."""
@@ -64,10 +70,12 @@ class LabWork:
         if device == "cpu":
             torch.set_num_threads(self.threads)
         data, pixels = _loaded(trials[0].config.dataset, self.folder, self.mirror, device)
+        for place in self.own:
+            register_own(place)
         with tempfile.TemporaryDirectory(prefix="tproper-") as scratch:
             store = Store(scratch)
             try:
-                Runner(data, pixels, store, len(trials), self.kernels, checkpoint_seconds=float("inf")).run(
+                Runner(data, pixels, store, len(trials), self.kernels, float("inf"), self.given, self.soft).run(
                     trials, Stop()
                 )
                 return store.records()
