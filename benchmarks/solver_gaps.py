@@ -1,6 +1,6 @@
 """How far from the best minimum the linear forward solver ends: beside ten random starts, over random problems.
 
-    OMP_NUM_THREADS=1 python benchmarks/solver_gaps.py [--problems 200]
+    OMP_NUM_THREADS=1 python benchmarks/solver_gaps.py [--problems 200] [--jobs 16] [--resume]
     python benchmarks/solver_gaps.py --render        # docs/solver_gaps.md again, from the record alone
 
 A forward loss of weak labels is not convex in the scores. Each problem is a Gaussian class mixture in 2 to 15
@@ -12,14 +12,14 @@ weak labels. "from zero" starts at zero scores, as the solver once did, without 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _protocol import RECORDS, machine
+from _pieces import read_pieces, run_pieces
+from _protocol import RECORDS
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
@@ -28,10 +28,11 @@ from tproper.learn.defaults import default_l2, intercept_l2
 from tproper.learn.linear import LinearFit, fit_linear
 from tproper.learn.scaling import row_risks
 
-RECORD, PAGE = RECORDS / "solver_gaps.json", Path(__file__).parent.parent / "docs" / "solver_gaps.md"
+RECORD, PAGE = RECORDS / "solver_gaps.jsonl", Path(__file__).parent.parent / "docs" / "solver_gaps.md"
 SIZES, FRESH, RANDOM_STARTS, GAP = (100, 400), 1000, 10, 1e-3
 TOL, MAX_ITER, OLD_L2 = 1e-5, 1000, 3e-4
 KINDS = ("symmetric", "pair", "complementary", "partial", "multi", "dense", "tall", "coarse", "pu", "sources")
+PENALTIES, SOLVERS = ("default", "3e-4"), ("now", "from zero")
 Problem = tuple[str, tp.Transition, np.ndarray, Tensor]
 
 
@@ -74,14 +75,27 @@ def start(X: np.ndarray, K: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((K, X.shape[1])) / spread, 0.5 * rng.standard_normal(K)
 
 
-def cells(n: int, penalty: str, problems: int) -> list[dict[str, Any]]:
-    """All problems of one size and penalty, by both solvers in turn."""
-    rows: dict[str, list[dict[str, Any]]] = {"now": [], "from zero": []}
-    for seed in range(problems):
+def piece(n: int, penalty: str, solver: str, first: int, last: int) -> list[dict[str, Any]]:
+    """Problems `first` to `last` - 1 of one size and penalty, by one solver."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    out = []
+    for seed in range(first, last):
         kind, T, X, labels = problem(n, seed)
-        for solver, out in rows.items():
-            out.append({"kind": kind} | measured(T, X, labels, n, penalty, solver))
-    return [{"n": n, "penalty": penalty, "solver": solver} | summary(out) for solver, out in rows.items()]
+        out.append({"kind": kind} | measured(T, X, labels, n, penalty, solver))
+    return out
+
+
+def cells(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row of the table for each size, penalty and solver."""
+    out = []
+    for n in SIZES:
+        for penalty in PENALTIES:
+            for solver in SOLVERS:
+                key = {"n": n, "penalty": penalty, "solver": solver}
+                rows = [r for p in pieces if key.items() <= p["key"].items() for r in p["result"]]
+                if rows:
+                    out.append(key | summary(rows) | {"problems": len(rows)})
+    return out
 
 
 def measured(T: tp.Transition, X: np.ndarray, labels: Tensor, n: int, penalty: str, solver: str) -> dict[str, Any]:
@@ -94,9 +108,9 @@ def measured(T: tp.Transition, X: np.ndarray, labels: Tensor, n: int, penalty: s
     def fit(at: Any) -> LinearFit:
         return fit_linear(A, y, loss, None, l2, TOL, MAX_ITER, at, 0, prior)
 
-    clock = time.perf_counter()
+    clock = time.process_time()  # the processor's time: the machine may be shared
     ours = fit((np.zeros((K, X.shape[1])), np.zeros(K)) if solver == "from zero" else None)
-    seconds = time.perf_counter() - clock
+    seconds = time.process_time() - clock
     best = min((fit(start(A, K, s)) for s in range(RANDOM_STARTS)), key=lambda f: f.objective)
     fresh = [float(row_risks(T, labels[n:], X[n:] @ f.coef.T + f.intercept).mean()) for f in (ours, best)]
     several = max(ours.minima) > min(ours.minima) + GAP
@@ -119,15 +133,17 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def render(record: dict[str, Any]) -> str:
-    m = record["machine"]
+def render(pieces: list[dict[str, Any]]) -> str:
+    table = cells(pieces)
+    commits = sorted({f"{p['machine']['commit']}, {p['machine']['date']}" for p in pieces})
+    counts = sorted({c["problems"] for c in table})
     lines = [
         "# The linear solver beside ten random starts",
         "",
-        f"Made by `python benchmarks/solver_gaps.py` from `benchmarks/records/solver_gaps.json` (commit {m['commit']}, "
-        f"{m['date']}): {record['problems']} random problems a row, ten kinds of weak label, forward loss. Worse: the "
-        "objective is more than .001 above the best of ten random starts. Held-out risk: mean of `-log (T p)_y` on "
-        "1000 fresh rows, of the solver's model and of the best random start's.",
+        "Made by `python benchmarks/solver_gaps.py` from `benchmarks/records/solver_gaps.jsonl` (commit "
+        f"{'; '.join(commits)}): {' or '.join(map(str, counts))} random problems a row, ten kinds of weak label, "
+        "forward loss. Worse: the objective is more than .001 above the best of ten random starts. Held-out risk: mean "
+        "of `-log (T p)_y` on 1000 fresh rows, of the solver's model and of the best random start's.",
         "",
         "`default` is the classifier's own penalty, by rows and features; `3e-4` was the default once. The row "
         "`from zero` is the solver as it was: from zero scores, intercepts free.",
@@ -135,7 +151,7 @@ def render(record: dict[str, Any]) -> str:
         "| rows | penalty | solver | worse % | better % | median ms | fresh rows: ours, best of ten | where worse |",
         "| ---: | --- | --- | ---: | ---: | ---: | --- | --- |",
     ]
-    for c in record["cells"]:
+    for c in table:
         pair = ["-" if r is None else f"{r[0]:.4f}, {r[1]:.4f}" for r in (c["held_out"], c["held_out_where_worse"])]
         lines.append(
             f"| {c['n']} | {c['penalty']} | {c['solver']} | {100 * c['worse']:.1f} | {100 * c['better']:.1f} | "
@@ -150,23 +166,30 @@ def render(record: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def keys(problems: int) -> list[dict[str, Any]]:
+    """Pieces of ten problems, one of each kind; the largest ones first."""
+    return [
+        {"n": n, "penalty": penalty, "solver": solver, "first": first, "last": min(first + len(KINDS), problems)}
+        for n in sorted(SIZES, reverse=True)
+        for penalty in PENALTIES
+        for solver in SOLVERS
+        for first in range(0, problems, len(KINDS))
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--resume", action="store_true", help="keep the record's pieces, compute what is missing")
+    parser.add_argument("--record", type=Path, default=RECORD)
     parser.add_argument("--render", action="store_true", help="only write the page again")
     args = parser.parse_args()
     if not args.render:
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        table: list[dict[str, Any]] = []
-        for n in SIZES:
-            for penalty in ("default", "3e-4"):
-                table += cells(n, penalty, args.problems)
-                for c in table[-2:]:
-                    print({k: c[k] for k in ("n", "penalty", "solver", "worse", "seconds", "held_out")}, flush=True)
-        record = {"machine": machine(), "problems": args.problems, "cells": table}
-        RECORD.write_text(json.dumps(record, indent=1) + "\n")
-    PAGE.write_text(render(json.loads(RECORD.read_text())))
-    print("page:", PAGE)
+        run_pieces(piece, keys(args.problems), args.record, args.jobs, args.resume)
+    if args.record == RECORD:
+        PAGE.write_text(render(read_pieces(RECORD)))
+        print("page:", PAGE)
 
 
 if __name__ == "__main__":

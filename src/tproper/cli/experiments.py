@@ -99,7 +99,10 @@ def _plan(asked: Asked, grid: tuple[float, ...]) -> _Plan:
     check_options(asked.run)
     # digits has 1293 training examples: batches of 256 would leave five steps an epoch
     batch = 32 if asked.dataset == "digits" else Protocol.batch_size
-    protocol = Protocol(batch_size=batch, max_epochs=asked.max_epochs, augment_validation=asked.augment_validation)
+    protocol = Protocol(
+        batch_size=batch, max_epochs=asked.max_epochs, augment_validation=asked.augment_validation,
+        warmup_by_epoch=asked.warmup_by_epoch,
+    )  # fmt: skip
     return _Plan(asked.target, models, methods, asked.dataset, grid, asked.trials, protocol, asked.search)
 
 

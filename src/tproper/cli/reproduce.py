@@ -43,6 +43,7 @@ class Asked:
     search: bool
     max_epochs: int
     augment_validation: bool
+    warmup_by_epoch: bool
     run: RunOptions
 
 
@@ -65,6 +66,7 @@ def reproduce(
     minutes: options.Minutes = None,
     max_epochs: Annotated[int, typer.Option(help="end a trial here at the latest", min=1)] = MAX_EPOCHS,
     augment_validation: Annotated[bool, typer.Option(help="crop validation images, as the authors' code does")] = False,
+    warmup_by_epoch: Annotated[bool, typer.Option(help="warm up epoch by epoch, as the authors' code does")] = False,
     checkpoint_seconds: options.CheckpointSeconds = 60.0,
     threads: options.Threads = None,
     export: options.Export = None,
@@ -81,7 +83,9 @@ def reproduce(
         data, mirror, out, records, device, slots, kernels, minutes, checkpoint_seconds, threads, export, engine,
         address, gpus_per_task,
     )  # fmt: skip
-    asked = Asked(target, models, methods, values, trials, dataset, search, max_epochs, augment_validation, run)
+    asked = Asked(
+        target, models, methods, values, trials, dataset, search, max_epochs, augment_validation, warmup_by_epoch, run
+    )
     if target is Target.fig1:
         _nothing_but_out(context)
     work.run(asked)

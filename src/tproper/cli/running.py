@@ -16,6 +16,7 @@ import torch
 import typer
 
 from .._core import mark
+from ..data import check_file
 from ..lab import (
     KERNELS,
     Dataset,
@@ -25,6 +26,7 @@ from ..lab import (
     Runner,
     Status,
     Stop,
+    StoppedError,
     Store,
     Trial,
     check_mirror,
@@ -81,6 +83,8 @@ def check_options(asked: RunOptions) -> None:
         raise ValueError(f"expected --kernels among {', '.join(KERNELS)}, got {asked.kernels}")
     if asked.export is not None:
         _check_export(asked.export, asked.out)
+    for source in asked.records or []:
+        check_file(source)
     if asked.data is not None:
         folder_of_data(asked.data)
     if asked.mirror is not None:
@@ -181,7 +185,7 @@ class Work:
     def images(self, name: str) -> tuple[Dataset, Pixels]:
         """A data set, loaded once."""
         if name not in self.loaded:
-            self.take(load(name, self.folder, self.mirror))
+            self.take(load(name, self.folder, self.mirror, stop=lambda: bool(self.stop)))
         return self.loaded[name]
 
     def take(self, data: Dataset) -> None:
@@ -209,7 +213,10 @@ def run_all(asked: RunOptions, body: Callable[[Work], bool], check: Callable[[Wo
         _take_over(work, taken)
         check(work)
         with work.stop.on_signals():
-            complete = body(work)
+            try:
+                complete = body(work)
+            except StoppedError:  # in a download
+                complete = False
         if asked.export is not None:
             export_records(work.store.records(), asked.export, before)
     finally:

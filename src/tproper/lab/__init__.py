@@ -15,7 +15,7 @@ Imports from `plots` and the rooms above it.
 from . import neighbours, paper, sweep
 from .comparing import EPOCHS, RATES, SEARCH_SHARE, Budget, chosen_methods, config_of, pose, register_own, run_bench
 from .datasets import NAMES, Dataset, folder_of_data, load
-from .download import check_mirror
+from .download import StoppedError, check_mirror
 from .engine import Pixels
 from .figures import figure1, save_figure
 from .methods import METHODS, Card, Method, StackedLoss, find_method, from_function, methods_for, register, setting_of
@@ -50,6 +50,7 @@ __all__ = [
     "StackedLoss",
     "Status",
     "Stop",
+    "StoppedError",
     "Store",
     "Trial",
     "TrialConfig",

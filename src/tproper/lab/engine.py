@@ -286,9 +286,10 @@ class Stack:
         self.cursor += self.protocol.batch_size
 
     def _warm_up(self) -> torch.Tensor:
-        """The factor of the learning rates (S,): linear in the number of steps taken."""
+        """The factor of the learning rates (S,): linear in the number of steps taken, or of epochs."""
         p = self.protocol
-        ramp = self.steps / max(1, p.warmup_epochs * self.steps_per_epoch)
+        taken = self.epochs.float() * self.steps_per_epoch if p.warmup_by_epoch else self.steps
+        ramp = taken / max(1, p.warmup_epochs * self.steps_per_epoch)
         return (p.warmup_start + (1 - p.warmup_start) * ramp).clamp(max=1.0)
 
     def _descend(self, gradient: torch.Tensor, rates: torch.Tensor) -> None:

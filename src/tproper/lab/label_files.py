@@ -57,20 +57,14 @@ def _torch_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """A dictionary saved by torch, of tensors and NumPy arrays of integers and nothing else."""
     rebuild = np.zeros(0).__reduce__()[0]  # its module has moved between versions of NumPy
     kinds = [np.dtypes.Int64DType, np.dtypes.Int32DType, np.dtypes.UInt8DType]
-    safe = [
-        np.ndarray,
-        np.dtype,
-        *kinds,
-        *((rebuild, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")),
-    ]
+    safe: list[Any] = [np.ndarray, np.dtype, *kinds]
+    safe += [(rebuild, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
     try:
         with torch.serialization.safe_globals(safe):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's own, pickle's, zip's: whatever it is, the file is not what it should be
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(
-            f"{path} holds more than arrays of integers, or is damaged, and was not read ({reason})"
-        ) from None
+        name = type(error).__name__  # torch's text advises to unpickle the file after all
+        raise DataError(f"{path} is damaged or holds more than arrays of integers, and was not read ({name})") from None
     if not isinstance(content, Mapping):
         raise DataError(f"{path}: expected a dictionary of arrays, got a {type(content).__name__}")
     return {str(name): np.asarray(array) for name, array in content.items()}

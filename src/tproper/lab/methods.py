@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -92,6 +93,16 @@ class OverAnswers(Pointwise):
         there = labels >= 0
         each = torch.stack([self.each(scores, y) for y in labels.clamp_min(0).unbind(-1)], -1)
         return ((each * there).sum(-1) / there.sum(-1).clamp_min(1)).mean(1)
+
+
+class LeftByAnswers(Pointwise):
+    """A loss of candidate sets where each example has several complementary labels: the classes that none excludes."""
+
+    def __call__(self, scores: Tensor, labels: Tensor, learned: Tensor | None) -> Tensor:
+        """labels (S, n, m), -1 = no answer. Where answers exclude every class, nothing is excluded."""
+        classes = torch.arange(scores.shape[-1], device=labels.device)
+        left = (labels[..., None] != classes).all(-2)
+        return self.each(scores, left | ~left.any(-1, keepdim=True)).mean(1)
 
 
 class LibraryLoss(Softmax):
@@ -187,8 +198,8 @@ class Method:
     name, title, reference : str
         As typed after ``--methods``; as printed; the citation in one line.
     labels : frozenset of str
-        Which of `SETTINGS` it can be trained on. A `Pointwise` loss can be trained on several answers an example too,
-        where it can be on each of them.
+        Which of `SETTINGS` it can be trained on. A pointwise loss takes several answers an example too, where it takes
+        each of them, or (complementary answers) the set of classes that they leave.
     needs_transition : bool
         Whether it uses T; the others use the kind of label alone.
     make : transition -> StackedLoss
@@ -198,6 +209,8 @@ class Method:
         What is known where `decide` does not apply, and why it does not.
     settings : text -> Method, optional
         The method that a name with settings (``name:text``) stands for.
+    pointwise : bool
+        Whether `make` gives a `Pointwise` loss.
     """
 
     name: str
@@ -206,18 +219,23 @@ class Method:
     labels: frozenset[str]
     needs_transition: bool
     make: Callable[[Transition], StackedLoss]
-    decide: Callable[[Transition], Certificate] | None = None
+    decide: Callable[[Transition], Certificate | None] | None = None
     words: str = ""
     settings: Callable[[str], Method] | None = None
     pointwise: bool = False
 
     def fits(self, transition: Transition) -> bool:
         """Whether it can be trained on the labels of this T."""
-        return setting_of(transition) in self.labels or self._answer_by_answer(transition)
+        return setting_of(transition) in self.labels or self._by_answers(transition) is not None
 
-    def _answer_by_answer(self, transition: Transition) -> bool:
-        several = isinstance(transition, AnnotatorTransition) and "annotators" not in self.labels
-        return several and self.pointwise and all(setting_of(t) in self.labels for t in transition.transitions)
+    def _by_answers(self, transition: Transition) -> type[Pointwise] | None:
+        """How a loss of single labels, or of sets, takes several answers an example; None where it does not."""
+        if not isinstance(transition, AnnotatorTransition) or not self.pointwise or "annotators" in self.labels:
+            return None
+        kinds = {setting_of(t) for t in transition.transitions}
+        if kinds == {"complementary"} and "multi_complementary" in self.labels:
+            return LeftByAnswers
+        return OverAnswers if kinds <= self.labels else None
 
     def build(self, transition: Transition) -> StackedLoss:
         """The loss of a stack of trials."""
@@ -226,21 +244,23 @@ class Method:
                 f"method: expected one for {setting_of(transition)} labels ({transition.name}), got {self.name!r}, "
                 f"which is for {', '.join(sorted(self.labels))}"
             )
-        if not self._answer_by_answer(transition):
+        several = self._by_answers(transition)
+        if several is None:
             return self.make(transition)
-        single = self.make(transition.transitions[0])
+        single = self.make(transition.transitions[0])  # type: ignore[attr-defined]
         assert isinstance(single, Pointwise)
-        return OverAnswers(single.each)
+        return several(single.each)
 
     def certify(self, transition: Transition) -> Certificate | None:
         """The certificate for this T, or None where there is no pointwise loss to certify.
 
-        Answer by answer the expected loss is the mean of the annotators': it is decided where they share one T.
+        The mean over several answers is decided where their annotators share one T: its expectation is that of one.
         """
-        if self.decide is None:
+        several = self._by_answers(transition)
+        if self.decide is None or several is LeftByAnswers:
             return None
-        if self._answer_by_answer(transition):
-            first, *others = transition.transitions
+        if several is OverAnswers:
+            first, *others = transition.transitions  # type: ignore[attr-defined]
             return self.decide(first) if all(first.same_as(t) for t in others) else None
         return self.decide(transition)
 
@@ -251,8 +271,8 @@ class Method:
         c = self.certify(transition)
         about = (self.name, self.title, self.reference, transition.name)
         if c is None:
-            words = self.words or "the annotators differ, so no single T decides the mean over their answers"
-            return Card(*about, None, None, "words", words)
+            several = "the labels are several answers an example, whose sets or mean no single T decides"
+            return Card(*about, None, None, "words", self.words or several)
         verdict = f"{'proper' if c.proper else 'not proper'}, {'bounded' if c.lower_bounded else 'not bounded'} below"
         how = c.evidence if not c.searched else "no counterexample found" if c.proper else "counterexample"
         where = "" if c.transition == transition.name or not c.searched else f", decided for {c.transition}"
@@ -304,6 +324,8 @@ def pointwise(
 
 
 class _Function(Softmax):
+    """A user's function, whose losses of single examples are averaged and whose risks are taken as they are."""
+
     def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
         self.function = function
 
@@ -324,20 +346,25 @@ def from_function(
 ) -> Method:
     """A user's own loss: ``function(scores (S, n, K), labels) -> (S, n)`` losses or ``(S,)`` risks of batches.
 
-    Losses of single examples are certified by search. It is not registered: pass it on, or `register` it.
+    Losses of single examples are certified by search. The method is not registered: pass it on, or `register` it.
     """
     if not callable(function):
         raise ValueError(f"method: expected a function of (scores, labels), got {type(function).__name__}")
-    name = name or getattr(function, "__name__", "own")
-    unknown = set(labels) - set(SETTINGS)
-    if unknown:
-        raise ValueError(f"labels: expected some of {', '.join(SETTINGS)}, got {', '.join(sorted(unknown))}")
-    trial = function(torch.zeros(3, 2, 2), torch.zeros(3, 2, dtype=torch.int64))
-    if trial.shape == (3, 2):
-        return pointwise(name, name, "user's own", labels, function)
+    kinds = frozenset(labels)
+    if kinds - set(SETTINGS):
+        unknown = ", ".join(sorted(kinds - set(SETTINGS)))
+        raise ValueError(f"labels: expected some of {', '.join(SETTINGS)}, got {unknown}")
+    title = str(name or getattr(function, "__name__", "own"))
+
+    def decide(transition: Transition) -> Certificate | None:
+        labels = torch.as_tensor(transition.sample(np.zeros((3, 2), dtype=np.int64), seed=0))
+        pointwise = function(torch.zeros(3, 2, transition.num_classes), labels).shape == (3, 2)
+        single = not isinstance(transition, AnnotatorTransition)
+        return searched(function, transition, title) if pointwise and single else None
+
     return Method(
-        name, name, "user's own", frozenset(labels), False, lambda _: _Function(function),
-        words="it gives risks of whole batches, and no loss of single examples that could be certified",
+        title, title, "user's own", kinds, False, lambda _: _Function(function), decide,
+        words="it gives risks of whole batches, or takes several answers an example: certify has no loss to decide",
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .problems import Problem
@@ -28,6 +28,9 @@ SCHEDULES = ("plateau", "cosine")
 CLEAN, WEAK = RULES = ("clean", "weak")
 #: Search trials have seeds from here on, so that none of them is also an evaluation trial.
 SEARCH_SEED = 1000
+
+#: What the authors' released code does and their paper does not say: options of the protocol.
+VARIANTS = ("augment_validation", "warmup_by_epoch")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class Protocol:
     max_epochs: int = 400
     #: Crop and flip validation images too. The authors' released code does, their paper does not say so.
     augment_validation: bool = False
+    #: Raise the warm-up's learning rate once an epoch instead of at every step, as the authors' released code does.
+    warmup_by_epoch: bool = False
     schedule: str = "plateau"
 
     def __post_init__(self) -> None:
@@ -56,6 +61,11 @@ class Protocol:
             raise ValueError(f"expected 0 < validation < 1, got {self.validation}")
         if self.schedule not in SCHEDULES:
             raise ValueError(f"expected schedule to be one of {', '.join(SCHEDULES)}, got {self.schedule!r}")
+
+    @property
+    def without_variants(self) -> Protocol:
+        """The same protocol with the options that the paper does not mention off."""
+        return replace(self, augment_validation=False, warmup_by_epoch=False)
 
 
 @dataclass(frozen=True)
@@ -118,7 +128,7 @@ class TrialConfig:
 
 
 #: Fields that records of old do not have, and their values there.
-LATER_IN_PROTOCOL: dict[str, Any] = {"augment_validation": False, "schedule": "plateau"}
+LATER_IN_PROTOCOL: dict[str, Any] = {"augment_validation": False, "warmup_by_epoch": False, "schedule": "plateau"}
 LATER: dict[str, Any] = {"problem": None, "learned_lr": 0.0, "code": ""}
 
 

@@ -7,7 +7,9 @@ under the trial's id: a trial that ran twice is counted once. Local runs need no
 
 from __future__ import annotations
 
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -162,7 +164,8 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
     if not ours and address is not None:
         raise ValueError(f"address: expected None in a process that is connected to Ray already, got {address!r}")
     if ours:
-        ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
+        with _own_signals():
+            ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
     try:
         yield
     finally:
@@ -210,6 +213,23 @@ class _Tasks:
                 f"{len(failures)} tasks failed; what succeeded is stored, run again for the rest. First: {failures[0]}"
             )
         return not pending
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Signals mean afterwards what they meant before.
+
+    Ray puts handlers of its own in their place, which dump the native stack and end the process: SIGTERM could not ask
+    for a clean stop any more.
+    """
+    ours = threading.current_thread() is threading.main_thread()  # no other thread may set handlers, nor does Ray there
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)} if ours else {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # one that was not set from Python cannot be put back
+                signal.signal(number, handler)
 
 
 def _task(work: Work, trials: tuple[Trial, ...]) -> list[Record]:

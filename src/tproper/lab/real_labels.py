@@ -261,7 +261,12 @@ def _counts(labels: IntArray, classes: FloatArray) -> FloatArray:
 
 
 def _estimated(given: Given, K: int, want: Spec) -> list[Transition]:
-    """By the agreement of the answers; of a column that is none of them (the aggregate), by the classes they imply."""
+    """By the agreement of the answers; of the aggregate, a function of the answers, by the classes that they imply."""
+    if want.column == "worst":
+        raise ValueError(
+            "labels: expected T=true or T=uniform for cifar10n:worst, which was chosen by the true class so that "
+            "agreement does not tell its T, got T=estimated"
+        )
     m = given.answers.shape[1]
     if m < 3:
         raise ValueError(
@@ -269,7 +274,7 @@ def _estimated(given: Given, K: int, want: Spec) -> list[Transition]:
             "T can be had from one: see tproper.estimate_transition"
         )
     estimate = estimate_annotators(given.answers, num_classes=K, start=START[want.means])
-    if want.column in ("aggregate", "worst"):
+    if want.column == "aggregate":
         return [Transition.from_counts(_counts(given.chosen[:, 0], estimate.posteriors))]
     which = RANDOM.index(want.column) if want.column in RANDOM else 0
     return [estimate.transitions[which + i] for i in range(given.chosen.shape[1])]

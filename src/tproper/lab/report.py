@@ -15,7 +15,7 @@ from ..losses import BackwardLoss, ForwardLoss
 from ..transitions import complementary
 from . import figures, leaderboard, paper, sweep
 from .pages import Page, Table, moments
-from .protocol import RULES, SEARCH_SEED, Protocol, TrialConfig
+from .protocol import RULES, SEARCH_SEED, VARIANTS, Protocol, TrialConfig
 from .record_files import gather
 from .records import Record, kernels_of
 from .store import read_store
@@ -103,19 +103,21 @@ def contexts(records: Sequence[Record]) -> list[tuple[str, str, Protocol]]:
 
 
 def differences(protocol: Protocol) -> dict[str, Any]:
-    """What of a protocol is not the paper's, besides batches, epochs and augmentation, which have their own words."""
+    """What of a protocol is not the paper's, besides batches, epochs and variants, which have their own words."""
     usual = asdict(Protocol())
-    named = ("batch_size", "max_epochs", "augment_validation")
+    named = ("batch_size", "max_epochs", *VARIANTS)
     return {n: v for n, v in asdict(protocol).items() if n not in named and v != usual[n]}
 
 
 def context_stem(dataset: str, model: str, protocol: Protocol, kernels: str = "") -> str:
     """What the names of a context's figures end with: short for the paper's protocol, and never that of another."""
     stem = f"{dataset}_{model}"
-    if dataclasses.replace(protocol, augment_validation=False) != Protocol():
+    if protocol.without_variants != Protocol():
         stem += f"_batch{protocol.batch_size}_epochs{protocol.max_epochs}"
         stem += "".join(f"_{name}{value:g}" for name, value in differences(protocol).items())
-    return stem + ("_augmented" if protocol.augment_validation else "") + (f"_{kernels}" if kernels else "")
+    stem += "_augmented" if protocol.augment_validation else ""
+    stem += "_warmup_by_epoch" if protocol.warmup_by_epoch else ""
+    return stem + (f"_{kernels}" if kernels else "")
 
 
 def context_name(dataset: str, model: str, protocol: Protocol, kernels: str = "") -> str:
@@ -127,12 +129,14 @@ def context_name(dataset: str, model: str, protocol: Protocol, kernels: str = ""
         name = f"{dataset}, {model} ({', '.join(settings)})"
     if protocol.augment_validation:
         name += ", validation images augmented"
+    if protocol.warmup_by_epoch:
+        name += ", warm-up by the epoch"
     return name + (f", kernels {kernels}" if kernels else "")
 
 
 def is_papers(dataset: str, model: str, protocol: Protocol) -> bool:
-    """Whether the paper's numbers stand beside: its data set and protocol, validation augmented or not."""
-    return dataset == paper.MODELS[model][0] and dataclasses.replace(protocol, augment_validation=False) == Protocol()
+    """Whether the paper's numbers can be compared: its data set and protocol, or a variant of the authors' code."""
+    return dataset == paper.MODELS[model][0] and protocol.without_variants == Protocol()
 
 
 def searched(records: Sequence[Record]) -> bool:
@@ -384,7 +388,7 @@ def write_papers(records: Sequence[Record], out: Path) -> list[Path]:
                 continue
             context = (dataset, model, protocol, kernels)
             name, compare = context_name(*context), is_papers(dataset, model, protocol)
-            if compare and not kernels and not protocol.augment_validation:
+            if compare and not kernels and protocol == protocol.without_variants:
                 columns[model] = column
             tables += [
                 accuracy_table(f"{name}: accuracy", column, compare),
