@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 import numpy as np
+import torch
 
 from .datasets import Dataset
 from .engine import Pixels, Stack
@@ -134,11 +136,17 @@ class Runner:
         status = Status(len(trials), len(trials) - len(waiting), note=trials[0].config.model)
         show(status)
         self.saved = time.monotonic()
-        with ThreadPoolExecutor(4) as pool:
+        with self._pool() as pool:
             for group in alike(waiting):
                 if not self._run_group(deque(group), stop, status, show, pool):
                     return False
         return True
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """Threads that make records; beside a GPU one processor each, since the training needs none of them."""
+        if self.device.type == "cuda":
+            return ThreadPoolExecutor(min(8, os.cpu_count() or 1), initializer=torch.set_num_threads, initargs=(1,))
+        return ThreadPoolExecutor(2)
 
     def _run_group(
         self,
