@@ -69,8 +69,10 @@ class Finished:
         weak = stack.weak[slot][stack.valid_index[slot]]
         clean = stack.valid_labels[slot].clone()  # the slot goes to another trial
         labels = torch.from_numpy(stack.data.test_labels)
-        kept = [t.cpu() for t in (scores, own, labels, clean, weak)]
-        return cls(trial, assignment.progress, stack.rules, *kept, stack.task.told, machine(stack.device), soft)
+        return cls(
+            trial, assignment.progress, stack.rules, scores.cpu(), own.cpu(), labels, clean.cpu(), weak.cpu(),
+            stack.task.told, machine(stack.device), soft,
+        )  # fmt: skip
 
 
 def make_record(finished: Finished, revision: str, kernels: str = "auto") -> Record:
@@ -139,7 +141,7 @@ def selection(finished: Finished, place: int) -> dict[str, Any]:
     return out
 
 
-def _scored(finished: Finished, p: np.ndarray) -> dict[str, float | None]:
+def _scored(finished: Finished, p: np.ndarray) -> dict[str, Any]:
     """Accuracy, log loss, Brier and calibration error, and the cross entropy against soft labels if there are some."""
     out = {"accuracy": float((p.argmax(axis=1) == finished.labels.numpy()).mean())}
     out |= probability_scores(torch.from_numpy(p), finished.labels)
