@@ -98,12 +98,11 @@ class WeakLabelLoss(nn.Module, ABC):
 
     A new loss is `pointwise`, `pointwise_with` and `lower_bounds`. Where the registry has kernels for its `pair`, calls
     run in them: a Triton kernel on CUDA, blocks of rows on the CPU. ``backend_for(scores)`` says what runs, and
-    ``loss.backend = "torch"`` asks for plain PyTorch, ``"triton"`` for the kernel or an error. The Triton kernel checks
-    labels as it goes: after a loss's first call, which looks beforehand, a bad label makes the loss NaN and one of the
-    next calls raises the error.
+    `tproper.fuse` chooses. The Triton kernel checks labels as it goes: after a loss's first call, which looks
+    beforehand, a bad label makes the loss NaN and one of the next calls raises the error.
     """
 
-    backend: Backend = "auto"
+    _backend: Backend = "auto"
 
     def __init__(
         self, transition: Transition, reduction: Reduction, validate: bool, ignore_index: int | None = None
@@ -142,6 +141,11 @@ class WeakLabelLoss(nn.Module, ABC):
     def tables(self) -> Tables:
         """The buffers, by name."""
         return {name: getattr(self, name) for name in self._table_names}
+
+    @property
+    def backend(self) -> Backend:
+        """Where calls run, as `tproper.fuse` chose it: by itself, in plain PyTorch, or in the kernel."""
+        return self._backend
 
     def pair(self) -> tuple[Any, Any] | str:
         """What the registry of kernels finds this loss by, (F, R) or (score, T); a string says why there is nothing."""
