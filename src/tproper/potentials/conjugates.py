@@ -24,6 +24,7 @@ from .._core import centre, critical_k_of, increasing_root, simplex_threshold, w
 from .counted import Base, Penalty, Separable, SqueezedLike, centred, counted, distinct, is_separable
 from .newton import derivatives, in_ball, newton
 
+NOTHING = Penalty(0.0, 2.0)
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
 
 
@@ -42,7 +43,7 @@ def squeezed_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
     else:
         v, value = _maximum(F, flat.detach())
         if q.requires_grad:  # the step is zero, its derivative is not: second derivatives in q come out right
-            v = v + newton_step(F, v, flat)
+            v = v + newton_step(F.base, Penalty(F.k, F.alpha), v, flat)
             value = _attained(F, flat, v)
     return value.reshape(q.shape[:-1]).to(q.dtype)
 
@@ -59,7 +60,7 @@ def squeezed_inverse_link(F: SqueezedLike, p: Tensor) -> Tensor:
     else:
         v = _maximum(F, flat.detach())[0]
         if p.requires_grad:
-            v = v + newton_step(F, v, flat)
+            v = v + newton_step(F.base, Penalty(F.k, F.alpha), v, flat)
     return v.reshape(p.shape).to(p.dtype)
 
 
@@ -177,8 +178,9 @@ def _limit_gap(
 
 
 def newton_minimiser(F: Base, q: Tensor) -> Tensor:
-    """The centred v that minimises ``F(v) - <q, v>`` for a potential about which nothing is known."""
-    return _settled(F.name, *newton(F, Penalty(0.0, 2.0), q, torch.ones_like(q)))
+    """The centred v that minimises ``F(v) - <q, v>``, differentiable in q, for an F about which nothing is known."""
+    v = _settled(F.name, *newton(F, NOTHING, q.detach(), torch.ones_like(q)))
+    return v + newton_step(F, NOTHING, v, q) if q.requires_grad else v
 
 
 def _settled(name: str, v: Tensor, gap: Tensor) -> Tensor:
@@ -383,10 +385,10 @@ def _nonconvex_maximum(F: SqueezedLike, q: Tensor) -> float:
     return best
 
 
-def newton_step(F: SqueezedLike, v: Tensor, q: Tensor) -> Tensor:
-    """The centred solution d of ``H(v) d = q - grad F'(v)``, with q carrying the gradient."""
+def newton_step(base: Base, penalty: Penalty, v: Tensor, q: Tensor) -> Tensor:
+    """The centred solution d of ``H d = q - grad F'(v)``, H the Hessian of F' at v, with q carrying the gradient."""
     size = v.abs().clamp_min(1e-12)  # keeps the penalty's curvature finite at v_z = 0
-    H = derivatives(F.base._value, v)[1] + torch.diag_embed(Penalty(F.k, F.alpha).curvature(size))
+    H = derivatives(base._value, v)[1] + torch.diag_embed(penalty.curvature(size))
     H = H + 1 / v.shape[-1]  # flat along (1, ..., 1) otherwise; sum d = 0 does not see it
     solved = torch.linalg.solve(H, torch.stack([q - q.detach(), torch.ones_like(v)], -1))
     along, flat = solved[..., 0], solved[..., 1]
