@@ -62,7 +62,7 @@ def hush(losses: Tensor, reconstruction: Reconstruction, labels: Tensor) -> Tens
 
 
 def in_kernel(scores: Tensor, work: Work | None, line: Callable[[Tensor], Tensor]) -> Tensor:
-    """A loss made block by block with its gradient; by the line where there is no kernel, or it cannot answer (NaN)."""
+    """A loss made block by block with its gradient; by the line where no kernel exists or it answers NaN."""
     if work is not None:
         out = with_slope(scores, work, line)
         if not bool(out.isnan().any()):
@@ -116,7 +116,7 @@ class WeakLabelLoss(nn.Module, ABC):
         self.reduction: Reduction = reduction
         self.validate = validate
         if ignore_index is not None and transition.label_shape:
-            raise ValueError(f"ignore_index: expected None for {transition.name}, whose labels are no single indices")
+            raise ValueError(f"ignore_index: expected None for {transition.name}, whose labels are not single indices")
         self.ignore_index = ignore_index
 
     def _register(self, tables: dict[str, FloatArray]) -> None:

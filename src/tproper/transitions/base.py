@@ -132,9 +132,9 @@ class Transition(LabelKind):
         cdf = self._T.cumsum(axis=0)
         cdf /= cdf[-1]
         flat = (cdf + np.arange(self.num_classes)).T.ravel()
-        found = np.searchsorted(flat, classes + rng.random(classes.shape), side="right")
+        position = np.searchsorted(flat, classes + rng.random(classes.shape), side="right")
         last = self.num_weak_labels - 1 - (self._T[::-1] > 0).argmax(axis=0)  # rounding must not pass the support
-        return np.minimum(found - classes * self.num_weak_labels, last[classes])
+        return np.minimum(position - classes * self.num_weak_labels, last[classes])
 
     def diagnose(self) -> Diagnosis:
         """Rank, conditioning, kernel, ambiguity and supports of T."""

@@ -34,7 +34,7 @@ class Diagnosis:
 
     @cached_property
     def kernel_basis(self) -> FloatArray:
-        """Orthonormal basis (K, K - rank) of the class distributions' differences that T cannot see."""
+        """Orthonormal basis (K, K - rank) of the differences between class distributions that T cannot see."""
         return self._kernel()
 
     def confused_classes(self) -> list[list[int]]:
