@@ -16,6 +16,7 @@ from .checks import (
 )
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
 from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
+from .history import thin
 from .numerics import (
     centre,
     critical_k_of,
@@ -75,6 +76,7 @@ __all__ = [
     "softmax_into",
     "spherical_threshold",
     "sweep",
+    "thin",
     "traced",
     "tracing",
     "transformed",
