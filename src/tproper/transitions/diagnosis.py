@@ -29,7 +29,7 @@ class Diagnosis:
 
     @property
     def reconstructible(self) -> bool:
-        """Whether some R has R T = I (Assumption (b)): rank T = K."""
+        """Whether some R has R T = I (Assumption (b)): rank T = K. Appendix A relates it to other assumptions."""
         return self.rank == self.num_classes
 
     @cached_property
