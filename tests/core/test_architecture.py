@@ -10,6 +10,7 @@ from test_layout import ROOMS
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 ROUTES = dict(re.findall(r"^\*\*(.*?)\*\*.*?:\n\n((?: {4}.*\n)+)", PAGE, re.M))
+REFERENCE = re.compile(r"(?:Theorem|Proposition|Corollary|Appendix|Section) [\dA-Z.]+|Assumption \(b\)")
 LINE = re.compile(r"( {4,})(\w+) +(\S+(?:, \S+)*) {2,}(\S.*)")
 
 
