@@ -1,4 +1,4 @@
-"""Transitions, potentials and losses as text and as plain data.
+"""Transitions as text and as plain data.
 
 Text is for people and command lines (``complementary:10``, ``symmetric:0.2``, ``T.csv``); plain data is for files:
 `transition_to_dict` and `transition_from_dict` are exact inverses of each other, and nothing in them is code.
@@ -187,7 +187,7 @@ def read_matrix(path: str | Path) -> Transition:
     except OSError as error:
         raise ValueError(f"transition: cannot read {str(path)!r}: {error.strerror or error}") from None
     except (ValueError, TypeError, RecursionError) as error:  # JSON and numpy's own complaints are ValueErrors too
-        raise ValueError(f"transition: {str(path)!r} is no transition matrix: {error}") from None
+        raise ValueError(f"transition: {str(path)!r} is not a transition matrix: {error}") from None
     transition.name = f"matrix {path.name}"
     return transition
 
@@ -196,7 +196,7 @@ def make_transition(value: Any, num_classes: int | None = None) -> Transition:
     """A `Transition` from whatever a user may write: an object, a text, (name, parameters), a dict, or a matrix.
 
     ``("symmetric", {"p": 0.2})`` and ``("symmetric", 0.2)`` and ``{"name": "symmetric", "p": 0.2}`` are the same;
-    a dict made by `transition_to_dict` (it has the key "family") is taken too.
+    a dict made by `transition_to_dict` (it has the key "family") is accepted too.
     """
     if isinstance(value, Transition):
         return _of_size(value, num_classes)
