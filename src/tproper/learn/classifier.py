@@ -42,7 +42,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     ----------
     transition : Transition, str, tuple, dict, matrix or None
         How a class becomes a weak label: an object (``tp.complementary(10)``), a text (``"symmetric:0.2"``, see
-        `tproper.specs.parse_transition`; the number of classes may be left out where labels tell it), a name with
+        `tproper.parse_transition`; the number of classes may be left out where labels tell it), a name with
         parameters (``("symmetric", {"p": 0.2})``), or T itself (weak labels x classes). None: clean labels. "estimate",
         or ``("estimate", {...})`` with settings of `tproper.estimate_transition`: T from the data of the fit.
     loss : str, loss object or callable
@@ -111,7 +111,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     certificate_ : Certificate
         What is known about `loss_`: properness, bounds, witness. Computed when asked for.
     history_ : list of dicts
-        One entry per iteration or epoch.
+        One entry per iteration or epoch. After `partial_fit` one per call, with its number ("call"); a long stream's
+        older entries are thinned out (every second stays, then every fourth, ...), so that there are never above 1024.
     n_iter_ : int
 
     Notes

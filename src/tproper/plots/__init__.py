@@ -4,11 +4,13 @@ Imports from `metrics` and the rooms above it.
 """
 
 from .reliability import Reliability, compute_reliability, draw_reliability
-from .style import COLOURS, draw_training, figure
+from .style import COLOURS, NAMES, PAGE_COLOURS, draw_training, figure
 from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss
 
 __all__ = [
     "COLOURS",
+    "NAMES",
+    "PAGE_COLOURS",
     "Reliability",
     "SimplexLoss",
     "compute_reliability",
