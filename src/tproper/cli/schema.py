@@ -14,6 +14,7 @@ from .._core import FloatArray
 from ..data import ColumnError, Moments, Table, first_inexact, first_text, numbers, short
 from ..transitions import transition_from_dict
 from .codec import LabelCodec
+from .schema_checks import fault
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -149,6 +150,9 @@ class Schema:
         content = estimator.extra_.get("table")
         if not isinstance(content, dict) or set(content) != {f.name for f in fields(cls)}:
             raise ValueError(f"{folder}: expected a model made by `tproper train`, got one that knows no table")
+        wrong = fault(content, estimator.n_features_in_, [str(name) for name in estimator.classes_])
+        if wrong is not None:
+            raise ValueError(f"{folder}: the model's part about its table cannot be used: {wrong}")
         return cls(**content)
 
     def check_columns(self, table: Table) -> None:

@@ -383,6 +383,8 @@ def _value(name: str, value: Any, where: str) -> Any:
 
 
 def _is_number(value: object, whole: bool = False) -> bool:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # JSON has larger ones; the store does not
+        return False
     return isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
 
 
