@@ -53,7 +53,7 @@ def real(
         if isinstance(value, (str, bytes)):
             raise TypeError
         out = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name}: expected {rule}, got {value!r}") from None
     if not np.isfinite(out) or out < low or out > high or (low_open and out == low):
         raise ValueError(f"{name}: expected {rule}, got {out!r}{'; ' + why if why else ''}")
@@ -69,7 +69,7 @@ def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
         if np.iscomplexobj(value):
             raise ValueError
         out = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name}: expected a matrix of numbers with rows of equal length") from None
     if out.ndim != 2 or out.size == 0:
         raise ValueError(f"{name}: expected a non-empty 2-d matrix, got shape {out.shape}")

@@ -224,7 +224,38 @@ def load_training_state(
         if name.startswith("optimizer."):
             _, i, key = name.split(".", 2)
             state.setdefault(int(i), {})[key] = value
+    _check_state(optimizer, state, facts["param_groups"])
     optimizer.load_state_dict({"state": state, "param_groups": facts["param_groups"]})
+
+
+def _check_state(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, Any]], groups: Any) -> None:
+    """An optimizer takes any shapes, names and settings, and breaks on them at the next step."""
+    own = optimizer.state_dict()
+    weights = [p for group in optimizer.param_groups for p in group["params"]]
+    for i, entries in state.items():
+        if not 0 <= i < len(weights):
+            raise RuntimeError(f"its optimizer has a state for weight {i} of {len(weights)}")
+        if set(entries) != set(own["state"].get(i) or next(iter(state.values()))):
+            raise RuntimeError(f"its optimizer knows other things of weight {i} than it needs")
+        for name, value in entries.items():
+            shapes = [(), weights[i].shape] if name != "step" else [()]
+            if isinstance(value, Tensor) and value.shape not in shapes:
+                raise RuntimeError(f"its optimizer's {name} has shape {tuple(value.shape)} for weight {i}")
+    for before, now in zip(groups, own["param_groups"], strict=True):
+        wrong = {k for k in {*before, *now} if k not in before or k not in now or not _alike(before[k], now[k])}
+        if wrong or before["params"] != now["params"]:
+            raise RuntimeError(f"its optimizer has other settings ({', '.join(sorted(wrong)) or 'params'})")
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Settings of one kind: a schedule changes numbers, within what they can be, and nothing else."""
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):  # Adam's betas are shares
+        return len(one) == len(other) and all(
+            _alike(x, o) and (x < 1 or o >= 1) for x, o in zip(one, other, strict=True)
+        )
+    if all(isinstance(x, (int, float, Tensor)) and not isinstance(x, bool) for x in (one, other)):
+        return (float(one) >= 0 or float(other) < 0) and abs(float(one)) < math.inf
+    return type(one) is type(other) and one == other
 
 
 def random_state(device: torch.device) -> dict[str, Tensor]:
