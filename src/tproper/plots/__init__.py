@@ -3,7 +3,7 @@
 Imports from `metrics` and the rooms above it.
 """
 
-from .reliability import Reliability, compute_reliability, draw_reliability
+from .reliability import Reliability, compute_reliability, draw_calibration, draw_reliability
 from .style import COLOURS, draw_training, figure
 from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss
 
@@ -13,6 +13,7 @@ __all__ = [
     "SimplexLoss",
     "compute_reliability",
     "compute_simplex_loss",
+    "draw_calibration",
     "draw_reliability",
     "draw_simplex_loss",
     "draw_training",
