@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors import check_writable, say
+from .errors import check_picture, say
 from .later import Later
 from .options import Annotator, Data, FeaturesFrom, Item, Json, Model, SourceColumn, WeakLabel, echo_json
 
@@ -38,11 +37,7 @@ def evaluate(
 ) -> None:
     """Unbiased scores from weak labels, with their intervals; clean ones beside them where a true column is given."""
     if plot is not None:
-        if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise ValueError(f"--plot: expected a name that ends in .png, .svg or .pdf, got {str(plot)!r}")
-        if find_spec("matplotlib") is None:
-            raise ModuleNotFoundError("--plot needs matplotlib: pip install 'tproper[plots]'")
-        check_writable(plot)
+        check_picture(plot)
     asked = work.Question(
         model, data, label, true_label, transition, source_column, item, annotator, features_from, plot
     )

@@ -45,7 +45,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     ----------
     transition : Transition, str, tuple, dict, matrix or None
         How a class becomes a weak label: an object (``tp.complementary(10)``), a text (``"symmetric:0.2"``, see
-        `tproper.specs.parse_transition`; the number of classes may be left out where labels tell it), a name with
+        `tproper.parse_transition`; the number of classes may be left out where labels tell it), a name with
         parameters (``("symmetric", {"p": 0.2})``), or T itself (weak labels x classes). None: clean labels. "estimate",
         or ``("estimate", {...})``: T from the data of the fit, by `tproper.estimate_annotators` for answers (n, m),
         else by `tproper.estimate_transition`, with its settings; ``{"kind": "pu"}`` (or "clean", "partial", ...) says
@@ -116,7 +116,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     certificate_ : Certificate
         What is known about `loss_`: properness, bounds, witness. Computed when asked for.
     history_ : list of dicts
-        One entry per iteration or epoch.
+        One entry per iteration or epoch. After `partial_fit` one per call, with its number ("call"); a long stream's
+        older entries are thinned out (every second stays, then every fourth, ...), so that there are never above 1024.
     n_iter_ : int
 
     Notes

@@ -74,7 +74,7 @@ def complementary(K: int, weights: ArrayLike | None = None, noise: float = 0.0) 
 def partial_labels(K: int, p: float) -> CandidateSetTransition:
     """Candidate sets: the true class, and every other class independently with probability p (Example 2).
 
-    Labels are boolean masks (n, K), True = still possible. P(S | z) = p^(|S|-1) (1-p)^(K-|S|).
+    Labels are boolean masks (n, K), True = still possible. ``P(S | z) = p^(|S|-1) (1-p)^(K-|S|)``.
     """
     K, p = checks.integer(K, "K", 2), checks.real(p, "p", 0, 1)
     j = np.arange(K + 1)
