@@ -51,19 +51,6 @@ def test_make_targets_exist():
         assert re.search(rf"^{target}:", makefile, flags=re.M)
 
 
-def test_the_potential_of_the_contributors_guide_can_be_made():
-    from tproper.potentials import base as potentials
-    from tproper.potentials import custom
-
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
-    space = {"normalised": potentials.normalised} | vars(custom)
-    exec(compile(code, "CONTRIBUTING.md", "exec"), space)
-    loss = tp.BackwardLoss(tp.complementary(4), space["Quartic"]())
-    assert loss.certify().lower_bounded
-    v = torch.tensor([0.5, 0.2, -0.4, -0.3], dtype=torch.float64)
-    assert torch.allclose(loss.potential.inverse_link(loss.potential.link(v)), v)
-
-
 def test_the_ambiguity_degree_of_the_theory_page():
     text = (ROOT / "docs/theory.md").read_text()
     (code,) = re.findall(r"`(tp\.Transition\(.*?\.diagnose\(\))`", text, flags=re.S)

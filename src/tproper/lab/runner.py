@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -85,6 +86,24 @@ def alike(trials: Sequence[Trial]) -> list[list[Trial]]:
     return list(groups.values())
 
 
+def makers(device: torch.device) -> Executor:
+    """Who makes the records of finished trials while others train.
+
+    Beside a GPU these are processes of one thread each: a trial of a small model ends every half second there, and its
+    calibration takes longer. (A script that trains on a GPU must guard its start by ``if __name__ == "__main__"``.)
+    """
+    if device.type == "cpu":
+        return ThreadPoolExecutor(1)
+    workers = max(1, min(12, (os.cpu_count() or 1) - 2))
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _one_thread)
+
+
+def _one_thread() -> None:
+    """Ctrl-C is the parent's to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+
+
 class Runner:
     """Trials on one data set, through one stack at a time.
 
@@ -136,17 +155,11 @@ class Runner:
         status = Status(len(trials), len(trials) - len(waiting), note=trials[0].config.model)
         show(status)
         self.saved = time.monotonic()
-        with self._pool() as pool:
+        with makers(self.device) as pool:
             for group in alike(waiting):
                 if not self._run_group(deque(group), stop, status, show, pool):
                     return False
         return True
-
-    def _pool(self) -> ThreadPoolExecutor:
-        """Threads that make records; beside a GPU one processor each, since the training needs none of them."""
-        if self.device.type == "cuda":
-            return ThreadPoolExecutor(min(8, os.cpu_count() or 1), initializer=torch.set_num_threads, initargs=(1,))
-        return ThreadPoolExecutor(2)
 
     def _run_group(
         self,
@@ -154,7 +167,7 @@ class Runner:
         stop: Stop,
         status: Status,
         show: Callable[[Status], None],
-        pool: ThreadPoolExecutor,
+        pool: Executor,
     ) -> bool:
         """Trials that share a stack; false if stopped before their end."""
         default = SLOTS[self.device.type][0 if waiting[0].config.model in FLAT_MODELS else 1]
@@ -228,7 +241,7 @@ class Runner:
             chosen[WEAK] = [slot for slot, a in stack.active if a.progress.record_weak(weak[slot])]
         stack.keep_scores(chosen)
 
-    def _release_finished(self, stack: Stack, pool: ThreadPoolExecutor) -> None:
+    def _release_finished(self, stack: Stack, pool: Executor) -> None:
         """Free the slots of trials that have ended; their records are made in the pool."""
         for slot, assignment in stack.active:
             if not assignment.progress.finished(stack.protocol):
