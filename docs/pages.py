@@ -1,8 +1,9 @@
 """Pages do what they print: this runs the code blocks of a Markdown page, in order, in a folder of its own.
 
-```` ```python ```` blocks of a page share one namespace. Lines of ```` ```console ```` blocks begin with ``$ `` and run in the
-same folder; they call ``tproper``. A ```` ```output ```` block after one of them is what it printed, and a picture that the page
-shows and its code saves is the one that the code drew: ``python docs/pages.py`` writes both anew, and the tests compare them.
+Fences called ``python`` share one namespace a page. Lines of fences called ``console`` begin with ``$ ``, call
+``tproper`` and run in the same folder. A fence called ``output`` after one of them is what it printed, and a picture
+that the page shows and its code saves is the one that the code drew: ``python docs/pages.py`` writes both anew, and the
+tests compare.
 """
 
 from __future__ import annotations

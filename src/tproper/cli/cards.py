@@ -136,7 +136,7 @@ def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Pa
     else:
         lines += ["On held-out weak labels, without one clean label:", scores]
     picture = ", reliability.png" if facts["picture"] else ""
-    lines += ["", f"model in {out} (model_card.md{picture})"]
+    lines += ["", f"model in {out} (model_card.md, model_card.html{picture})"]
     if scores is not None and not picture:
         lines.append("no reliability diagram: pip install 'tproper[plots]'")
     return "\n".join(lines)

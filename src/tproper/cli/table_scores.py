@@ -250,7 +250,8 @@ def draw(weak: Scores | None, clean: Scores | None, path: Path, since: Mark | st
     figure = plots.figure(figsize=(4.4, 4.2), layout="constrained")
     ax = figure.add_subplot()
     ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls=":", label="perfectly calibrated")
-    for name, scores, colour in (("weak labels", weak, plots.COLOURS["forward"]), ("clean labels", clean, plots.COLOURS["bc"])):
+    blue, orange = plots.COLOURS["forward"], plots.COLOURS["bc"]
+    for name, scores, colour in (("weak labels", weak, blue), ("clean labels", clean, orange)):
         curve = None if scores is None else scores["calibration"]
         if isinstance(curve, Calibration):
             used = curve.count > 0

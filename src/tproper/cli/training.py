@@ -17,6 +17,7 @@ from .. import __version__
 from .._core import FloatArray, atomic_folder, sweep
 from ..data import MISSING, Table, look_alikes, texts
 from ..learn import L2, WeakLabelClassifier, default_grid, not_replaceable, write_model
+from ..plots import html_page
 from ..transitions import ENUMERATION_LIMIT, SET_SEPARATOR, CandidateSetTransition, Transition, transition_to_dict
 from . import table_scores as scoring
 from .cards import in_words, model_card, summary
@@ -295,7 +296,9 @@ def finish(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, 
         if scores is not None and scoring.can_draw():
             facts["picture"] = "reliability.png"
             scoring.draw(scores, None, folder / "reliability.png")
-        (folder / "model_card.md").write_text(model_card(facts, table, str(certificate)), encoding="utf-8")
+        card = model_card(facts, table, str(certificate))
+        (folder / "model_card.md").write_text(card, encoding="utf-8")
+        (folder / "model_card.html").write_text(html_page(card, f"Model card: {out.name}", folder), encoding="utf-8")
     facts |= {"out": str(out), "certificate": certificate.to_dict()}
     facts["scores"] = None if scores is None else scoring.plain(scores)
     return Report(summary(facts, table, certificate, out), facts)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import html
 import math
 import statistics
 from collections.abc import Sequence
@@ -18,6 +16,7 @@ from tproper._core import write_file
 from tproper.lab import figures, paper, sweep
 from tproper.lab.protocol import LATER, Protocol, TrialConfig
 from tproper.lab.store import Record, gather, kernels_of, read_store
+from tproper.plots import html_page
 
 Row = list[str]
 
@@ -27,7 +26,7 @@ TEST_IMAGES = {"mnist": 10_000, "cifar10": 10_000, "digits": 360}
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table of strings; renders as Markdown and as HTML."""
+    """A titled table of strings, as Markdown."""
 
     title: str
     note: str
@@ -40,17 +39,6 @@ class Table:
         for row in (self.head, ["---"] * len(self.head), *self.rows):
             lines.append("| " + " | ".join(row) + " |")
         return "\n".join(lines) + "\n"
-
-    def html(self) -> str:
-        """The table as HTML, escaped."""
-
-        def cells(row: Row, tag: str) -> str:
-            return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
-
-        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
-        head = f"<tr>{cells(self.head, 'th')}</tr>"
-        title, note = html.escape(self.title), html.escape(self.note)
-        return f"<h2>{title}</h2><p>{note}</p><table>{head}{body}</table>"
 
 
 @dataclass(frozen=True)
@@ -377,24 +365,13 @@ OPENINGS = {
 
 # --- the page -------------------------------------------------------------------------------------
 
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; }
-td, th { border-bottom: 1px solid #ddd; padding: .3rem .7rem; text-align: right; }
-td:first-child, th:first-child { text-align: left; }
-img { max-width: 100%; }
-"""
-
-
 def page(tables: Sequence[Table], images: Sequence[Path], provenance: str) -> str:
-    """One HTML page that needs nothing besides itself: the images are inside it."""
-    parts = [OPENINGS["index.html"].rstrip()]
-    parts += [f"<style>{STYLE}</style><h1>The paper, reproduced</h1><p>{html.escape(provenance)}</p>"]
-    parts += [table.html() for table in tables]
-    for path in images:
-        data = base64.b64encode(path.read_bytes()).decode()
-        parts.append(f"<h2>{path.stem}</h2><img alt='{path.stem}' src='data:image/png;base64,{data}'>")
-    return "\n".join(parts) + "\n"
+    """The report as one HTML page that needs nothing besides itself: the images are inside it."""
+    title = OPENINGS["report.md"].removeprefix("# ").strip()
+    pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in images]
+    figures_of_all = ["## Figures", "", "\n".join(pictures), ""] if images else []
+    text = "\n".join([f"# {title}", "", provenance, "", *(t.markdown() for t in tables), *figures_of_all])
+    return html_page(text, title, images[0].parent if images else Path())
 
 
 def provenance(records: Sequence[Record]) -> str:

@@ -3,6 +3,7 @@
 Imports from `metrics` and the rooms above it.
 """
 
+from .page import html_page
 from .reliability import Reliability, compute_reliability, draw_reliability
 from .style import COLOURS, NAMES, PAGE_COLOURS, draw_training, figure
 from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss
@@ -19,4 +20,5 @@ __all__ = [
     "draw_simplex_loss",
     "draw_training",
     "figure",
+    "html_page",
 ]
