@@ -54,6 +54,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "min_reported_time": 10_000,
     "show_memory": False,
+    "write_computation_times": False,  # its page fetches a table script from the network
     "remove_config_comments": True,
     "within_subsection_order": "FileNameSortKey",
     "nested_sections": False,
@@ -83,7 +84,7 @@ html_static_path = ["_static", "_build/generated"]
 html_extra_path = ["_build/extra"]  # the Explorer is a site of its own, beside index.html
 html_css_files = ["site.css"]
 html_favicon = "_static/icon.svg"
-html_show_sphinx = False
+html_show_sphinx, html_show_copyright = False, False
 html_theme_options = {
     "light_css_variables": variables("light"),
     "dark_css_variables": variables("dark"),

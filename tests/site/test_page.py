@@ -65,5 +65,5 @@ def test_both_colour_schemes_are_the_palette(folder):
 def test_a_picture_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"markdown: expected pictures that lie beside the page, got 'a\.png'"):
         html_page(TEXT, "card", tmp_path)
-    with pytest.raises(ValueError, match="expected pictures that lie beside the page, got 'https://x/a.png'"):
+    with pytest.raises(ValueError, match=r"expected pictures that lie beside the page, got 'https://x/a\.png'"):
         html_page("![x](https://x/a.png)", "card", tmp_path)
