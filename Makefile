@@ -3,12 +3,14 @@
 # make check  - ruff and mypy
 # make docs   - the site, into docs/_build/html; opens from the disk, warnings are errors
 # make bench  - the core's benchmarks, each beside a peer in one run
+# make test-matrix - the suite on Python 3.12, 3.13 and on the lowest versions declared, with uv; ROWS="3.11-lowest 3.13" for some
+# make constraints - write constraints.txt anew from what is installed
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check docs bench install clean
+.PHONY: demo test check docs bench test-matrix constraints install clean
 
 install: $(STAMP)
 
@@ -36,5 +38,11 @@ docs: install
 bench: install
 	@$(BIN)/python benchmarks/losses_cpu.py
 
+test-matrix:
+	@tools/matrix.sh $(ROWS)
+
+constraints: install
+	@$(BIN)/python tools/constraints.py --write
+
 clean:
-	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .matrix out build dist .pytest_cache .mypy_cache .ruff_cache

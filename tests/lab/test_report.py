@@ -14,9 +14,9 @@ import torch
 from tproper.lab import figures, paper, report, sweep
 from tproper.lab.datasets import read_digits
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
-from tproper.lab.runner import probabilities
+from tproper.lab.record_files import export_records, read_records
+from tproper.lab.results import probabilities
 from tproper.lab.scoring import FLOOR
-from tproper.lab.store import export_records, read_records
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -104,9 +104,15 @@ def test_other_files_are_refused(data, tmp_path, change):
 
 def test_the_folder_may_move(data, tmp_path):
     file = tmp_path / "c.safetensors"
+    unbroken = learner_of()
+    fit_stream(unbroken, source_of(data), epochs=2)
     fit_stream(learner_of(), source_of(data), checkpoint=file)
     data.rename(tmp_path / "moved")
-    fit_stream(learner_of(), source_of(tmp_path / "moved"), epochs=2, checkpoint=file)
+    learner, seen = learner_of(), []
+    source = source_of(tmp_path / "moved")
+    fit_stream(learner, source, epochs=2, checkpoint=file, progress=lambda at: seen.append(at.rows))
+    assert min(seen) > ROWS  # the first epoch is not done again
+    assert torch.equal(weights(learner), weights(unbroken))
 
 
 class Tied(nn.Module):

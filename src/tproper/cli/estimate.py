@@ -10,7 +10,7 @@ import typer
 
 from .errors import check_writable, say
 from .later import Later
-from .options import Data, Json, Seed, at_least, echo_json
+from .options import Annotator, Data, FeaturesFrom, Item, Json, Seed, at_least, echo_json
 
 if TYPE_CHECKING:
     from . import from_data as work
@@ -45,8 +45,9 @@ def estimate(
     features: Annotated[str | None, typer.Option(help="use these columns only: A,B")] = None,
     ignore: Annotated[str | None, typer.Option(help="use all columns but these: C,D")] = None,
     classes: Annotated[str | None, typer.Option(help="the classes, in order: a,b,c (pu: POSITIVE,NEGATIVE)")] = None,
-    item: Annotated[str | None, typer.Option(help="annotators, one answer a row: the column of the item")] = None,
-    annotator: Annotated[str | None, typer.Option(help="annotators, one answer a row: the column of who")] = None,
+    item: Item = None,
+    annotator: Annotator = None,
+    features_from: FeaturesFrom = None,
     sampling: Annotated[str, typer.Option(help="pu: 'one sample' or 'two samples'")] = "one sample",
     structure: Annotated[str, typer.Option(help=f"what few counts are shrunk to: {STRUCTURES}")] = "auto",
     seed: Seed = 0,
@@ -57,10 +58,11 @@ def estimate(
     if out.suffix.lower() != ".json":
         raise ValueError(f"--out: expected a name that ends in .json, got {str(out)!r}")
     check_writable(out)
-    asked = work.Asked(source, label, true_label, features, ignore, classes, item, annotator, sampling, structure, seed)
-    text, facts = work.estimate_file(data, asked, out)
+    columns = (item, annotator, features_from)
+    asked = work.Asked(source, label, true_label, features, ignore, classes, *columns, sampling, structure, seed)
+    found = work.estimate_file(data, asked, out)
     if as_json:
-        echo_json(facts | {"out": str(out)})
+        echo_json(found.to_dict() | {"out": str(out)})
         return
-    say(text)
-    say(f"\nwritten to {out}: train with --transition {out}" if source != From.annotators else f"\nwritten to {out}")
+    say(found.text)
+    say(f"\nwritten to {out}: train with --transition {out}")

@@ -10,13 +10,13 @@ import typer
 
 from .errors import check_writable, say
 from .later import Later
-from .options import Data, Json, Model, SourceColumn, WeakLabel, echo_json
+from .options import Annotator, Data, FeaturesFrom, Item, Json, Model, SourceColumn, WeakLabel, echo_json
 
 if TYPE_CHECKING:
-    from . import streaming as work
+    from . import evaluating as work
     from . import table_scores as scores
 else:
-    work, scores = Later("cli.streaming"), Later("cli.table_scores")
+    work, scores = Later("cli.evaluating"), Later("cli.table_scores")
 
 OptionalSpecs = Annotated[
     list[str] | None, typer.Option("--transition", help="how these labels were weakened, if not as in training")
@@ -30,6 +30,9 @@ def evaluate(
     true_label: Annotated[str | None, typer.Option(help="a column with the true classes, for comparison")] = None,
     transition: OptionalSpecs = None,
     source_column: SourceColumn = None,
+    item: Item = None,
+    annotator: Annotator = None,
+    features_from: FeaturesFrom = None,
     plot: Annotated[Path | None, typer.Option(help="reliability diagram to draw (.png)")] = None,
     as_json: Json = False,
 ) -> None:
@@ -40,7 +43,10 @@ def evaluate(
         if find_spec("matplotlib") is None:
             raise ModuleNotFoundError("--plot needs matplotlib: pip install 'tproper[plots]'")
         check_writable(plot)
-    name, weak, clean, counts = work.evaluate_file(model, data, label, true_label, transition, source_column, plot)
+    asked = work.Question(
+        model, data, label, true_label, transition, source_column, item, annotator, features_from, plot
+    )
+    name, weak, clean, counts = work.evaluate_file(asked)
     if as_json:
         out: dict[str, Any] = {"rows": counts, "transition": name}
         out |= {"weak": None, "no_scores": scores.UNSCORABLE} if weak is None else {"weak": scores.plain(weak)}

@@ -23,11 +23,12 @@ from ..data import (
     is_list,
     texts,
 )
-from .codec import LabelCodec, resolve
+from .codec import LabelCodec
 from .errors import spoken
 from .progress import Bar, watched
+from .resolving import label_notes, resolve
 from .schema import FeatureReader, Schema
-from .training import Report, Settings, finish, label_notes, make_schema
+from .training import Report, Settings, finish, make_schema
 
 EPOCHS = 5  # passes over data that do not fit in memory, unless --epochs says otherwise
 BATCH = 1024

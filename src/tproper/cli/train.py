@@ -10,12 +10,17 @@ import typer
 from .errors import say
 from .later import Later
 from .options import (
+    Annotator,
     Classes,
     Data,
+    FeaturesFrom,
+    Group,
+    Item,
     Json,
     Seed,
     SourceColumn,
     Specs,
+    TrueLabel,
     WeakLabel,
     at_least,
     echo_json,
@@ -70,6 +75,11 @@ def train(
     ignore: Ignore = None,
     classes: Classes = None,
     source_column: SourceColumn = None,
+    item: Item = None,
+    annotator: Annotator = None,
+    features_from: FeaturesFrom = None,
+    true_label: TrueLabel = None,
+    group: Group = None,
     missing: Missing = "drop",
     standardize: Standardize = True,
     holdout: Holdout = None,
@@ -86,7 +96,10 @@ def train(
         raise ValueError("--stream: expected it without --holdout, since no rows are held out of a stream")
     share = HOLDOUT if holdout is None else holdout
     settings = work.Settings(loss, model, pair, l2, epochs, seed, tune, standardize, share, force)
-    columns = work.Columns(label, transition, source_column, features, ignore, classes, missing)
+    answers = (item, annotator, features_from)
+    columns = work.Columns(
+        label, transition, source_column, features, ignore, classes, missing, *answers, true_label, group
+    )
     report = work.fit_table(data, columns, settings, out, stream)
     for sentence in report.facts["warnings"]:
         say(f"warning: {sentence}", err=True)

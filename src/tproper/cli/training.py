@@ -3,143 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from .. import __version__
 from .._core import FloatArray, atomic_folder, sweep
-from ..data import MISSING, Table, look_alikes, texts
 from ..learn import L2, WeakLabelClassifier, default_grid, not_replaceable, write_model
 from ..plots import html_page
-from ..transitions import ENUMERATION_LIMIT, SET_SEPARATOR, CandidateSetTransition, Transition, transition_to_dict
+from ..transitions import Transition, transition_to_dict
 from . import table_scores as scoring
 from .cards import in_words, model_card, summary
-from .codec import Encoded, LabelCodec, blank_label, resolve
-from .progress import watched, working
-from .schema import FeatureReader, Schema, standardisation
+from .codec import Encoded, LabelCodec
+from .progress import working
+from .rows import Rows
+from .schema import Schema, standardisation
 from .streaming import Trained
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A training table in memory: features, encoded weak labels, and how they came about."""
-
-    X: FloatArray  # (n, d), as in the file
-    labels: Encoded  # what the loss is given, for `transition`
-    transition: Transition
-    own: Encoded  # as the codec's transition takes them; where `blank` they mean nothing
-    blank: NDArray[np.bool_]  # rows without a label that were kept
-    codec: LabelCodec
-    dropped: int  # rows without a label that were left out
-    notes: list[str]  # what looks odd in the labels
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How often every label occurs, by name, the most frequent first."""
-        distinct, count = np.unique(self.own[~self.blank], axis=0, return_counts=True)
-        order = np.argsort(-count, kind="stable")
-        named = {self.codec.name(distinct[i]): int(count[i]) for i in order}
-        return named | ({"no label": int(self.blank.sum())} if self.blank.any() else {})
-
-
-def read_rows(
-    table: Table,
-    label: str,
-    source: str | None,
-    features: Sequence[str],
-    specs: dict[str, str],
-    classes: Sequence[str] | None,
-    missing: str,
-    loss: str,
-) -> Rows:
-    """Read a training table: all of it, since every solver goes over it many times."""
-    import pyarrow as pa
-
-    reader = FeatureReader(table, features)
-    columns = [*features, label] + ([source] if source else [])
-    blocks, label_parts, source_parts = [], [], []
-    for batch in watched(table.batches(columns), "reading", table.rows, lambda b: b.num_rows):
-        X = reader.read(batch)
-        if reader.clean:
-            blocks.append(X)
-            label_parts.append(batch.column(label))
-            if source:
-                source_parts.append(batch.column(source))
-    reader.finish()
-    X = np.concatenate(blocks)
-    del blocks
-    column = pa.chunked_array(label_parts).combine_chunks()
-    source_column = pa.chunked_array(source_parts).combine_chunks() if source else None
-
-    codes, values = texts(column)
-    used = [values[c] for c in np.unique(codes[codes >= 0])]
-    if not set(used) - MISSING:
-        raise ValueError(f"--label: expected labels in the column {label!r}, got none in {len(codes)} rows")
-    shares = None
-    if source_column is not None:
-        source_codes, source_values = texts(source_column)
-        found = Counter(source_values[c] for c in source_codes if c >= 0)
-        shares = {name: found[name] / max(sum(found[n] for n in specs), 1) for name in specs}
-    transition, names = resolve(specs, used, classes, shares)
-    codec = LabelCodec(transition, names, list(specs) if source else ())
-    labels, absent = codec.encode(column, source_column, column=label)
-    dropped = 0
-    if missing == "drop":
-        dropped = int(absent.sum())
-        X, labels, absent = X[~absent], labels[~absent], absent[~absent]
-    if len(X) < 2:
-        raise ValueError(f"{table.path}: expected at least two rows with a label, got {len(X)}")
-    present = labels[~absent]
-    if len(np.unique(present, axis=0)) < 2:
-        only = codec.name(present[0])
-        raise ValueError(f"--label: expected at least two different labels in the column {label!r}, got only {only!r}")
-    full, given = keep_blank(transition, labels, absent, loss) if absent.any() else (transition, labels)
-    times = Counter(codes[codes >= 0].tolist())
-    notes = label_notes({values[c]: n for c, n in times.items()}, names)
-    return Rows(X, given, full, labels, absent, codec, dropped, notes)
-
-
-def label_notes(counts: Mapping[str, int], classes: Sequence[str]) -> list[str]:
-    """Class names in the labels that are probably one name."""
-    times: Counter[str] = Counter()
-    for text, n in counts.items():
-        for part in {text, *(p.strip() for p in text.split(SET_SEPARATOR))} & set(classes):
-            times[part] += n
-    return look_alikes(times)
-
-
-def keep_blank(
-    transition: Transition, labels: Encoded, absent: NDArray[np.bool_], loss: str
-) -> tuple[Transition, Encoded]:
-    """Missing labels as labels that say nothing.
-
-    For candidate sets and forward correction that is the set of all classes, whose loss is a constant. Elsewhere T gets
-    one more row, "no label", of the probability that a label is missing: the targets of the others grow to make up for
-    it, so that the loss stays proper.
-    """
-    if isinstance(transition, CandidateSetTransition):
-        if loss == "forward":
-            labels = labels.copy()
-            labels[absent] = True
-            return transition, labels
-        if transition.num_classes > ENUMERATION_LIMIT:
-            raise ValueError(
-                f"--missing: expected drop for candidate sets of more than {ENUMERATION_LIMIT} classes with this loss, "
-                "got uninformative; --loss forward keeps them"
-            )
-        filled = labels.copy()
-        filled[absent] = labels[~absent][0]
-        labels = transition.row_index(torch.as_tensor(filled)).numpy()
-    rows = labels.copy()
-    rows[absent] = transition.num_weak_labels
-    return blank_label(transition, float(absent.mean())), rows
 
 
 def split(n: int, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -159,6 +42,7 @@ def make_schema(codec: LabelCodec, scaling: tuple[FloatArray, FloatArray] | None
         scale=scale.tolist(),
         transition=transition_to_dict(codec.transition),
         sources=codec.sources,
+        annotators=codec.annotators,
         **table,
     )
 
@@ -251,7 +135,7 @@ def held_out_scores(estimator: Any, schema: Schema, rows: Rows, held: NDArray[np
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:
     """Fit on all rows but those held out, score on the latter, and write the model folder."""
     chosen, held = split(len(rows.X), settings.holdout, settings.seed)
-    held = held[~rows.blank[held]]
+    held = held[~rows.silent[held]]
     scaling = standardisation(rows.X[chosen], columns["features"]) if settings.standardize else None
     schema = make_schema(rows.codec, scaling, columns)
     estimator = settings.estimator(rows.transition, schema.classes)
@@ -262,7 +146,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
         "rows": len(chosen),
         "held_out": len(held),
         "dropped": rows.dropped,
-        "blank": int(rows.blank.sum()),
+        "blank": rows.blank,
         "labels": rows.counts,
         "transition": rows.codec.transition.name,
         "warnings": doubts + rows.notes + said,

@@ -164,7 +164,8 @@ class _EstimatorLearner:
         _checkpoints.load_training_state(model.module_, model._optimizer, tensors, facts)
         kind, *rest = facts["random"]
         model._stream.set_state((kind, tensors["random"].numpy().astype(np.uint32), *rest))
-        model.history_, model.n_iter_ = facts["history"], facts["n_iter"]
+        model.history_ = [{"call": i, **entry} for i, entry in enumerate(facts["history"], 1)]  # older ones have none
+        model.n_iter_ = facts["n_iter"]
 
 
 def fit_stream(

@@ -195,8 +195,12 @@ def load(
     directory: str | Path | None = None,
     mirror: str | None = None,
     progress: bool = True,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Dataset:
-    """A data set by name: from ``directory`` if given, else from the cache, downloaded if need be."""
+    """A data set by name: from ``directory`` if given, else from the cache, downloaded if need be.
+
+    A download ends early where `stop` is true (`tproper.lab.download.StoppedError`).
+    """
     if name not in NAMES:
         raise DataError(f"expected a data set among {', '.join(NAMES)}, got {name!r}")
     if name == "digits":
@@ -204,7 +208,7 @@ def load(
     if directory is None:
         from tproper.lab.download import fetch
 
-        directory = fetch(name, mirror=mirror, progress=progress)
+        directory = fetch(name, mirror=mirror, progress=progress, stop=stop)
     directory = folder_of_data(directory)
     readers: dict[str, Callable[[Path], Dataset]] = {"mnist": read_mnist, "cifar10": read_cifar10}
     return readers[name](directory)

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import tproper as tp
 from tproper._core import write_file
 from tproper.lab import figures, paper, sweep
-from tproper.lab.protocol import LATER, Protocol, TrialConfig
-from tproper.lab.store import Record, gather, kernels_of, read_store
+from tproper.lab.protocol import VARIANTS, Protocol, TrialConfig
+from tproper.lab.record_files import gather
+from tproper.lab.records import Record, kernels_of
+from tproper.lab.store import read_store
 from tproper.plots import html_page
 
 Row = list[str]
@@ -122,22 +124,17 @@ def contexts(records: Sequence[Record]) -> list[tuple[str, str, Protocol]]:
     )
 
 
-def without_variants(protocol: Protocol) -> Protocol:
-    """A protocol without what the authors' code does besides: their numbers are compared with all of these."""
-    return dataclasses.replace(protocol, **dict.fromkeys(LATER, False))
-
-
 def differences(protocol: Protocol) -> dict[str, Any]:
     """What of a protocol is not the paper's, besides batches, epochs and variants, which have their own words."""
     usual = asdict(Protocol())
-    named = ("batch_size", "max_epochs", *LATER)
+    named = ("batch_size", "max_epochs", *VARIANTS)
     return {n: v for n, v in asdict(protocol).items() if n not in named and v != usual[n]}
 
 
 def context_stem(dataset: str, model: str, protocol: Protocol, kernels: str = "") -> str:
     """What the names of a context's figures end with: short for the paper's protocol, and never that of another."""
     stem = f"{dataset}_{model}"
-    if without_variants(protocol) != Protocol():
+    if protocol.without_variants != Protocol():
         stem += f"_batch{protocol.batch_size}_epochs{protocol.max_epochs}"
         stem += "".join(f"_{name}{value:g}" for name, value in differences(protocol).items())
     stem += "_augmented" if protocol.augment_validation else ""
@@ -161,7 +158,7 @@ def context_name(dataset: str, model: str, protocol: Protocol, kernels: str = ""
 
 def is_papers(dataset: str, model: str, protocol: Protocol) -> bool:
     """Whether the paper's numbers can be compared: its data set and protocol, or a variant of the authors' code."""
-    return dataset == paper.MODELS[model][0] and without_variants(protocol) == Protocol()
+    return dataset == paper.MODELS[model][0] and protocol.without_variants == Protocol()
 
 
 def searched(records: Sequence[Record]) -> bool:
@@ -405,7 +402,7 @@ def write_report(run: Path, out: Path) -> list[Path]:
                 continue
             context = (dataset, model, protocol, kernels)
             name, compare = context_name(*context), is_papers(dataset, model, protocol)
-            if compare and not kernels and protocol == without_variants(protocol):
+            if compare and not kernels and protocol == protocol.without_variants:
                 columns[model] = column
             tables += [
                 accuracy_table(f"{name}: accuracy", column, compare),

@@ -111,7 +111,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     certificate_ : Certificate
         What is known about `loss_`: properness, bounds, witness. Computed when asked for.
     history_ : list of dicts
-        One entry per iteration or epoch.
+        One entry per iteration or epoch. After `partial_fit` one per call, with its number ("call"); a long stream's
+        older entries are thinned out (every second stays, then every fourth, ...), so that there are never above 1024.
     n_iter_ : int
 
     Notes

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray
+from .._core import Before, FloatArray, thin
 from ..losses import WeakLabelLoss
 from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, calibrate, folds, identity_calibrator, method_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 AUTO_EARLY_STOPPING = 500  # rows from which early_stopping="auto" holds some out
 AUTO_BATCH = (8, 128)  # batch_size="auto" is a tenth of the rows within these
+REMEMBERED = 1024  # entries of `history_` after any number of calls of partial_fit
 CROSS_FIT_TOL = 1e-4  # gradient of the cross-fitted models: their scores need no more digits
 
 
@@ -217,8 +218,9 @@ def one_pass(
             clf.module_, clf.loss_.to(device), rows, labels.to(device), on_device(weights, device), steps
         )
     before.check(value)
-    clf.history_.append({"loss": value})
     clf.n_iter_ += 1
+    clf.history_.append({"loss": value, "call": clf.n_iter_})
+    thin(clf.history_, lambda entry: int(entry["call"]), REMEMBERED)
 
 
 def make_steps(clf: WeakLabelClassifier, n: int, generator: torch.Generator, device: torch.device) -> minibatch.Steps:

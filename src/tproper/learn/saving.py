@@ -218,7 +218,7 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     if estimator.calibrator_ is not None and estimator.calibrator_.num_classes != K:
         raise ModelFileError(f"calibrator: expected {K} classes, as the transition has, got another number")
     estimator.n_iter_ = int(description["training"]["n_iter"])
-    estimator.history_ = [description["training"]["last"]]
+    estimator.history_ = [{"call": estimator.n_iter_, **description["training"]["last"]}]
     if description["training"]["best_params"] is not None:
         estimator.best_params_ = description["training"]["best_params"]
     estimator.extra_ = description["extra"]

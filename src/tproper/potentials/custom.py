@@ -104,7 +104,7 @@ class ConvexPotential(Potential):
 
     def _minimiser(self, q: Tensor) -> Tensor:
         """The centred v that minimises F(v) - <q, v>, differentiable in q."""
-        v = _solvers.newton_minimiser(_Plain(self), q.detach())
+        v = _solvers.newton_minimiser(self, q.detach())
         return v + _solvers.newton_step(_Plain(self), v, q) if q.requires_grad else v
 
 

@@ -188,7 +188,7 @@ class AnnotatorTransition(Transition):
 
     def answer_rows(self, labels: Tensor) -> Tensor:
         """Where each answer stands in the stacked tables; a missing one in their last row."""
-        offsets = torch.as_tensor(self.offsets, device=labels.device)
+        offsets = kept_on(self, "offsets", labels.device)
         return torch.where(labels < 0, offsets[-1], labels + offsets[:-1])
 
     def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -263,8 +263,7 @@ class AnswerReconstruction(Reconstruction):
 
     def silent(self, labels: Tensor) -> Tensor:
         """Rows without a usable answer."""
-        heard = torch.as_tensor(self.weights > 0, device=labels.device)
-        return ~((labels >= 0) & heard).any(-1)
+        return ~((labels >= 0) & (kept_on(self, "weights", labels.device) > 0)).any(-1)
 
     def orbit_columns(self) -> tuple[FloatArray, list[str]]:
         """The complete rows where they can be listed, then every answer alone.
@@ -324,6 +323,16 @@ def annotators(transitions: Sequence[Transition]) -> AnnotatorTransition:
                 f"got {t.num_classes} at {a}"
             )
     return AnnotatorTransition(transitions)
+
+
+def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:
+    """An array of the owner's on a device, copied there once: a copy from the host cannot be part of a CUDA graph."""
+    if device.type == "cpu":
+        return torch.as_tensor(getattr(owner, name))
+    kept = owner.__dict__.setdefault("_kept", {})
+    if (name, device) not in kept:
+        kept[name, device] = torch.as_tensor(getattr(owner, name), device=device)
+    return kept[name, device]
 
 
 def sum_rows(table: Tensor, index: Tensor) -> Tensor:

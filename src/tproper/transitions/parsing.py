@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import plugins
 from . import families
 from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
@@ -64,6 +65,19 @@ ALIASES = {
 }
 
 
+def register_family(name: str, make: Callable[..., Transition], **parameters: type) -> None:
+    """A kind of weak label of your own by its name: ``register_family("seasonal", seasonal, K=int, p=float)``.
+
+    ``make(K=10, p=0.2)`` returns its `Transition`. From then on ``seasonal:10,0.2`` is understood wherever a transition
+    is written as text, and the number of classes may be left out where it is known.
+    """
+    if "K" in parameters and next(iter(parameters)) != "K":
+        raise ValueError(f"parameters: expected K, the number of classes, first, got {', '.join(parameters)}")
+    if name in ALIASES or name == "coarse":
+        raise ValueError(f"name: expected one that is not taken, got {name!r}")
+    plugins.add(FAMILIES, name, _Family(make, tuple(parameters.items()), takes_classes="K" in parameters))
+
+
 def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
     """The transition that a text names.
 
@@ -80,10 +94,10 @@ def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
     name = ALIASES.get(name.strip().lower(), name.strip().lower())
     if name == "coarse" and colon:
         transition = families.coarse_labels(_groups(rest))
-    elif name in FAMILIES:
-        transition = _family(name, rest, bool(colon), num_classes)
     elif Path(text).suffix.lower() in MATRIX_FILES:
         transition = read_matrix(text)
+    elif (family := plugins.find(FAMILIES, name)) is not None:
+        transition = _family(family, name, rest, bool(colon), num_classes)
     else:
         known = ", ".join(sorted([*FAMILIES, "coarse"]))
         raise ValueError(
@@ -100,8 +114,7 @@ def _of_size(transition: Transition, num_classes: int | None) -> Transition:
     return transition
 
 
-def _family(name: str, rest: str, colon: bool, num_classes: int | None) -> Transition:
-    family = FAMILIES[name]
+def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int | None) -> Transition:
     parts = [p.strip() for p in rest.split(",")] if rest.strip() else []
     if colon and not parts:
         raise ValueError(f"transition: expected {family.usage(name)!r}, got nothing after the colon of {name!r}")
@@ -207,9 +220,9 @@ def _called(name: Any, parameters: dict[str, Any], num_classes: int | None) -> T
     key = ALIASES.get(name, name)
     if key == "coarse":
         make: Callable[..., Transition] = families.coarse_labels
-    elif key in FAMILIES:
-        make = FAMILIES[key].make
-        if FAMILIES[key].takes_classes and "K" not in parameters:
+    elif (family := plugins.find(FAMILIES, key)) is not None:
+        make = family.make
+        if family.takes_classes and "K" not in parameters:
             if num_classes is None:
                 raise UnknownSizeError(f"transition: expected the parameter K, the number of classes, of {name!r}")
             parameters = {"K": num_classes, **parameters}
