@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The pages whose code is run; those of the playbook and the gallery run when the site is built.
-PAGES = ["README.md", "docs/index.md", "docs/command-line.md", *sorted(
-    path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "guides").glob("*.md")
-)]  # fmt: skip
+#: The pages whose code is run. The gallery and the playbook run when the site is built, and the tour of the command
+#: line in tests/cli/test_tour.py.
+GUIDES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "guides").glob("*.md"))
+PAGES = ["README.md", "docs/index.md", *GUIDES]
 FENCE = re.compile(r"^```(python|console|output)\n(.*?)^```$", re.M | re.S)
 
 

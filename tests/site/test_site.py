@@ -90,7 +90,7 @@ def test_the_first_page_leads_to_every_guide_with_one_click():
 
 def test_every_gallery_page_ends_in_a_picture():
     for folder, least in (("auto_gallery", 12), ("auto_playbook", 6)):
-        pages = [p for p in (SITE / folder).glob("plot_*.html")]
+        pages = list((SITE / folder).glob("plot_*.html"))
         assert len(pages) >= least
         for page in pages:
             assert any("sphx_glr_plot" in link for link in read(page).fetched), page.name
@@ -109,8 +109,8 @@ def test_no_page_complains(browser):
         browser.problems.clear()
         browser.open(page.as_uri())
         formulas, drawn, errors = browser.run(
-            "[document.querySelectorAll('span.math, div.math').length, document.querySelectorAll('.math .katex').length,"
-            " document.querySelectorAll('.katex-error').length]"
+            "['span.math, div.math', '.math .katex', '.katex-error']"
+            ".map((what) => document.querySelectorAll(what).length)"
         )
         if browser.problems or errors or drawn < formulas:
             problems[page.relative_to(SITE).as_posix()] = (list(browser.problems), formulas, drawn, errors)
@@ -121,7 +121,8 @@ def test_no_page_complains(browser):
 def test_a_click_on_a_card_opens_its_guide(browser):
     browser.open((SITE / "index.html").as_uri())
     box = browser.run(
-        "(() => { const a = [...document.querySelectorAll('.pick .sd-card')].find((a) => a.textContent.includes('annotators'));"
+        "(() => { const cards = [...document.querySelectorAll('.pick .sd-card')];"
+        " const a = cards.find((card) => card.textContent.includes('annotators'));"
         " a.scrollIntoView({ block: 'center', behavior: 'instant' }); const b = a.getBoundingClientRect();"
         " return [b.x + b.width / 2, b.y + b.height / 2]; })()"
     )
