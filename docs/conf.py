@@ -11,6 +11,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent / "src"))
 
@@ -163,9 +166,21 @@ def list_other_pages(app: Any, name: str, source: list[str]) -> None:
         source[0] = source[0].replace("EVERY OTHER PAGE", "\n".join(others))
 
 
+def link_names(app: Any, tree: Any) -> None:
+    """`tp.Name` in the text of a page leads to what the API says of it."""
+    for node in list(tree.findall(nodes.literal)):
+        name = re.match(r"(?:tp\.)?(\w+)", node.astext())
+        if name is None or name[1] not in tproper.__all__ or isinstance(node.parent, (nodes.reference, pending_xref)):
+            continue
+        link = pending_xref("", refdomain="py", reftype="obj", reftarget=f"tproper.{name[1]}", refexplicit=True)
+        node.replace_self(link)
+        link += node
+
+
 def setup(app: Any) -> None:
     """Make what is generated before Sphinx looks for sources."""
     app.connect("source-read", list_other_pages)
+    app.connect("doctree-read", link_names)
     write_katex()
     copy_explorer()
     write_api()

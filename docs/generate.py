@@ -65,7 +65,7 @@ def losses() -> str:
     columns = {
         "forward, the default": "forward / nothing: the default / yes",
         "BC": "BC / weak risk / no",
-        "BC+gLS": "BC+gLS / weak risk / no",
+        "BC+gLS, calibrated": "BC+gLS / weak risk / yes",
         "BC+GA": "GA / weak risk / no",
         "labels trusted": "naive / - / no",
     }

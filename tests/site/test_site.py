@@ -4,6 +4,7 @@
 """
 
 import re
+import time
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -129,8 +130,10 @@ def test_a_click_on_a_card_opens_its_guide(browser):
     browser.mouse("mousePressed", *box)
     browser.mouse("mouseReleased", *box)
     for _ in range(200):
-        if browser.run("document.readyState + location.pathname").endswith("guides/annotators.html"):
+        where = browser.run("document.readyState + location.pathname")
+        if where.startswith("complete") and where.endswith("guides/annotators.html"):
             break
+        time.sleep(0.05)
     assert browser.run("document.querySelector('h1').textContent").startswith("Several annotators")
 
 
