@@ -1,8 +1,7 @@
-"""Tables of strings as Markdown and HTML, and one page that needs nothing besides itself."""
+"""Tables of strings as Markdown, and one HTML page that needs nothing besides itself."""
 
 from __future__ import annotations
 
-import base64
 import html
 import math
 import statistics
@@ -11,21 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .._core import write_file
+from ..plots import html_page
 
 Row = list[str]
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; }
-td, th { border-bottom: 1px solid #ddd; padding: .3rem .7rem; text-align: right; }
-td:first-child, th:first-child { text-align: left; }
-img { max-width: 100%; }
-"""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table of strings; renders as Markdown and as HTML."""
+    """A titled table of strings, as Markdown."""
 
     title: str
     note: str
@@ -38,17 +30,6 @@ class Table:
         for row in (self.head, ["---"] * len(self.head), *self.rows):
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
         return "\n".join(lines) + "\n"
-
-    def html(self) -> str:
-        """The table as HTML, escaped."""
-
-        def cells(row: Row, tag: str) -> str:
-            return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
-
-        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
-        head = f"<tr>{cells(self.head, 'th')}</tr>"
-        title, note = html.escape(self.title), html.escape(self.note)
-        return f"<h2>{title}</h2><p>{note}</p><table>{head}{body}</table>"
 
 
 @dataclass(frozen=True)
@@ -77,23 +58,16 @@ class Page:
 
     def write(self, out: Path, note: str, tables: Sequence[Table], images: Sequence[Path] = ()) -> list[Path]:
         """Both files, each whole or not at all; the images are inside the HTML."""
-        openings = self.openings
-        texts = ["\n".join([openings[self.markdown_name].rstrip(), "", note, "", *(t.markdown() for t in tables)])]
+        text = "\n".join([f"# {self.title}", "", note, "", *(t.markdown() for t in tables)])
+        texts = {self.markdown_name: text}
         if self.html_name is not None:
-            texts.append(self._html(openings[self.html_name], note, tables, images))
-        paths = [out / name for name in openings]
-        for path, text in zip(paths, texts, strict=True):
-            write_file(path, text.encode(), overwrite=True)
-        return paths
-
-    def _html(self, opening: str, note: str, tables: Sequence[Table], images: Sequence[Path]) -> str:
-        parts = [opening.rstrip()]
-        parts += [f"<style>{STYLE}</style><h1>{html.escape(self.title)}</h1><p>{html.escape(note)}</p>"]
-        parts += [table.html() for table in tables]
-        for path in images:
-            data = base64.b64encode(path.read_bytes()).decode()
-            parts.append(f"<h2>{path.stem}</h2><img alt='{path.stem}' src='data:image/png;base64,{data}'>")
-        return "\n".join(parts) + "\n"
+            pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in images]
+            figures = ["", "## Figures", "", "\n".join(pictures), ""] if images else []
+            folder = images[0].parent if images else out
+            texts[self.html_name] = html_page("\n".join([text, *figures]), self.title, folder)
+        for name, content in texts.items():
+            write_file(out / name, content.encode(), overwrite=True)
+        return [out / name for name in texts]
 
 
 def moments(values: Sequence[float]) -> tuple[float, float, int]:
