@@ -274,7 +274,7 @@ def made(method, accuracies, lr=0.1, problem=None, log_losses=None):
 def test_a_proper_bounded_leader_is_said_and_so_is_one_that_is_not():
     records = [*made("forward", [0.70, 0.72]), *made("nn", [0.60, 0.62])]
     (table,) = leaderboard.leaderboard(records)
-    assert "By accuracy, epoch by weak labels, forward log leads (71.00 ± 1.00), a proper bounded loss." in table.note
+    assert "forward log, a proper bounded loss, leads by every score: 71.00 ± 1.00 accuracy (epoch by" in table.note
     records = [*made("forward", [0.70, 0.72]), *made("nn", [0.80, 0.80], log_losses=[0.9, 0.9])]
     (table,) = leaderboard.leaderboard(records)
     assert (
@@ -292,7 +292,9 @@ def test_blocks_are_problems_and_a_trial_that_diverged_has_no_mean():
     broken = made("bc", [0.1, 0.1])
     broken[1]["selections"] = {r: {"epoch": 1, "raw": {"accuracy": 0.1, "log_loss": None}} for r in ("clean", "weak")}
     records = [*made("forward", [0.7, 0.7]), *broken, *made("forward", [0.9, 0.9], problem=other)]
-    first, second = leaderboard.leaderboard(records, rules=["weak"])
+    summary, first, second = leaderboard.leaderboard(records, rules=["weak"])
+    assert [row[0] for row in summary.rows] == [first.title] * 2 + [second.title] * 2
+    assert summary.note == "A proper bounded loss leads in every line."
     assert (first.title, second.title) == ("complementary: digits, linear", "symmetric:0.3: digits, linear")
     assert [row[1] for row in first.rows] == ["weak", "weak"]
     assert first.rows[1][2:5] == ["10.00 ± 0.00", "-", "-"]
@@ -314,6 +316,18 @@ def test_slow_certificates_are_made_on_request_and_kept(tmp_path, monkeypatch):
     assert verdict(False) == "not proper, bounded (numerical)"
     assert calls == ["scl_exp"]
     assert len(json.loads(kept.read_text())) == 1
+
+
+def test_the_leaderboard_alone(undisturbed, tmp_path):
+    done = run_here("report", undisturbed, "--leaderboard", tmp_path / "board.md", "--select", "weak")
+    assert done.exit_code == 0, done.output
+    assert [p.name for p in tmp_path.iterdir()] == ["board.md"]
+    text = (tmp_path / "board.md").read_text()
+    assert text.startswith("# Leaderboard\n")
+    assert "| clean |" not in text
+    both = run_here("report", undisturbed, "--leaderboard", tmp_path / "board.md", "--out", tmp_path)
+    assert both.exit_code == 2
+    assert "expected --out or --leaderboard, got both" in both.output
 
 
 def test_a_leaderboard_does_not_replace_another_file(undisturbed, tmp_path):
