@@ -243,7 +243,7 @@ def block_table(
             cells = [number(*entry.mean(rule, score), *((100, 2) if score == ACCURACY else ())) for score in scores]
             rows.append([title_of(entry.config) if first else "", rule, *cells, *(rest if first else [""] * 4)])
     head = ["", "epoch by", *scores.values(), "map", "learning rate", "trials", "certificate"]
-    return Table(block.title, f"{block.note()} {sentences(found)}", head, rows)
+    return Table(block.title, f"{block.note()} {sentences(found)}".rstrip(), head, rows)
 
 
 def _or_least(value: float) -> float:
