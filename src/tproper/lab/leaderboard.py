@@ -142,11 +142,37 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             if record["seed"] < SEARCH_SEED:
                 block = budgets.setdefault((config.protocol, config.weight_decay), {})
                 block.setdefault(config.key, Entry(config, [])).records.append(record)
-        out += [
-            Block(next(iter(entries.values())).config, kernels, list(entries.values()), searches)
-            for entries in budgets.values()
-        ]
+        for entries in budgets.values():
+            kept = by_the_rule(list(entries.values()), searches)
+            out.append(Block(kept[0].config, kernels, kept, searches))
     return sorted(out, key=lambda b: (NAMES.index(b.config.dataset), [*MODELS].index(b.config.model), b.title))
+
+
+def by_the_rule(entries: list[Entry], searches: Sequence[Record]) -> list[Entry]:
+    """Of a method that was trained at several rates, the one with the rate that its search has chosen by now."""
+    out = []
+    for entry in entries:
+        rates: dict[float, list[float]] = {}
+        for record in searches:
+            risk = record["selections"][WEAK]["weak_risk"]
+            if (record["loss"], record["config"].get("code", "")) == (entry.config.loss, entry.config.code):
+                rates.setdefault(record["lr"], []).append(math.inf if risk is None else risk)
+        rivals = [e for e in entries if (e.config.loss, e.config.code) == (entry.config.loss, entry.config.code)]
+        best = min(rates, key=lambda rate: (sum(rates[rate]) / len(rates[rate]), rate)) if rates else None
+        if best == entry.config.lr or all(e.config.lr != best for e in rivals):
+            out.append(entry)
+    return out
+
+
+def distinct_titles(found: Sequence[Block]) -> list[str]:
+    """The blocks' titles; where two have the same, with what sets them apart."""
+    titles = [block.title for block in found]
+    for more in (lambda b: f"{b.config.protocol.max_epochs} epochs", lambda b: b.config.key[:6]):
+        titles = [
+            f"{title} ({more(block)})" if titles.count(title) > 1 else title
+            for title, block in zip(titles, found, strict=True)
+        ]
+    return titles
 
 
 # --- certificates ---------------------------------------------------------------------------------
@@ -163,7 +189,12 @@ class Verdicts:
         self.file, self.decide = file, decide
         self.known: dict[str, dict[str, Any]] = {}
         if file is not None and file.exists():
-            self.known = json.loads(file.read_text(encoding="utf-8"))
+            try:
+                self.known = {key: dict(card) for key, card in json.loads(file.read_text(encoding="utf-8")).items()}
+            except (ValueError, TypeError, AttributeError) as error:
+                raise ValueError(
+                    f"{file}: expected certificates that were kept, got something else; remove it"
+                ) from error
 
     def of(self, config: TrialConfig, told: Transition) -> Card | None:
         """The card of a configuration's method; None where it is not decided here."""
@@ -222,7 +253,7 @@ def number(mean: float, error: float, scale: float = 1.0, digits: int = 3) -> st
 
 
 def block_table(
-    block: Block, cards: Mapping[str, Card | None], found: Sequence[Lead], rules: Sequence[str] = RULES
+    title: str, block: Block, cards: Mapping[str, Card | None], found: Sequence[Lead], rules: Sequence[str] = RULES
 ) -> Table:
     """A line for every method and rule, the best accuracy by the last rule first."""
     soft = any(e.values(WEAK, next(iter(SOFT))) for e in block.entries)
@@ -243,7 +274,7 @@ def block_table(
             cells = [number(*entry.mean(rule, score), *((100, 2) if score == ACCURACY else ())) for score in scores]
             rows.append([title_of(entry.config) if first else "", rule, *cells, *(rest if first else [""] * 4)])
     head = ["", "epoch by", *scores.values(), "map", "learning rate", "trials", "certificate"]
-    return Table(block.title, f"{block.note()} {sentences(found)}".rstrip(), head, rows)
+    return Table(title, f"{block.note()} {sentences(found)}".rstrip(), head, rows)
 
 
 def _or_least(value: float) -> float:
@@ -357,10 +388,11 @@ def leaderboard(
     """Who leads, and a table for each block of the records."""
     verdicts = Verdicts() if verdicts is None else verdicts
     tables, found = [], {}
-    for block in blocks(records):
+    all_blocks = blocks(records)
+    for title, block in zip(distinct_titles(all_blocks), all_blocks, strict=True):
         told = block.told
         cards = {e.config.key: verdicts.of(e.config, told) for e in block.entries}
-        found[block.title] = leads(block, cards, rules)
-        tables.append(block_table(block, cards, found[block.title], rules))
+        found[title] = leads(block, cards, rules)
+        tables.append(block_table(title, block, cards, found[title], rules))
     verdicts.save()
     return [summary_table(found), *tables] if len(tables) > 1 else tables

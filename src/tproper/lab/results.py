@@ -133,9 +133,13 @@ def selection(finished: Finished, place: int) -> dict[str, Any]:
     }
     if finished.trial.seed >= SEARCH_SEED or not np.isfinite(finished.scores[place].numpy()).all():
         return out
-    by_weak = calibrate(valid, finished.valid_weak, finished.told, inputs="scores")
-    by_clean = calibrate(valid, finished.valid_labels, identity(valid.shape[1]), "temperature", inputs="scores")
-    for name, calibrator in (("by_weak", by_weak), ("by_clean", by_clean)):
+    clean = (finished.valid_labels, identity(valid.shape[1]), "temperature")
+    for name, given in (("by_weak", (finished.valid_weak, finished.told, "auto")), ("by_clean", clean)):
+        try:
+            calibrator = calibrate(valid, *given, inputs="scores")
+        except ValueError as error:  # a T under which a label cannot occur: the record says so, and the trial is kept
+            out[name] = {"method": f"none: {error}"}
+            continue
         scored = _scored(finished, calibrator.probabilities(test))
         out[name] = {"method": calibrator.method, "temperature": _significant(calibrator.temperature), **scored}
     return out
