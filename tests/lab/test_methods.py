@@ -307,6 +307,8 @@ def test_a_users_own_loss_is_one_function():
 def test_a_users_own_mistakes_are_told():
     with pytest.raises(ValueError, match=r"method: expected a function of \(scores, labels\), got int"):
         from_function(3)
+    with pytest.raises(ValueError, match=r"method: expected a function of \(scores, labels\), got <lambda>\(scores\)"):
+        from_function(lambda scores: scores)
     with pytest.raises(ValueError, match=r"labels: expected some of complementary, .*, got nosy"):
         from_function(squares, labels={"nosy"})
     _, v, labels, _ = problem("ce", "noisy")
