@@ -193,7 +193,13 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
 def _calibration(estimator: Any) -> str:
     """What the calibration did, and the calibration error before and after, from weak labels."""
     found = getattr(estimator, "calibrator_", None)
-    return "probabilities are the loss's own: not calibrated" if found is None else str(found)
+    if found is None:
+        return "calibration: none, probabilities are the loss's own"
+    if found.method != "identity" or not found.reliability:
+        return str(found)
+    low, high = found.reliability["after"]["interval"]
+    error = f"calibration error {found.reliability['after']['value']:.4g} (95% interval {low:.4g} to {high:.4g})"
+    return "\n".join(["calibration: identity", f"{error}, before and after", *found.notes])
 
 
 def finish(
