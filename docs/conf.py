@@ -11,6 +11,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent / "src"))
 
@@ -54,6 +57,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "min_reported_time": 10_000,
     "show_memory": False,
+    "write_computation_times": False,  # its page fetches a table script from the network
     "remove_config_comments": True,
     "within_subsection_order": "FileNameSortKey",
     "nested_sections": False,
@@ -83,7 +87,7 @@ html_static_path = ["_static", "_build/generated"]
 html_extra_path = ["_build/extra"]  # the Explorer is a site of its own, beside index.html
 html_css_files = ["site.css"]
 html_favicon = "_static/icon.svg"
-html_show_sphinx = False
+html_show_sphinx, html_show_copyright = False, False
 html_theme_options = {
     "light_css_variables": variables("light"),
     "dark_css_variables": variables("dark"),
@@ -154,8 +158,29 @@ def write_api() -> None:
     (folder / "index.rst").write_text("\n".join(body), encoding="utf-8")
 
 
+def list_other_pages(app: Any, name: str, source: list[str]) -> None:
+    """Pages that benchmarks add to docs/ stand with the evidence, without a change to the first page."""
+    if name == "index":
+        listed = source[0].split()
+        others = [p.stem for p in sorted(DOCS.glob("*.md")) if p.stem not in (*listed, "index")]
+        source[0] = source[0].replace("EVERY OTHER PAGE", "\n".join(others))
+
+
+def link_names(app: Any, tree: Any) -> None:
+    """`tp.Name` in the text of a page leads to what the API says of it."""
+    for node in list(tree.findall(nodes.literal)):
+        name = re.match(r"(?:tp\.)?(\w+)", node.astext())
+        if name is None or name[1] not in tproper.__all__ or isinstance(node.parent, (nodes.reference, pending_xref)):
+            continue
+        link = pending_xref("", refdomain="py", reftype="obj", reftarget=f"tproper.{name[1]}", refexplicit=True)
+        node.replace_self(link)
+        link += node
+
+
 def setup(app: Any) -> None:
     """Make what is generated before Sphinx looks for sources."""
+    app.connect("source-read", list_other_pages)
+    app.connect("doctree-read", link_names)
     write_katex()
     copy_explorer()
     write_api()

@@ -1,8 +1,9 @@
 """Pages do what they print: this runs the code blocks of a Markdown page, in order, in a folder of its own.
 
-```` ```python ```` blocks of a page share one namespace. Lines of ```` ```console ```` blocks begin with ``$ `` and run in the
-same folder; they call ``tproper``. A ```` ```output ```` block after one of them is what it printed, and a picture that the page
-shows and its code saves is the one that the code drew: ``python docs/pages.py`` writes both anew, and the tests compare them.
+Fences called ``python`` share one namespace a page. Lines of fences called ``console`` begin with ``$ ``, call
+``tproper`` and run in the same folder. A fence called ``output`` after one of them is what it printed, and a picture
+that the page shows and its code saves is the one that the code drew: ``python docs/pages.py`` writes both anew, and the
+tests compare.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The pages whose code is run; those of the playbook and the gallery run when the site is built.
-PAGES = ["README.md", "docs/index.md", "docs/command-line.md", *sorted(
-    path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "guides").glob("*.md")
-)]  # fmt: skip
+#: The pages whose code is run. The gallery and the playbook run when the site is built, and the tour of the command
+#: line in tests/cli/test_tour.py.
+GUIDES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "guides").glob("*.md"))
+PAGES = ["README.md", "docs/index.md", *GUIDES]
 FENCE = re.compile(r"^```(python|console|output)\n(.*?)^```$", re.M | re.S)
 
 

@@ -1,6 +1,6 @@
 """
-"It is not this": four losses
-=============================
+"It is not this": three losses
+==============================
 
 Digits from labels that only name one digit each image is *not*: what each loss reaches as labels become more.
 """

@@ -14,12 +14,12 @@ import tproper as tp
 from tproper.lab import methods, problems, runner
 from tproper.lab.choosing import WeakRisk
 from tproper.lab.engine import Pixels, Stack
-from tproper.lab.models import stacked
 from tproper.lab.objectives import KERNEL, StackObjective, kernel_settings
 from tproper.lab.problems import Problem, drawn_problem, given_problem, labels_digest, read_labels, resolve
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
 from tproper.lab.records import check_record
 from tproper.lab.runner import Runner, Stop
+from tproper.lab.stacking import stacked
 from tproper.lab.store import Store
 from tproper.learn.scaling import calibrated_risks
 

@@ -168,7 +168,7 @@ def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Pa
         lines += [f"Scores {facts['how_scored']}{clean}:", scores]
     lines += ["", facts["calibration"]]
     picture = ", reliability.png" if facts["picture"] else ""
-    lines += ["", f"model in {out} (model_card.md{picture})"]
+    lines += ["", f"model in {out} (model_card.md, model_card.html{picture})"]
     if scores is not None and not picture:
         lines.append("no reliability diagram: pip install 'tproper[plots]'")
     return "\n".join(lines)

@@ -31,7 +31,14 @@ COMMANDS = {
     "simulate": ("simulate", "Weaken a clean data set: a weak label for every row in place of its true class."),
     "reproduce": ("reproduce", "Reproduce a table or figure of the paper; run it again to go on where it stopped."),
     "bench": ("bench", "Compare methods on one weak-label problem; run it again to go on where it stopped."),
-    "report": ("reporting", "Tables beside the paper's, figures, and one HTML page, from the records of a run."),
+    "doctor": (
+        "doctor",
+        "Versions, extras, GPU and a self-test of two seconds; exit code 1 if something installed does not work.",
+    ),
+    "report": (
+        "reporting",
+        "Tables beside the paper's, a benchmark's leaderboard, and figures, from the records of a run.",
+    ),
 }
 
 

@@ -250,8 +250,8 @@ def draw(
     ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls=":", label="perfectly calibrated")
     if before is not None:
         plots.draw_calibration(ax, before, "0.55", "before calibration")
-    colours = plots.COLOURS
-    for name, scores, colour in (("weak labels", weak, colours["forward"]), ("clean labels", clean, colours["bc"])):
+    blue, orange = plots.COLOURS["forward"], plots.COLOURS["bc"]
+    for name, scores, colour in (("weak labels", weak, blue), ("clean labels", clean, orange)):
         curve = None if scores is None else scores["calibration"]
         if isinstance(curve, Calibration):
             plots.draw_calibration(ax, curve.to_dict(), colour, name)

@@ -22,6 +22,7 @@ from ..learn import (
     with_params,
     write_model,
 )
+from ..plots import html_page
 from ..transitions import Transition, identity, transition_to_dict
 from . import table_scores as scoring
 from .cards import in_words, model_card, summary
@@ -235,7 +236,9 @@ def finish(
             before = getattr(estimator.calibrator_, "reliability", {}).get("before")
             changed = estimator.calibrator_ is not None and not estimator.calibrator_.is_identity
             scoring.draw(quality.weak, quality.clean, folder / "reliability.png", before=before if changed else None)
-        (folder / "model_card.md").write_text(model_card(facts, table, str(certificate)), encoding="utf-8")
+        card = model_card(facts, table, str(certificate))
+        (folder / "model_card.md").write_text(card, encoding="utf-8")
+        (folder / "model_card.html").write_text(html_page(card, f"Model card: {out.name}", folder), encoding="utf-8")
     facts |= {"out": str(out), "certificate": certificate.to_dict()}
     facts["scores"] = None if quality.weak is None else scoring.plain(quality.weak)
     facts["clean_scores"] = None if quality.clean is None else scoring.plain(quality.clean)

@@ -19,11 +19,12 @@ import torch
 
 from .datasets import Dataset
 from .engine import Pixels, Stack
-from .models import FLAT_MODELS, Tensors, stacked
+from .models import FLAT_MODELS, Tensors
 from .problems import Problem, Task, resolve
 from .protocol import CLEAN, WEAK, Progress, Trial
 from .records import Record
 from .results import Finished, make_record, revision
+from .stacking import stacked
 from .store import CheckpointError, Store
 
 #: How many trials share a stack unless the user says otherwise: (dense models, residual nets).

@@ -26,8 +26,9 @@ Inputs = Literal["scores", "probabilities"]
 FEWEST_ROWS = 100  # below this a gain cannot be told from chance
 MOST_ROWS = 20_000  # beyond this a map of a few numbers is known well enough
 MATRIX_AT_MOST = 10  # classes: a matrix has K^2 parameters
-# standard errors by which a temperature must beat the identity, and a richer map the simpler one
-CLEAR, CLEARER = 1.0, 2.0
+# standard errors by which a temperature must beat the identity, and a richer map the simpler one. A temperature of its
+# prior (`scaling`) is the better guess where held-out labels cannot tell: it stays unless they clearly speak against it
+CLEAR, CLEARER = -1.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -177,9 +178,9 @@ def calibrate(
     labels : weak labels as the transition takes them
     transition : Transition, or what `make_transition` takes
     method : "auto", "identity", "temperature", "bias", "vector" or "matrix"
-        "auto" goes from simple to rich and takes a richer map only if it lowers the cross-validated weak risk clearly:
-        by more than one standard error of the paired difference for a temperature, by two for a richer map. What few or
-        very weak labels cannot tell is left alone.
+        "auto" goes from simple to rich. A temperature, held near one by its prior, is taken unless it raises the
+        cross-validated weak risk by more than one standard error of the paired difference; a richer map only if it
+        lowers that risk by more than two. What few or very weak labels cannot tell is hardly changed.
     inputs : "auto", "scores" or "probabilities"
         What `scores` holds, where it should not be guessed.
     sample_weight : (n,) array, optional

@@ -95,8 +95,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         (as for ``GridSearchCV``) is searched instead. What was tried is kept in `cv_results_`, `best_params_`.
     calibrate : "auto", False or a method
         How probabilities are calibrated (`tproper.calibrate`): by cross-fitted scores of linear models (three or five
-        more fits, begun from the solution), by the rows that early stopping holds out for networks. "auto" changes
-        nothing unless it clearly lowers the weak risk. False: the loss's own link as it is.
+        more fits), by the rows that early stopping holds out for networks. "auto" changes little where labels say
+        little. False: the loss's own link as it is.
     verbose : int
 
     Attributes

@@ -28,6 +28,7 @@ AUTO_EARLY_STOPPING = 500  # rows from which early_stopping="auto" holds some ou
 AUTO_BATCH = (8, 128)  # batch_size="auto" is a tenth of the rows within these
 REMEMBERED = 1024  # entries of `history_` after any number of calls of partial_fit
 CROSS_FIT_TOL = 1e-4  # gradient of the cross-fitted models: their scores need no more digits
+FORGETTING = 0.1  # share of the solution's scores that cross-fits begin from: the same minimum, without its memory
 
 
 # Linear models.
@@ -68,10 +69,15 @@ def fit_lbfgs(
 def cross_fitted(
     clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, fit: linear.LinearFit, prior: float
 ) -> FloatArray:
-    """Scores (n, K) of each row by a model that did not see it, begun from the solution for all rows."""
+    """Scores (n, K) of each row by a model that did not see it.
+
+    A fold begins from a small part of the solution for all rows: it should end in the same minimum, of which there may
+    be several. From the solution itself it would hardly move where the penalty is small, and so would remember the very
+    labels that it is held to account for.
+    """
     assert isinstance(clf.loss_, WeakLabelLoss)
     out = np.empty((len(labels), len(clf.classes_)))
-    at = (fit.coef, fit.intercept)
+    at = (FORGETTING * fit.coef, FORGETTING * fit.intercept)
     for train, test in folds(len(labels), clf._groups):
         w = None if weights is None else weights[train]
         with warnings.catch_warnings():
