@@ -192,6 +192,9 @@ def _noisy(
         del plain["label_kind"]
         T = transition_from_dict(plain)
     clean = 0 if truth is None else int((truth >= 0).sum())
+    lacking = [name for z, name in enumerate(names) if clean and not (truth == z).any()]
+    if lacking and kind == "clean":
+        say(f"warning: no row of class {short(lacking)} is known: T's column is what other classes suggest", err=True)
     rows = int(given.sum())
     head = f"classes {short(names, 20)}\nfrom {rows:,} labels, {clean:,} of them in rows of known class"
     return Estimate(f"{T}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean})
