@@ -226,7 +226,7 @@ def test_a_class_without_clean_rows_is_said(tmp_path: Path, run: Run) -> None:
     out = good(run, "estimate", "clean", bad, *common, "--out", tmp_path / "T.json")
     assert "warning: no row of class cat is known" in out.stderr
     assert "class 2: no counts" in out.stdout
-    good(run, "train", bad, *common, "--transition", "estimate", "--calibrate", "none", "--out", tmp_path / "m")
+    good(run, "train", bad, *COMMON, "--transition", "estimate", "--out", tmp_path / "m")
 
 
 def test_contradictory_gold_is_refused(tmp_path: Path, run: Run) -> None:

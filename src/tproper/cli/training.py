@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from .._core import FloatArray, atomic_folder, sweep
+from .._core import FloatArray, atomic_folder, held_out_rows, sweep
 from ..learn import (
     L2,
     WeakLabelClassifier,
     default_grid,
-    held_out_rows,
     not_replaceable,
     with_params,
     write_model,
