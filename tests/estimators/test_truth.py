@@ -10,7 +10,7 @@ import torch
 from sklearn.datasets import load_breast_cancer, load_digits
 
 import tproper as tp
-from tproper.learn.grouping import group_codes, held_out_rows, random_folds
+from tproper._core import fold_numbers, group_codes, held_out_rows, random_folds
 from tproper.learn.truth import with_truth
 
 
@@ -149,6 +149,9 @@ def test_no_group_is_on_both_sides(seed: int) -> None:
         assert len(test)
         assert not set(groups[train]) & set(groups[test])
         assert sorted([*train, *test]) == list(range(200))
+    numbers = fold_numbers(200, 3, rng, groups)
+    assert all(len(set(numbers[groups == g])) == 1 for g in range(8))
+    assert set(numbers) == {0, 1, 2}
     tests = [test for _, test in random_folds(200, 5, rng, groups)]
     assert sorted(np.concatenate(tests)) == list(range(200))
 

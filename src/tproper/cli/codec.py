@@ -156,7 +156,7 @@ class LabelCodec:
             a, rows = place[name], None if answered.places is None else answered.places[:, j]
             found, absent = self._encode(a, answered.codes[:, j], answered.values, first_row, name, rows)
             out[:, a] = np.where(absent, -1, found)
-        return out, (out < 0).all(axis=1)
+        return out, np.asarray((out < 0).all(axis=1))
 
     def encode_texts(
         self, codes: NDArray[np.int64], values: list[str], column: str, rows: NDArray[np.int64] | None = None

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray
-from ..learn import random_folds
+from .._core import FloatArray, random_folds
 from .progress import Bar
 from .rows import Rows
 from .schema import Schema

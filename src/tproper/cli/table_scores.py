@@ -210,7 +210,8 @@ def as_text(weak: Scores | None, clean: Scores | None, trusted: Trust | None = N
             return "-"
         low, high = score.interval
         mark = "" if score.informative else " *"
-        return f"{score.shown:.4f}  ({low:.4f} to {high:.4f}){mark}"
+        value = "unknown" if math.isnan(score.shown) else f"{score.shown:.4f}"
+        return f"{value}  ({low:.4f} to {high:.4f}){mark}"
 
     columns = {"from weak labels alone": weak, "from clean labels": clean}
     shown = {head: scores for head, scores in columns.items() if scores is not None}

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import FloatArray
+from .._core import FloatArray, fold_numbers
 from ..transitions import EstimatedTransition, Shrunk, shrink
 from .folds import FOLDS, EstimatorFolds, LinearFolds
 from .likelihood import NEVER, Evidence, effective_rows, update
@@ -254,8 +254,10 @@ def _vague(evidence: Evidence, worth: FloatArray) -> list[str]:
     ]
 
 
-def from_features(evidence: Evidence, X: Any, model: Any, structure: str, rng: Any) -> EstimatedTransition:
-    """The joint estimate with the model asked for."""
-    fold = rng.permutation(np.arange(len(evidence.weak)) % FOLDS)
+def from_features(
+    evidence: Evidence, X: Any, model: Any, structure: str, rng: Any, groups: np.ndarray | None = None
+) -> EstimatedTransition:
+    """The joint estimate with the model asked for; folds keep groups whole."""
+    fold = fold_numbers(len(evidence.weak), FOLDS, rng, groups)
     folds = LinearFolds(X, evidence, fold) if isinstance(model, str) else EstimatorFolds(model, X, evidence, fold)
     return joint(evidence, folds, structure)

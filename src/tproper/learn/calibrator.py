@@ -16,10 +16,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, NotReconstructibleError, checks
+from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
 from ..metrics import Z95, Score, weak_calibration
 from ..transitions import Transition, make_transition
-from .grouping import Split, compact, group_codes, random_folds
 from .scaling import METHODS, MethodName, Scaling, fit_scaling, identity_scaling, row_risks
 
 Inputs = Literal["scores", "probabilities"]

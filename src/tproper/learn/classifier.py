@@ -17,7 +17,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, finite_rows
+from .._core import Before, FloatArray, finite_rows, group_codes
 from ..losses import WeakLabelLoss, make_loss
 from ..transitions import BagTransition, UnknownSizeError, make_transition
 from . import fitting, linear, minibatch, misuse
@@ -26,7 +26,6 @@ from . import search as _search
 from .calibrator import Calibrator
 from .defaults import row_count
 from .estimating import asks_for_estimate, with_estimate
-from .grouping import group_codes
 from .modules import flag, row_weights
 from .settings import check_settings
 from .truth import encode_both, taught, weak_part
@@ -202,7 +201,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_settings(self)
         if asks_for_estimate(self.transition):
-            return self._adopt(with_estimate(self, X, y, true).fit(X, y, sample_weight, true=true, groups=groups))
+            told = with_estimate(self, X, y, true, groups)
+            return self._adopt(told.fit(X, y, sample_weight, true=true, groups=groups))
         if self.tune is not None and flag(self.tune) is not False:
             return self._fit_tuned(X, y, sample_weight, true, groups)
         previous = self._warm_module() if self.warm_start else None

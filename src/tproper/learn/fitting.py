@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, thin
+from .._core import Before, FloatArray, compact, held_out_rows, thin
 from ..losses import WeakLabelLoss
 from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, calibrate, folds, identity_calibrator, method_of
 from .defaults import NETWORK_L2, default_l2, intercept_l2
-from .grouping import compact, held_out_rows
 from .modules import flag, linear_module, mlp_module, on_device, same_form, seeded
 from .scaling import forward_risk, matching_scale
 

@@ -61,7 +61,7 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         if not isinstance(base, WeakLabelClassifier):
             raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(base).__name__}")
         if asks_for_estimate(base.transition):  # once, for all folds and settings
-            base = with_estimate(base, X, y, true)
+            base = with_estimate(base, X, y, true, groups)
         found = _search.search(
             clone(base), X, y, sample_weight, self.grid, self.cv, self.verbose, true=true, groups=groups
         )
