@@ -36,7 +36,8 @@ figure { margin: 0; max-width: 34rem; } figure.wide { grid-column: 1 / -1; max-w
 figure.wide img { min-width: 56rem; }
 figure img { width: 100%; height: auto; background: #fff; border: 1px solid var(--line); border-radius: 8px; }
 figcaption { color: var(--muted); font-size: .88rem; }
-@media (max-width: 40em) { td, th { padding: .3rem .45rem; } td:first-child { min-width: 7rem; max-width: 9.5rem; white-space: normal; } }
+@media (max-width: 40em) { td, th { padding: .3rem .45rem; }
+  td:first-child { min-width: 7rem; max-width: 9.5rem; white-space: normal; } }
 """
 
 
