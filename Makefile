@@ -4,13 +4,14 @@
 # make docs   - the site, into docs/_build/html; opens from the disk, warnings are errors
 # make bench  - the core's benchmarks, each beside a peer in one run
 # make test-matrix - the suite on Python 3.12, 3.13 and on the lowest versions declared, with uv; ROWS="3.11-lowest 3.13" for some
+# make fuzz   - random cases against references and rules, for ten minutes; SEED=N ONLY=check CASES=1 runs one again
 # make constraints - write constraints.txt anew from what is installed
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check docs bench test-matrix constraints install clean
+.PHONY: demo test check docs bench test-matrix fuzz constraints install clean
 
 install: $(STAMP)
 
@@ -40,6 +41,10 @@ bench: install
 
 test-matrix:
 	@tools/matrix.sh $(ROWS)
+
+fuzz: install
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS_OF_FUZZ),600) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(if $(CASES),--cases $(CASES))
 
 constraints: install
 	@$(BIN)/python tools/constraints.py --write

@@ -24,9 +24,9 @@ LATE = {
 }  # fmt: skip
 LONGEST_FILE, LONGEST_FUNCTION = 450, 60
 # Still to be mended; a file leaves its list together with the change that mends it.
-INNER_IMPORTS = {"lab/datasets.py", "lab/models.py"}
+INNER_IMPORTS: set[str] = set()
 TOO_LONG: set[str] = set()
-IMPORTS_ALL = {"lab/engine.py", "lab/figures.py", "lab/report.py", "lab/runner.py"}
+IMPORTS_ALL: set[str] = set()
 SAME_NAME: set[str] = set()
 FILES = sorted(p.relative_to(PACKAGE) for room in ROOMS for p in (PACKAGE / room).rglob("*.py"))
 

@@ -1,4 +1,4 @@
-"""Hostile files: mutated models, checkpoints, transitions and records; scrambled tables. Refused, or read; never broken."""
+"""Hostile files: mutated models, checkpoints, transitions, records, and scrambled tables are refused, or read."""
 
 from __future__ import annotations
 

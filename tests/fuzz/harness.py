@@ -76,7 +76,8 @@ def refused(function: Callable[[], Any], *kinds: type[BaseException]) -> Any:
     try:
         return function()
     except (ValueError, *kinds) as error:
-        assert str(error).strip(), f"{type(error).__name__} without a word"
+        if not str(error).strip():
+            raise AssertionError(f"{type(error).__name__} without a word") from error
         return None
 
 

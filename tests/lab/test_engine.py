@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from tproper.lab.engine import Pixels, Stack, split_and_labels
-from tproper.lab.models import BUILDERS, ResidualNet, StackedNetwork, stacked
+from tproper.lab.models import BUILDERS, ResidualNet, StackedNetwork
 from tproper.lab.problems import papers_task
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
+from tproper.lab.stacking import stacked
 
 CPU = torch.device("cpu")
 PROTOCOL = Protocol(batch_size=50, max_epochs=5)

@@ -6,7 +6,8 @@ import torch
 
 import tproper as tp
 from tproper.lab import METHODS, find_method, from_function, methods_for, register, setting_of
-from tproper.lab.methods import SETTINGS, LibraryLoss, Method, StackedLoss
+from tproper.lab.deciding import counterexample, with_few_classes
+from tproper.lab.methods import SETTINGS, LibraryLoss, StackedLoss
 
 S, N = 3, 5
 NOISE = tp.Transition([[0.7, 0.1, 0.0], [0.2, 0.6, 0.3], [0.1, 0.3, 0.7]])
@@ -249,19 +250,36 @@ def test_a_method_is_decided_or_says_why_not(name, kind):
 
 
 def test_families_of_many_classes_are_decided_with_few():
-    from tproper.lab.methods import _few_classes
-
     for T in (tp.complementary(10), tp.complementary(10, noise=0.05), tp.symmetric_noise(10, 0.8), tp.identity(10)):
-        small = _few_classes(T)
+        small = with_few_classes(T)
         assert small.num_classes == 4
         assert setting_of(small) == setting_of(T)
-    assert _few_classes(tp.partial_labels(10, 0.3)).same_as(tp.partial_labels(4, 0.3))
-    assert _few_classes(tp.multi_complementary(10, 5)).same_as(tp.multi_complementary(4, 2))
-    assert _few_classes(NOISE) is NOISE
-    card = Method(
-        "x", "X", "x", frozenset({"complementary"}), False, METHODS["scl_exp"].make, METHODS["scl_exp"].decide
-    )
-    assert card.card(tp.complementary(10)).verdict.endswith("decided for complementary(4))")
+    assert with_few_classes(tp.partial_labels(10, 0.3)).same_as(tp.partial_labels(4, 0.3))
+    assert with_few_classes(tp.multi_complementary(10, 5)).same_as(tp.multi_complementary(4, 2))
+    assert with_few_classes(NOISE) is NOISE
+    assert with_few_classes(tp.pair_noise(5, 0.2)) is None
+    assert METHODS["scl_exp"].card(tp.complementary(10)).verdict.endswith("decided for complementary(4))")
+
+
+def test_a_counterexample_for_many_classes_is_one_for_that_transition():
+    rng = np.random.default_rng(0)
+    T = tp.Transition(rng.dirichlet(np.ones(8), 8).T)
+    assert setting_of(T) in ("noisy", "complementary")
+    name = "ce" if setting_of(T) == "noisy" else "scl_nl"
+    card = METHODS[name].card(T)
+    assert (card.proper, card.bounded, card.transition) == (False, True, T.name)
+    p, q = (card.certificate.counterexample[x] for x in "pq")
+    gain = expected_risk(METHODS[name], T, p, p) - expected_risk(METHODS[name], T, p, q)
+    assert gain == pytest.approx(card.certificate.counterexample["gain"])
+    assert any("the counterexample is for this T" in note for note in card.certificate.notes)
+
+
+def test_no_step_finds_a_counterexample_where_there_is_none():
+    """Forward correction of the same T, written as a function, is proper: its gradient vanishes at the truth."""
+    T = tp.Transition(np.random.default_rng(0).dirichlet(np.ones(8), 8).T)
+    own = tp.ForwardLoss(T)
+    assert counterexample(lambda v, y: own.evaluate(v, y), T) is None
+    assert counterexample(METHODS["ce"].make(T).each, T) is not None
 
 
 # A user's own.

@@ -1,6 +1,7 @@
 """Any weak label in the lab: drawn or given, T known or not, by any method, chosen by clean and by weak labels."""
 
 import json
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -10,15 +11,15 @@ from conftest import blobs
 from test_engine import CPU, advance
 
 import tproper as tp
-from tproper.lab import methods, problems
+from tproper.lab import methods, problems, runner
 from tproper.lab.choosing import WeakRisk
 from tproper.lab.engine import Pixels, Stack
-from tproper.lab.models import stacked
 from tproper.lab.objectives import KERNEL, StackObjective, kernel_settings
 from tproper.lab.problems import Problem, drawn_problem, given_problem, labels_digest, read_labels, resolve
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
 from tproper.lab.records import check_record
 from tproper.lab.runner import Runner, Stop
+from tproper.lab.stacking import stacked
 from tproper.lab.store import Store
 from tproper.learn.scaling import calibrated_risks
 
@@ -323,6 +324,22 @@ def test_records_have_both_selections_and_a_stopped_run_goes_on(spec, plain_data
                 assert chosen[part]["soft_log_loss"] == pytest.approx(chosen[part]["log_loss"], rel=1e-4)
     whole.close()
     parts.close()
+
+
+def test_records_made_by_other_processes_are_the_same(plain_data, tmp_path, monkeypatch):
+    """As beside a GPU, where a trial ends before the calibration of the one before has."""
+    which = trials_of(drawn_problem("partial:0.3", plain_data))
+    pixels, here, there = Pixels(plain_data, CPU), Store(tmp_path / "a"), Store(tmp_path / "b")
+    Runner(plain_data, pixels, here, 2).run(which, Stop())
+    monkeypatch.setattr(runner.os, "cpu_count", lambda: 3)
+    made = []
+    original = runner.makers
+    monkeypatch.setattr(runner, "makers", lambda device: made.append(original(torch.device("cuda"))) or made[0])
+    Runner(plain_data, pixels, there, 2).run(which, Stop())
+    assert isinstance(made[0], ProcessPoolExecutor)
+    same(there.records(), here.records())
+    here.close()
+    there.close()
 
 
 def test_a_search_trial_is_not_calibrated(plain_data, tmp_path):

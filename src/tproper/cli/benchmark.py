@@ -12,7 +12,6 @@ from ..lab import (
     FLAT_MODELS,
     NAMES,
     RATES,
-    RULES,
     SEARCH_SHARE,
     Budget,
     Dataset,
@@ -24,10 +23,10 @@ from ..lab import (
     pose,
     register_own,
     run_bench,
-    write_report,
 )
 from .bench import Asked
 from .errors import say
+from .experiments import report, rules_among
 from .running import Work, check_options, names_among, resource_errors, run_all
 
 
@@ -37,7 +36,7 @@ def run(asked: Asked) -> None:
         check_options(asked.run)
         dataset, models = _where(asked)
         budget = _budget(asked, dataset)
-        rules = names_among(asked.select, RULES, "--select")
+        rules = rules_among(asked.select)
         own = {place: register_own(place) for place in asked.method_files}
         data = load(dataset, asked.run.data, asked.run.mirror)
         posed = pose(asked.problem, data, asked.labels, asked.transition, asked.transition_is, asked.merge)
@@ -59,12 +58,7 @@ def run(asked: Asked) -> None:
             return all(run_bench(configs[model], budget, work.run) is not None for model in models)
 
         run_all(asked.run, body)
-    _report(asked.run.out, rules)
-
-
-def _report(out: Path, rules: list[str]) -> None:
-    for path in write_report(out, out / "report"):
-        say(path)
+    report(asked.run.out, None, rules)
 
 
 def _soft(folder: Path, data: Dataset) -> np.ndarray:

@@ -5,7 +5,6 @@ Answers with a row each are brought together by item first, which takes the whol
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +22,8 @@ from .reading import LabelColumns, label_columns, read
 from .resolving import annotators_of_file, parse_sources, resolve, resolve_answers
 from .schema import FeatureReader
 from .streaming import Trained, load_model, reblocked
-from .table_scores import Scores, StreamedScores, doubts_about_transition, draw, why_no_scores
-
-CHECKED_ROWS = 20_000  # more rows than these add nothing to the check of T
+from .table_scores import Scores, StreamedScores, draw, why_no_scores
+from .trust import CHECKED_ROWS, Trust, trust
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,19 @@ class Question:
     plot: Path | None = None
 
 
-def evaluate_file(asked: Question) -> tuple[str, Scores | None, Scores | None, dict[str, int]]:
-    """`tproper evaluate`: the name of T, scores from weak and from clean labels, rows counted; draws the diagram."""
+@dataclass(frozen=True)
+class Evaluation:
+    """What `tproper evaluate` says."""
+
+    transition: str
+    weak: Scores | None
+    clean: Scores | None
+    trust: Trust | None
+    counts: dict[str, int]
+
+
+def evaluate_file(asked: Question) -> Evaluation:
+    """`tproper evaluate`: scores from weak and from clean labels; draws the diagram."""
     before = None if asked.plot is None else mark(asked.plot)
     trained = load_model(asked.model)
     table = open_table(asked.data)
@@ -74,10 +83,10 @@ def evaluate_file(asked: Question) -> tuple[str, Scores | None, Scores | None, d
             f"--label: expected one column for a model of one label a row, got {asked.label!r}; give the T of the "
             "annotators with --transition"
         )
-    weak, clean, counts = evaluate(trained, columns, codec, source)
+    found = evaluate(trained, columns, codec, source)
     if asked.plot is not None:
-        draw(weak, clean, asked.plot, before)
-    return codec.transition.name, weak, clean, counts
+        draw(found.weak, found.clean, asked.plot, before)
+    return found
 
 
 def evaluation_codec(
@@ -146,9 +155,7 @@ def _streamed(
     reader.finish()
 
 
-def evaluate(
-    trained: Trained, columns: LabelColumns, codec: LabelCodec, source: str | None
-) -> tuple[Scores | None, Scores | None, dict[str, int]]:
+def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source: str | None) -> Evaluation:
     """Scores from weak labels, unless their T forbids it, and from true classes, where a column of them is given.
 
     Rows without a label are counted.
@@ -179,11 +186,13 @@ def evaluate(
     if labelled == 0:
         raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {rows} rows")
     counts = {"all": rows, "weak": labelled, "without_label": rows - labelled}
-    for doubt in doubts_about_transition(np.concatenate(seen), codec.transition, np.concatenate(shown)) if seen else []:
-        print(f"warning: {doubt}", file=sys.stderr)
+    if clean is not None and clean.rows == 0:
+        raise ValueError(f"--true-label: expected classes in the column {columns.true!r}, got none in {rows} rows")
+    trusted = None
+    if seen:
+        trusted = trust(np.concatenate(seen), np.concatenate(shown), codec.transition, codec.classes, codec.annotators)
     scores = None if weak is None else weak.scores()
     if clean is None:
-        return scores, None, counts
-    if clean.rows == 0:
-        raise ValueError(f"--true-label: expected classes in the column {columns.true!r}, got none in {rows} rows")
-    return scores, clean.scores(), counts | {"clean": clean.rows}
+        return Evaluation(codec.transition.name, scores, None, trusted, counts)
+    counts |= {"clean": clean.rows}
+    return Evaluation(codec.transition.name, scores, clean.scores(), trusted, counts)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from ..lab import FLAT_MODELS, NAMES, Protocol, TrialConfig, figure1, paper, save_figure, sweep, write_report
+from ..lab import FLAT_MODELS, NAMES, RULES, Protocol, TrialConfig, figure1, paper, save_figure, sweep, write_report
 from .errors import say
 from .reproduce import Asked, Target
 from .running import Work, check_options, names_among, resource_errors, run_all
@@ -133,7 +134,12 @@ def _run_model(work: Work, plan: _Plan, model: str) -> bool:
     return work.run(sweep.breadth_first(configs, range(plan.trials))) is not None
 
 
-def report(run: Path, out: Path | None) -> None:
+def rules_among(select: str) -> list[str]:
+    """The ways to choose an epoch in ``--select``."""
+    return names_among(select, RULES, "--select")
+
+
+def report(run: Path, out: Path | None, rules: Sequence[str] = RULES, certify: bool = False) -> None:
     """Write the report of a run, and name its files."""
-    for path in write_report(run, out or (run if run.is_dir() else run.parent) / "report"):
+    for path in write_report(run, out or (run if run.is_dir() else run.parent) / "report", rules, certify):
         say(path)

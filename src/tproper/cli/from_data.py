@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, json_text, mark, write_file
+from .._core import FloatArray, Mark, atomic_file, json_text, mark, write_file
 from ..data import open_table, short
 from ..estimation import AnnotatorEstimate, Answers
 from ..learn import Estimated, estimate_labels, transition_of
+from ..plots import compute_transition_map, draw_transition_map, figure
 from ..transitions import (
     SET_SEPARATOR,
     UNLABELED,
+    AnnotatorTransition,
     Transition,
     annotators,
     identity,
@@ -31,6 +34,9 @@ from .progress import working
 from .reading import LabelColumns, Read, label_columns, read
 from .resolving import label_notes, members_of
 from .schema import split_names, standardisation
+
+MOST_MAPS = 12
+NO_PICTURE = "that needs the extra tproper[plots], and labels other than candidate sets"
 
 
 @dataclass(frozen=True)
@@ -67,9 +73,10 @@ class Estimate:
         return transition_to_dict(self.transition) | {"classes": self.classes} | named | self.facts
 
 
-def estimate_file(data: Path, asked: Asked, out: Path) -> Estimate:
-    """Estimate, and write T."""
-    before = mark(out)
+def estimate_file(data: Path, asked: Asked, out: Path, plot: Path | None) -> tuple[Estimate, Path | None]:
+    """Estimate, and write T and its picture, where one can be drawn."""
+    picture = out.with_suffix(".png") if plot is None else plot
+    before, earlier = mark(out), mark(picture)
     columns = label_columns(
         open_table(data),
         asked.label,
@@ -103,7 +110,26 @@ def estimate_file(data: Path, asked: Asked, out: Path) -> Estimate:
     for note in label_notes(got.counts, found.classes):
         say(f"warning: {note}", err=True)
     write_file(out, (json_text(found.to_dict()) + "\n").encode(), since=before)
-    return found
+    return found, picture if draw(found, picture, earlier) else None
+
+
+def draw(found: Estimate, path: Path, since: Mark | str) -> bool:
+    """T as a heat map with intervals, one for each annotator (of the first twelve); whether it could be drawn."""
+    T = found.transition
+    parts = T.transitions if isinstance(T, AnnotatorTransition) else [T]
+    if find_spec("matplotlib") is None or any(t.per_class_labels for t in parts):
+        return False
+    titles = found.annotators or ["P(label | class), with 95% intervals"]
+    maps = [compute_transition_map(t, found.classes, n) for t, n in zip(parts, titles, strict=True)][:MOST_MAPS]
+    columns = min(3, len(maps))
+    rows = -(-len(maps) // columns)
+    width = min(6.0, 1.5 + 0.55 * len(found.classes))
+    canvas = figure(figsize=(width * columns, width * rows), layout="constrained")
+    for i, data in enumerate(maps):
+        draw_transition_map(canvas.add_subplot(rows, columns, i + 1), data)
+    with atomic_file(path, since=since) as temporary:
+        canvas.savefig(temporary, format=path.suffix.lstrip(".").lower(), dpi=150)
+    return True
 
 
 def choose_kind(columns: LabelColumns, got: Read) -> str:

@@ -35,7 +35,10 @@ COMMANDS = {
         "doctor",
         "Versions, extras, GPU and a self-test of two seconds; exit code 1 if something installed does not work.",
     ),
-    "report": ("reporting", "Tables beside the paper's, figures, and one HTML page, from the records of a run."),
+    "report": (
+        "reporting",
+        "Tables beside the paper's, a benchmark's leaderboard, and figures, from the records of a run.",
+    ),
 }
 
 

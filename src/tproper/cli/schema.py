@@ -14,6 +14,7 @@ from .._core import FloatArray
 from ..data import ColumnError, Moments, Table, first_inexact, first_text, numbers, short
 from ..transitions import transition_from_dict
 from .codec import LabelCodec
+from .schema_checks import fault
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,6 +153,9 @@ class Schema:
         needed = {f.name for f in fields(cls) if f.default_factory is MISSING}
         if not isinstance(content, dict) or not needed <= set(content) <= names:
             raise ValueError(f"{folder}: expected a model made by `tproper train`, got one that knows no table")
+        wrong = fault(content, estimator.n_features_in_, [str(name) for name in estimator.classes_])
+        if wrong is not None:
+            raise ValueError(f"{folder}: the model's part about its table cannot be used: {wrong}")
         return cls(**content)
 
     def check_columns(self, table: Table) -> None:

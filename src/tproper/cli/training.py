@@ -13,23 +13,25 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from .._core import FloatArray, atomic_folder, sweep
-from ..learn import L2, WeakLabelClassifier, default_grid, not_replaceable, write_model
+from ..learn import (
+    L2,
+    WeakLabelClassifier,
+    default_grid,
+    held_out_rows,
+    not_replaceable,
+    with_params,
+    write_model,
+)
 from ..plots import html_page
-from ..transitions import Transition, transition_to_dict
+from ..transitions import Transition, identity, transition_to_dict
 from . import table_scores as scoring
 from .cards import in_words, model_card, summary
-from .codec import Encoded, LabelCodec
+from .codec import LabelCodec
+from .cross_fit import Unseen, cross_fitted, fit_options, held_out
 from .progress import working
 from .rows import Rows
 from .schema import Schema, standardisation
-from .streaming import Trained
-
-
-def split(n: int, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Random training and held-out rows."""
-    order = np.random.default_rng(seed).permutation(n)
-    held = round(share * n)
-    return np.sort(order[held:]), np.sort(order[:held])
+from .trust import Trust, trust
 
 
 def make_schema(codec: LabelCodec, scaling: tuple[FloatArray, FloatArray] | None, table: dict[str, Any]) -> Schema:
@@ -71,7 +73,9 @@ class Settings:
     seed: int
     tune: bool
     standardize: bool
-    holdout: float
+    holdout: float | None  # share of the rows; None: all rows are scored by cross-fitting
+    folds: int | None = None  # of the cross-fitting; None: as many as time allows
+    calibrate: str = "auto"
     force: bool = False  # replace a model that is there
 
     def estimator(self, transition: Transition, classes: Sequence[str]) -> Any:
@@ -84,6 +88,7 @@ class Settings:
             random_state=self.seed,
             classes=list(classes),
             tune=self.grid() if self.tune else False,
+            calibrate=False if self.calibrate == "none" else self.calibrate,
             **{k: v for k, v in given.items() if v is not None},
         )
 
@@ -109,38 +114,66 @@ class Report:
     facts: dict[str, Any]
 
 
-def fit(estimator: Any, X: FloatArray, labels: Encoded) -> list[str]:
-    """Fit; gives the warnings as sentences."""
-    with warnings.catch_warnings(record=True) as caught, working(f"training on {len(X):,} rows"):
+def fit(estimator: Any, X: FloatArray, rows: Rows, part: NDArray[np.int64]) -> list[str]:
+    """Fit to some rows; gives the warnings as sentences."""
+    with warnings.catch_warnings(record=True) as caught, working(f"training on {len(part):,} rows"):
         warnings.simplefilter("always")
-        estimator.fit(X, labels)
+        estimator.fit(X[part], rows.labels[part], **fit_options(rows, part))
     said = [w for w in caught if issubclass(w.category, UserWarning)]  # ConvergenceWarning, ConditioningWarning, ...
     return list(dict.fromkeys(" ".join(str(w.message).split()) for w in said))
 
 
-def held_out_scores(estimator: Any, schema: Schema, rows: Rows, held: NDArray[np.int64]) -> tuple[Any, str, list[str]]:
-    """Scores on held-out weak labels, or why there are none; and what these labels say against T."""
-    if len(held) < 2:
-        return None, "no rows were held out", []
-    why = scoring.why_no_scores(rows.codec.transition)
-    if why:
-        return None, why, []
-    streamed = scoring.StreamedScores(rows.codec.transition)
-    kind = " of those with a label" if rows.dropped else ""
-    p = Trained(estimator, schema).probabilities(rows.X[held], lambda i: f"{held[i] + 1}{kind}")
-    streamed.add(rows.own[held], p)
-    return streamed.scores(), "", scoring.doubts_about_transition(rows.own[held], rows.codec.transition, p)
+@dataclass(frozen=True)
+class Quality:
+    """Scores of rows that the model had not seen, or why there are none."""
+
+    weak: scoring.Scores | None = None
+    clean: scoring.Scores | None = None
+    trust: Trust | None = None
+    how: str = ""
+    why_none: str = ""
+
+
+def measure(rows: Rows, unseen: Unseen | None) -> Quality:
+    """Scores from weak labels, and from known classes where there are any."""
+    if unseen is None:
+        return Quality(why_none="no rows were held out")
+    codec, clean = rows.codec, None
+    if rows.true is not None:
+        known = rows.true[unseen.rows] >= 0
+        if int(known.sum()) > 1:
+            streamed = scoring.StreamedScores(identity(len(codec.classes)))
+            streamed.add(rows.true[unseen.rows][known], unseen.p[known])
+            clean = streamed.scores()
+    why = scoring.why_no_scores(codec.transition)
+    labelled = ~rows.silent[unseen.rows]
+    if why or labelled.sum() < 2:
+        return Quality(None, clean, None, unseen.how, why or "no rows were held out")
+    labels, p = rows.own[unseen.rows][labelled], unseen.p[labelled]
+    streamed = scoring.StreamedScores(codec.transition)
+    streamed.add(labels, p)
+    return Quality(
+        streamed.scores(), clean, trust(labels, p, codec.transition, codec.classes, codec.annotators), unseen.how
+    )
 
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:
-    """Fit on all rows but those held out, score on the latter, and write the model folder."""
-    chosen, held = split(len(rows.X), settings.holdout, settings.seed)
-    held = held[~rows.silent[held]]
+    """Fit to all rows and score them by cross-fitting, or hold some out; write the model folder."""
+    n, share = len(rows.X), settings.holdout or 0.0
+    chosen, held = held_out_rows(n, share, np.random.default_rng(settings.seed), rows.group)
     scaling = standardisation(rows.X[chosen], columns["features"]) if settings.standardize else None
     schema = make_schema(rows.codec, scaling, columns)
     estimator = settings.estimator(rows.transition, schema.classes)
-    said = fit(estimator, schema.inputs(rows.X[chosen]), rows.labels[chosen])
-    scores, why, doubts = held_out_scores(estimator, schema, rows, held)
+    said = fit(estimator, schema.inputs(rows.X), rows, chosen)
+    unseen = None
+    if settings.holdout is None and n >= 4:
+        params, names = getattr(estimator, "best_params_", {}), estimator.classes_
+        unseen = cross_fitted(
+            rows, schema, lambda: with_params(estimator, params, names), settings.folds, settings.seed
+        )
+    elif len(held) > 1:
+        unseen = held_out(estimator, rows, schema, held)
+    quality = measure(rows, unseen)
     facts = {
         "data": str(data),
         "rows": len(chosen),
@@ -148,14 +181,25 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
         "dropped": rows.dropped,
         "blank": rows.blank,
         "labels": rows.counts,
+        "answers": rows.answers,
+        "known_classes": None if rows.true is None else int((rows.true >= 0).sum()),
+        "groups": None if rows.group is None else len(np.unique(rows.group)),
         "transition": rows.codec.transition.name,
-        "warnings": doubts + rows.notes + said,
-        "no_scores": why,
+        "estimate": None if rows.estimate is None else rows.estimate.text,
+        "warnings": ([] if quality.trust is None else quality.trust.doubts) + rows.notes + said,
     }
-    return finish(estimator, schema, settings, facts, scores, out)
+    return finish(estimator, schema, settings, facts, quality, out)
 
 
-def finish(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, Any], scores: Any, out: Path) -> Report:
+def _calibration(estimator: Any) -> str:
+    """What the calibration did, and the calibration error before and after, from weak labels."""
+    found = getattr(estimator, "calibrator_", None)
+    return "probabilities are the loss's own: not calibrated" if found is None else str(found)
+
+
+def finish(
+    estimator: Any, schema: Schema, settings: Settings, facts: dict[str, Any], quality: Quality, out: Path
+) -> Report:
     """Write the model folder with its card, and say what became of it."""
     certificate = estimator.certificate_
     used = {"l2": estimator.l2_, "iterations": estimator.n_iter_}
@@ -170,19 +214,27 @@ def finish(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, 
         "loss": certificate.loss,
         "settings": used | {"seed": settings.seed} | getattr(estimator, "best_params_", {}),
         "tuned": settings.tune,
+        "calibration": _calibration(estimator),
+        "how_scored": quality.how,
+        "no_scores": quality.why_none,
         "in_words": in_words(certificate),
         "picture": None,
         "version": __version__,
     }
-    table = None if scores is None else scoring.as_text(scores, None)
+    scored = quality.weak is not None or quality.clean is not None
+    table = scoring.as_text(quality.weak, quality.clean, quality.trust) if scored else None
     with atomic_folder(out, replaceable=not_replaceable if settings.force else None) as folder:
         write_model(estimator, folder, schema.extra())
-        if scores is not None and scoring.can_draw():
+        if scored and scoring.can_draw():
             facts["picture"] = "reliability.png"
-            scoring.draw(scores, None, folder / "reliability.png")
+            before = getattr(estimator.calibrator_, "reliability", {}).get("before")
+            changed = estimator.calibrator_ is not None and not estimator.calibrator_.is_identity
+            scoring.draw(quality.weak, quality.clean, folder / "reliability.png", before=before if changed else None)
         card = model_card(facts, table, str(certificate))
         (folder / "model_card.md").write_text(card, encoding="utf-8")
         (folder / "model_card.html").write_text(html_page(card, f"Model card: {out.name}", folder), encoding="utf-8")
     facts |= {"out": str(out), "certificate": certificate.to_dict()}
-    facts["scores"] = None if scores is None else scoring.plain(scores)
+    facts["scores"] = None if quality.weak is None else scoring.plain(quality.weak)
+    facts["clean_scores"] = None if quality.clean is None else scoring.plain(quality.clean)
+    facts["trust"] = None if quality.trust is None else quality.trust.to_dict()
     return Report(summary(facts, table, certificate, out), facts)

@@ -1,8 +1,9 @@
 """The benchmark: many methods on one problem, all by one rule and one budget.
 
-The rule: every learning rate of a grid is tried in trials of a short budget; the rate with the least calibrated risk of
-held-out weak labels is taken; then the trials that are reported, each with the full budget and a cosine schedule. No
-clean label enters any of it. Clean labels score the result, and choose the epoch in the columns that say so.
+The rule: every learning rate of a grid, and more beyond an end that wins, is tried in trials of a short budget; the
+rate with the least calibrated risk of held-out weak labels is taken; then come the trials that are reported, each with
+the full budget and a cosine schedule. No clean label enters any of it. Clean labels score the result, and choose the
+epoch in the lines that say so.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ import torch
 from ..transitions import Transition
 from .datasets import Dataset
 from .methods import METHODS, Method, find_method, from_function, methods_for
-from .problems import Problem, drawn_problem, given_problem, read_labels, text_transition
+from .problems import Problem, drawn_problem, given_problem, read_labels, resolve
 from .protocol import SEARCH_SEED, WEAK, Protocol, Trial, TrialConfig
 from .real_labels import SOURCES, parse_spec, real_problem
 from .records import Record
-from .sweep import breadth_first
+from .sweep import beyond, breadth_first
 
 #: Learning rates tried, by data set; and epochs of a reported trial.
 RATES = {"cifar10": (0.03, 0.1, 0.3, 1.0), "mnist": (0.1, 0.3, 1.0, 3.0), "digits": (0.1, 0.3, 1.0, 3.0)}
 EPOCHS = {"cifar10": 60, "mnist": 60, "digits": 30}
 BATCH = {"digits": 32}  # 1293 training examples: batches of 256 would leave five steps an epoch
+ROUNDS = 3  # how often a search goes beyond an end of its grid
 SEARCH_SHARE = 4  # a search trial has a quarter of the epochs
 
 
@@ -80,8 +82,7 @@ def pose(
 
 
 def _posed(problem: Problem, data: Dataset, given: Mapping[str, np.ndarray], about: str) -> Posed:
-    classes = len(problem.merged.split("|")) if problem.merged else data.num_classes
-    told = text_transition(problem.told or problem.labels, classes)
+    told = resolve(problem, data, given).told
     return Posed(problem, told, given, f"{about}; T {problem.source}: {told.name}")
 
 
@@ -170,40 +171,31 @@ def config_of(method: str, model: str, data: str, posed: Posed, budget: Budget, 
     )  # fmt: skip
 
 
-def search_trials(configs: Sequence[TrialConfig], budget: Budget) -> list[Trial]:
-    """Every rate of the grid for every method, with the short budget; none where there is nothing to choose."""
-    if len(budget.rates) == 1:
-        return []
-    seeds = range(SEARCH_SEED, SEARCH_SEED + budget.search_trials)
-    return breadth_first([c for config in configs for c in _tried(config, budget)], seeds)
-
-
-def _tried(config: TrialConfig, budget: Budget) -> list[TrialConfig]:
+def tried(config: TrialConfig, rates: Sequence[float], budget: Budget) -> list[TrialConfig]:
+    """A method's search configurations: every rate, with the short budget."""
     short = replace(config.protocol, max_epochs=budget.search_epochs)
-    return [replace(config, lr=rate, protocol=short) for rate in budget.rates]
+    return [replace(config, lr=rate, protocol=short) for rate in rates]
 
 
-def with_best_rate(config: TrialConfig, budget: Budget, records: Iterable[Record]) -> TrialConfig:
-    """The configuration with the rate whose search trials have the least mean weak risk; ties go to the first.
+def best_rate(config: TrialConfig, rates: Sequence[float], budget: Budget, records: Iterable[Record]) -> float:
+    """The rate whose search trials have the least mean weak risk; ties go to the first.
 
-    A rate at which training left the numbers counts as infinite; a method that leaves them at every rate keeps the
+    A rate at which training left the numbers counts as infinite; of a method that leaves them at every rate, the
     smallest.
     """
-    if len(budget.rates) == 1:
-        return config
     risks: dict[str, list[float]] = {}
     for record in records:
         if SEARCH_SEED <= record["seed"] < SEARCH_SEED + budget.search_trials:
             risk = (record.get("selections") or {}).get(WEAK, {}).get("weak_risk")
             risks.setdefault(record["config_key"], []).append(math.inf if risk is None else risk)
-    tried = _tried(config, budget)
-    missing = [c for c in tried if len(risks.get(c.key, [])) < budget.search_trials]
+    configs = tried(config, rates, budget)
+    missing = [c for c in configs if len(risks.get(c.key, [])) < budget.search_trials]
     if missing:
-        raise ValueError(f"{len(missing)} of {len(tried)} search configurations of {config.loss} have no record")
-    means = {c.lr: sum(risks[c.key]) / len(risks[c.key]) for c in tried}
-    if all(math.isinf(m) for m in means.values()):
-        return replace(config, lr=min(means))
-    return replace(config, lr=min(means, key=lambda rate: means[rate]))
+        raise ValueError(f"{len(missing)} of {len(configs)} search configurations of {config.loss} have no record")
+    means = {c.lr: sum(risks[c.key]) / len(risks[c.key]) for c in configs}
+    if all(math.isinf(mean) for mean in means.values()):
+        return min(means)
+    return min(means, key=lambda rate: means[rate])
 
 
 def run_bench(
@@ -211,11 +203,20 @@ def run_bench(
 ) -> list[TrialConfig] | None:
     """Search, choose, train: the configurations that were trained in full; None if it was stopped.
 
-    ``run`` trains trials and returns all records of the store, or None if it was stopped.
+    The search goes two values beyond an end of the grid that wins, up to `ROUNDS` times. ``run`` trains trials and
+    returns all records of the store, or None if it was stopped.
     """
-    searches = search_trials(configs, budget)
-    records = run(searches) if searches else []
-    if records is None:
-        return None
-    best = [with_best_rate(config, budget, records) for config in configs]
-    return best if run(breadth_first(best, range(budget.trials))) is not None else None
+    rates = {config.key: budget.rates for config in configs}
+    best = {config.key: budget.rates[0] for config in configs}
+    seeds = range(SEARCH_SEED, SEARCH_SEED + budget.search_trials)
+    for rounds_left in range(ROUNDS, -1, -1) if len(budget.rates) > 1 else ():
+        records = run(breadth_first([c for config in configs for c in tried(config, rates[config.key], budget)], seeds))
+        if records is None:
+            return None
+        best = {config.key: best_rate(config, rates[config.key], budget, records) for config in configs}
+        more = {key: beyond(rates[key], rate) for key, rate in best.items() if rounds_left}
+        if not any(more.values()):
+            break
+        rates = {key: (*grid, *more[key]) for key, grid in rates.items()}
+    chosen = [replace(config, lr=best[config.key]) for config in configs]
+    return chosen if run(breadth_first(chosen, range(budget.trials))) is not None else None

@@ -9,7 +9,7 @@ Names may carry settings after a colon: ``gls:0.3,2`` is k = .3, alpha = 2; ``fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,7 +19,10 @@ from torch import Tensor
 
 from ..certificates import Certificate, certify
 from ..losses import BatchRiskLoss, WeakLabelLoss, make_loss
-from ..transitions import AnnotatorTransition, Transition, UniformTransition, families
+from ..transitions import AnnotatorTransition, Transition, families
+from .deciding import searched, table
+
+MOST_LABELS = 32  # weak labels that a search for a user's own loss goes through
 
 #: The kinds of weak labels that a method can be trained on.
 SETTINGS = ("complementary", "multi_complementary", "partial", "noisy", "pu", "annotators", "other")
@@ -125,45 +128,14 @@ class LibraryLoss(Softmax):
         return self.core.probabilities(scores)
 
 
-FEW_CLASSES = 4
-
-
-def searched(each: Callable[[Tensor, Tensor], Tensor], transition: Transition, title: str) -> Certificate:
-    """`certify` of a loss of single examples whose probabilities are softmax of the scores.
-
-    The search grows with classes and labels: a family that is the same at every number of classes (uniform noise,
-    uniform complementary labels, candidate sets) is decided with 4 of them, and the certificate's T says so.
-    """
-    small = _few_classes(transition)
-    K, rows = small.num_classes, small.num_weak_labels
-    labels = torch.arange(rows)[:, None]
-    if small.per_class_labels:
-        labels = torch.as_tensor([[z in s for z in range(K)] for s in small.weak_labels])[:, None]
-
-    def table(p: Tensor) -> Tensor:  # (n, K) -> (n, M): every weak label is a trial
-        shape = (rows, len(p))
-        given = labels.expand(*shape, K) if small.per_class_labels else labels.expand(shape)
-        return each(p.log().expand(*shape, K), given).T
-
-    table.__name__ = title
-    return certify(table, small)
-
-
-def _few_classes(transition: Transition) -> Transition:
-    if transition.num_classes <= FEW_CLASSES:
-        return transition
-    if isinstance(transition, UniformTransition):  # the same odds of the true class against each other one
-        d, o = transition.diagonal, transition.off_diagonal
-        kept = d / (d + (FEW_CLASSES - 1) * o)
-        if d < o:
-            return families.complementary(FEW_CLASSES, noise=kept)
-        return families.symmetric_noise(FEW_CLASSES, 1 - kept)
-    if isinstance(transition, families.IndependentSets):
-        return families.partial_labels(FEW_CLASSES, transition.p)
-    if isinstance(transition, families.FixedSizeSets):
-        excluded = transition.num_classes - transition.set_sizes()[0]
-        return families.multi_complementary(FEW_CLASSES, min(excluded, FEW_CLASSES - 2))
-    return transition
+def _mean_transition(transitions: Sequence[Transition]) -> Transition:
+    """The T of one answer chosen at random."""
+    first, *others = transitions
+    if all(first.same_as(t) for t in others):
+        return first
+    mean = Transition(np.mean([t.matrix() for t in transitions], axis=0))
+    mean.name = "the mean of the annotators' T"
+    return mean
 
 
 @dataclass(frozen=True)
@@ -254,14 +226,13 @@ class Method:
     def certify(self, transition: Transition) -> Certificate | None:
         """The certificate for this T, or None where there is no pointwise loss to certify.
 
-        The mean over several answers is decided where their annotators share one T: its expectation is that of one.
+        The expected mean over several answers is the expected loss of one label with the mean of the annotators' T.
         """
         several = self._by_answers(transition)
         if self.decide is None or several is LeftByAnswers:
             return None
         if several is OverAnswers:
-            first, *others = transition.transitions  # type: ignore[attr-defined]
-            return self.decide(first) if all(first.same_as(t) for t in others) else None
+            return self.decide(_mean_transition(transition.transitions))  # type: ignore[attr-defined]
         return self.decide(transition)
 
     def card(self, transition: Transition) -> Card:
@@ -271,7 +242,7 @@ class Method:
         c = self.certify(transition)
         about = (self.name, self.title, self.reference, transition.name)
         if c is None:
-            several = "the labels are several answers an example, whose sets or mean no single T decides"
+            several = "its labels are the sets that several answers leave, whose T certify has no list of"
             return Card(*about, None, None, "words", self.words or several)
         verdict = f"{'proper' if c.proper else 'not proper'}, {'bounded' if c.lower_bounded else 'not bounded'} below"
         how = c.evidence if not c.searched else "no counterexample found" if c.proper else "counterexample"
@@ -359,12 +330,13 @@ def from_function(
     def decide(transition: Transition) -> Certificate | None:
         labels = torch.as_tensor(transition.sample(np.zeros((3, 2), dtype=np.int64), seed=0))
         pointwise = function(torch.zeros(3, 2, transition.num_classes), labels).shape == (3, 2)
-        single = not isinstance(transition, AnnotatorTransition)
-        return searched(function, transition, title) if pointwise and single else None
+        small = transition.num_weak_labels <= MOST_LABELS and not isinstance(transition, AnnotatorTransition)
+        return certify(table(function, transition, title), transition) if pointwise and small else None
 
     return Method(
         title, title, "user's own", kinds, False, lambda _: _Function(function), decide,
-        words="it gives risks of whole batches, or takes several answers an example: certify has no loss to decide",
+        words=f"it gives risks of whole batches, or there are more than {MOST_LABELS} weak labels: nothing that "
+        "certify could search through",
     )  # fmt: skip
 
 

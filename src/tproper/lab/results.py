@@ -18,7 +18,7 @@ from ..learn import calibrate
 from ..potentials import LogSumExp
 from ..transitions import Transition, identity
 from .engine import Stack
-from .protocol import CLEAN, SEARCH_SEED, Progress, Trial, TrialConfig
+from .protocol import CLEAN, SEARCH_SEED, WEAK, Progress, Trial, TrialConfig
 from .records import Record, machine, significant
 from .scoring import FLOOR, accuracy, probability_scores
 
@@ -47,6 +47,12 @@ class Finished:
     told: Transition
     machine: str
     soft: np.ndarray | None = None  # (test images, K)
+
+    @property
+    def epochs(self) -> list[int]:
+        """The epoch that each rule has chosen."""
+        best = {CLEAN: self.progress.best_epoch, WEAK: self.progress.best_weak_epoch}
+        return [best[rule] for rule in self.rules]
 
     @classmethod
     def of(cls, stack: Stack, slot: int, soft: np.ndarray | None = None) -> Finished:
@@ -100,7 +106,11 @@ def make_record(finished: Finished, revision: str, kernels: str = "auto") -> Rec
     if config.problem is None:
         return record
     record["weak"] = [significant(r) for r in progress.weak]
-    record["selections"] = {rule: selection(finished, place) for place, rule in enumerate(finished.rules)}
+    by_epoch: dict[int, dict[str, Any]] = {}  # the rules often agree
+    for place, epoch in enumerate(finished.epochs):
+        if epoch not in by_epoch:
+            by_epoch[epoch] = selection(finished, place)
+    record["selections"] = {rule: by_epoch[epoch] for rule, epoch in zip(finished.rules, finished.epochs, strict=True)}
     return record
 
 
@@ -112,8 +122,8 @@ def selection(finished: Finished, place: int) -> dict[str, Any]:
     """
     progress, held_out = finished.progress, len(finished.valid_labels)
     valid, test = finished.scores[place, :held_out].numpy(), finished.scores[place, held_out:].numpy()
-    epoch = progress.best_epoch if finished.rules[place] == CLEAN else progress.best_weak_epoch
-    out = {
+    epoch = finished.epochs[place]
+    out: dict[str, Any] = {
         "epoch": epoch,
         "valid_accuracy": significant(progress.valid[epoch - 1]),
         "weak_risk": significant(progress.weak[epoch - 1]),

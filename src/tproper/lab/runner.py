@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import signal
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
 import numpy as np
+import torch
 
 from .datasets import Dataset
 from .engine import Pixels, Stack
-from .models import FLAT_MODELS, Tensors, stacked
+from .models import FLAT_MODELS, Tensors
 from .problems import Problem, Task, resolve
 from .protocol import CLEAN, WEAK, Progress, Trial
 from .records import Record
 from .results import Finished, make_record, revision
+from .stacking import stacked
 from .store import CheckpointError, Store
 
 #: How many trials share a stack unless the user says otherwise: (dense models, residual nets).
@@ -82,6 +86,24 @@ def alike(trials: Sequence[Trial]) -> list[list[Trial]]:
     return list(groups.values())
 
 
+def makers(device: torch.device) -> Executor:
+    """Who makes the records of finished trials while others train.
+
+    Beside a GPU these are processes of one thread each: a trial of a small model ends every half second there, and its
+    calibration takes longer. (A script that trains on a GPU must guard its start by ``if __name__ == "__main__"``.)
+    """
+    if device.type == "cpu":
+        return ThreadPoolExecutor(1)
+    workers = max(1, min(12, (os.cpu_count() or 1) - 2))
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _one_thread)
+
+
+def _one_thread() -> None:
+    """Ctrl-C is the parent's to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+
+
 class Runner:
     """Trials on one data set, through one stack at a time.
 
@@ -133,7 +155,7 @@ class Runner:
         status = Status(len(trials), len(trials) - len(waiting), note=trials[0].config.model)
         show(status)
         self.saved = time.monotonic()
-        with ThreadPoolExecutor(4) as pool:
+        with makers(self.device) as pool:
             for group in alike(waiting):
                 if not self._run_group(deque(group), stop, status, show, pool):
                     return False
@@ -145,7 +167,7 @@ class Runner:
         stop: Stop,
         status: Status,
         show: Callable[[Status], None],
-        pool: ThreadPoolExecutor,
+        pool: Executor,
     ) -> bool:
         """Trials that share a stack; false if stopped before their end."""
         default = SLOTS[self.device.type][0 if waiting[0].config.model in FLAT_MODELS else 1]
@@ -219,7 +241,7 @@ class Runner:
             chosen[WEAK] = [slot for slot, a in stack.active if a.progress.record_weak(weak[slot])]
         stack.keep_scores(chosen)
 
-    def _release_finished(self, stack: Stack, pool: ThreadPoolExecutor) -> None:
+    def _release_finished(self, stack: Stack, pool: Executor) -> None:
         """Free the slots of trials that have ended; their records are made in the pool."""
         for slot, assignment in stack.active:
             if not assignment.progress.finished(stack.protocol):

@@ -73,8 +73,11 @@ def with_estimate(estimator: Any, X: Any, y: Any, true: Any = None) -> Any:
     form = _FORMS.get(kind, "one") if kind is not None else _labels.form_of(y)
     if kind is None:
         kind = {"answers": "annotators", "sets": "partial"}.get(form, "features")
-    T, names = _labels.untold(y, form, estimator.classes, true)
     features = clone(estimator).set_params(transition=None)._features(X, reset=True)
+    if true is not None and form == "one":  # a row without a weak label says nothing of T
+        labelled = _labels.labelled_rows(y)
+        features, y, true = features[labelled], _labels.take(y, labelled), _labels.take(true, labelled)
+    T, names = _labels.untold(y, form, estimator.classes, true)
     labels = _labels.encode(y, T, names).numpy()
     known = None if true is None else _labels.encode_true(true, names, len(labels))
     seed = settings.pop("random_state", estimator.random_state)

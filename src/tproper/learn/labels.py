@@ -142,13 +142,26 @@ def untold(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[Tr
     return annotators([identity(len(names))] * table.shape[1]), names
 
 
-def encode_true(true: Any, classes: NDArray[Any], n: int) -> NDArray[np.int64]:
-    """The class of each row; -1 where it is unknown: -1, NaN, None or an empty text."""
+def labelled_rows(y: Any) -> NDArray[np.int64]:
+    """The rows that have a label: all but -1, NaN, None and an empty text."""
+    column = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y).reshape(-1)
+    return np.flatnonzero(~_absent(column[:, None])[:, 0])
+
+
+def is_known(true: Any, n: int) -> NDArray[np.bool_]:
+    """Which rows have a known class: all but -1, NaN, None and an empty text."""
     column = _object_column(true)
     if len(column) != n:
         raise ValueError(f"true: expected one class for each of the {n} rows, missing where unknown, got {len(column)}")
+    return ~_absent(column[:, None])[:, 0]
+
+
+def encode_true(true: Any, classes: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """The class of each row; -1 where it is unknown: -1, NaN, None or an empty text."""
+    if any(is_index(item(c)) and item(c) == -1 for c in classes):
+        raise ValueError("true: expected classes other than -1, which stands for an unknown one, got a class -1")
+    rows, column = np.flatnonzero(is_known(true, n)), _object_column(true)
     out = np.full(n, -1, dtype=np.int64)
-    rows = np.flatnonzero(~_absent(column[:, None])[:, 0])
     words = Vocabulary.of_names([item(c) for c in classes])
     try:
         out[rows] = _lookup(column[rows], words, at=rows)

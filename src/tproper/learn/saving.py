@@ -106,7 +106,7 @@ def load(path: str | Path) -> WeakLabelClassifier:
         return _rebuild(description, blob)
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, SafetensorError) as error:
+    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError, SafetensorError) as error:
         raise ModelFileError(f"{str(path)!r}: the model's description is not consistent: {error}") from error
 
 
@@ -221,6 +221,8 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     estimator.history_ = [{"call": estimator.n_iter_, **description["training"]["last"]}]
     if description["training"]["best_params"] is not None:
         estimator.best_params_ = description["training"]["best_params"]
+    if not isinstance(description["extra"], dict):
+        raise ModelFileError(f"extra: expected an object, got {type(description['extra']).__name__}")
     estimator.extra_ = description["extra"]
     return estimator
 

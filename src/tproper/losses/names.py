@@ -10,7 +10,14 @@ from torch import nn
 
 from .._core import plugins
 from ..potentials import Brier, LogSumExp, Max, Potential, Sparsemax, Spherical, Squeezed, Tsallis
-from ..transitions import METHODS, Reconstruction, SetReconstruction, Transition, UniformReconstruction
+from ..transitions import (
+    METHODS,
+    AnswerReconstruction,
+    Reconstruction,
+    SetReconstruction,
+    Transition,
+    UniformReconstruction,
+)
 from .backward import BackwardLoss
 from .base import WeakLabelLoss
 from .batch import GradientAscentLoss, NonNegativeLoss
@@ -187,7 +194,7 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
 
 
 def _reconstruction_to_plain(R: Reconstruction) -> str | list[list[float]]:
-    if isinstance(R, (UniformReconstruction, SetReconstruction)):
+    if isinstance(R, (UniformReconstruction, SetReconstruction, AnswerReconstruction)):
         return R.method  # rebuilt in closed form
     return [[float(x) for x in row] for row in R.matrix()]
 

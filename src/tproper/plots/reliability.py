@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from ..metrics import Reliability, reliability
+from ..metrics import Z95, Reliability, reliability
 from .style import COLOURS, NAMES
 
 
@@ -32,3 +33,16 @@ def draw_reliability(ax: Any, curves: Mapping[str, Reliability], least: int = 10
     ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy")
     ax.set_xlabel(f"confidence\n(area: share of rows; bins of fewer than {least} rows not drawn)", fontsize=8)
     ax.legend(frameon=False, fontsize=8)
+
+
+def draw_calibration(ax: Any, curve: Mapping[str, Any], colour: str, name: str) -> None:
+    """A curve of `weak_calibration`, as its `to_dict` gives it: accuracy against confidence in bins, with 95% bars."""
+    columns = ("confidence", "accuracy", "accuracy_stderr", "count")
+    confidence, accuracy, stderr, count = (
+        np.array([np.nan if x is None else x for x in curve["curve"][k]], dtype=np.float64) for k in columns
+    )
+    used = count > 0
+    ax.errorbar(
+        confidence[used], accuracy[used], Z95 * np.nan_to_num(stderr[used]), color=colour, marker="o", ms=4, lw=1.2,
+        capsize=2, label=f"{name}, error {curve['value']:.3f}",
+    )  # fmt: skip

@@ -1,6 +1,6 @@
 """T, how a true class becomes a weak label, beside its R, the way back.
 
-One file a structure; the named families; T as text and as plain data; the names of labels.
+One file per structure; the named families; T as text and as plain data; the names of labels.
 
 Imports from `_core`.
 """

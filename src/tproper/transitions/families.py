@@ -135,7 +135,7 @@ class BagTransition(Transition):
     ``P_pooled(z | x) prior_z / pooled_z``: `population` computes it, and `WeakLabelClassifier` gives it.
     """
 
-    _label_kind = "names"  # a bag is no class, however many there are
+    _label_kind = "names"  # a bag is not a class, however many there are
 
     def __init__(self, matrix: ArrayLike, pooled: ArrayLike, prior: ArrayLike | None) -> None:
         super().__init__(matrix)

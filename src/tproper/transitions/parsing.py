@@ -1,4 +1,4 @@
-"""Transitions, potentials and losses as text and as plain data.
+"""Transitions as text and as plain data.
 
 Text is for people and command lines (``complementary:10``, ``symmetric:0.2``, ``T.csv``); plain data is for files:
 `transition_to_dict` and `transition_from_dict` are exact inverses of each other, and nothing in them is code.
@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from .stacked import StackedTransition
 from .uniform import UniformTransition
 
 MOST_CLASSES = 10_000_000  # that a text may ask for
+MOST_ENTRIES = 1 << 27  # of a matrix in a file: 1 GiB
 MATRIX_FILES = (".csv", ".npy", ".json")
 
 
@@ -170,7 +172,7 @@ def read_matrix(path: str | Path) -> Transition:
     names: list[Any] | None = None
     try:
         if kind == ".npy":
-            matrix = np.load(path, allow_pickle=False)
+            matrix = _read_npy(path)
         elif kind == ".csv":
             matrix = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
         else:
@@ -186,17 +188,31 @@ def read_matrix(path: str | Path) -> Transition:
         transition = Transition(matrix, weak_labels=names)
     except OSError as error:
         raise ValueError(f"transition: cannot read {str(path)!r}: {error.strerror or error}") from None
-    except (ValueError, TypeError, RecursionError) as error:  # JSON and numpy's own complaints are ValueErrors too
-        raise ValueError(f"transition: {str(path)!r} is no transition matrix: {error}") from None
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # JSON's and numpy's complaints, too
+        raise ValueError(f"transition: {str(path)!r} is not a transition matrix: {error}") from None
     transition.name = f"matrix {path.name}"
     return transition
+
+
+def _read_npy(path: Path) -> Any:
+    """The array, whose size is compared with the file's and the limit before anything is allocated."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (SyntaxError, TokenError, EOFError, OverflowError) as error:  # what numpy says of a header that is none
+        raise ValueError(f"its header cannot be read: {' '.join(str(error).split())}") from None
+    if array.size > MOST_ENTRIES:
+        raise ValueError(
+            f"expected at most {MOST_ENTRIES:,} entries, got shape {array.shape}: that takes "
+            f"{array.size * 8 / 2**30:,.1f} GiB"
+        )
+    return np.array(array)
 
 
 def make_transition(value: Any, num_classes: int | None = None) -> Transition:
     """A `Transition` from whatever a user may write: an object, a text, (name, parameters), a dict, or a matrix.
 
     ``("symmetric", {"p": 0.2})`` and ``("symmetric", 0.2)`` and ``{"name": "symmetric", "p": 0.2}`` are the same;
-    a dict made by `transition_to_dict` (it has the key "family") is taken too.
+    a dict made by `transition_to_dict` (it has the key "family") is accepted too.
     """
     if isinstance(value, Transition):
         return _of_size(value, num_classes)
@@ -307,7 +323,7 @@ def transition_from_dict(data: Mapping[str, Any]) -> Transition:
             transition.label_kind = data["label_kind"]
     except KeyError as error:
         raise ValueError(f"transition: expected the key {error} for the family {family!r}, got none") from None
-    except TypeError as error:
+    except (TypeError, OverflowError, AttributeError, IndexError) as error:
         raise ValueError(f"transition: malformed description of the family {family!r}: {error}") from None
     return transition
 
