@@ -44,7 +44,7 @@ class Checkup:
     @property
     def healthy(self) -> bool:
         """Whether everything that is installed works; an extra that is not installed is no illness."""
-        return not self.problems and all(said == "ok" for said in self.tests.values())
+        return not self.problems and all(outcome == "ok" for outcome in self.tests.values())
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for scripts."""
@@ -58,7 +58,7 @@ class Checkup:
         for extra, lacking in self.extras.items():
             how = f"not there: {', '.join(lacking)}; pip install 'tproper[{extra}]'" if lacking else "there"
             lines.append(f"{'extra ' + extra:<16} {how}")
-        lines += ["", *(f"{'self-test':<16} {name}: {said}" for name, said in self.tests.items())]
+        lines += ["", *(f"{'self-test':<16} {name}: {outcome}" for name, outcome in self.tests.items())]
         lines += [f"note: {note}" for note in self.notes]
         lines += [f"PROBLEM: {problem}" for problem in self.problems]
         verdict = "all is well" if self.healthy else "something installed does not work"

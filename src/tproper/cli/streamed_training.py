@@ -62,8 +62,8 @@ def scan_labels(table: Table, label: str) -> Counter[str]:
         _check_members(batch.column(label), label, row)
         row += batch.num_rows
         codes, values = texts(batch.column(label))
-        found, times = np.unique(codes, return_counts=True)
-        for code, n in zip(found.tolist(), times.tolist(), strict=True):
+        present, times = np.unique(codes, return_counts=True)
+        for code, n in zip(present.tolist(), times.tolist(), strict=True):
             if code < 0 or values[code] in MISSING:
                 missing += n
             else:

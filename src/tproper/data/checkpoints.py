@@ -179,18 +179,18 @@ def _bounded(value: Any, level: int = 0) -> Any:
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
     """In words: "another seed (4 instead of 3), files (b.parquet)"."""
-    said = []
+    differences = []
     for key in [*now, *(k for k in before if k not in now)]:
         old, new = before.get(key), now.get(key)
         if old == new:
             continue
         if isinstance(old, dict) and isinstance(new, dict):
             inner = [k for k in [*new, *(k for k in old if k not in new)] if old.get(k) != new.get(k)]
-            said.append(f"{key} ({', '.join(inner[:3])}{' and more' if len(inner) > 3 else ''})")
+            differences.append(f"{key} ({', '.join(inner[:3])}{' and more' if len(inner) > 3 else ''})")
         else:
             values = f"{_text(new)} instead of {_text(old)}"
-            said.append(f"{key} ({values})" if len(values) <= 120 and "sha256" not in values else key)
-    return "another " + ", ".join(said)
+            differences.append(f"{key} ({values})" if len(values) <= 120 and "sha256" not in values else key)
+    return "another " + ", ".join(differences)
 
 
 def _text(value: Any) -> str:

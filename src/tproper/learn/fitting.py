@@ -132,8 +132,8 @@ def calibrator(
     if not np.isfinite(scores).all():
         return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
     base, note = _base(clf.loss_, scores, weights)
-    found = calibrate(base * scores, y, clf.transition_, method, inputs="scores", sample_weight=weights, groups=groups)
-    return found.on_top_of(base, note)
+    fitted = calibrate(base * scores, y, clf.transition_, method, inputs="scores", sample_weight=weights, groups=groups)
+    return fitted.on_top_of(base, note)
 
 
 def uncalibrated(clf: WeakLabelClassifier, scores: FloatArray, weights: FloatArray | None, why: str) -> Calibrator:
