@@ -43,7 +43,7 @@ class Checkup:
 
     @property
     def healthy(self) -> bool:
-        """Whether everything that is installed works; an extra that is not installed is no illness."""
+        """Whether everything that is installed works; an extra that is not installed is not a problem."""
         return not self.problems and all(outcome == "ok" for outcome in self.tests.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def gpu() -> str:
 
 
 def notes() -> list[str]:
-    """What is no illness but may slow things down."""
+    """What is not a problem but may slow things down."""
     cores, threads = os.cpu_count() or 1, torch.get_num_threads()
     out = []
     if threads > 1 and "OMP_NUM_THREADS" not in os.environ:

@@ -80,7 +80,7 @@ def evaluate_file(asked: Question) -> Evaluation:
         columns = columns.of_annotators()
     elif columns.several:
         raise ValueError(
-            f"--label: expected one column for a model of one label a row, got {asked.label!r}; give the T of the "
+            f"--label: expected one column for a model of one label per row, got {asked.label!r}; give the T of the "
             "annotators with --transition"
         )
     result = evaluate(trained, columns, codec, source)

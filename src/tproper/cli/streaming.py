@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SAMPLED_ROWS = (
-    8192  # labels are drawn for so many rows at a time, whatever the file's own blocks: same seed, same labels
+    8192  # labels are drawn for this many rows at a time, whatever the file's own blocks: same seed, same labels
 )
 PREDICTED = "predicted"
 

@@ -47,7 +47,7 @@ class TransitionCheck:
     notes: list[str]
     name: str
     n: int
-    confirmed: bool  # plausible, and some labels look as pure as T says they can; else nothing here confirms T
+    confirmed: bool  # plausible, and some labels look as pure as T says they can; otherwise nothing here confirms T
     _level: float = field(default=PLAUSIBLE, repr=False)
 
     @property

@@ -123,7 +123,7 @@ def calibrator(
     method: str,
     groups: NDArray[np.int64] | None,
 ) -> Calibrator:
-    """Calibrated by held-out scores; left alone, and said so, where a label cannot occur under T."""
+    """Calibrated by held-out scores; left alone, with a note, where a label cannot occur under T."""
     y = labels.cpu()
     n = len(y)
     value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
@@ -164,7 +164,7 @@ def fit_minibatches(
     stop = flag(clf.early_stopping) is True or (
         clf.early_stopping == "auto" and clf.model != "linear" and n >= AUTO_EARLY_STOPPING
     )
-    hold = stop or method not in (None, "auto", "identity")  # a method that was asked for needs rows of its own
+    hold = stop or method not in (None, "auto", "identity")  # a method that the caller names needs rows of its own
     train, held = _held_out(n, clf.validation_fraction if hold else 0.0, rng, clf._groups)
     kept = len(train)
     clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)

@@ -37,7 +37,7 @@ SHOWN = 8  # names listed in a message
 def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, NDArray[Any]]:
     """T and the class names, from what the user said and, where that leaves something open, from the labels.
 
-    Classes are those given, or the sorted distinct labels where weak labels are called like classes (or the sorted
+    Classes are those given, or the sorted distinct labels where weak labels have the names of classes (or the sorted
     distinct members of candidate lists); labels 0 .. K-1 of which some are missing stand for K classes all the same.
     """
     names = None if classes is None else _distinct_names(classes)
@@ -175,7 +175,7 @@ def _object_column(values: Any) -> NDArray[Any]:
         values = values.detach().cpu().numpy()
     array = np.asarray(values)
     if array.ndim != 1:
-        raise ValueError(f"true: expected one class a row (n,), missing where unknown, got shape {array.shape}")
+        raise ValueError(f"true: expected one class per row (n,), missing where unknown, got shape {array.shape}")
     return array.astype(object)
 
 
@@ -204,7 +204,7 @@ def decode_rows(rows: NDArray[np.int64], transition: Transition, classes: NDArra
 
 
 def _holds_collections(y: Any) -> bool:
-    """Labels that are lists, sets, tuples or series themselves; a 2-d array is none."""
+    """Whether labels are lists, sets, tuples or series themselves; a 2-d array does not count."""
     if isinstance(y, (np.ndarray, Tensor)) and y.ndim > 1:
         return False
     if hasattr(y, "columns") or isinstance(y, (str, bytes)):  # a data frame is 2-d

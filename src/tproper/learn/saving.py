@@ -85,7 +85,7 @@ def not_replaceable(path: Path) -> str | None:
     if not path.exists() and not path.is_symlink():
         return None
     if not path.is_dir():
-        return "which is no folder"
+        return "which is not a folder"
     entries = {entry.name for entry in path.iterdir()}
     if not entries:
         return None
