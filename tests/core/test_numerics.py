@@ -155,8 +155,6 @@ def test_squeezing_twice_is_squeezing_with_the_sum():
 def test_a_kink_anywhere_in_the_chain_forbids_strictness():
     F = tp.LogSumExp().squeezed(0.3, 1.0).squeezed(0.2, 2.0)
     assert not F.strictly_proper
-    flat = torch.tensor([[0.4, 0.3, 0.3], [0.3, 0.4, 0.3]], dtype=torch.float64)  # both have the minimiser v = 0
-    assert F.inverse_link(flat).abs().max() < 1e-7
 
 
 @pytest.mark.parametrize("k", [0.01, 1.0, 30.0])

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from tproper.lab.engine import Pixels, Stack, split_and_labels
-from tproper.lab.models import BUILDERS, ResidualNet, StackedNetwork, stacked
+from tproper.lab.models import BUILDERS, ResidualNet, StackedNetwork
+from tproper.lab.problems import papers_task
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
+from tproper.lab.stacking import stacked
 
 CPU = torch.device("cpu")
 PROTOCOL = Protocol(batch_size=50, max_epochs=5)
@@ -42,7 +44,7 @@ def advance(stack, epochs):
         valid = stack.valid_accuracy()
         for slot, a in stack.active:
             if a.progress.record(stack.protocol, risk[slot].item(), valid[slot].item()):
-                stack.keep_test_scores([slot])
+                stack.keep_scores({"clean": [slot]})
         trace.append((risk, valid))
     return trace
 
@@ -68,10 +70,12 @@ def test_it_learns(small_data):
     assert (trace[-1][0] < trace[0][0]).all()
 
 
-def test_step_is_torchs_sgd_with_nesterov_and_warm_up(small_data):
+@pytest.mark.parametrize("by_epoch", [False, True])
+def test_step_is_torchs_sgd_with_nesterov_and_warm_up(small_data, by_epoch):
     """The update against torch.optim.SGD on a plain module, with the protocol's warm-up by hand."""
     config = trial("forward", 5, model="linear", lr=0.2, weight_decay=0.03)
     stack = make_stack(small_data, [config], "linear")
+    stack.protocol = replace(PROTOCOL, warmup_by_epoch=by_epoch)
     torch.manual_seed(5)
     module = BUILDERS["linear"](small_data.shape, small_data.num_classes)
     groups = [
@@ -79,12 +83,15 @@ def test_step_is_torchs_sgd_with_nesterov_and_warm_up(small_data):
         {"params": [module[0].bias], "weight_decay": 0.0},
     ]
     optimiser = torch.optim.SGD(groups, lr=1.0, momentum=0.9, nesterov=True)
-    stack.train_epoch()
     x = torch.from_numpy(small_data.train_images).float().flatten(1) / 255
-    for i in range(stack.steps_per_epoch):
+    for step in range(2 * stack.steps_per_epoch):
+        epoch, i = divmod(step, stack.steps_per_epoch)
+        if i == 0:
+            stack.train_epoch()
         index = stack.order[0, 50 * i : 50 * (i + 1)]
+        taken = epoch if by_epoch else step / stack.steps_per_epoch
         for group in optimiser.param_groups:
-            group["lr"] = 0.2 * (0.001 + 0.999 * i / (4 * stack.steps_per_epoch))
+            group["lr"] = 0.2 * (0.001 + 0.999 * taken / 4)
         scores = module(x[index])
         labels = stack.weak[0, index]
         others = scores.masked_fill(torch.nn.functional.one_hot(labels, 4).bool(), -torch.inf)
@@ -119,13 +126,14 @@ def test_selecting_slots_changes_nothing_for_them(small_data):
 
 
 def test_split_and_labels_come_from_the_seed(small_data):
-    train, valid, weak = split_and_labels(small_data, 7, 0.1)
+    task = papers_task(small_data)
+    train, valid, weak = split_and_labels(task, 7, 0.1)
     assert sorted([*train, *valid]) == list(range(600))
     assert len(valid) == 60
-    assert (weak != small_data.train_labels).all()  # a complementary label is never the true one
-    again = split_and_labels.__wrapped__(small_data, 7, 0.1)
+    assert (weak.numpy() != small_data.train_labels).all()  # a complementary label is never the true one
+    again = split_and_labels.__wrapped__(task, 7, 0.1)
     assert all(np.array_equal(a, b) for a, b in zip((train, valid, weak), again, strict=True))
-    assert not np.array_equal(split_and_labels(small_data, 8, 0.1)[0], train)
+    assert not np.array_equal(split_and_labels(task, 8, 0.1)[0], train)
 
 
 def network(data):

@@ -42,9 +42,12 @@ def test_key_follows_from_the_settings_alone():
     assert config.key != paper.chosen("gls", "linear").key
     assert Trial(config, 3).id == f"{config.key}-3"
     assert config.key == "1e8e58a653d79d5d"  # records of old must be found again
-    other = paper.chosen("gls", "mlp", None, Protocol(augment_validation=True))
-    assert other.key != config.key
-    assert TrialConfig.from_dict(other.as_dict()) == other
+    keys = {config.key}
+    for variant in (Protocol(augment_validation=True), Protocol(warmup_by_epoch=True)):
+        other = paper.chosen("gls", "mlp", None, variant)
+        assert other.key not in keys
+        assert TrialConfig.from_dict(other.as_dict()) == other
+        keys.add(other.key)
 
 
 def test_settings_that_make_no_sense_are_refused():

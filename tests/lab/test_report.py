@@ -14,9 +14,9 @@ import torch
 from tproper.lab import figures, paper, report, sweep
 from tproper.lab.datasets import read_digits
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
-from tproper.lab.runner import probabilities
+from tproper.lab.record_files import export_records, read_records
+from tproper.lab.results import probabilities
 from tproper.lab.scoring import FLOOR
-from tproper.lab.store import export_records, read_records
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -60,7 +60,7 @@ def test_report_writes_tables_figures_and_one_page(records_file, tmp_path):
     assert "| 1.5 | 70.00 | 1 |" in by_alpha
     page = (tmp_path / "out/index.html").read_text()
     assert page.count("data:image/png;base64,") == 3
-    assert not re.search(r"(src|href)=['\"](?!data:)", page)  # nothing is fetched from elsewhere
+    assert not re.search(r"(src|href)=['\"](?!data:|#)", page)  # nothing is fetched from elsewhere
     svg = (tmp_path / "out/figure2_mnist_mlp.svg").read_bytes()
     report.write_report(records_file, tmp_path / "again")
     assert (tmp_path / "again/figure2_mnist_mlp.svg").read_bytes() == svg
@@ -111,16 +111,23 @@ def test_other_protocols_are_not_set_beside_the_papers(tmp_path):
     assert "83.09" not in text
 
 
-def test_augmented_validation_has_a_table_of_its_own_beside_the_papers(tmp_path):
+@pytest.mark.parametrize(
+    ("variant", "title", "stem"),
+    [
+        (Protocol(augment_validation=True), "validation images augmented", "augmented"),
+        (Protocol(warmup_by_epoch=True), "warm-up by the epoch", "warmup_by_epoch"),
+    ],
+)
+def test_a_variant_of_the_protocol_has_a_table_of_its_own_beside_the_papers(tmp_path, variant, title, stem):
     rows = [record(paper.chosen("gls", "mlp"), s, 0.8) for s in range(2)]
-    rows += [record(paper.chosen("gls", "mlp", None, Protocol(augment_validation=True)), s, 0.7) for s in range(2)]
+    rows += [record(paper.chosen("gls", "mlp", None, variant), s, 0.7) for s in range(2)]
     export_records(rows, tmp_path / "r.jsonl")
     report.write_report(tmp_path / "r.jsonl", tmp_path / "out")
     text = (tmp_path / "out/report.md").read_text()
-    assert "## MNIST, MLP, validation images augmented: accuracy" in text
+    assert f"## MNIST, MLP, {title}: accuracy" in text
     assert "| BC + gLS | 70.00 ± 0.00 | 2 | 88.63 ± 0.38 | -18.63 |" in text
     assert "| BC + gLS | 80.00 ± 0.00, n=2 (88.63 ± 0.38) |" in text  # Table 2 is the protocol without it
-    assert (tmp_path / "out/risk_mnist_mlp_augmented.png").exists()
+    assert (tmp_path / f"out/risk_mnist_mlp_{stem}.png").exists()
 
 
 def test_after_a_search_the_chosen_settings_are_shown(tmp_path):

@@ -8,6 +8,13 @@ import numpy as np
 import torch
 
 import tproper as tp
+from tproper.transitions import AnnotatorTransition
+
+
+def random_columns(M: int, K: int, seed: int) -> np.ndarray:
+    """A column-stochastic matrix."""
+    return np.random.default_rng(seed).dirichlet(np.ones(M), K).T
+
 
 # Name -> how to make it. Every kind of weak label, square and not, noisy and not.
 TRANSITIONS: dict[str, Callable[[], tp.Transition]] = {
@@ -48,11 +55,12 @@ TRANSITIONS: dict[str, Callable[[], tp.Transition]] = {
     ),
 }
 
+# Those whose R is made of their structure, not of their matrix; that of annotators is another R (test_annotators.py).
 STRUCTURED = [
-    "identity", "symmetric", "symmetric, beyond the threshold", "complementary", "complementary of two",
-    "noisy complementary", "partial", "partial, never spurious", "multi-complementary",
-    "partial of two", "all but one excluded",
-]  # fmt: skip
+    name
+    for name, make in TRANSITIONS.items()
+    if type(make().reconstruction()) is not tp.Reconstruction and not isinstance(make(), AnnotatorTransition)
+]
 
 POTENTIALS: dict[str, Callable[[], tp.Potential]] = {
     "log-sum-exp": tp.LogSumExp,
@@ -103,11 +111,6 @@ LOSSES: dict[str, Callable[[tp.Transition], torch.nn.Module]] = {
 }
 
 METHODS = ["auto", "pinv", "min_variance", "tightest"]
-
-
-def random_columns(M: int, K: int, seed: int) -> np.ndarray:
-    """A column-stochastic matrix."""
-    return np.random.default_rng(seed).dirichlet(np.ones(M), K).T
 
 
 def centred(n: int, K: int, seed: int = 0, scale: float = 0.3) -> torch.Tensor:

@@ -9,7 +9,7 @@ import torch
 
 import tproper as tp
 
-from .registry import LOSSES, TRANSITIONS, every_label, inside, table
+from .registry import LOSSES, TRANSITIONS, centred, every_label, inside, table
 
 EVERY = pytest.mark.parametrize("name", TRANSITIONS)
 
@@ -46,11 +46,17 @@ def test_certificates_agree_with_the_theory(name, loss):
 
 @EVERY
 @pytest.mark.parametrize("potential", [tp.LogSumExp(), tp.Tsallis(1.5), tp.LogSumExp().squeezed(0.05, 1.0)])
-def test_a_witness_falls_with_its_slope(name, potential):
+def test_a_loss_falls_along_its_witness_or_stays_above_its_bounds(name, potential):
     T = TRANSITIONS[name]()
     loss = tp.BackwardLoss(T, potential=potential, reduction="none")
-    witness = loss.certify().witness
+    certificate, targets = loss.certify(), loss.reconstruction.targets(every_label(T))
+    room = potential.k if isinstance(potential, tp.Squeezed) else 0.0  # how far a target may leave the simplex
+    bounded = bool((tp.critical_k(T) <= room + 1e-12).all()) if room else bool((targets >= -1e-12).all())
+    witness = certificate.witness
+    assert (witness is None) == certificate.lower_bounded == bounded
     if witness is None:
+        far = centred(200, T.num_classes, scale=1.0) * torch.logspace(0, 3, 200, dtype=torch.float64)[:, None]
+        assert (table(loss, far) >= torch.as_tensor(certificate.bounds) - 1e-9).all()
         return
     v = torch.as_tensor(np.array([1e3, 2e3])[:, None] * witness.direction)
     columns, names = loss.reconstruction.orbit_columns()
@@ -84,6 +90,17 @@ def test_a_function_that_is_not_convex_is_found_out():
     assert c.evidence == "numerical"
 
 
+def test_a_bayes_risk_that_is_not_convex_is_found_out():
+    S = tp.BayesRisk(lambda p: p.square().sum(-1) - 3 * p[..., 0].square() * p[..., 1])
+    c = tp.certify(tp.BackwardLoss(tp.identity(3), potential=S))
+    assert not c.proper
+    p, q = (torch.as_tensor(c.counterexample[name]) for name in "pq")
+    bulge = S.function((p + q) / 2) - (S.function(p) + S.function(q)) / 2
+    assert float(bulge) > 0
+    assert c.counterexample["midpoint_above_chord_by"] == pytest.approx(float(bulge))
+    assert "note  S is not convex, so Theorem 4 does not apply" in str(c)
+
+
 def test_squeezing_below_one_is_improper_and_at_one_not_strict():
     T = tp.complementary(4)
     below = tp.certify(tp.BackwardLoss(T, potential=tp.LogSumExp().squeezed(0.5, 0.5, allow_improper=True)))
@@ -112,15 +129,18 @@ def as_function(loss):
     return lambda q: table(loss, loss.potential.inverse_link(q) if hasattr(loss, "potential") else q.log()).detach()
 
 
-@pytest.mark.parametrize("name", ["complementary", "positive-unlabeled", "two sources"])
-@pytest.mark.parametrize("loss", ["backward", "backward Brier", "forward"])
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [(name, "backward") for name in TRANSITIONS]
+    + [(name, loss) for name in ("complementary", "positive-unlabeled") for loss in ("backward Brier", "forward")],
+)
 def test_functions_get_the_verdict_of_the_losses_they_are(name, loss):
     module = LOSSES[loss](TRANSITIONS[name]())
     c = tp.certify(as_function(module), module.transition)
     assert c.evidence == "numerical"
     assert c.proper
     assert c.strictly_proper
-    assert c.lower_bounded == tp.certify(module).lower_bounded or loss == "backward Brier"
+    assert c.lower_bounded == tp.certify(module).lower_bounded
 
 
 def test_improper_functions_get_a_counterexample_that_is_one():

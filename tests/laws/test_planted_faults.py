@@ -101,6 +101,15 @@ def test_a_wrong_bound(monkeypatch):
     caught(laws.descent_respects_bounds, tp.BackwardLoss(tp.complementary(4), squeeze=(1.0, 2.0), reduction="none"))
 
 
+def test_an_unbounded_loss_that_is_called_bounded_and_the_reverse(monkeypatch):
+    T = tp.complementary(4)
+    plain, squeezed = (tp.BackwardLoss(T, squeeze=s, reduction="none") for s in (None, (1.0, 2.0)))
+    monkeypatch.setattr(tp.BackwardLoss, "lower_bounds", lambda self: np.full(4, -100.0))
+    caught(laws.descent_respects_bounds, plain)
+    monkeypatch.setattr(tp.BackwardLoss, "lower_bounds", lambda self: np.full(4, -np.inf))
+    caught(laws.descent_respects_bounds, squeezed)
+
+
 def test_a_bound_that_is_not_the_greatest(monkeypatch):
     original = tp.BackwardLoss.lower_bounds
     monkeypatch.setattr(tp.BackwardLoss, "lower_bounds", lambda self: original(self) - 0.5)
@@ -170,7 +179,7 @@ def test_a_newton_step_without_its_constraint(monkeypatch):
         return p + 0.01 * arguments[2], product, solve  # a gradient that is a little off
 
     monkeypatch.setattr(_newton, "_linearised", faulty)
-    monkeypatch.setattr("tproper.potentials.conjugates._nested_roots", lambda base, k, alpha, q: torch.zeros_like(q))
+    monkeypatch.setattr("tproper.potentials.conjugates._nested_roots", lambda base, penalty, q: torch.zeros_like(q))
     caught(laws.inverse_link_inverts, tp.LogSumExp().squeezed(1.0, 2.0), 4)
 
 

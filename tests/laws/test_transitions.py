@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tproper as tp
@@ -33,10 +33,8 @@ def test_samples_are_reproducible_and_keep_their_shape(name):
     y = np.arange(12).reshape(3, 4) % T.num_classes
     first = T.sample(y, seed=5)
     assert np.array_equal(first, T.sample(y, seed=5))
-    assert (
-        not np.array_equal(T.sample(np.zeros(500, int), 1), T.sample(np.zeros(500, int), 2))
-        or len(np.unique(T.sample(np.zeros(500, int), 1), axis=0)) == 1
-    )
+    certain = bool((T.matrix()[:, 0] == 1).any())  # class 0 always gets the same label: nothing is drawn
+    assert np.array_equal(T.sample(np.zeros(500, int), 1), T.sample(np.zeros(500, int), 2)) == certain
     assert first.shape[:2] == (3, 4)
 
 
@@ -110,8 +108,7 @@ def test_minimum_variance_is_minimal_among_random_left_inverses():
 @given(st.integers(2, 6), st.integers(0, 4), st.integers(0, 10_000))
 def test_random_transitions(K, more, seed):
     T = tp.Transition(random_columns(K + more, K, seed))
-    if T.diagnose().condition_number > 1e6:
-        return
+    assume(T.diagnose().condition_number < 1e6)
     for method in ("auto", "pinv", "min_variance"):
         R = T.reconstruction(method)
         assert R.residual < 1e-8

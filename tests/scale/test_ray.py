@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -133,3 +137,42 @@ def test_a_killed_node_changes_nothing(tmp_path):
         ray.shutdown()
         cluster.shutdown()
     assert results(store) == results(run_locally(tmp_path / "local", which))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_termination_stops_cleanly_and_the_next_run_goes_on(tmp_path):
+    """SIGTERM means the same as without Ray: exit code 75, what is done is stored, no native stack dump."""
+    pytest.importorskip("ray", reason="Ray is an extra: pip install 'tproper[ray]'")
+    command = [
+        sys.executable, "-m", "tproper", "reproduce", "table2", "--models", "linear", "--dataset", "digits",
+        "--methods", "bc", "--trials", "500", "--engine", "ray", "--slots", "2", "--max-epochs", "2",
+        "--out", str(tmp_path / "run"),
+    ]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as running:
+        try:
+            deadline = time.monotonic() + 100
+            while time.monotonic() < deadline and not stored(tmp_path / "run"):
+                time.sleep(0.2)
+            assert running.poll() is None
+            running.send_signal(signal.SIGTERM)
+            _, errors = running.communicate(timeout=60)
+        finally:
+            running.kill()
+    assert running.returncode == 75, errors
+    assert "SIGTERM received" not in errors
+    assert "Traceback" not in errors
+    assert "run the command again" in errors
+    assert stored(tmp_path / "run") % 2 == 0
+
+
+def stored(folder):
+    if not (folder / "records.sqlite").exists():
+        return 0
+    connection = sqlite3.connect(f"file:{folder / 'records.sqlite'}?mode=ro", uri=True, timeout=10)
+    try:
+        return connection.execute("SELECT count(*) FROM trials").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
+    finally:
+        connection.close()

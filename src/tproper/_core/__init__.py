@@ -3,7 +3,7 @@
 Imports nothing of tproper.
 """
 
-from . import checks, tracing
+from . import checks, plugins, tracing
 from .blocks import Work, add_at, softmax_into, value_and_slope, with_slope
 from .checks import (
     COLUMN_SUM_TOL,
@@ -16,6 +16,7 @@ from .checks import (
 )
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
 from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
+from .history import thin
 from .numerics import (
     centre,
     critical_k_of,
@@ -27,6 +28,7 @@ from .numerics import (
     look_up,
     project_simplex,
     simplex_threshold,
+    spherical_threshold,
     warm_root,
 )
 from .plain import json_text, plain
@@ -66,12 +68,15 @@ __all__ = [
     "mark",
     "optimizer_tensors",
     "plain",
+    "plugins",
     "project_simplex",
     "read_sealed",
     "readable",
     "simplex_threshold",
     "softmax_into",
+    "spherical_threshold",
     "sweep",
+    "thin",
     "traced",
     "tracing",
     "transformed",

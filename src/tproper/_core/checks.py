@@ -53,7 +53,7 @@ def real(
         if isinstance(value, (str, bytes)):
             raise TypeError
         out = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name}: expected {rule}, got {value!r}") from None
     if not np.isfinite(out) or out < low or out > high or (low_open and out == low):
         raise ValueError(f"{name}: expected {rule}, got {out!r}{'; ' + why if why else ''}")
@@ -69,7 +69,7 @@ def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
         if np.iscomplexobj(value):
             raise ValueError
         out = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name}: expected a matrix of numbers with rows of equal length") from None
     if out.ndim != 2 or out.size == 0:
         raise ValueError(f"{name}: expected a non-empty 2-d matrix, got shape {out.shape}")
@@ -172,7 +172,7 @@ def _tensor(labels: Labels, device: torch.device | None) -> Tensor:
         raise ValueError(f"labels: expected real numbers, got complex ones, {short(labels)}")
     if array.dtype.kind == "u":
         array = array.astype(np.int64)
-    # torch cannot share memory that it must not write to: tables read from disk are such
+    # torch cannot share read-only memory, such as tables read from disk
     array = np.asarray(array, order="C") if array.flags.writeable else array.copy()
     return torch.as_tensor(array, device=device)
 
@@ -216,7 +216,7 @@ def positive_unlabeled_labels(labels: Labels) -> Labels:
 
 
 def mask_labels(labels: Labels, num_classes: int, device: torch.device | None = None, validate: bool = True) -> Tensor:
-    """Candidate sets as a boolean tensor (..., K), True = still possible; collections of sets are taken too."""
+    """Candidate sets as a boolean tensor (..., K), True = still possible; collections of sets are accepted too."""
     if isinstance(labels, Sequence) and len(labels) and isinstance(labels[0], (set, frozenset)):
         labels = masks_of_sets(labels, num_classes)
     out = _tensor(labels, device)

@@ -17,7 +17,7 @@ def centre(v: Tensor) -> Tensor:
     """v - mean(v): the point of 1^perp that v stands for.
 
     The largest entry is subtracted first: differences of close numbers are exact, the mean of many scores near 1e5 is
-    not. A class whose score is -inf (a mask) has left: the mean is that of the others.
+    not. A class whose score is -inf (a mask) is out: the mean is that of the others.
     """
     v = v - v.amax(-1, keepdim=True).detach()
     mean = v.mean(-1, keepdim=True)
@@ -36,7 +36,7 @@ def inner(r: Tensor, x: Tensor) -> Tensor:
 
 
 def _all(good: Tensor) -> bool:
-    """Whether all are known to be true; where values cannot be looked at, or not cheaply, they are not known."""
+    """Whether all are known to be true; where values cannot be read, or not cheaply, nothing is known."""
     return good.device.type == "cpu" and readable(good) and not good.is_meta and bool(good.all())
 
 
@@ -74,16 +74,40 @@ def project_simplex(q: Tensor) -> Tensor:
     return (p - p.detach().clamp_max(0)).to(q.dtype)  # rounding may leave an entry just below zero
 
 
-def simplex_threshold(q: Tensor) -> Tensor:
-    """tau (..., 1) with ``sum max(q - tau, 0) = 1``: by sorting, exact."""
+def simplex_threshold(q: Tensor, count: Tensor | None = None) -> Tensor:
+    """tau (..., 1) with ``sum max(q - tau, 0) = 1``: by sorting, exact. An entry may stand for `count` equal ones."""
     # The largest entry is taken out first, so that scores of 1e6 keep their small differences.
     top = q.amax(-1, keepdim=True).detach()
-    ordered = torch.sort(q - top, dim=-1, descending=True).values
-    count = torch.arange(1, q.shape[-1] + 1, dtype=q.dtype, device=q.device)
-    candidates = (ordered.cumsum(-1) - 1) / count
+    ordered, n, total = _descending(q - top, count)
+    candidates = (total(ordered) - 1) / n
     # tau >= top - 1: entries further down are out, whatever the rounding of their long cumulative sums says
     support = ((ordered > candidates) & (ordered > -1)).sum(-1, keepdim=True).clamp_min(1)
     return candidates.gather(-1, support - 1) + top
+
+
+def spherical_threshold(v: Tensor, count: Tensor | None = None) -> Tensor:
+    """tau (..., 1) with ``sum max(v - tau, 0)^2 = 1``: a quadratic for each support size, by sorting."""
+    top = v.amax(-1, keepdim=True)
+    # entries below top - 1 are out, and some are -inf
+    ordered, n, total = _descending((v - top).clamp_min(-2.0), count)
+    mean = total(ordered) / n
+    # sum of squares about the running mean, so that far-away entries do not cancel
+    spread = (total(ordered.square()) / n - mean.square()).clamp_min(0)
+    room = (1 / n - spread).clamp_min(0)
+    # the gradient of sqrt at 0 is infinite, but such a support is never the one that is picked
+    tau = mean - torch.where(room > 0, room, 1.0).sqrt() * (room > 0)
+    support = ((ordered > tau) & (room > 0) & (ordered > -1)).sum(-1, keepdim=True).clamp_min(1)
+    return tau.gather(-1, support - 1) + top
+
+
+def _descending(x: Tensor, count: Tensor | None) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+    """Sorted entries, how many there are so far, and running sums in that order."""
+    ordered, order = torch.sort(x, dim=-1, descending=True)
+    if count is None:
+        n = torch.arange(1, x.shape[-1] + 1, dtype=x.dtype, device=x.device)
+        return ordered, n, lambda values: values.cumsum(-1)
+    each = count.gather(-1, order)
+    return ordered, each.cumsum(-1).clamp_min(1), lambda values: (each * values).cumsum(-1)
 
 
 def in_simplex(columns: FloatArray) -> np.ndarray:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from .._core import FloatArray, checks, critical_k_of, in_simplex, plain, simplex_threshold
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss, certificate_of
-from ..potentials import Potential, Squeezed
+from ..potentials import BayesRisk, NotComputedError, Potential, Squeezed
 from ..transitions import AnnotatorTransition, Reconstruction, Transition, reconstruct
 from .probing import CallableVerdict, not_strictly_convex_on_faces, probe_callable, violates_convexity
 
@@ -69,13 +69,7 @@ class Certificate:
             "strictly_proper": self.strictly_proper,
             "lower_bounded": self.lower_bounded,
             "bounds": self.bounds,
-            "witness": None
-            if self.witness is None
-            else {
-                "direction": self.witness.direction.tolist(),
-                "slope": self.witness.slope,
-                "label": self.witness.label,
-            },
+            "witness": None if self.witness is None else asdict(self.witness),
             "evidence": self.evidence,
             "notes": self.notes,
             "counterexample": None if self.counterexample is None else _rounded(self.counterexample),
@@ -85,7 +79,7 @@ class Certificate:
 
     def __str__(self) -> str:
         title = f"{self.loss}, {self.transition}"
-        worst = min((b for _, b in self.groups), default=-math.inf)
+        worst = float(np.min([b for _, b in self.groups])) if self.groups else -math.inf
         rows = [
             ("reconstructible", _yes(self.reconstructible)),
             ("T-proper", _yes(self.proper)),
@@ -111,6 +105,8 @@ class Certificate:
     def _bounded(self, worst: float) -> str:
         if not self.lower_bounded:
             return "NO"
+        if math.isnan(worst):
+            return "yes, by a bound that is not computed"
         return f"no fall found; smallest value found {worst:.6g}" if self.searched else f"yes, by {worst:.6g}"
 
 
@@ -164,7 +160,11 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         counterexample = violates_convexity(F, loss.transition.num_classes, seed)
         if counterexample is not None:
             proper = strict = False
-            notes.append("F is not convex (or F - max v falls without end), so Theorem 5 does not apply")
+            notes.append(
+                "S is not convex, so Theorem 4 does not apply"
+                if isinstance(F, BayesRisk)
+                else "F is not convex (or F - max v falls without end), so Theorem 5 does not apply"
+            )
         elif strict:
             counterexample = not_strictly_convex_on_faces(F, loss.transition.num_classes, seed)
             strict = counterexample is None
@@ -183,13 +183,7 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         witness = _weighted_witness(loss, bounds)
     else:
         columns, names = R.orbit_columns()
-        try:
-            values = -F.conjugate(torch.as_tensor(columns)).numpy()
-        except (RuntimeError, ValueError) as failure:  # the search for a maximum relies on convexity and growth
-            if counterexample is None:
-                raise
-            values = np.full(len(columns), math.nan)
-            notes.append(f"no bound was found, so none is claimed ({failure})")
+        values = _infima(F, columns, proper, notes)
         bounds = R.per_label(values)
         groups = tuple(zip(names, map(float, values), strict=True))
         witness = _witness(F, columns, names, values)
@@ -205,14 +199,30 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         reconstructible=True,  # R exists
         proper=proper,
         strictly_proper=strict,
-        lower_bounded=bool((values > -math.inf).all()),
+        lower_bounded=bool((values > -math.inf).all()) or (proper and not np.isneginf(values).any()),
         bounds=bounds,
         witness=witness,
-        evidence="exact" if exact else "numerical",
+        evidence="exact" if exact and not np.isnan(values).any() else "numerical",
         notes=tuple(notes),
         counterexample=counterexample,
         groups=groups,
     )
+
+
+def _infima(F: Potential, columns: FloatArray, convex: bool, notes: list[str]) -> FloatArray:
+    """``-F*(r)`` of targets r; NaN where it is not computed, and `notes` say so.
+
+    Whether it is finite is known all the same, from the growth of F, as long as F is convex.
+    """
+    try:
+        return np.asarray(-F.conjugate(torch.as_tensor(columns)).numpy())
+    except (NotComputedError, ValueError) as failure:  # the search for a maximum relies on convexity and growth
+        if convex and not isinstance(failure, NotComputedError):
+            raise
+        notes.append(str(failure))
+        growth = _growth(F)
+        bounded = not convex or growth is None or critical_k_of(columns) <= growth + 1e-12
+        return np.where(bounded, np.full(len(columns), math.nan), -math.inf)
 
 
 def _witness(F: Potential, columns: FloatArray, names: list[str], bounds: FloatArray) -> Witness | None:
@@ -248,7 +258,7 @@ def _weighted_witness(loss: BackwardLoss, bounds: FloatArray) -> Witness | None:
     """With class weights the target w r sums to s: for s > 0 the loss is s times that of the target w r / s.
 
     For s <= 0 the loss is concave: it falls from the smallest entry of w r towards the largest. Where F grows faster
-    than its scores (affine, or squeezed with alpha > 1), no slope tells how fast that is, and there is no witness.
+    than its scores (affine, or squeezed with alpha > 1), no slope describes how fast it falls, and there is no witness.
     """
     F = loss.potential
     weighted, s = (t.numpy() for t in loss.weighted_targets())
@@ -388,8 +398,8 @@ def decompose(
     """Split a T-proper loss into its potential, its reconstruction and its cokernel part (Theorem 7).
 
     The supervised loss ``l(q, z) = sum_y T_yz l_W(q, y)`` is proper; its dual representation is
-    ``F(v) = mean_z l(q, z)`` and ``v = F(v) - l(q, .)``. What ``F(v) - R^T v`` does not explain of l_W lies in the
-    cokernel of T and does not change any expected loss.
+    ``F(v) = mean_z l(q, z)`` and ``v = F(v) - l(q, .)``. The part of l_W that ``F(v) - R^T v`` does not explain
+    lies in the cokernel of T and does not change any expected loss.
 
     Parameters
     ----------

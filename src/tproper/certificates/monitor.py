@@ -1,7 +1,7 @@
 """Watching a training loss against what is certified about it.
 
-A bounded loss cannot fall below its bound; a loss that does is not the loss it is said to be. An unbounded one can
-fall for ever, and the fall is a sign: in expectation a weak-label loss equals a supervised loss, which is at least
+A bounded loss cannot fall below its bound; one that does is not the loss it claims to be. An unbounded one can
+fall forever, and the fall is a sign: in expectation a weak-label loss equals a supervised loss, which is at least
 its `floor` (0 for cross entropy and all other textbook scores). A training loss that lies *below the floor, and by
 more than chance*, has no supervised counterpart: the model has learned the noise of the weak labels.
 """
@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks
+from .._core import FloatArray, Labels, checks, thin
 from ..losses import BackwardLoss, ForwardLoss, WeakLabelLoss
 from ..transitions import AnnotatorTransition
 
+REMEMBERED = 16384  # rows of the history
 FEWEST_BATCHES = 20  # below this a standard error of batch means is a guess
 
 
@@ -29,7 +30,7 @@ class UnboundedLossWarning(UserWarning):
 
 
 class BoundViolationWarning(UserWarning):
-    """A training loss lies below the certified bound of the loss it is said to be, or is not finite."""
+    """A training loss lies below the certified bound of the loss it claims to be, or is not finite."""
 
 
 class LossMonitor:
@@ -46,7 +47,7 @@ class LossMonitor:
     For a bounded loss each batch mean is compared with its bound: the mean of the labels' own bounds where `labels` are
     given, else the bound of the worst label. For an unbounded loss an `UnboundedLossWarning` is issued, once, when the
     mean of the last `window` batches lies more than `threshold` standard errors below `floor`. Batches of weak labels
-    are noisy and often below the floor by chance; that is no alarm. Two things keep the standard error honest:
+    are noisy and often below the floor by chance; that raises no alarm. Two things keep the standard error honest:
 
     * over several epochs the same labels come again and their noise does not average out, so it is never less than
       that of one epoch (`num_examples`);
@@ -73,7 +74,8 @@ class LossMonitor:
     bounded, bound, floor : what is certified: whether there is a bound, that of the worst label, and the least
         value that a supervised loss can have
     alarm : whether a warning was due; `alarm_step` is the update at which it was
-    history : arrays by update: "value", "bound", and "mean" and "stderr" of the running loss
+    history : arrays by update: "value", "bound", "mean" and "stderr" of the running loss, and "update", its number.
+        Beyond 16,384 updates older ones are thinned out (every second stays, then every fourth, ...)
     """
 
     def __init__(
@@ -101,7 +103,8 @@ class LossMonitor:
         self.alarm_step: int | None = None
         self._warned: set[str] = set()
         self._pending: list[tuple[Tensor | float, Tensor | float, int | None]] = []
-        self._rows: list[tuple[float, float, float, float]] = []
+        self._rows: list[tuple[float, float, float, float, float]] = []
+        self._updates = 0
         self._recent: deque[tuple[float, float]] = deque(maxlen=self.window)  # (batch mean, examples)
         self._chance = math.inf  # standard error over one epoch when the running loss was last above the floor
 
@@ -164,11 +167,12 @@ class LossMonitor:
         pending, self._pending = self._pending, []
         values, bounds = _to_floats([p[0] for p in pending]), _to_floats([p[1] for p in pending])
         for value, bound, (_, _, n) in zip(values, bounds, pending, strict=True):
-            step = len(self._rows)
+            step, self._updates = self._updates, self._updates + 1
             if math.isfinite(value):
                 self._recent.append((value, float(n or 1)))
             mean, stderr = self._running()
-            self._rows.append((value, bound, mean, stderr))
+            self._rows.append((value, bound, mean, stderr, step))
+            thin(self._rows, lambda row: int(row[-1]), REMEMBERED)
             self._judge(step, value, bound, mean, stderr)
 
     def _running(self) -> tuple[float, float]:
@@ -240,10 +244,10 @@ class LossMonitor:
 
     @property
     def history(self) -> dict[str, FloatArray]:
-        """Everything seen so far, by update: ready to plot."""
+        """What was seen so far, by update: ready to plot, over "update"."""
         self._read()
-        columns = np.array(self._rows, dtype=np.float64).reshape(-1, 4).T
-        return dict(zip(("value", "bound", "mean", "stderr"), columns, strict=True))
+        columns = np.array(self._rows, dtype=np.float64).reshape(-1, 5).T
+        return dict(zip(("value", "bound", "mean", "stderr", "update"), columns, strict=True))
 
     @property
     def running_mean(self) -> float:
@@ -262,7 +266,7 @@ class LossMonitor:
         mean, stderr = self._running()
         kind = f"bounded from below by {self.bound:.6g}" if self.bounded else f"unbounded, floor {self.floor:g}"
         state = f"ALARM at update {self.alarm_step}" if self.alarm else "no alarm"
-        running = f"{len(self._rows)} updates, running mean {mean:.4g}, standard error {stderr:.2g}"
+        running = f"{self._updates} updates, running mean {mean:.4g}, standard error {stderr:.2g}"
         return f"{type(self.loss).__name__} ({kind}): {running}, {state}"
 
     def __repr__(self) -> str:

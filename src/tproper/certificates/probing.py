@@ -18,21 +18,27 @@ from torch import Tensor
 from .._core import FloatArray, centre
 from ..potentials import BayesRisk, Potential
 from ..transitions import Transition
+from .descent import Index, nelder_mead
 
+LossTable = Callable[[FloatArray], FloatArray]  # probabilities (n, K) -> losses of all weak labels (n, M)
 GAIN_TOL = 1e-7  # a smaller advantage over the truth counts as rounding
 
 
 def violates_convexity(F: Potential, K: int, seed: int) -> dict[str, Any] | None:
-    """Two scores whose midpoint lies above their chord, or a ray on which F(v) - max v keeps falling; else None."""
+    """Two scores whose midpoint lies above their chord, or a ray on which F(v) - max v keeps falling; else None.
+
+    A `BayesRisk` is judged by its S, between probabilities: F, a maximum of linear functions, is convex whatever S is,
+    but the search for that maximum rests on the convexity of S.
+    """
     rng = np.random.default_rng(seed)
+    if isinstance(F, BayesRisk):
+        p, q = (torch.as_tensor(0.999 * rng.dirichlet(np.ones(K), 1000) + 0.001 / K) for _ in range(2))
+        return _above_chord(F.function, p, q, ("p", "q"))
     size = 10 ** rng.uniform(-2, 1.5, (1000, 1))
     a, b = (centre(torch.as_tensor(size * rng.standard_normal((1000, K)))) for _ in range(2))
-    fa, fb, middle = F._value(a), F._value(b), F._value((a + b) / 2)
-    gap = middle - (fa + fb) / 2
-    bad = gap > 1e-8 * (1 + fa.abs() + fb.abs())
-    if bool(bad.any()):
-        i = int(torch.where(bad, gap, -math.inf).argmax())
-        return {"v": a[i].numpy(), "w": b[i].numpy(), "midpoint_above_chord_by": float(gap[i])}
+    above = _above_chord(F._value, a, b, ("v", "w"))
+    if above is not None:
+        return above
     ray = a[:200] / a[:200].abs().amax(-1, keepdim=True)
     near, far = (F._value(t * ray) - t * ray.amax(-1) for t in (1e3, 1e4))
     falls = far - near < -1.0
@@ -40,6 +46,19 @@ def violates_convexity(F: Potential, K: int, seed: int) -> dict[str, Any] | None
         i = int(falls.nonzero()[0])
         return {"direction": ray[i].numpy(), "F_minus_max_falls_by": float(near[i] - far[i])}
     return None
+
+
+def _above_chord(
+    function: Callable[[Tensor], Tensor], a: Tensor, b: Tensor, names: tuple[str, str]
+) -> dict[str, Any] | None:
+    """The rows of a and b between which the function bulges most above its chord; None if it never does."""
+    fa, fb, middle = function(a), function(b), function((a + b) / 2)
+    gap = middle - (fa + fb) / 2
+    bad = gap > 1e-8 * (1 + fa.abs() + fb.abs())
+    if not bool(bad.any()):
+        return None
+    i = int(torch.where(bad, gap, -math.inf).argmax())
+    return {names[0]: a[i].numpy(), names[1]: b[i].numpy(), "midpoint_above_chord_by": float(gap[i])}
 
 
 def not_strictly_convex_on_faces(F: Potential, K: int, seed: int) -> dict[str, Any] | None:
@@ -117,15 +136,13 @@ class CallableVerdict:
 
 
 def _interior(x: FloatArray) -> FloatArray:
-    """softmax(x), short of the boundary: a search that runs away must not leave the loss's domain."""
-    e = np.exp(np.maximum(x - x.max(), -600.0))
-    return np.asarray(e / e.sum())
+    """softmax of rows x, short of the boundary: a search that runs away must not leave the loss's domain."""
+    e = np.exp(np.maximum(x - x.max(axis=-1, keepdims=True), -600.0))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True))
 
 
 def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, seed: int) -> CallableVerdict:
     """Search for violations of properness, strictness and boundedness of a loss table on probabilities."""
-    from scipy.optimize import minimize
-
     T, K = transition.matrix(), transition.num_classes
     rng = np.random.default_rng(seed)
 
@@ -144,35 +161,8 @@ def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, see
     truths = 0.999 * truths + 0.001 / K
     guesses = np.concatenate([rng.dirichlet(np.full(K, a), 500) for a in (0.3, 1.0, 3.0)])
     guesses = np.concatenate([(1 - 1e-6) * guesses + 1e-6 / K, truths])
-    at_guesses, at_truths = table(guesses), table(truths)
-
-    worst: dict[str, Any] | None = None
-    tie: dict[str, Any] | None = None
-    for p, row in zip(truths, at_truths, strict=True):
-        weak = T @ p
-        own = float(weak @ row)
-        values = at_guesses @ weak
-
-        def risk(x: FloatArray, weak: FloatArray = weak) -> float:
-            return float((table(_interior(x)[None]) @ weak)[0])
-
-        best = guesses[values.argmin()]
-        found = minimize(
-            risk,
-            np.log(best),
-            method="Nelder-Mead",
-            options={"maxiter": 200 * K, "xatol": 1e-9, "fatol": 1e-13},
-        )
-        q, value = (_interior(found.x), float(found.fun)) if found.fun < values.min() else (best, float(values.min()))
-        gain = own - value
-        if gain > GAIN_TOL * (1 + abs(own)) and (worst is None or gain > worst["gain"]):
-            worst = {"p": p, "q": q, "gain": gain}
-        far = np.abs(guesses - p).sum(axis=1) > 0.05
-        close = far & (values <= own + 1e-10 * (1 + abs(own)))
-        if np.abs(q - p).sum() > 0.05 and gain >= -1e-11 * (1 + abs(own)):
-            tie = {"p": p, "q": q, "gain": gain}
-        elif close.any():
-            tie = {"p": p, "q": guesses[close.argmax()], "gain": 0.0}
+    at_guesses = table(guesses)
+    worst, tie = _against_the_truth(table, T, truths, guesses, at_guesses)
     bounds, ray = _probe_bounds(table, K, guesses, at_guesses)
     proper = worst is None
     notes = [
@@ -182,8 +172,39 @@ def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, see
     return CallableVerdict(proper, proper and tie is None, bounds, worst or tie, notes, ray)
 
 
+def _against_the_truth(
+    table: LossTable, T: FloatArray, truths: FloatArray, guesses: FloatArray, at_guesses: FloatArray
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """A guess q whose mean loss under a truth p is below that of p itself, and one far from p that is as good."""
+    weak = truths @ T.T  # (truths, M)
+    own, values = (table(truths) * weak).sum(axis=1), weak @ at_guesses.T
+    start = np.log(guesses[values.argmin(axis=1)])
+
+    def risk(x: FloatArray, which: Index) -> FloatArray:
+        return np.asarray((table(_interior(x)) * weak[which]).sum(axis=1))
+
+    first = np.repeat(start[:, None], start.shape[1] + 1, axis=1)
+    first[:, 1:] += np.where(start == 0, 2.5e-4, 0.05 * start)[:, None] * np.eye(start.shape[1])
+    x, least = nelder_mead(risk, first, 200 * start.shape[1], xatol=1e-9, fatol=1e-13)
+    worst: dict[str, Any] | None = None
+    tie: dict[str, Any] | None = None
+    for i, p in enumerate(truths):
+        better = least[i] < values[i].min()
+        q, value = (_interior(x[i]), float(least[i])) if better else (guesses[values[i].argmin()], values[i].min())
+        gain, size = float(own[i] - value), 1 + abs(own[i])
+        if gain > GAIN_TOL * size and (worst is None or gain > worst["gain"]):
+            worst = {"p": p, "q": q, "gain": gain}
+        far = np.abs(guesses - p).sum(axis=1) > 0.05
+        close = far & (values[i] <= own[i] + 1e-10 * size)
+        if np.abs(q - p).sum() > 0.05 and gain >= -1e-11 * size:
+            tie = {"p": p, "q": q, "gain": gain}
+        elif close.any():
+            tie = {"p": p, "q": guesses[close.argmax()], "gain": 0.0}
+    return worst, tie
+
+
 def _probe_bounds(
-    table: Callable[[FloatArray], FloatArray], K: int, guesses: FloatArray, at_guesses: FloatArray
+    table: LossTable, K: int, guesses: FloatArray, at_guesses: FloatArray
 ) -> tuple[FloatArray, tuple[FloatArray, float, int] | None]:
     """The smallest value of each label's loss that a search finds, ``-inf`` where it falls without end.
 
@@ -192,59 +213,61 @@ def _probe_bounds(
     leads.
     """
     bounds, ray = _along_rays(table, K, at_guesses)
-    for y in np.flatnonzero(bounds > -math.inf):
-        bounds[y] = min(bounds[y], _deepest(table, K, guesses, at_guesses, int(y)))
+    labels = np.flatnonzero(bounds > -math.inf)
+    if len(labels):
+        bounds[labels] = np.minimum(bounds[labels], _deepest(table, guesses, at_guesses, labels))
     return bounds, ray
 
 
-def _deepest(
-    table: Callable[[FloatArray], FloatArray], K: int, guesses: FloatArray, at_guesses: FloatArray, y: int
-) -> float:
-    """The least loss of label y by descent in ever wider boxes of scores and with ever finer steps.
+def _deepest(table: LossTable, guesses: FloatArray, at_guesses: FloatArray, labels: Index) -> FloatArray:
+    """The least loss of each label by descent in ever wider boxes of scores and with ever finer steps.
 
     Where the last two widenings, or refinements, each gain as much as the one before them, nothing stops the fall.
     """
-    from scipy.optimize import minimize
+    order = at_guesses[:, labels].argsort(axis=0)
+    picked = np.concatenate([order[0], order[len(order) // 100]])  # two starts per label
+    wanted = np.tile(labels, 2)
+    x = np.log(guesses[picked])
+    x -= x.mean(axis=1, keepdims=True)
+    depths = np.empty((len(x), 0))
+    going = np.arange(len(x))
+    endless = np.zeros(len(x), dtype=bool)
+    for width, fine in ((8.0, 1e-3), (20.0, 1e-5), (50.0, 1e-7), (125.0, 1e-9), (300.0, 1e-11)):
 
-    order = at_guesses[:, y].argsort()
-    starts = [np.log(guesses[i]) - np.log(guesses[i]).mean() for i in (order[0], order[len(order) // 100])]
-    best = float(at_guesses[order[0], y])
-    for x in starts:
-        depths: list[float] = []
-        for width, fine in ((8.0, 1e-3), (20.0, 1e-5), (50.0, 1e-7), (125.0, 1e-9), (300.0, 1e-11)):
+        def boxed(x: FloatArray, width: float = width) -> FloatArray:
+            return np.clip(x - x.max(axis=-1, keepdims=True), -width, 0.0)
 
-            def value(x: FloatArray, width: float = width) -> float:
-                return float(table(_interior(np.clip(x - x.max(), -width, 0.0))[None])[0, y])
+        def value(x: FloatArray, which: Index, going: Index = going, boxed: Any = boxed) -> FloatArray:
+            return table(_interior(boxed(x)))[np.arange(len(x)), wanted[going[which]]]
 
-            options = {
-                "maxiter": 80 * K,
-                "xatol": fine,
-                "fatol": 0.0,
-                "initial_simplex": _simplex_around(x, fine, width),
-            }
-            with np.errstate(invalid="ignore"):  # infinite values are compared
-                found = minimize(value, x, method="Nelder-Mead", options=options)
-            x = np.clip(found.x - found.x.max(), -width, 0.0)
-            depths.append(float(found.fun))
-            gains, scale = -np.diff(depths), 1e-6 * (1 + abs(depths[0]))
-            if depths[-1] == -math.inf:
-                return -math.inf
-            if len(gains) > 1 and gains[-1] <= scale:  # nothing more to be had
-                break
-        if len(gains) > 3 and (gains[-2:] > scale).all() and gains[-1] > 0.7 * gains[-2] > 0.49 * gains[-3]:
-            return -math.inf
-        best = min(best, depths[-1])
-    return best
+        at, depth = nelder_mead(value, _simplexes_around(x[going], fine, width), 80 * x.shape[1], fine, 0.0)
+        x[going] = boxed(at)
+        last = depths[:, -1:] if depths.shape[1] else np.full((len(x), 1), math.inf)
+        depths = np.concatenate([depths, last], axis=1)
+        depths[going, -1] = depth
+        endless |= depths[:, -1] == -math.inf
+        with np.errstate(invalid="ignore"):
+            gains, scale = -np.diff(depths, axis=1), 1e-6 * (1 + np.abs(depths[:, 0]))
+        done = endless if gains.shape[1] < 2 else endless | (gains[:, -1] <= scale)  # no more to gain
+        going = going[~done[going]]
+        if not len(going):
+            break
+    if len(going):  # followed to the end, and still falling
+        g = gains[going]
+        endless[going] = (g[:, -2:] > scale[going, None]).all(1) & (g[:, -1] > 0.7 * g[:, -2])
+        endless[going] &= 0.7 * g[:, -2] > 0.49 * g[:, -3]
+    least = np.where(endless, -math.inf, depths[:, -1]).reshape(2, -1).min(axis=0)
+    return np.minimum(least, at_guesses[:, labels].min(axis=0))
 
 
-def _simplex_around(x: FloatArray, fine: float, width: float) -> FloatArray:
-    """Nelder-Mead's first simplex: wide in the first rounds, when the place is sought, and along the fall later."""
-    steps = np.diag(np.full(len(x), max(min(1.0, 1e3 * fine), width / 20)))
-    return np.concatenate([x[None], x + steps])
+def _simplexes_around(x: FloatArray, fine: float, width: float) -> FloatArray:
+    """Nelder-Mead's first simplexes: wide in the first rounds, when the place is sought, and along the fall later."""
+    step = max(min(1.0, 1e3 * fine), width / 20)
+    return np.concatenate([x[:, None], x[:, None] + step * np.eye(x.shape[1])], axis=1)
 
 
 def _along_rays(
-    table: Callable[[FloatArray], FloatArray], K: int, at_guesses: FloatArray
+    table: LossTable, K: int, at_guesses: FloatArray
 ) -> tuple[FloatArray, tuple[FloatArray, float, int] | None]:
     """The smallest values on rays to the faces of the simplex; a steady fall at their ends means no bound."""
     exponents = np.array([0, 1, 2, 4, 8, 16, 32, 64, 128, 250]) * math.log(10)

@@ -5,6 +5,7 @@ Imports from `learn` and the rooms above it.
 
 from .checkpoints import CheckpointError, StreamProgress
 from .columns import CandidateLists, ColumnError, check_finite, is_list
+from .folders import check_file
 from .moments import Moments
 from .sources import Batch, IterableSource, ParquetSource, Source, as_source
 from .spelling import look_alikes
@@ -40,6 +41,7 @@ __all__ = [
     "Table",
     "TableWriter",
     "as_source",
+    "check_file",
     "check_finite",
     "first_inexact",
     "first_text",

@@ -21,8 +21,18 @@ def data_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
         real = os.path.realpath(file)
         if file.suffix.lower() in suffixes and real not in seen:
             seen.add(real)
+            check_file(file)
             out.append(file)
     return out
+
+
+def check_file(path: Path) -> None:
+    """Data are read more than once: of a pipe nothing would come the second time, and it would be waited for."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ValueError(
+            f"{path}: expected a file, which can be read more than once, got a pipe or a device; "
+            "save it to a file first"
+        )
 
 
 def _walk(folder: Path, above: set[str]) -> Iterator[Path]:

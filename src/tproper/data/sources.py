@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, checks
 from . import columns as _columns
 from .columns import CandidateLists, ColumnError
-from .folders import SUFFIXES, check_same_columns, data_files
+from .folders import SUFFIXES, check_file, check_same_columns, data_files
 from .moments import Moments
 
 if TYPE_CHECKING:
@@ -326,6 +326,7 @@ def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
     out: list[Path] = []
     for item in [path] if isinstance(path, (str, Path)) else path:
         item = Path(item)
+        check_file(item)
         if item.is_dir():
             out += data_files(item, suffixes)
         elif not item.exists():

@@ -164,7 +164,12 @@ class _EstimatorLearner:
         _checkpoints.load_training_state(model.module_, model._optimizer, tensors, facts)
         kind, *rest = facts["random"]
         model._stream.set_state((kind, tensors["random"].numpy().astype(np.uint32), *rest))
-        model.history_, model.n_iter_ = facts["history"], facts["n_iter"]
+        calls = checks.integer(facts["n_iter"], "n_iter", 1)
+        history = [{"call": i, **entry} for i, entry in enumerate(facts["history"], 1)]  # older ones have no number
+        for entry in history:
+            checks.real(entry["loss"], "loss")
+            checks.integer(entry["call"], "call", 1)
+        model.history_, model.n_iter_ = history, calls
 
 
 def fit_stream(
@@ -344,11 +349,12 @@ def _restore(
     if (at.epoch, at.batches) > (epochs, 0):
         begun = at.epoch + (at.batches > 0)
         raise CheckpointError(path, f"fewer epochs ({epochs}, of which it has begun {begun})")
+    if isinstance(learner, _EstimatorLearner):
+        learner.prepare(source)
     try:
-        if isinstance(learner, _EstimatorLearner):
-            learner.prepare(source)
         learner.load_stream_state(tensors, facts)
-    except (RuntimeError, KeyError, IndexError, TypeError) as error:  # two that look alike from outside, and are not
+    except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        # two that look alike from outside, and are not
         fact = f"a learner that its state does not fit ({' '.join(str(error).split())})"
         raise CheckpointError(path, fact) from None
     at.total_rows = fresh.total_rows

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray
 from ..transitions import SET_SEPARATOR
-from .folders import check_same_columns, data_files
+from .folders import check_file, check_same_columns, data_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -301,6 +301,7 @@ def open_table(path: str | Path) -> Table:
     path = Path(path)
     if not path.exists():
         raise TableError(f"{path}: expected a file to read, got nothing of that name")
+    check_file(path)
     if format_of(path) == "parquet":
         return _Parquet(path)
     if path.is_dir():

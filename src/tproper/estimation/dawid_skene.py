@@ -28,6 +28,7 @@ STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # of shrinkage, in answers for each clas
 ALL, SAMPLE = 200_000, 50_000  # answers that the strength is chosen with: all of so many, else a sample
 TOLERANCE = 1e-5  # change of log likelihood for each answer, below which EM ends
 MOST_ROUNDS = 200
+A_HANDFUL = 10  # annotators, up to which EM ends before the strength is chosen
 FIRST_ROUNDS = 2  # before the strength is chosen
 FEW_ITEMS, FEW_ROUNDS = 5_000, 6  # of EM with one T for all, which tells the two starts apart ...
 MORE_ITEMS, MORE_ROUNDS = 50_000, 40  # ... and where that does not tell
@@ -188,8 +189,13 @@ def advance(crowd: Crowd, fit: Fit, rounds: int = MOST_ROUNDS, log_prior: FloatA
 
 
 def run(crowd: Crowd, sign: float, rng: np.random.Generator) -> Fit:
-    """Start from the votes, choose the strength, and go on to the end."""
-    fit = advance(crowd, first(crowd, crowd.votes(crowd.given(), crowd.known, sign), STRENGTHS[0]), FIRST_ROUNDS)
+    """Start from the votes, choose the strength, and go on to the end.
+
+    Votes of a handful of annotators cannot tell these apart, each being a large part of every vote: strong shrinkage
+    would win by mistake. There EM goes to its end first, all but unshrunk.
+    """
+    rounds = MOST_ROUNDS if crowd.m < A_HANDFUL else FIRST_ROUNDS
+    fit = advance(crowd, first(crowd, crowd.votes(crowd.given(), crowd.known, sign), STRENGTHS[0]), rounds)
     fit.strength = choose_strength(crowd, fit, rng)
     fit.evidence, fit.log_likelihood = crowd.evidence(fit.T), -np.inf
     return advance(crowd, fit)

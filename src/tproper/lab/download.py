@@ -1,22 +1,33 @@
-"""Fetching MNIST and CIFAR-10 into the user's cache, with checksums, through pooch.
+"""Fetching MNIST and CIFAR-10 into the user's cache, with checksums.
 
 The files have their official names and digests. A mirror is any address under which those names can
-be found: argument ``mirror`` or the environment variable ``TPROPER_MIRROR``. pooch downloads into a
-temporary file, checks it, and only then moves it to its name, so an interrupted or altered download
-leaves nothing behind.
+be found: argument ``mirror`` or the environment variable ``TPROPER_MIRROR``. A file is fetched into a
+draft, checked, and only then given its name, so an interrupted or altered download leaves nothing
+behind; the draft of a process that was killed is removed by the next one.
+
+The transfer runs in a thread, so that a signal, the time limit or whatever else `stop` tells ends it at
+once, also while a server says nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from tproper.lab.datasets import CIFAR_ARCHIVE, DataError
+from tproper._core import atomic_file
+from tproper.lab.data_files import CIFAR_ARCHIVE, DataError
 
 MIRROR_VARIABLE = "TPROPER_MIRROR"
 CACHE_VARIABLE = "TPROPER_CACHE"
+LONGEST = 3600.0  # seconds for all files of a data set
+LARGEST = 1 << 30  # bytes of a file; the largest of them has 163 MiB
+SILENCE = 30.0  # seconds without a byte after which a connection counts as lost
+ATTEMPTS = 3
 
 #: name -> (address, {file: digest}); the digests are those their publishers and torchvision give.
 SOURCES: dict[str, tuple[str, dict[str, str]]] = {
@@ -44,7 +55,7 @@ def cache_directory() -> Path:
 
 
 class _Bar:
-    """What pooch asks of a progress bar, drawn by rich (pooch's own would need tqdm)."""
+    """How much of a file has come."""
 
     def __init__(self, label: str) -> None:
         from rich import progress
@@ -52,14 +63,10 @@ class _Bar:
         columns = (*progress.Progress.get_default_columns(), progress.DownloadColumn())
         self.display = progress.Progress(*columns)
         self.task = self.display.add_task(label, total=None)
-        self.total = 0
 
-    def update(self, done: int) -> None:
+    def update(self, done: int, total: int) -> None:
         self.display.start()
-        self.display.update(self.task, advance=done, total=self.total or None)
-
-    def reset(self) -> None:
-        self.display.reset(self.task)
+        self.display.update(self.task, completed=done, total=total or None)
 
     def close(self) -> None:
         self.display.stop()
@@ -67,6 +74,10 @@ class _Bar:
 
 class DownloadError(OSError):
     """A file that could not be fetched: the network's or the disk's fault, not the user's."""
+
+
+class StoppedError(Exception):
+    """The download was stopped before its end, as was asked for."""
 
 
 def check_mirror(mirror: str, where: str) -> str:
@@ -86,11 +97,15 @@ def fetch(
     progress: bool = True,
     cache: Path | None = None,
     digests: Mapping[str, str] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    seconds: float = LONGEST,
+    largest: int = LARGEST,
 ) -> Path:
     """The directory that holds the files of a data set, after downloading what is missing.
 
     ``digests`` (file -> digest as pooch writes it) replaces the official ones, for other files of
-    the same formats.
+    the same formats. ``stop`` is asked ten times a second, and ends the download where it is true
+    (`StoppedError`). ``seconds`` is the time for all files together, ``largest`` the size of one in bytes.
     """
     try:
         import pooch
@@ -105,18 +120,88 @@ def fetch(
     elif os.environ.get(MIRROR_VARIABLE):
         address = check_mirror(os.environ[MIRROR_VARIABLE], MIRROR_VARIABLE)
     directory = (cache or cache_directory()) / name
-    store = pooch.create(
-        path=directory,
-        base_url=address,
-        registry=dict(digests if digests is not None else official),
-        retry_if_failed=2,
-    )
-    for file in store.registry:
-        try:
-            bar = _Bar(file) if progress else False
-            store.fetch(file, downloader=pooch.HTTPDownloader(progressbar=bar))
-        except OSError as error:  # requests' errors are OSErrors, as is a full disk
-            raise DownloadError(f"could not download {store.get_url(file)}: {error}") from error
-        except ValueError as error:  # pooch: the digest of the download is not the known one
-            raise DataError(f"the download of {store.get_url(file)} was altered: {error}") from error
+    end = time.monotonic() + seconds
+    for file, digest in dict(digests if digests is not None else official).items():
+        path, url = directory / file, address + file
+        if path.is_file() and pooch.hashes.hash_matches(str(path), digest):
+            continue
+        transfer = _Transfer(url, largest, file if progress else None)
+        with atomic_file(path, overwrite=True) as draft:
+            transfer.run(draft, stop, end, seconds)
+            if not pooch.hashes.hash_matches(str(draft), digest):
+                raise DataError(
+                    f"the download of {url} was altered: expected the digest {digest}, got another; "
+                    "try again, or another mirror"
+                )
     return directory
+
+
+class _Transfer:
+    """One file on its way."""
+
+    def __init__(self, url: str, largest: int, label: str | None) -> None:
+        self.url, self.largest, self.label = url, largest, label
+        self.over = threading.Event()  # nobody waits for it any more
+        self.error: BaseException | None = None
+
+    def run(self, draft: Path, stop: Callable[[], bool], end: float, seconds: float) -> None:
+        """Fetch it into a file, which must be there; ends early when told to, or when its time is over."""
+        thread = threading.Thread(target=self._fetch, args=(draft,), daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                if stop():
+                    raise StoppedError(f"the download of {self.url} was stopped")
+                if time.monotonic() > end:
+                    raise DownloadError(
+                        f"could not download {self.url}: expected it within {seconds:g} seconds, got less than all of "
+                        "it; try another mirror, or fetch the file by other means"
+                    )
+                thread.join(0.1)
+        finally:
+            self.over.set()
+        if self.error is not None:
+            reason = " ".join(str(self.error).split())
+            raise DownloadError(f"could not download {self.url}: {reason}") from self.error
+
+    def _fetch(self, draft: Path) -> None:
+        """In a thread of its own; errors are for the one that waits."""
+        import requests
+
+        bar = None if self.label is None else _Bar(self.label)
+        try:
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    self._once(draft, bar, requests)
+                    break
+                except requests.exceptions.RequestException as error:
+                    answer = error.response
+                    final = answer is not None and 400 <= answer.status_code < 500
+                    if final or attempt == ATTEMPTS or self.over.wait(attempt):
+                        raise
+        except Exception as error:
+            self.error = error
+        finally:
+            if bar is not None:
+                bar.close()
+
+    def _once(self, draft: Path, bar: _Bar | None, requests: Any) -> None:
+        # a draft that was given up in the meantime is not made again
+        with requests.get(self.url, stream=True, timeout=SILENCE) as answer, draft.open("r+b") as file:
+            file.truncate()
+            answer.raise_for_status()
+            length = answer.headers.get("content-length", "")
+            total, done = int(length) if length.isdigit() else 0, 0
+            self._check_size(total)
+            for chunk in answer.iter_content(1 << 16):
+                if self.over.is_set():
+                    return
+                file.write(chunk)
+                done += len(chunk)
+                self._check_size(done)
+                if bar is not None:
+                    bar.update(done, total)
+
+    def _check_size(self, size: int) -> None:
+        if size > self.largest:
+            raise DownloadError(f"expected at most {self.largest:,} bytes, got {size:,} or more")

@@ -1,8 +1,9 @@
 """The residual nets on a GPU: S trials in one pass, convolutions and batch norms fused (Triton).
 
 ``FusedResidualNet`` computes what ``tproper.lab.models.ResidualNet`` computes, in bfloat16 with float32
-weights, statistics and sums. Each autograd function below is a piece of the network with its backward
-pass written out; the batch norm's statistics come from the epilogue of the convolution before it.
+weights, statistics and sums, or in float32 throughout. Each autograd function below is a piece of the
+network with its backward pass written out; the batch norm's statistics come from
+the epilogue of the convolution before it.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class FusedResidualNet:
     def __init__(self, build: Callable[[], nn.Module], dtype: torch.dtype = torch.bfloat16):
         self.build, self.dtype = build, dtype
         self.inputs: tuple[int, torch.dtype] | None = (CHANNELS, dtype)
-        self.exact = False
+        self.exact = dtype == torch.float32
         module = build()
         if not isinstance(module, ResidualNet):
             raise ValueError(f"expected a ResidualNet, got {type(module).__name__}")

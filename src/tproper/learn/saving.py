@@ -35,8 +35,8 @@ from .selection import WeakLabelClassifierCV
 FORMAT = "tproper model"
 FORMAT_VERSION = 1
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
-#: All that a model's folder holds: `tproper train` puts two more files there. With others it is not replaced.
-FILES = {TENSORS, DESCRIPTION, "model_card.md", "reliability.png"}
+#: All that a model's folder holds: `tproper train` puts three more files there. With others it is not replaced.
+FILES = {TENSORS, DESCRIPTION, "model_card.md", "model_card.html", "reliability.png"}
 
 
 class ModelFileError(ValueError):
@@ -106,7 +106,7 @@ def load(path: str | Path) -> WeakLabelClassifier:
         return _rebuild(description, blob)
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, SafetensorError) as error:
+    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError, SafetensorError) as error:
         raise ModelFileError(f"{str(path)!r}: the model's description is not consistent: {error}") from error
 
 
@@ -218,9 +218,11 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     if estimator.calibrator_ is not None and estimator.calibrator_.num_classes != K:
         raise ModelFileError(f"calibrator: expected {K} classes, as the transition has, got another number")
     estimator.n_iter_ = int(description["training"]["n_iter"])
-    estimator.history_ = [description["training"]["last"]]
+    estimator.history_ = [{"call": estimator.n_iter_, **description["training"]["last"]}]
     if description["training"]["best_params"] is not None:
         estimator.best_params_ = description["training"]["best_params"]
+    if not isinstance(description["extra"], dict):
+        raise ModelFileError(f"extra: expected an object, got {type(description['extra']).__name__}")
     estimator.extra_ = description["extra"]
     return estimator
 

@@ -4,6 +4,7 @@ Imports from `_core`.
 """
 
 from .base import Domain, Potential, Squeezed
+from .conjugates import NotComputedError
 from .custom import BayesRisk, ConvexPotential
 from .simplex import Brier, LogSumExp, Max, Sparsemax, Spherical, Tsallis
 
@@ -14,6 +15,7 @@ __all__ = [
     "Domain",
     "LogSumExp",
     "Max",
+    "NotComputedError",
     "Potential",
     "Sparsemax",
     "Spherical",

@@ -58,6 +58,7 @@ class Potential(ABC):
     strictly_proper: bool = True  # F* strictly convex on the simplex (Appendix D)
     differentiable: bool = True  # F has a gradient everywhere in its domain
     symmetric: ClassVar[bool] = True  # F treats all classes alike
+    conjugate_is_norm: ClassVar[bool] = False  # F*(p) = ||p|| - 1, for which the solvers have formulas
     evidence: Literal["exact", "numerical"] = "exact"  # how value, link and conjugate are computed
 
     def value(self, v: Tensor) -> Tensor:
@@ -75,7 +76,10 @@ class Potential(ABC):
 
     def inverse_link(self, p: Tensor) -> Tensor:
         """Centred scores v with ``link(v) = p``: the minimiser of ``F(v) - <p, v>``."""
-        return self._inverse_link(normalised(_floating(p, "p")))
+        p = _floating(p, "p")
+        # a sum that is one to rounding is one: shifted by 1e-17, a probability of 1e-20 would change, or turn negative
+        exact = (p.sum(-1, keepdim=True) - 1).abs() <= p.shape[-1] * torch.finfo(p.dtype).eps
+        return self._inverse_link(torch.where(exact, p, normalised(p)))
 
     def conjugate(self, q: Tensor) -> Tensor:
         """``F*(q) = sup_v <q, v> - F(v)``, v centred; ``inf`` outside its domain. On the simplex: minus Bayes risk."""
@@ -91,7 +95,7 @@ class Potential(ABC):
     def weak_loss(self, v: Tensor, weigh: Callable[[Tensor], Tensor], total: Tensor | float = 1.0) -> Tensor:
         """``total F(v) - <r, v>`` (...) for a target r that sums to `total`; ``weigh(x)`` is <r, x>.
 
-        Not ``<r, F(v) - v>``: F may be large, and r's entries large and of both signs, which would eat the digits.
+        Not ``<r, F(v) - v>``: F may be large, and r's entries large and of both signs, which would cost digits.
         """
         v = centre(v)
         return total * self._value(v) - weigh(v)
@@ -167,7 +171,7 @@ class Squeezed(Potential):
         if self.alpha < 1 and not allow_improper:
             raise ValueError(
                 f"alpha: expected alpha >= 1, got {self.alpha:g}, where squeezing is not convex and the loss improper; "
-                "pass allow_improper=True to study it all the same"
+                "pass allow_improper=True to study it anyway"
             )
         self.name = f"{base.name} + squeezing (k={self.k:g}, alpha={self.alpha:g})"
         active = self.k > 0
@@ -177,6 +181,12 @@ class Squeezed(Potential):
         self.strictly_proper = base.strictly_proper if not active else (self.alpha > 1 and base.differentiable)
         self.differentiable = base.differentiable and (self.alpha > 1 or not active)
         self.evidence = base.evidence  # the conjugate is solved for, with a duality gap that bounds its error
+
+    def squeezed(self, k: float, alpha: float, allow_improper: bool = False) -> Squeezed:
+        """Squeezing once more with the same alpha is squeezing once with the sum of both k."""
+        again = Squeezed(self, k, alpha, allow_improper)
+        same = again.alpha == self.alpha
+        return Squeezed(self.base, self.k + again.k, alpha, allow_improper) if same else again
 
     def penalty(self, v: Tensor) -> Tensor:
         """``k/2 sum_z |v_z|^alpha`` at centred scores."""

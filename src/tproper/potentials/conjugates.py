@@ -1,4 +1,4 @@
-"""Numerical work behind the potentials: sparse links, and conjugates of squeezed potentials.
+"""Conjugates and inverse links of squeezed potentials.
 
 The conjugate of ``F'(v) = F(v) + sum_z psi(v_z)``, psi(x) = k/2 |x|^alpha, is an infimal convolution,
 
@@ -14,48 +14,27 @@ says whether it succeeded.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .._core import centre, critical_k_of, increasing_root, simplex_threshold, warm_root
-from .newton import (
-    Base,
-    Penalty,
-    Separable,
-    SqueezedLike,
-    centred,
-    counted,
-    derivatives,
-    distinct,
-    in_ball,
-    is_separable,
-    newton,
-)
+from .counted import Base, Penalty, Separable, SqueezedLike, centred, counted, distinct, is_separable
+from .newton import derivatives, in_ball, newton
 
+NOTHING = Penalty(0.0, 2.0)
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
 
 
-def spherical_threshold(v: Tensor) -> Tensor:
-    """tau (..., 1) with ``sum (v_z - tau)_+^2 = 1``: a quadratic for each support size, by sorting."""
-    top = v.amax(-1, keepdim=True)
-    x = torch.sort(v - top, dim=-1, descending=True).values.clamp_min(-2.0)  # entries below -1 are out; some are -inf
-    n = torch.arange(1, v.shape[-1] + 1, dtype=v.dtype, device=v.device)
-    mean = x.cumsum(-1) / n
-    # sum of squares about the running mean, so that far-away entries do not cancel
-    spread = (x.square().cumsum(-1) / n - mean.square()).clamp_min(0)
-    room = (1 / n - spread).clamp_min(0)
-    # the gradient of sqrt at 0 is infinite, but such a support is never the one that is picked
-    tau = mean - torch.where(room > 0, room, 1.0).sqrt() * (room > 0)
-    # tau >= top - 1: entries further down are out, whatever the rounding of their long cumulative sums says
-    support = ((x > tau) & (room > 0) & (x > -1)).sum(-1, keepdim=True).clamp_min(1)
-    return tau.gather(-1, support - 1) + top
+class NotComputedError(RuntimeError):
+    """A conjugate that exists but that no method here computes: a kink beside another squeezing, or an F too wild."""
 
 
 def squeezed_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
     """F'*(q), ``inf`` where it is; its gradient with respect to q is the maximiser v (envelope theorem)."""
+    _refuse_kinks(F)
     flat = q.reshape(-1, q.shape[-1]).double()
     if F.alpha == 1:
         value = _box_conjugate(F, flat)
@@ -64,7 +43,7 @@ def squeezed_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
     else:
         v, value = _maximum(F, flat.detach())
         if q.requires_grad:  # the step is zero, its derivative is not: second derivatives in q come out right
-            v = v + newton_step(F, v, flat)
+            v = v + newton_step(F.base, Penalty(F.k, F.alpha), v, flat)
             value = _attained(F, flat, v)
     return value.reshape(q.shape[:-1]).to(q.dtype)
 
@@ -73,53 +52,53 @@ def squeezed_inverse_link(F: SqueezedLike, p: Tensor) -> Tensor:
     """The centred v that minimises ``F'(v) - <p, v>``; differentiable once in p through one Newton step."""
     if F.alpha < 1:
         raise ValueError(f"alpha: expected alpha >= 1 for an inverse link, got {F.alpha:g}, where F is not convex")
+    _refuse_kinks(F)
     flat = p.reshape(-1, p.shape[-1]).double()
     if F.alpha == 1:  # v = 0 for many p: nothing to differentiate
         with torch.no_grad():
-            v = _box_minimiser(F, flat, *_most_uniform(F, flat)) if _is_plain(F.base) else _split_minimiser(F, flat)
+            v = _box_minimiser(F, flat, *_most_uniform(F, flat)) if F.base.symmetric else _split_minimiser(F, flat)
     else:
         v = _maximum(F, flat.detach())[0]
         if p.requires_grad:
-            v = v + newton_step(F, v, flat)
+            v = v + newton_step(F.base, Penalty(F.k, F.alpha), v, flat)
     return v.reshape(p.shape).to(p.dtype)
+
+
+def _refuse_kinks(F: SqueezedLike) -> None:
+    """A kink beside another squeezing has no solver here: nobody has asked for one."""
+    inner = getattr(F.base, "alpha", None)  # of a base that is squeezed itself, with another alpha
+    if inner == 1 or (inner is not None and F.alpha == 1):
+        raise NotComputedError(
+            f"conjugate: numerical, not computed for {F.name}; squeeze once, or twice with exponents above 1"
+        )
 
 
 def _maximum(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
     """The centred v that minimises ``F'(v) - <q, v>``, q (B, K), and F'*(q)."""
-    kinked: Any = F.base
     if len(q) == 0:
         return q, q.sum(-1)
-    if getattr(kinked, "alpha", 0.0) == 1:  # a kink inside: put it outside, where it is understood
-        v = _split_minimiser(kinked.base.squeezed(F.k, F.alpha).squeezed(kinked.k, 1.0), q)
-    elif is_separable(F.base) or (is_spherical(F.base) and F.base.domain == "simplex"):
-        return _on_simplex(F, q)
-    elif is_spherical(F.base):
-        v = in_ball(F.k, F.alpha, q)
-    else:
-        v = _unknown(F, q)
+    penalty = Penalty(F.k, F.alpha)
+    if is_separable(F.base) or (F.base.conjugate_is_norm and F.base.domain == "simplex"):
+        return _on_simplex(F, penalty, q)
+    v = in_ball(penalty, q) if F.base.conjugate_is_norm else _unknown(F, penalty, q)
     return v, _attained(F, q, v)
-
-
-def is_spherical(base: object) -> bool:
-    """Whether this is the spherical potential, on either domain."""
-    return hasattr(base, "quadratic")
 
 
 def _attained(F: SqueezedLike, q: Tensor, v: Tensor) -> Tensor:
     return (q * v).sum(-1) - F._value(v)
 
 
-def _on_simplex(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
-    """`_maximum` for a potential known by its formula: each attempt says how well it did, and the last cannot fail.
+def _on_simplex(F: SqueezedLike, penalty: Penalty, q: Tensor) -> tuple[Tensor, Tensor]:
+    """`_maximum` for a potential known by its formula: each attempt says how well it did.
 
     Where scores reach 1e15 (alpha near 1, small k) F is as good as max v. Below that Newton's method starts from there,
     with the ties at the top moved apart as F wants them; then from a small multiple of q. What is still open is found
-    by nested roots.
+    by nested roots, which cannot fail, where F* is a sum.
     """
     values, count, index = distinct(q)
     if values.shape[-1] > q.shape[-1] // 4:  # little to be saved
         values, count, index = q, torch.ones_like(q), torch.arange(q.shape[-1], device=q.device).expand_as(q)
-    base, penalty = counted(F.base, count), Penalty(F.k, F.alpha)
+    base = counted(F.base, count)
     v, p, w = _as_if_max(penalty, values, count)
     if not F.base.differentiable:
         v = v.gather(-1, index)
@@ -127,50 +106,50 @@ def _on_simplex(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
     gap = _limit_gap(base._value(v), base.conjugate(p), penalty, v, p, w, count)
     floor = p.clamp_min(1e-9)
     apart = base.scores(floor / (count * floor).sum(-1, keepdim=True))
-    apart = v + torch.where(p > 0, apart - apart.amax(-1, keepdim=True), 0.0)
-    apart = centred(apart, count)
+    apart = centred(v + torch.where(p > 0, apart - apart.amax(-1, keepdim=True), 0.0), count)
     for start in (apart, torch.zeros_like(v)):
-        if bool((rest := ~(gap <= GAP_TOL)).any()):
-            some = counted(F.base, count[rest])
-            found, size = newton(some, F.k, F.alpha, values[rest], count[rest], start[rest])
-            better = ~(size >= gap[rest])
-            v[rest] = torch.where(better[:, None], found, v[rest])
-            gap[rest] = torch.where(better, size, gap[rest])
+
+        def attempt(rows: Tensor, start: Tensor = start) -> tuple[Tensor, Tensor]:
+            return newton(counted(F.base, count[rows]), penalty, values[rows], count[rows], start[rows])
+
+        _improve(v, gap, attempt)
     v = centred(v, count)
     value = (count * (values * v - penalty.value(v))).sum(-1) - base._value(v)
     v = v.gather(-1, index)
     if bool((rest := ~(gap <= GAP_TOL)).any()):
-        rows = q[rest]
-        v[rest] = (
-            _nested_roots(F.base, F.k, F.alpha, rows)
-            if is_separable(F.base)
-            else _on_sphere(F.base, F.k, F.alpha, rows)
-        )
-        value[rest] = _attained(F, rows, v[rest])
+        if is_separable(F.base):
+            v[rest] = _nested_roots(F.base, penalty, q[rest])
+            value[rest] = _attained(F, q[rest], v[rest])
+        else:
+            _settled(F.name, v, gap)
     return v, value
 
 
-def _unknown(F: SqueezedLike, q: Tensor) -> Tensor:
+def _improve(v: Tensor, gap: Tensor, attempt: Callable[[Tensor], tuple[Tensor, Tensor]]) -> None:
+    """Another attempt at the rows that are still open: kept, in place, where its gap is smaller."""
+    if bool((rest := ~(gap <= GAP_TOL)).any()):
+        other, size = attempt(rest)
+        better = ~(size >= gap[rest])
+        v[rest] = torch.where(better[:, None], other, v[rest])
+        gap[rest] = torch.where(better, size, gap[rest])
+
+
+def _unknown(F: SqueezedLike, penalty: Penalty, q: Tensor) -> Tensor:
     """The minimiser for a potential about which nothing is known."""
     v, gap, ones = q.clone(), torch.full_like(q[:, 0], math.inf), torch.ones_like(q)
 
-    def by_newton(q: Tensor, ones: Tensor) -> tuple[Tensor, Tensor]:
-        return newton(F.base, F.k, F.alpha, q, ones)
+    def by_newton(rows: Tensor) -> tuple[Tensor, Tensor]:
+        return newton(F.base, penalty, q[rows], ones[rows])
 
-    def by_limit(q: Tensor, ones: Tensor) -> tuple[Tensor, Tensor]:
-        penalty = Penalty(F.k, F.alpha)
-        v, p, w = _as_if_max(penalty, q, ones)
-        return v, _limit_gap(F.base._value(v), F.base._conjugate(p), penalty, v, p, w, ones)
+    def by_limit(rows: Tensor) -> tuple[Tensor, Tensor]:
+        v, p, w = _as_if_max(penalty, q[rows], ones[rows])
+        return v, _limit_gap(F.base._value(v), F.base._conjugate(p), penalty, v, p, w, ones[rows])
 
     attempts = [by_newton] if F.base.domain == "affine" else [by_newton, by_limit]
     # scores are often that large below alpha = 1.5; elsewhere Newton's method is the safer bet
     for attempt in reversed(attempts) if F.alpha < 1.5 else attempts:
-        if bool((rest := ~(gap <= GAP_TOL)).any()):
-            found, size = attempt(q[rest], ones[rest])
-            better = ~(size >= gap[rest])
-            v[rest] = torch.where(better[:, None], found, v[rest])
-            gap[rest] = torch.where(better, size, gap[rest])
-    return _settled(v, gap)
+        _improve(v, gap, attempt)
+    return _settled(F.name, v, gap)
 
 
 def _as_if_max(penalty: Penalty, q: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -179,11 +158,7 @@ def _as_if_max(penalty: Penalty, q: Tensor, count: Tensor) -> tuple[Tensor, Tens
     Every F whose conjugate lives on the simplex is max v up to a constant, so this is nearly its maximiser when large.
     """
     top = q.amax(-1, keepdim=True)
-    x, order = torch.sort(q - top, dim=-1, descending=True)
-    n = count.gather(-1, order)
-    tau = ((n * x).cumsum(-1) - 1) / n.cumsum(-1).clamp_min(1)
-    support = ((x > tau) & (x > -1)).sum(-1, keepdim=True).clamp_min(1)  # `simplex_threshold` with counts
-    tau = tau.gather(-1, support - 1)
+    tau = simplex_threshold(q - top, count)
     inside = (q >= 0).all(-1, keepdim=True)
     # q - p = min(q, tau): written so, equal entries stay equal to the last bit
     w = penalty.balanced(torch.where(inside, 0.0, torch.minimum(q, tau + top)), count)
@@ -202,91 +177,59 @@ def _limit_gap(
     return gap / (1 + value.abs() + (count * penalty.value(v)).sum(-1) + (count * (w + p) * v).sum(-1).abs())
 
 
-def newton_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
-    """The centred v that minimises ``F(v) - <q, v>`` for a potential about which nothing is known."""
-    return _settled(*newton(F.base, F.k, F.alpha, q, torch.ones_like(q)))
+def newton_minimiser(F: Base, q: Tensor) -> Tensor:
+    """The centred v that minimises ``F(v) - <q, v>``, differentiable in q, for an F about which nothing is known."""
+    v = _settled(F.name, *newton(F, NOTHING, q.detach(), torch.ones_like(q)))
+    return v + newton_step(F, NOTHING, v, q) if q.requires_grad else v
 
 
-def _settled(v: Tensor, gap: Tensor) -> Tensor:
-    """v where Newton's method has found it, an error otherwise."""
+def _settled(name: str, v: Tensor, gap: Tensor) -> Tensor:
+    """v where it has been found, an error otherwise."""
     if bool((~(gap <= 1e-9)).any()):
         worst = float(torch.where(gap.isnan(), math.inf, gap).max())
-        raise RuntimeError(f"conjugate: Newton's method did not converge (duality gap {worst:.2g}); is F convex?")
+        raise NotComputedError(
+            f"conjugate: numerical, not computed for {name}: Newton's method stopped at a duality gap of {worst:.2g}; "
+            "is F convex?"
+        )
     return v
 
 
-def _on_sphere(base: Any, k: float, alpha: float, q: Tensor) -> Tensor:
-    """The minimiser for the spherical potential on the simplex when Newton's method fails: a root in c = ||p||.
-
-    ``||p|| = min over c of c/2 + ||p||^2/(2c)``. At a given c this is the Brier score's problem, with scores 2 c v and
-    k (2c)^(1-alpha); the derivative of its minimum in c, ``(1 - ||p||^2/c^2)/2``, increases.
-    """
-    brier = base.quadratic()
-
-    def solve(row: Tensor, c: Tensor) -> Tensor:
-        return _maximum(brier.squeezed(k * float(2 * c) ** (1 - alpha), alpha), row)[0]
-
-    def minimise(row: Tensor) -> Tensor:
-        def excess(c: Tensor) -> tuple[Tensor, Tensor]:
-            size = brier._link(solve(row, c)).square().sum(-1, keepdim=True)
-            return 1 - size / c.square(), torch.full_like(c, math.nan)  # no derivative: bisection
-
-        one = torch.ones_like(row[:, :1])
-        c = increasing_root(excess, one * row.shape[-1] ** -0.5, one)
-        return solve(row, c) / (2 * c)
-
-    return torch.cat([minimise(row) for row in q[:, None]])
-
-
-def _nested_roots(base: Separable, k: float, alpha: float, q: Tensor) -> Tensor:
-    K = q.shape[-1]
+def _nested_roots(base: Separable, penalty: Penalty, q: Tensor) -> Tensor:
     values, multiplicity, index = distinct(q)
-    slope = k * alpha / 2
-
-    def psi_slope(v: Tensor) -> tuple[Tensor, Tensor]:
-        size = v.abs()
-        return slope * v.sign() * size.pow(alpha - 1), slope * (alpha - 1) * size.pow(alpha - 2)
-
-    def psi_slope_inverse(u: Tensor) -> Tensor:
-        return u.sign() * (u.abs() / slope).pow(1 / (alpha - 1))
-
-    s_uniform, s_one = base.density_range(K)
+    s_uniform, s_one = base.density_range(q.shape[-1])
     memory = {"v": torch.zeros_like(values), "lambda": torch.zeros_like(values[:, :1])}  # where the next roots are near
+
+    def total(x: Tensor) -> Tensor:
+        return (multiplicity * x).sum(-1, keepdim=True)
 
     def solve(t: Tensor) -> tuple[Tensor, Tensor]:
         """sum v at the multiplier t, with its slope in t."""
         c = values + t
-        v_low, v_high = psi_slope_inverse(c - 1), psi_slope_inverse(c)  # p in [0, 1] pins v between these
+        v_low, v_high = penalty.inverse(c - 1), penalty.inverse(c)  # p in [0, 1] pins v between these
 
         def coordinates(lam: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            """v, the slope of p in v - lambda, and the penalty's curvature."""
+
             def balance(v: Tensor) -> tuple[Tensor, Tensor]:
                 p, dp = base.density(v - lam)
-                u, du = psi_slope(v)
-                return p.clamp_max(1) + u - c, torch.where(p < 1, dp, 0.0) + du
+                return p.clamp_max(1) + penalty.derivative(v) - c, torch.where(p < 1, dp, 0.0) + penalty.curvature(v)
 
-            v = warm_root(balance, v_low, v_high, memory["v"])
-            memory["v"] = v
-            return v, (c - psi_slope(v)[0]).clamp(0, 1), base.density(v - lam)[1]
+            v = memory["v"] = warm_root(balance, v_low, v_high, memory["v"])
+            return v, base.density(v - lam)[1], penalty.curvature(v).clamp(1e-300, 1e300)
 
         def excess(lam: Tensor) -> tuple[Tensor, Tensor]:
-            v, p, d = coordinates(lam)
-            e = psi_slope(v)[1].clamp(1e-300, 1e300)
-            return 1 - (multiplicity * p).sum(-1, keepdim=True), (multiplicity * d * e / (d + e)).sum(-1, keepdim=True)
+            v, d, e = coordinates(lam)
+            return 1 - total((c - penalty.derivative(v)).clamp(0, 1)), total(d * e / (d + e))
 
         low = v_low.amax(-1, keepdim=True) - s_one
         high = v_high.amax(-1, keepdim=True) - s_uniform
-        lam = warm_root(excess, low, high, memory["lambda"], tol=2e-14)
-        memory["lambda"] = lam
-        v, _, d = coordinates(lam)
-        e = psi_slope(v)[1].clamp(1e-300, 1e300)
-        straight = (multiplicity / (d + e)).sum(-1, keepdim=True)
-        coupled = (multiplicity * d / (d + e)).sum(-1, keepdim=True).square()
-        through = (multiplicity * d * e / (d + e)).sum(-1, keepdim=True).clamp_min(1e-300)
-        return (multiplicity * v).sum(-1, keepdim=True), straight + coupled / through
+        memory["lambda"] = warm_root(excess, low, high, memory["lambda"], tol=2e-14)
+        v, d, e = coordinates(memory["lambda"])
+        through = total(d * e / (d + e)).clamp_min(1e-300)
+        return total(v), total(1 / (d + e)) + total(d / (d + e)).square() / through
 
     low, high = -values.amax(-1, keepdim=True), 1 - values.amin(-1, keepdim=True)
-    t = warm_root(solve, low, high, (low + high) / 2, tol=2e-13)
-    solve(t)
+    solve(warm_root(solve, low, high, (low + high) / 2, tol=2e-13))
     return centre(memory["v"].gather(-1, index))
 
 
@@ -294,7 +237,7 @@ def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
     """alpha = 1: the p nearest to uniform with ``range(q - p) <= k``, and which rows have one at all.
 
     F'*(q) is then F*(p). A potential that treats classes alike prefers, for a given offset a, the box-constrained p
-    that is ``clip(mu, q - a - k, q - a)``. What remains is convex in the one number a, with the derivative
+    that is ``clip(mu, q - a - k, q - a)``. What remains is convex in the single number a, with the derivative
     ``sum phi'(mu) - phi'(p_z)`` over the entries that the box holds (by its multipliers): a root again.
     """
     base, k = F.base, F.k
@@ -306,9 +249,9 @@ def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
         floor = -math.inf
         low, high = torch.full_like(q[:, :1], -k), torch.zeros_like(q[:, :1])
     feasible = (low <= high + 1e-12 * (1 + high.abs()))[:, 0]
-    found = torch.full_like(q, 1 / q.shape[-1])
+    out = torch.full_like(q, 1 / q.shape[-1])
     if not bool(feasible.any()):
-        return found, feasible
+        return out, feasible
     values, count, index = distinct(q[feasible])
     high = high[feasible]
     low = torch.minimum(low[feasible], high)
@@ -338,20 +281,15 @@ def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
     def slope(a: Tensor) -> tuple[Tensor, Tensor]:
         return best(a)[1], torch.full_like(a, math.nan)  # no second derivative: bisection
 
-    found[feasible] = best(increasing_root(slope, low, high))[0].gather(-1, index)
-    return found, feasible
-
-
-def _is_plain(base: Base) -> bool:
-    """Whether F treats classes alike and is not squeezed itself, which is what `_most_uniform` rests on."""
-    return base.symmetric and not hasattr(base, "base")
+    out[feasible] = best(increasing_root(slope, low, high))[0].gather(-1, index)
+    return out, feasible
 
 
 def _box_minimiser(F: SqueezedLike, q: Tensor, p: Tensor, feasible: Tensor) -> Tensor:
     """The v that attains ``F'*(q) = F*(p)`` at alpha = 1, p the most uniform point of the simplex in q's box.
 
     It is the base's inverse link of p, unless p has zeros: there a base with a sparse link leaves scores open, and
-    what q asks of them decides. Whether v attains the value tells; where it does not, it is searched for.
+    what q asks of them decides. Where v does not attain the value, it is searched for.
     """
     v = F.base._inverse_link(p)
     value = F.base._conjugate(p)
@@ -364,24 +302,17 @@ def _box_minimiser(F: SqueezedLike, q: Tensor, p: Tensor, feasible: Tensor) -> T
 def _box_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
     """alpha = 1: the value, and the maximiser v as its gradient where v exists."""
     with torch.no_grad():
-        if _is_plain(F.base):
+        if F.base.symmetric:
             p, feasible = _most_uniform(F, q)
             value = torch.where(feasible, F.base._conjugate(p), math.inf)
             v = _box_minimiser(F, q, p, feasible) if q.requires_grad else None
         else:
-            feasible = torch.as_tensor(critical_k_of(q.numpy()) <= _box_width(F) + 1e-12)
+            box = critical_k_of(q.numpy()) <= F.k + 1e-12
+            feasible = torch.as_tensor(box if F.base.domain == "simplex" else np.ones_like(box))
             v = torch.zeros_like(q)
             v[feasible] = _split_minimiser(F, q[feasible])
-            value = torch.where(feasible, (q * v).sum(-1) - F._value(v), math.inf)
+            value = torch.where(feasible, _attained(F, q, v), math.inf)
     return value if v is None else value + ((q - q.detach()) * v).sum(-1)
-
-
-def _box_width(F: SqueezedLike) -> float:
-    """How far targets may leave the simplex: the sum of all k at alpha = 1, inf where something grows faster."""
-    base = F.base
-    if base.domain == "simplex":
-        return F.k
-    return F.k + _box_width(base) if getattr(base, "alpha", 2.0) == 1 else math.inf  # type: ignore[arg-type]
 
 
 def _split_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
@@ -399,7 +330,7 @@ def _split_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
             return float(smooth.detach()) + F.k / 2 * float(x.sum()), np.concatenate([g, -g]) + F.k / 2
 
         balance = {"type": "eq", "fun": lambda x: x[:K].sum() - x[K:].sum(), "jac": lambda x: np.repeat([1.0, -1.0], K)}
-        found = minimize(
+        solution = minimize(
             objective,
             np.full(2 * K, 1e-3),
             jac=True,
@@ -408,7 +339,7 @@ def _split_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
             method="SLSQP",
             options={"maxiter": 300, "ftol": 1e-15},
         )
-        return centre(torch.as_tensor(found.x[:K] - found.x[K:]))
+        return centre(torch.as_tensor(solution.x[:K] - solution.x[K:]))
 
     return torch.stack([solve(row) for row in q.detach()]) if len(q) else q
 
@@ -454,27 +385,11 @@ def _nonconvex_maximum(F: SqueezedLike, q: Tensor) -> float:
     return best
 
 
-def _squeezed_derivatives(F: SqueezedLike, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients and Hessians of F' at centred v; the penalty's curvature is kept finite at v_z = 0."""
-    gradient, H = derivatives(F.base._value, v)
-    size, slope = v.abs(), F.k * F.alpha / 2
-    gradient = gradient + slope * v.sign() * size.pow(F.alpha - 1)
-    return gradient, H + torch.diag_embed(slope * (F.alpha - 1) * size.clamp_min(1e-12).pow(F.alpha - 2))
-
-
-def newton_step(F: SqueezedLike, v: Tensor, q: Tensor) -> Tensor:
-    """The centred solution d of ``H(v) d = q - grad F'(v)``, with q carrying the gradient."""
-    H = _squeezed_derivatives(F, v)[1] + 1 / v.shape[-1]  # flat along (1, ..., 1) otherwise; sum d = 0 does not see it
+def newton_step(base: Base, penalty: Penalty, v: Tensor, q: Tensor) -> Tensor:
+    """The centred solution d of ``H d = q - grad F'(v)``, H the Hessian of F' at v, with q carrying the gradient."""
+    size = v.abs().clamp_min(1e-12)  # keeps the penalty's curvature finite at v_z = 0
+    H = derivatives(base._value, v)[1] + torch.diag_embed(penalty.curvature(size))
+    H = H + 1 / v.shape[-1]  # flat along (1, ..., 1) otherwise; sum d = 0 does not see it
     solved = torch.linalg.solve(H, torch.stack([q - q.detach(), torch.ones_like(v)], -1))
     along, flat = solved[..., 0], solved[..., 1]
     return along - flat * (along.sum(-1, keepdim=True) / flat.sum(-1, keepdim=True))
-
-
-__all__ = [
-    "is_separable",
-    "newton_minimiser",
-    "newton_step",
-    "spherical_threshold",
-    "squeezed_conjugate",
-    "squeezed_inverse_link",
-]

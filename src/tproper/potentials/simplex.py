@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .._core import centre, checks, entmax, project_simplex
-from . import conjugates as _solvers
+from .._core import centre, checks, entmax, project_simplex, spherical_threshold
 from .base import Domain, Potential, _floating, checked_domain, inside_domain
 from .dual import dual_side
 
@@ -50,7 +49,7 @@ class LogSumExp(Potential):
         return centre(inside_domain(p, self.name, open_set=True).log())
 
     def density(self, s: Tensor) -> tuple[Tensor, Tensor]:
-        """p_z and its slope as functions of ``s = v_z - lambda``, see `_solvers.Separable`."""
+        """p_z and its slope as functions of ``s = v_z - lambda``, see `counted.Separable`."""
         p = s.exp()
         return p, p
 
@@ -255,13 +254,15 @@ class Spherical(Potential):
     ``(v - tau)_+`` normalised.
     """
 
+    conjugate_is_norm = True
+
     def __init__(self, domain: Domain = "affine") -> None:
         self.domain = checked_domain(domain)
         self.name = f"spherical ({domain})"
 
     def _value(self, v: Tensor) -> Tensor:
         if self.domain == "simplex":
-            return 1 + _solvers.spherical_threshold(v)[..., 0]
+            return 1 + spherical_threshold(v)[..., 0]
         room = 1 - v.square().sum(-1)
         inside = room >= 0
         return torch.where(inside, 1 - (torch.where(inside, room, 1.0) / v.shape[-1]).sqrt(), math.inf)
@@ -269,7 +270,7 @@ class Spherical(Potential):
     def _link(self, v: Tensor) -> Tensor:
         if self.domain == "simplex":
             v = v - v.amax(-1, keepdim=True).detach()  # the link does not see a shift, but rounding does
-            u = torch.relu(v - _solvers.spherical_threshold(v))
+            u = torch.relu(v - spherical_threshold(v))
             return u / u.sum(-1, keepdim=True)
         K = v.shape[-1]
         return 1 / K + v / (K * (1 - v.square().sum(-1, keepdim=True))).sqrt()
@@ -286,10 +287,6 @@ class Spherical(Potential):
 
     def _conjugate(self, q: Tensor) -> Tensor:
         return torch.linalg.vector_norm(q, dim=-1) - 1
-
-    def quadratic(self) -> Brier:
-        """What is left of F at a given c: ``||p|| = min over c of c/2 + ||p||^2/(2c)``. The solvers need it."""
-        return Brier(self.domain)
 
     def _inverse_link(self, p: Tensor) -> Tensor:
         if self.domain == "simplex":

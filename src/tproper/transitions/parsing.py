@@ -1,4 +1,4 @@
-"""Transitions, potentials and losses as text and as plain data.
+"""Transitions as text and as plain data.
 
 Text is for people and command lines (``complementary:10``, ``symmetric:0.2``, ``T.csv``); plain data is for files:
 `transition_to_dict` and `transition_from_dict` are exact inverses of each other, and nothing in them is code.
@@ -10,10 +10,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 
+from .._core import plugins
 from . import families
 from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
@@ -23,6 +25,7 @@ from .stacked import StackedTransition
 from .uniform import UniformTransition
 
 MOST_CLASSES = 10_000_000  # that a text may ask for
+MOST_ENTRIES = 1 << 27  # of a matrix in a file: 1 GiB
 MATRIX_FILES = (".csv", ".npy", ".json")
 
 
@@ -64,6 +67,19 @@ ALIASES = {
 }
 
 
+def register_family(name: str, make: Callable[..., Transition], **parameters: type) -> None:
+    """A kind of weak label of your own by its name: ``register_family("seasonal", seasonal, K=int, p=float)``.
+
+    ``make(K=10, p=0.2)`` returns its `Transition`. From then on ``seasonal:10,0.2`` is understood wherever a transition
+    is written as text, and the number of classes may be left out where it is known.
+    """
+    if "K" in parameters and next(iter(parameters)) != "K":
+        raise ValueError(f"parameters: expected K, the number of classes, first, got {', '.join(parameters)}")
+    if name in ALIASES or name == "coarse":
+        raise ValueError(f"name: expected one that is not taken, got {name!r}")
+    plugins.add(FAMILIES, name, _Family(make, tuple(parameters.items()), takes_classes="K" in parameters))
+
+
 def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
     """The transition that a text names.
 
@@ -80,10 +96,10 @@ def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
     name = ALIASES.get(name.strip().lower(), name.strip().lower())
     if name == "coarse" and colon:
         transition = families.coarse_labels(_groups(rest))
-    elif name in FAMILIES:
-        transition = _family(name, rest, bool(colon), num_classes)
     elif Path(text).suffix.lower() in MATRIX_FILES:
         transition = read_matrix(text)
+    elif (family := plugins.find(FAMILIES, name)) is not None:
+        transition = _family(family, name, rest, bool(colon), num_classes)
     else:
         known = ", ".join(sorted([*FAMILIES, "coarse"]))
         raise ValueError(
@@ -100,8 +116,7 @@ def _of_size(transition: Transition, num_classes: int | None) -> Transition:
     return transition
 
 
-def _family(name: str, rest: str, colon: bool, num_classes: int | None) -> Transition:
-    family = FAMILIES[name]
+def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int | None) -> Transition:
     parts = [p.strip() for p in rest.split(",")] if rest.strip() else []
     if colon and not parts:
         raise ValueError(f"transition: expected {family.usage(name)!r}, got nothing after the colon of {name!r}")
@@ -157,7 +172,7 @@ def read_matrix(path: str | Path) -> Transition:
     names: list[Any] | None = None
     try:
         if kind == ".npy":
-            matrix = np.load(path, allow_pickle=False)
+            matrix = _read_npy(path)
         elif kind == ".csv":
             matrix = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
         else:
@@ -173,17 +188,31 @@ def read_matrix(path: str | Path) -> Transition:
         transition = Transition(matrix, weak_labels=names)
     except OSError as error:
         raise ValueError(f"transition: cannot read {str(path)!r}: {error.strerror or error}") from None
-    except (ValueError, TypeError, RecursionError) as error:  # JSON and numpy's own complaints are ValueErrors too
-        raise ValueError(f"transition: {str(path)!r} is no transition matrix: {error}") from None
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # JSON's and numpy's complaints, too
+        raise ValueError(f"transition: {str(path)!r} is not a transition matrix: {error}") from None
     transition.name = f"matrix {path.name}"
     return transition
+
+
+def _read_npy(path: Path) -> Any:
+    """The array, whose size is compared with the file's and the limit before anything is allocated."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (SyntaxError, TokenError, EOFError, OverflowError) as error:  # what numpy says of a header that is none
+        raise ValueError(f"its header cannot be read: {' '.join(str(error).split())}") from None
+    if array.size > MOST_ENTRIES:
+        raise ValueError(
+            f"expected at most {MOST_ENTRIES:,} entries, got shape {array.shape}: that takes "
+            f"{array.size * 8 / 2**30:,.1f} GiB"
+        )
+    return np.array(array)
 
 
 def make_transition(value: Any, num_classes: int | None = None) -> Transition:
     """A `Transition` from whatever a user may write: an object, a text, (name, parameters), a dict, or a matrix.
 
     ``("symmetric", {"p": 0.2})`` and ``("symmetric", 0.2)`` and ``{"name": "symmetric", "p": 0.2}`` are the same;
-    a dict made by `transition_to_dict` (it has the key "family") is taken too.
+    a dict made by `transition_to_dict` (it has the key "family") is accepted too.
     """
     if isinstance(value, Transition):
         return _of_size(value, num_classes)
@@ -207,9 +236,9 @@ def _called(name: Any, parameters: dict[str, Any], num_classes: int | None) -> T
     key = ALIASES.get(name, name)
     if key == "coarse":
         make: Callable[..., Transition] = families.coarse_labels
-    elif key in FAMILIES:
-        make = FAMILIES[key].make
-        if FAMILIES[key].takes_classes and "K" not in parameters:
+    elif (family := plugins.find(FAMILIES, key)) is not None:
+        make = family.make
+        if family.takes_classes and "K" not in parameters:
             if num_classes is None:
                 raise UnknownSizeError(f"transition: expected the parameter K, the number of classes, of {name!r}")
             parameters = {"K": num_classes, **parameters}
@@ -294,7 +323,7 @@ def transition_from_dict(data: Mapping[str, Any]) -> Transition:
             transition.label_kind = data["label_kind"]
     except KeyError as error:
         raise ValueError(f"transition: expected the key {error} for the family {family!r}, got none") from None
-    except TypeError as error:
+    except (TypeError, OverflowError, AttributeError, IndexError) as error:
         raise ValueError(f"transition: malformed description of the family {family!r}: {error}") from None
     return transition
 

@@ -1,0 +1,222 @@
+"""What the solvers are made of: the penalty, and potentials seen through distinct scores and their counts."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol, TypeGuard
+
+import torch
+from torch import Tensor
+
+from .._core import increasing_root, spherical_threshold, warm_root
+
+
+class Base(Protocol):
+    """What Newton's method asks of the potential under the squeezing."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def domain(self) -> str: ...
+    @property
+    def symmetric(self) -> bool: ...
+    @property
+    def differentiable(self) -> bool: ...
+    @property
+    def conjugate_is_norm(self) -> bool: ...
+
+    def _value(self, v: Tensor) -> Tensor: ...
+    def _link(self, v: Tensor) -> Tensor: ...
+    def _conjugate(self, q: Tensor) -> Tensor: ...
+    def _inverse_link(self, p: Tensor) -> Tensor: ...
+    def conjugate(self, q: Tensor) -> Tensor: ...
+
+
+class Separable(Base, Protocol):
+    """``F*(p) = sum_z phi(p_z)`` on the simplex: ``p_z = density(v_z - lambda)``, increasing."""
+
+    def density(self, s: Tensor) -> tuple[Tensor, Tensor]: ...
+    def density_range(self, K: int) -> tuple[float, float]: ...
+    def curvature(self, p: Tensor) -> Tensor: ...
+    def phi(self, p: Tensor) -> Tensor: ...
+
+
+class SqueezedLike(Protocol):
+    """What it asks of the squeezed potential."""
+
+    name: str
+    k: float
+    alpha: float
+
+    @property
+    def base(self) -> Base: ...
+
+    def _value(self, v: Tensor) -> Tensor: ...
+
+
+def is_separable(base: object) -> TypeGuard[Separable]:
+    """Whether the nested-root solver applies to this base potential."""
+    return hasattr(base, "density") and getattr(base, "domain", "") == "simplex"
+
+
+class Penalty:
+    """psi(x) = k/2 |x|^alpha with its derivative u = psi'(x), the inverse x = g(u) of that, and its curvature."""
+
+    def __init__(self, k: float, alpha: float) -> None:
+        self.k, self.alpha = k, alpha
+        self.slope = k * alpha / 2
+        self.dual = k > 0 and alpha < 2  # steps are taken in u
+
+    def value(self, x: Tensor) -> Tensor:
+        return self.k / 2 * (x.square() if self.alpha == 2 else x.abs().pow(self.alpha))
+
+    def derivative(self, x: Tensor) -> Tensor:
+        if self.alpha == 2:
+            return self.slope * x
+        return self.slope * x.sign() * x.abs().pow(self.alpha - 1)
+
+    def inverse(self, u: Tensor) -> Tensor:
+        if self.alpha == 2:
+            return u / self.slope
+        return u.sign() * (u.abs() / self.slope).pow(1 / (self.alpha - 1))
+
+    def inverse_slope(self, u: Tensor) -> Tensor:
+        return (u.abs() / self.slope).pow(1 / (self.alpha - 1) - 1) / (self.slope * (self.alpha - 1))
+
+    def curvature(self, x: Tensor) -> Tensor:
+        return self.slope * (self.alpha - 1) * x.abs().clamp_min(1e-300).pow(self.alpha - 2)
+
+    def balanced(self, u: Tensor, count: Tensor) -> Tensor:
+        """u shifted by the constant that makes the scores g(u) sum to zero."""
+        # the root is sought relative to the largest u, whose rounding limits what u knows of its own shift
+        offset = 2 * u.abs().amax(-1, keepdim=True)
+
+        def total(x: Tensor) -> tuple[Tensor, Tensor]:
+            shifted = u + (x - offset)
+            return _sum(count * self.inverse(shifted)), _sum(count * self.inverse_slope(shifted))
+
+        low, high = offset - u.amax(-1, keepdim=True), offset - u.amin(-1, keepdim=True)
+        shifted = u + (warm_root(total, low, high, offset) - offset)
+        if self.alpha <= 2:
+            return shifted
+        # Beyond alpha = 2 a score near zero is a high root of its u, whose rounding is then visible: that score itself
+        # becomes the unknown.
+        near = shifted.abs().argmin(-1, keepdim=True)
+        apart = u - u.gather(-1, near)
+
+        def again(x: Tensor) -> tuple[Tensor, Tensor]:
+            return _sum(count * self.inverse(apart + self.derivative(x))), torch.full_like(x, math.nan)
+
+        reach = self.inverse(2 * self.slope * 1e-300 + 1e-14 * offset + 2 * shifted.abs().gather(-1, near))
+        return apart + self.derivative(increasing_root(again, -reach, reach))
+
+    def gap(self, v: Tensor, w: Tensor) -> Tensor:
+        """psi(v) + psi*(w) - v w >= 0, elementwise: zero iff w = psi'(v)."""
+        x = self.inverse(w)
+        return self.value(v) - self.value(x) + (x - v) * w
+
+
+def _sum(x: Tensor) -> Tensor:
+    return x.sum(-1, keepdim=True)
+
+
+def centred(x: Tensor, count: Tensor) -> Tensor:
+    """x - mean(x), with counts."""
+    return x - _sum(count * x) / _sum(count)
+
+
+def distinct(q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Distinct entries of each row with their counts, and where each entry went; equal entries get equal scores."""
+    order = torch.sort(q, dim=-1)
+    fresh = torch.ones_like(q, dtype=torch.bool)
+    fresh[:, 1:] = order.values[:, 1:] != order.values[:, :-1]
+    group = fresh.cumsum(-1) - 1  # position of each sorted entry among the distinct ones
+    width = int(group.max()) + 1
+    values = q.new_zeros(len(q), width).scatter(1, group, order.values)
+    count = q.new_zeros(len(q), width).scatter_add(1, group, torch.ones_like(q))
+    # unused slots repeat the row's largest value with count zero, which leaves all sums alone
+    values = torch.where(count > 0, values, q.amax(-1, keepdim=True))
+    index = torch.empty_like(order.indices).scatter(1, order.indices, group)
+    return values, count, index
+
+
+class Counted:
+    """A separable potential seen through distinct scores and their counts: two values cost two numbers, not K."""
+
+    def __init__(self, base: Separable, count: Tensor) -> None:
+        self.base, self.count = base, count
+        self.curvature, self.scores = base.curvature, base._inverse_link
+        low, high = sorted(-e for e in base.density_range(int(count[0].sum())))
+        self.ends = torch.full_like(count[:, :1], low), torch.full_like(count[:, :1], high)
+        self.last = self.ends[0]  # lambda of the scores seen last, near which the next ones are
+        # a Tsallis link is a root in any case, better sought from where the last one was
+        self.closed_form = bool((count == 1).all()) and not hasattr(base, "maximiser")
+
+    def _link(self, v: Tensor) -> Tensor:
+        """``p = density(v - lambda)`` with lambda such that the counted p sum to one."""
+        if self.closed_form:
+            return self.base._link(v)
+        x = v - v.amax(-1, keepdim=True)
+
+        def missing(lam: Tensor) -> tuple[Tensor, Tensor]:
+            p, slope = self.base.density(x - lam)
+            return 1 - _sum(self.count * p), _sum(self.count * slope)
+
+        self.last = warm_root(missing, *self.ends, self.last)
+        p = self.base.density(x - self.last)[0]
+        return p / _sum(self.count * p)
+
+    def _value(self, v: Tensor) -> Tensor:
+        p, top = self._link(v), v.amax(-1)
+        return (self.count * p * (v - top[:, None])).sum(-1) - self.conjugate(p) + top
+
+    def conjugate(self, p: Tensor) -> Tensor:
+        """F*(p)"""
+        return (self.count * self.base.phi(p)).sum(-1)
+
+
+class Sphere:
+    """The spherical potential on the simplex, ``F(v) = 1 + tau``, ``p = c (v - tau)_+``, c = ||p||, with counts.
+
+    On the n entries of the support its Hessian is ``c (I - 1 1^T / n) + b b^T``, ``b = sqrt(c n) (p - 1/n)``: that of a
+    sum over the simplex, and one direction b more.
+    """
+
+    def __init__(self, count: Tensor) -> None:
+        self.count = count
+
+    def _above(self, v: Tensor) -> tuple[Tensor, Tensor]:
+        """tau and ``(v - tau)_+``, whose counted squares sum to one."""
+        top = v.amax(-1, keepdim=True)
+        tau = spherical_threshold(v - top, self.count)
+        return tau + top, torch.relu(v - top - tau)
+
+    def _value(self, v: Tensor) -> Tensor:
+        return 1 + self._above(v)[0][:, 0]
+
+    def _link(self, v: Tensor) -> Tensor:
+        above = self._above(v)[1]
+        return above / _sum(self.count * above)
+
+    def conjugate(self, p: Tensor) -> Tensor:
+        """F*(p)"""
+        return (self.count * p.square()).sum(-1).sqrt() - 1
+
+    def scores(self, p: Tensor) -> Tensor:
+        """The inverse link, up to a constant."""
+        return p / _sum(self.count * p.square()).sqrt()
+
+    def curvature(self, p: Tensor) -> Tensor:
+        """c on the support."""
+        return _sum(self.count * p.square()).sqrt() * (p > 0)
+
+    def bend(self, p: Tensor) -> Tensor:
+        """b on the support."""
+        s = self.curvature(p)
+        n = _sum(self.count * (p > 0))
+        return (s * n).sqrt() * (p - 1 / n)
+
+
+def counted(base: Base, count: Tensor) -> Counted | Sphere:
+    """A potential on the simplex that is known by its formula, with counts."""
+    return Counted(base, count) if is_separable(base) else Sphere(count)

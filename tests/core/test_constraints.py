@@ -1,0 +1,43 @@
+"""constraints.txt pins what pyproject's dependencies and extras need, and nothing else."""
+
+import importlib.util
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).parents[2] / "tools" / "constraints.py"
+
+
+@pytest.fixture(scope="module")
+def tool():
+    spec = importlib.util.spec_from_file_location("constraints", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def as_pinned(tool):
+    """Whether this environment was installed from the file: what packages need depends on their versions."""
+    for name, line in tool.pinned().items():
+        try:
+            if metadata.version(name).partition("+")[0] != line.partition("==")[2]:
+                return False
+        except metadata.PackageNotFoundError:
+            return False
+    return True
+
+
+def test_every_pin_is_needed_and_everything_needed_is_pinned(tool):
+    if sys.version_info[:2] != (3, 11) or not as_pinned(tool):
+        pytest.skip("the pins are those of Python 3.11, and this environment was not installed from them")
+    assert tool.needed(tool.declared()) == set(tool.pinned())
+
+
+def test_needs_are_followed_through_others_and_through_extras(tool):
+    names = tool.needed(["rich"])
+    assert {"rich", "pygments", "markdown-it-py", "mdurl"} <= names
+    assert "numpy" not in names
+    with pytest.raises(ValueError, match="got no left-pad"):
+        tool.needed(["left-pad"])

@@ -1,0 +1,1 @@
+"""Random cases against references and against rules: `make fuzz`, or `python -m tests.fuzz`."""

@@ -1,0 +1,53 @@
+"""A taste of `make fuzz`, with fixed seeds: every check on a few cases, and a check that finds a planted fault."""
+
+import subprocess
+import sys
+
+import pytest
+
+import tproper as tp
+
+from . import commands, files, numeric  # noqa: F401  (they register their checks)
+from .harness import CHECKS, run_case
+
+#: Cases of each check: together about twenty seconds.
+FEW = {"models": 6, "train_lines": 6, "tables": 6, "other_lines": 6, "checkpoints": 12, "transition_files": 12}
+
+
+@pytest.mark.parametrize("name", list(CHECKS))
+def test_a_few_cases(name, tmp_path):
+    for seed in range(FEW.get(name, 10)):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        wrong = run_case(name, seed, folder)
+        assert wrong is None, f"python -m tests.fuzz --only {name} --seed {seed} --cases 1\n{wrong}"
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "fault"),
+    [
+        ("backward_losses", "forward", lambda true: lambda self, *a, **k: true(self, *a, **k) * (1 + 1e-7)),
+        ("reconstructions", "matrix", lambda true: lambda self: true(self).T),
+    ],
+)
+def test_a_planted_fault_is_seen(name, method, fault, tmp_path, monkeypatch):
+    owner = tp.BackwardLoss if method == "forward" else tp.Reconstruction
+    monkeypatch.setattr(owner, method, fault(getattr(owner, method)))
+    assert any(run_case(name, seed, tmp_path) for seed in range(20))
+
+
+def test_a_broken_command_is_seen(tmp_path, monkeypatch):
+    from tproper.cli import inspection
+
+    monkeypatch.setattr(inspection, "inspect_transition", lambda *a: {}["nothing"])
+    assert "broke: KeyError" in "".join(str(run_case("inspect_lines", seed, tmp_path)) for seed in range(10))
+
+
+def test_the_same_seed_is_the_same_case_and_unknown_checks_are_named():
+    line = [sys.executable, "-m", "tests.fuzz", "--only"]
+    done = subprocess.run([*line, "forward_losses", "--seed", "5", "--cases", "2"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "first seed 5" in done.stdout
+    assert "2 cases (forward_losses 2), 0 failures" in done.stdout
+    done = subprocess.run([*line, "nothing"], capture_output=True, text=True)
+    assert "expected some of backward_losses" in done.stderr
