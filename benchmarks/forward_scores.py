@@ -11,6 +11,7 @@ clean rows, so that none loses by a penalty that suits another's scale; the othe
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from _pieces import read_pieces, run_pieces
-from _protocol import RECORDS
+from _protocol import RECORDS, median
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
@@ -119,7 +120,31 @@ def render(pieces: list[dict[str, Any]]) -> str:
         if same:
             mean = np.array([[r["ece"] for r in rows] for rows in same]).mean(axis=0)
             lines.append(f"| {case} | " + " | ".join(f"{m:.3f}" for m in mean) + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + costs()) + "\n"
+
+
+def costs() -> list[str]:
+    """What a T that comes with the call costs, from the record of `given_transitions.py`."""
+    path = RECORDS / "given_transitions.json"
+    if not path.exists():
+        return []
+    record = json.loads(path.read_text())
+    m = record["machine"]
+    lines = [
+        "",
+        "## A T that comes with the call",
+        "",
+        "`loss(scores, labels, transitions=T)`, T fixed or learned, beside the line written by hand: forward and "
+        f"backward pass, {record['rows']} rows, {record['classes']} classes, gradients of scores and T, milliseconds "
+        f"of one thread (median; least), by `benchmarks/given_transitions.py` (commit {m['commit']}, {m['date']}, "
+        f"{m['cpu']}).",
+        "",
+        "| | ms |",
+        "| --- | ---: |",
+    ]
+    for name, seconds in record["seconds"].items():
+        lines.append(f"| {name} | {1e3 * median(seconds):.2f}; {1e3 * min(seconds):.2f} |")
+    return lines
 
 
 def main() -> None:
