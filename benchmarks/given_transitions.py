@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/given_transitions.py [--rounds 30]
 
 Forward and backward pass on the CPU, gradients with respect to scores and T, 1,024 rows and 100 classes; the cases take
-turns, and processor time is counted. The line by hand is ``-(T softmax(v))_y.log().mean()`` for one T of all rows, and with the rows' own T gathered by
-label for one T each. The page is that of `forward_scores.py`.
+turns, and processor time is counted. The line by hand is ``-(T softmax(v))_y.log().mean()`` for one T of all rows, and
+with the rows' own T gathered by label for one T each. The page is that of `forward_scores.py`.
 """
 
 from __future__ import annotations
