@@ -31,7 +31,7 @@ from .numerics import (
     spherical_threshold,
     warm_root,
 )
-from .plain import json_text, plain
+from .plain import count_text, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
 from .tracing import forward_mode, readable, traced, transformed
 
@@ -55,6 +55,7 @@ __all__ = [
     "atomic_folder",
     "centre",
     "checks",
+    "count_text",
     "critical_k_of",
     "entmax",
     "finite_rows",
