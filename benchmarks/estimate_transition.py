@@ -1,28 +1,29 @@
 """T from features without one clean row: how close, how accurate with it, how long; class shares and their intervals.
 
-    OMP_NUM_THREADS=1 python benchmarks/estimate_transition.py --data DIR [--peer /path/to/python] [--seeds 3]
+    OMP_NUM_THREADS=1 python benchmarks/estimate_transition.py --data DIR [--jobs 16] [--resume]
+    OMP_NUM_THREADS=1 python benchmarks/estimate_transition.py --data DIR --parts peer     # where cleanlab is installed
     python benchmarks/estimate_transition.py --render     # docs/estimation/clean_and_features.md again, from the record
 
 Digits (1,200 rows) and MNIST (the first 10,000), linear, with symmetric noise .3, pair noise .3, and random columns
 with errors of .1 to .5. Accuracy is that of `WeakLabelClassifier` (forward loss, default l2) on clean test labels, with
 the true T and with the estimate. The peer is cleanlab's confident joint on cross-validated probabilities of a logistic
-regression of the same rows (5 folds); `--peer` names an interpreter that has it. A fit is one of `WeakLabelClassifier`
-with the true T. Times are processor seconds, medians of five on digits.
+regression of the same rows (5 folds). A fit is one of `WeakLabelClassifier` with the true T. Times are processor
+seconds, medians of five on digits. The record has a line a piece: records of two environments are merged by putting
+their lines into one file.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _protocol import RECORDS, median, store
+from _pieces import read_pieces, run_pieces
+from _protocol import RECORDS, median
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -32,13 +33,7 @@ import tproper as tp
 from tproper.lab.datasets import load
 
 ROOT = Path(__file__).parent.parent
-NAME, PAGE = "estimate_transition", ROOT / "docs" / "estimation" / "clean_and_features.md"
-PEER = """
-import sys, numpy as np
-from cleanlab.count import estimate_py_and_noise_matrices_from_probabilities as estimate
-z = np.load(sys.argv[1])
-np.save(sys.argv[2], estimate(z["labels"], z["probabilities"])[1])
-"""
+RECORD, PAGE = RECORDS / "estimate_transition.jsonl", ROOT / "docs" / "estimation" / "clean_and_features.md"
 
 
 def random_columns(K: int, seed: int) -> tp.Transition:
@@ -59,31 +54,33 @@ KINDS = {
 }
 
 
-def datasets(directory: Path) -> dict[str, tuple[np.ndarray, ...]]:
+def arrays(name: str, directory: Path) -> tuple[np.ndarray, ...]:
+    """Training and test rows."""
+    if name == "MNIST":
+        m = load("mnist", directory)
+        flat = [a.reshape(len(a), -1) / 255.0 for a in (m.train_images[:10_000], m.test_images)]
+        return flat[0], m.train_labels[:10_000], flat[1], m.test_labels
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     X, y = X[order] / 16, y[order]
-    m = load("mnist", directory)
-    flat = [a.reshape(len(a), -1) / 255.0 for a in (m.train_images[:10_000], m.test_images)]
-    return {
-        "digits": (X[:1200], y[:1200], X[1200:], y[1200:]),
-        "MNIST": (flat[0], m.train_labels[:10_000], flat[1], m.test_labels),
-    }
+    return X[:1200], y[:1200], X[1200:], y[1200:]
 
 
 def distance(A: np.ndarray, B: np.ndarray) -> float:
     return float(np.abs(A - B).sum(axis=0).mean())
 
 
-def confident_joint(peer: str, X: np.ndarray, weak: np.ndarray) -> np.ndarray:
-    """cleanlab's P(label | class), in its own interpreter."""
+def confident_joint(data: tuple[np.ndarray, ...], kind: str, seed: int) -> dict[str, float]:
+    """The distance of cleanlab's P(label | class)."""
+    from cleanlab.count import estimate_py_and_noise_matrices_from_probabilities as estimate
+
+    warnings.simplefilter("ignore", ConvergenceWarning)  # the logistic regression stops at 100 iterations
+    X, y = data[:2]
+    T = KINDS[kind](seed)
+    weak = T.sample(y, 1000 + seed)
     model = LogisticRegression(C=1 / (1e-3 * len(X)), max_iter=100)
     p = cross_val_predict(model, X, weak, cv=5, method="predict_proba")
-    with tempfile.TemporaryDirectory() as folder:
-        given, back = f"{folder}/in.npz", f"{folder}/out.npy"
-        np.savez(given, labels=weak, probabilities=p)
-        subprocess.run([peer, "-c", PEER, given, back], check=True)
-        return np.load(back)
+    return {"l1": distance(estimate(weak, p)[1], T.matrix())}
 
 
 def timed(call: Any, repeats: int) -> tuple[Any, list[float]]:
@@ -95,7 +92,8 @@ def timed(call: Any, repeats: int) -> tuple[Any, list[float]]:
     return out, seconds
 
 
-def one(data: tuple[np.ndarray, ...], kind: str, seed: int, peer: str | None) -> dict[str, Any]:
+def one(data: tuple[np.ndarray, ...], kind: str, seed: int) -> dict[str, Any]:
+    """With the true T and with the estimate."""
     X, y, X_test, y_test = data
     T = KINDS[kind](seed)
     weak = T.sample(y, 1000 + seed)
@@ -107,9 +105,7 @@ def one(data: tuple[np.ndarray, ...], kind: str, seed: int, peer: str | None) ->
     learned = tp.WeakLabelClassifier(estimate).fit(X, weak)
     low, high = estimate.interval()
     inside = (low <= T.matrix()) & (T.matrix() <= high)
-    row: dict[str, Any] = {
-        "kind": kind,
-        "seed": seed,
+    return {
         "accuracy_known": float((known.predict(X_test) == y_test).mean()),
         "accuracy_estimated": float((learned.predict(X_test) == y_test).mean()),
         "accuracy_own_classifier": float((estimate.classifier.predict(X_test) == y_test).mean()),
@@ -119,9 +115,6 @@ def one(data: tuple[np.ndarray, ...], kind: str, seed: int, peer: str | None) ->
         "estimate_seconds": own,
         "warnings": sorted({str(w.message) for w in seen if issubclass(w.category, tp.IdentifiabilityWarning)}),
     }
-    if peer is not None and kind != "complementary":
-        row["l1_confident_joint"] = distance(confident_joint(peer, X, weak), T.matrix())
-    return row
 
 
 SHARES = {
@@ -152,95 +145,121 @@ def prevalence(name: str, n: int, clean: int, repeats: int) -> dict[str, Any]:
             used = T
         low, high = tp.weak_prevalence(y, used, seed=r).interval.T
         ours.append(np.mean((low <= pi) & (pi <= high)))
-    row = {"case": name, "labels": n, "clean": clean, "repeats": repeats, "coverage": float(np.mean(ours))}
-    return row | {"coverage_without_T": float(np.mean(plain)) if plain else None}
+    return {"coverage": float(np.mean(ours)), "coverage_without_T": float(np.mean(plain)) if plain else None}
 
 
-def render(record: dict[str, Any]) -> str:
-    m = record["machine"]
+def work(directory: str, part: str, **key: Any) -> dict[str, Any]:
+    """A piece by its key."""
+    if part == "shares":
+        return prevalence(key["case"], key["labels"], key["clean"], key["repeats"])
+    data = arrays(key["data"], Path(directory))
+    return (confident_joint if part == "peer" else one)(data, key["kind"], key["seed"])
+
+
+def keys(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """What was asked for, the longest pieces first."""
+    out: list[dict[str, Any]] = []
+    for part in args.parts:
+        for data, seeds in (("MNIST", args.mnist_seeds), ("digits", args.seeds)) if part != "shares" else ():
+            kinds = [k for k in KINDS if part == "ours" or k != "complementary"]
+            out += [{"part": part, "data": data, "kind": k, "seed": s} for k in kinds for s in range(seeds)]
+        if part == "shares":
+            sizes = ((1000, 0), (1000, 100), (1000, 300), (5000, 1000))
+            out += [
+                {"part": part, "case": c, "labels": n, "clean": m, "repeats": args.repeats}
+                for c in SHARES
+                for n, m in sizes
+            ]
+    return out
+
+
+def features_table(pieces: list[dict[str, Any]]) -> list[str]:
+    """A row for each data set and kind of noise."""
+    lines = []
+    for data in ("digits", "MNIST"):
+        for kind in KINDS:
+            at = {"data": data, "kind": kind}
+            same, peers = (
+                [p["result"] for p in pieces if ({"part": part} | at).items() <= p["key"].items()]
+                for part in ("ours", "peer")
+            )
+            if not same:
+                continue
+            gap = [100 * (r["accuracy_estimated"] - r["accuracy_known"]) for r in same]
+            ratio = [median(r["estimate_seconds"]) / median(r["fit_seconds"]) for r in same]
+            theirs = [r["l1"] for r in peers]
+            mean = {k: float(np.mean([r[k] for r in same])) for k in ("accuracy_known", "accuracy_estimated", "l1")}
+            peer = f"{np.mean(theirs):.3f} ({min(theirs):.3f})" if theirs else "-"
+            warned = sum(bool(r["warnings"]) for r in same)
+            lines.append(
+                f"| {data} | {kind} | {len(same)} | {100 * mean['accuracy_known']:.1f} | "
+                f"{100 * mean['accuracy_estimated']:.1f} | {np.mean(gap):+.1f} ({min(gap):+.1f}) | "
+                f"{mean['l1']:.3f} ({max(r['l1'] for r in same):.3f}) | {peer} | "
+                f"{np.mean(ratio):.1f} ({max(ratio):.1f}) | {100 * np.mean([r['coverage'] for r in same]):.0f}% | "
+                f"{warned or '-'} |"
+            )
+    return lines
+
+
+def render(pieces: list[dict[str, Any]]) -> str:
+    """The page."""
+    machines = sorted({f"commit {m['commit']}, {m['date']}, {m['cpu']}" for m in (p["machine"] for p in pieces)})
     lines = [
         "# T from clean rows and features",
         "",
-        f"Made by `python benchmarks/{NAME}.py` from `benchmarks/records/{NAME}.json` (commit {m['commit']}, "
-        f"{m['date']}, {m['cpu']}, one thread).",
+        f"Made by `python benchmarks/estimate_transition.py` from `benchmarks/records/{RECORD.name}` "
+        f"({'; '.join(machines)}; one thread).",
         "",
         "## T from features, no clean row",
         "",
         "`tp.estimate_transition(weak, X=X)`. Accuracy on clean test labels of `WeakLabelClassifier`, forward loss, "
         "with the true T and with the estimate; L1 is the mean over columns of the absolute error of T, beside that of "
-        "cleanlab's confident joint; time in fits of `WeakLabelClassifier`. "
-        f"Means over {record['seeds']['digits']} seeds on digits and {record['seeds']['MNIST']} on MNIST, worst one in "
-        "brackets.",
+        "cleanlab's confident joint; time in fits of `WeakLabelClassifier`. Means over seeds, the worst one in "
+        "brackets (for cleanlab the best one). Warned: in how many seeds the estimate said that these data do not "
+        "tell all of T.",
         "",
-        "| data | noise | accuracy, true T | estimated T | difference, points | L1 | L1 cleanlab | time, fits | "
-        "95% intervals hold |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for name, rows in record["features"].items():
-        for kind in KINDS:
-            same = [r for r in rows if r["kind"] == kind]
-            gap = [100 * (r["accuracy_estimated"] - r["accuracy_known"]) for r in same]
-            ratio = [median(r["estimate_seconds"]) / median(r["fit_seconds"]) for r in same]
-            theirs = [r["l1_confident_joint"] for r in same if "l1_confident_joint" in r]
-
-            def mean(key: str, same: list[dict[str, Any]] = same) -> float:
-                return float(np.mean([r[key] for r in same]))
-
-            peer = f"{np.mean(theirs):.3f} ({min(theirs):.3f})" if theirs else "-"
-            lines.append(
-                f"| {name} | {kind} | {100 * mean('accuracy_known'):.1f} | {100 * mean('accuracy_estimated'):.1f} | "
-                f"{np.mean(gap):+.1f} ({min(gap):+.1f}) | "
-                f"{mean('l1'):.3f} ({max(r['l1'] for r in same):.3f}) | {peer} | "
-                f"{np.mean(ratio):.1f} ({max(ratio):.1f}) | {100 * mean('coverage'):.0f}% |"
-            )
-    lines += [
-        "",
-        "For cleanlab the best seed stands in brackets.",
+        "| data | noise | seeds | accuracy, true T | estimated T | difference, points | L1 | L1 cleanlab | "
+        "time, fits | 95% intervals hold | warned |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *features_table(pieces),
         "",
         "## Class shares",
         "",
         "`tp.weak_prevalence`: how often the 95% intervals hold the true shares, with T from clean rows, and with the "
         "same T taken as known (what an interval that forgets T's error gives).",
         "",
-        "| T | weak labels | clean rows | coverage | T taken as known |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| T | weak labels | clean rows | populations | coverage | T taken as known |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for r in record["prevalence"]:
-        plain = "-" if r["coverage_without_T"] is None else f"{100 * r['coverage_without_T']:.1f}%"
-        clean = r["clean"] or "T known"
-        lines.append(f"| {r['case']} | {r['labels']} | {clean} | {100 * r['coverage']:.1f}% | {plain} |")
+    for p in pieces:
+        k, r = p["key"], p["result"]
+        if k["part"] == "shares":
+            plain = "-" if r["coverage_without_T"] is None else f"{100 * r['coverage_without_T']:.1f}%"
+            clean = k["clean"] or "T known"
+            lines.append(
+                f"| {k['case']} | {k['labels']} | {clean} | {k['repeats']} | {100 * r['coverage']:.1f}% | {plain} |"
+            )
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where MNIST lies")
-    parser.add_argument("--peer", help="a Python interpreter that has cleanlab")
-    parser.add_argument("--seeds", type=int, default=3, help="draws of labels on digits")
+    parser.add_argument("--seeds", type=int, default=5, help="draws of labels on digits")
     parser.add_argument("--mnist-seeds", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=300, help="simulated populations for each coverage")
+    parser.add_argument("--repeats", type=int, default=1000, help="simulated populations for each coverage")
+    parser.add_argument("--parts", nargs="+", choices=("ours", "peer", "shares"), default=["ours", "shares"])
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--resume", action="store_true", help="keep the record's pieces, compute what is missing")
+    parser.add_argument("--record", type=Path, default=RECORD)
     parser.add_argument("--render", action="store_true", help="only write the page again")
     args = parser.parse_args()
     if not args.render:
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the peer's logistic regression stops at 100 iterations
-        data = datasets(args.data)
-        seeds = {"digits": args.seeds, "MNIST": args.mnist_seeds}
-        features: dict[str, list[dict[str, Any]]] = {name: [] for name in data}
-        for name, arrays in data.items():
-            for kind in KINDS:
-                for seed in range(seeds[name]):
-                    features[name].append(one(arrays, kind, seed, args.peer))
-                    r = features[name][-1]
-                    print(name, kind, seed, f"L1 {r['l1']:.3f}", r.get("l1_confident_joint"), flush=True)
-        shares = []
-        for case in SHARES:
-            for n, clean in ((1000, 0), (1000, 100), (1000, 300), (5000, 1000)):
-                shares.append(prevalence(case, n, clean, args.repeats))
-                print(shares[-1], flush=True)
-        store(NAME, {"seeds": seeds, "features": features, "prevalence": shares})
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(render(json.loads((RECORDS / f"{NAME}.json").read_text())))
-    print("page:", PAGE)
+        run_pieces(partial(work, str(args.data)), keys(args), args.record, args.jobs, args.resume)
+    if args.record == RECORD:
+        PAGE.parent.mkdir(exist_ok=True)
+        PAGE.write_text(render(read_pieces(RECORD)))
+        print("page:", PAGE)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ import torch
 
 from tproper.lab.datasets import Dataset
 from tproper.lab.engine import Pixels, Stack
-from tproper.lab.models import FLAT_MODELS, stacked
+from tproper.lab.models import FLAT_MODELS
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
+from tproper.lab.stacking import stacked
 
 
 def synthetic(model: str) -> Dataset:

@@ -1,67 +1,97 @@
-"""The README does what it prints: its Python runs, its table comes from the records, its links exist."""
+"""README and guides do what they print: their code runs, tables come from the records, links lead somewhere."""
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
-from sklearn.datasets import load_digits
 
 import tproper as tp
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
+PAGES = runpy.run_path(str(ROOT / "docs" / "pages.py"))
 
 
-def test_the_python_runs(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.S)
-    X, z = load_digits(return_X_y=True)
-    X = X / 16
-    T = tp.complementary(10)
-    weak = T.sample(z, 0)
-    scores = torch.zeros(8, 10, requires_grad=True)
-    given = {"X": X[:1300], "weak": weak[:1300], "X_new": X[1300:], "X_test": X[1300:], "weak_test": weak[1300:]}
-    space = given | {"scores": scores, "weak_labels": weak[:8]}
-    exec(compile(code, "README.md", "exec"), space)
-    assert scores.grad is not None
-    assert torch.allclose(space["p"].sum(-1), torch.ones(8))
-    assert np.allclose(space["model"].predict_proba(X[:5]).sum(axis=1), 1)
-    said = capsys.readouterr().out
-    assert "bounded from below  NO" in said
-    assert "accuracy" in said
+@pytest.mark.parametrize("page", PAGES["PAGES"])
+def test_the_code_of_a_page_runs_as_printed(page, tmp_path):
+    """Every block of code runs, prints what the page says it prints, and draws the pictures that the page shows."""
+    results = PAGES["run_page"](ROOT / page, tmp_path)
+    for block, printed in results:
+        if block.printed is not None:
+            assert PAGES["same"](block.printed, printed), f"{page}: run `python docs/pages.py {page}`\n{printed}"
+    for _, shown in PAGES["pictures"](ROOT / page, tmp_path):
+        assert shown.is_file(), f"{page}: run `python docs/pages.py {page}`"
 
 
-def test_its_table_is_made_from_the_records():
+def test_every_guide_has_its_five_steps_and_prints_something():
+    guides = [p for p in PAGES["PAGES"] if p.startswith("docs/guides/") and not p.endswith("index.md")]
+    assert len(guides) >= 7
+    for guide in guides:
+        text = (ROOT / guide).read_text()
+        assert re.findall(r"^## \d\. (.*)$", text, flags=re.M) == ["Labels", "T", "Fit", "Calibrate", "Score"], guide
+        assert sum(block.printed is not None for block in PAGES["blocks"](text)) >= 4, guide
+
+
+def test_outputs_are_compared_word_by_word_and_number_by_number():
+    same = PAGES["same"]
+    assert same("accuracy 0.912 (n = 597)\n", "accuracy 0.915 (n = 597)\n")
+    assert not same("accuracy 0.912\n", "accuracy 0.812\n")
+    assert not same("accuracy 0.912\n", "error 0.912\n")
+    assert not same("1 2\n", "1\n")
+
+
+def test_every_fence_is_run_or_known_not_to_be():
+    """What is neither run nor an output is text, JSON, or lines that install and make."""
+    for page in PAGES["PAGES"]:
+        text = (ROOT / page).read_text()
+        kinds = set(re.findall(r"^```(\w+)$", text, flags=re.M))
+        assert kinds <= {"python", "console", "output", "text", "json", "sh"}, (page, kinds)
+        for block in re.findall(r"^```sh\n(.*?)^```", text, flags=re.M | re.S):
+            assert all(re.match(r"make \w+|pip install|tproper doctor", line) for line in block.splitlines()), page
+
+
+def test_the_extras_of_the_install_lines_exist():
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    for text in (README, (ROOT / "docs/install.md").read_text()):
+        (named,) = re.findall(r"'\.\[([\w,]+)\]'", text)
+        assert set(named.split(",")) <= extras
+    listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/install.md").read_text(), flags=re.M)
+    assert set(listed) == extras
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/choose-a-loss.md"])
+def test_tables_are_made_from_the_records(page):
     generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
-    assert generate["generated"](README) == README
+    text = (ROOT / page).read_text()
+    assert generate["generated"](text, page) == text
 
 
-@pytest.mark.parametrize("page", ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/*.md"))])
+ALL = [
+    "README.md",
+    *sorted(
+        p.relative_to(ROOT).as_posix()
+        for folder in ("", "guides", "estimation")
+        for p in (ROOT / "docs" / folder).glob("*.md")
+    ),
+]
+
+
+@pytest.mark.parametrize("page", ALL)
 def test_links_and_pictures_exist(page):
     text = (ROOT / page).read_text()
     for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", text):
-        assert (ROOT / page).parent.joinpath(target).exists(), target
+        made = re.sub(
+            r"auto_(gallery|playbook)/(\w+)\.rst", r"\1/\2.py", target
+        )  # pages that the gallery's code becomes
+        assert (ROOT / page).parent.joinpath(made).exists(), target
 
 
 def test_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^make (\w+)", README, flags=re.M):
         assert re.search(rf"^{target}:", makefile, flags=re.M)
-
-
-def test_the_potential_of_the_contributors_guide_can_be_made():
-    from tproper.potentials import base as potentials
-    from tproper.potentials import custom
-
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
-    space = {"normalised": potentials.normalised} | vars(custom)
-    exec(compile(code, "CONTRIBUTING.md", "exec"), space)
-    loss = tp.BackwardLoss(tp.complementary(4), space["Quartic"]())
-    assert loss.certify().lower_bounded
-    v = torch.tensor([0.5, 0.2, -0.4, -0.3], dtype=torch.float64)
-    assert torch.allclose(loss.potential.inverse_link(loss.potential.link(v)), v)
 
 
 def test_the_ambiguity_degree_of_the_theory_page():

@@ -14,6 +14,7 @@ import torch
 import tproper as tp
 from tproper import plots
 from tproper.cli import digits, inspection
+from tproper.cli import evaluating as _evaluating
 from tproper.cli import streaming as _streaming
 from tproper.lab.report import write_report
 from tproper.learn.classifier import WeakLabelClassifier
@@ -109,7 +110,7 @@ def test_a_file_that_appears_or_changes_while_a_command_runs_stays(
         "predict": (_streaming, "predict", ["predict", here / "model", here / "weak.csv", "--out", out]),
         "simulate": (_streaming, "weaken", simulating),
         "evaluate": (
-            _streaming,
+            _evaluating,
             "evaluate",
             ["evaluate", here / "model", here / "weak.csv", "--label", "weak_label", "--plot", out],
         ),

@@ -34,10 +34,6 @@ def tour() -> tuple[str, list[list[str]]]:
     return program.group(1), [shlex.split(c) for c in console(PAGE)]
 
 
-def test_the_readme_prints_the_tour_that_is_run_here() -> None:
-    assert console(PAGE.parents[1] / "README.md") == console(PAGE)
-
-
 @pytest.fixture(scope="module")
 def toured(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) -> tuple[Path, list[str]]:
     folder = tmp_path_factory.mktemp("tour")

@@ -351,11 +351,11 @@ def test_a_disk_that_fails_at_the_last_moment(
 def test_what_cannot_be_written_is_found_before_the_work(
     what: str, workshop: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tproper.cli import streaming as _streaming
-    from tproper.cli import training as _training
+    from tproper.cli import evaluating as _evaluating
+    from tproper.cli import table_fit as _table_fit
 
-    monkeypatch.setattr(_training, "read_rows", lambda *rest: pytest.fail("read"))
-    monkeypatch.setattr(_streaming, "evaluate", lambda *rest: pytest.fail("read"))
+    monkeypatch.setattr(_table_fit, "read", lambda *rest: pytest.fail("read"))
+    monkeypatch.setattr(_evaluating, "evaluate", lambda *rest: pytest.fail("read"))
     place = Path("/proc/nothing/new.png")
     result = run(*(train(workshop, out=place) if what == "train" else evaluate(workshop, plot=place)))
     assert result.exit_code in (1, 2)

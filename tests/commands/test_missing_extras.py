@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tproper.cli import digits, experiments, inspection
+from tproper.cli import digits, evaluating, experiments, inspection
 from tproper.cli.main import app
 
 run = CliRunner()
@@ -34,7 +34,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
         (["demo", "--out", "demo"], digits, "Contest"),
         (["inspect", "complementary:3", "--plot", "x.png"], inspection, "certificates"),
         (["reproduce", "fig1", "--out", "run"], experiments, "figure1"),
-        (["evaluate", "model", "data.csv", "--label", "y", "--plot", "x.png"], experiments, "load"),
+        (["evaluate", "model", "data.csv", "--label", "y", "--plot", "x.png"], evaluating, "evaluate_file"),
     ],
 )
 def test_pictures_name_the_extra_before_the_work(

@@ -207,7 +207,7 @@ CASES = {
     "alpha below one": (
         lambda: tp.LogSumExp().squeezed(1, 0.5),
         "alpha: expected alpha >= 1, got 0.5, where squeezing is not convex and the loss improper; "
-        "pass allow_improper=True to study it all the same",
+        "pass allow_improper=True to study it anyway",
     ),
     "Tsallis at one": (lambda: tp.Tsallis(1), "where it is LogSumExp(), got 1"),
     "Tsallis below zero": (lambda: tp.Tsallis(-1), "a: expected a finite number in (0, 64], got -1.0"),

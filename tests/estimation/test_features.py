@@ -106,6 +106,22 @@ def test_features_that_say_nothing_are_told():
     assert any("cannot be told" in note for note in estimate.notes)
 
 
+def test_labels_that_tell_one_rate_are_not_asked_for_ninety_numbers():
+    """Complementary digits: T's own noise would lead the next model astray, by 15 to 20 points of accuracy."""
+    T = tp.complementary(10)
+    weak = T.sample(DIGITS[:1200], 1)
+    with pytest.warns(tp.IdentifiabilityWarning, match="but for one rate: its 89 other numbers raise the log likeli"):
+        estimate = tp.estimate_transition(weak, X=PIXELS[:1200])
+    assert l1(estimate.matrix(), T.matrix()) < 0.06
+    accuracy = [
+        (
+            tp.WeakLabelClassifier(t, calibrate=False).fit(PIXELS[:1200], weak).predict(PIXELS[1200:]) == DIGITS[1200:]
+        ).mean()
+        for t in (T, estimate)
+    ]
+    assert accuracy[1] > accuracy[0] - 0.01
+
+
 def test_constant_features_are_told():
     z = np.arange(300) % 3
     with pytest.warns(tp.IdentifiabilityWarning):

@@ -119,7 +119,7 @@ def test_matrix_files(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{")
     np.save(tmp_path / "code.npy", np.array([{}], dtype=object), allow_pickle=True)
     for name in ("bad.csv", "row.csv", "bad.json", "code.npy"):
-        with pytest.raises(ValueError, match="is no transition matrix"):
+        with pytest.raises(ValueError, match="is not a transition matrix"):
             parse_transition(str(tmp_path / name))
 
 

@@ -10,7 +10,9 @@ from test_commands import SMALL, run_here
 from test_store import record
 
 from tproper.cli import experiments as commands
-from tproper.lab.store import RecordError, Store, export_records, gather, import_records, read_store
+from tproper.lab.record_files import export_records, gather
+from tproper.lab.records import RecordError
+from tproper.lab.store import Store, import_records, read_store
 
 SHORT = [*SMALL[:-1], "3"]  # as many epochs
 
@@ -183,8 +185,8 @@ def test_a_bad_row_of_a_store_is_said(tmp_path):
     ("change", "sentence"),
     [
         ("accuracy = 'abc'", 'expected accuracy to be a number from 0 to 1, got "abc"'),
-        ("risk = '{oops'", "expected JSON in config, risk, valid, got something else"),
-        (f"valid = '{DEEP}'", "expected JSON in config, risk, valid, got something else"),
+        ("risk = '{oops'", "expected JSON in config, risk, valid, weak, selections, got something else"),
+        (f"valid = '{DEEP}'", "expected JSON in config, risk, valid, weak, selections, got something else"),
         ("config = 3", "expected config to be a JSON object, got 3"),
     ],
 )

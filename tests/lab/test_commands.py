@@ -10,8 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tproper.cli import experiments as commands
+from tproper.cli import running
 from tproper.cli.main import app
-from tproper.lab.store import Store, export_records, read_records
+from tproper.lab.record_files import export_records, read_records
+from tproper.lab.store import Store
 
 SMALL = ["--dataset", "digits", "--models", "linear", "--methods", "bc,gls", "--trials", "4", "--device", "cpu",
          "--max-epochs", "40"]  # fmt: skip
@@ -125,7 +127,7 @@ def test_a_run_goes_on_from_exported_records(undisturbed, tmp_path):
 
 def test_a_run_whose_trials_are_all_stored_reads_no_data(undisturbed, tmp_path, monkeypatch):
     export_records(records(undisturbed), tmp_path / "records.jsonl")
-    monkeypatch.setattr(commands, "load", lambda *rest: pytest.fail("read data"))
+    monkeypatch.setattr(running, "load", lambda *rest: pytest.fail("read data"))
     done = run_here("reproduce", "table2", *SMALL, "--out", tmp_path / "run", "--records", tmp_path / "records.jsonl")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "run/report/report.md").exists()

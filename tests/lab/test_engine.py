@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from tproper.lab.engine import Pixels, Stack, split_and_labels
-from tproper.lab.models import BUILDERS, ResidualNet, StackedNetwork, stacked
+from tproper.lab.models import BUILDERS, ResidualNet, StackedNetwork
+from tproper.lab.problems import papers_task
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
+from tproper.lab.stacking import stacked
 
 CPU = torch.device("cpu")
 PROTOCOL = Protocol(batch_size=50, max_epochs=5)
@@ -42,7 +44,7 @@ def advance(stack, epochs):
         valid = stack.valid_accuracy()
         for slot, a in stack.active:
             if a.progress.record(stack.protocol, risk[slot].item(), valid[slot].item()):
-                stack.keep_test_scores([slot])
+                stack.keep_scores({"clean": [slot]})
         trace.append((risk, valid))
     return trace
 
@@ -124,13 +126,14 @@ def test_selecting_slots_changes_nothing_for_them(small_data):
 
 
 def test_split_and_labels_come_from_the_seed(small_data):
-    train, valid, weak = split_and_labels(small_data, 7, 0.1)
+    task = papers_task(small_data)
+    train, valid, weak = split_and_labels(task, 7, 0.1)
     assert sorted([*train, *valid]) == list(range(600))
     assert len(valid) == 60
-    assert (weak != small_data.train_labels).all()  # a complementary label is never the true one
-    again = split_and_labels.__wrapped__(small_data, 7, 0.1)
+    assert (weak.numpy() != small_data.train_labels).all()  # a complementary label is never the true one
+    again = split_and_labels.__wrapped__(task, 7, 0.1)
     assert all(np.array_equal(a, b) for a, b in zip((train, valid, weak), again, strict=True))
-    assert not np.array_equal(split_and_labels(small_data, 8, 0.1)[0], train)
+    assert not np.array_equal(split_and_labels(task, 8, 0.1)[0], train)
 
 
 def network(data):

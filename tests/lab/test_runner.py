@@ -8,8 +8,10 @@ from safetensors.torch import load_file, save_file
 
 from tproper.lab.engine import Pixels
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
-from tproper.lab.runner import Runner, Stop, revision
-from tproper.lab.store import RecordError, Store, kernel_group, kernels_of
+from tproper.lab.records import RecordError, kernel_group, kernels_of
+from tproper.lab.results import revision
+from tproper.lab.runner import Runner, Stop
+from tproper.lab.store import Store
 
 CPU = torch.device("cpu")
 TRIAL = Trial(TrialConfig("digits", "linear", "forward", 0.1, protocol=Protocol(batch_size=50, max_epochs=3)), 0)

@@ -9,7 +9,9 @@ import torch
 
 from tproper.lab import paper, store
 from tproper.lab.protocol import Progress, Trial
-from tproper.lab.store import RecordError, Store, export_records, import_records, read_records
+from tproper.lab.record_files import export_records, read_records
+from tproper.lab.records import RecordError, significant
+from tproper.lab.store import Store, import_records
 
 
 def record(method="gls", model="mlp", seed=0, accuracy=0.8, **changes):
@@ -130,9 +132,9 @@ def test_records_that_were_tampered_with_are_refused(tmp_path):
 
 
 def test_numbers_that_are_none_in_json():
-    assert store.significant(1.23456789) == 1.23457
-    assert store.significant(float("nan")) is None
-    assert store.significant(float("inf")) is None
+    assert significant(1.23456789) == 1.23457
+    assert significant(float("nan")) is None
+    assert significant(float("inf")) is None
 
 
 def test_a_checkpoint_whose_header_is_nested_too_deeply_cannot_be_used(run):

@@ -10,6 +10,7 @@ import torch
 import tproper as tp
 from tproper.transitions import AnnotatorTransition
 
+
 def random_columns(M: int, K: int, seed: int) -> np.ndarray:
     """A column-stochastic matrix."""
     return np.random.default_rng(seed).dirichlet(np.ones(M), K).T

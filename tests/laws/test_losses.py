@@ -289,11 +289,9 @@ def test_every_label_of_the_registry_can_be_encoded():
         assert len(every_label(T)) == T.num_weak_labels
 
 
-MASKED = {
-    name: make
-    for name, make in POTENTIALS.items()
-    if "affine" not in name and not name.startswith("a ")
-} | {"Brier, affine": tp.Brier}
+MASKED = {name: make for name, make in POTENTIALS.items() if "affine" not in name and not name.startswith("a ")} | {
+    "Brier, affine": tp.Brier
+}
 
 
 @pytest.mark.parametrize("name", MASKED)

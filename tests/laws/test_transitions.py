@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tproper as tp
@@ -108,8 +108,7 @@ def test_minimum_variance_is_minimal_among_random_left_inverses():
 @given(st.integers(2, 6), st.integers(0, 4), st.integers(0, 10_000))
 def test_random_transitions(K, more, seed):
     T = tp.Transition(random_columns(K + more, K, seed))
-    if T.diagnose().condition_number > 1e6:
-        return
+    assume(T.diagnose().condition_number < 1e6)
     for method in ("auto", "pinv", "min_variance"):
         R = T.reconstruction(method)
         assert R.residual < 1e-8

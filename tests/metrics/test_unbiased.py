@@ -78,12 +78,9 @@ def scores_of(sim, name):
 MEANS = ["accuracy", "balanced accuracy, known prior", "log loss", "Brier score", "difference of log losses"]
 
 
-@pytest.mark.parametrize("name", MEANS)
-@pytest.mark.parametrize("case", CASES)
-def test_means(case, name):
-    sim = Simulation(*CASES[case])
-    values, posterior, student = scores_of(sim, name)
-    found = []
+def simulated(sim, values, posterior, student, weights=None):
+    """Means and interval ends of many samples."""
+    out = []
     for _ in range(REPETITIONS // CHUNK):
         rows, _, y = sim.draw(CHUNK)
         e = estimate(
@@ -91,11 +88,20 @@ def test_means(case, name):
             lambda i, rows=rows: values[rows[i]],
             lambda i, rows=rows: posterior[rows[i]],
             y,
+            None if weights is None else weights[rows],
             batch=(CHUNK, sim.n),
             student=student,
         )
-        found.append((e.mean, *e.interval()))
-    check(sim.truth(values), *map(np.concatenate, zip(*found, strict=True)))
+        out.append((e.mean, *e.interval()))
+    return map(np.concatenate, zip(*out, strict=True))
+
+
+@pytest.mark.parametrize("name", MEANS)
+@pytest.mark.parametrize("case", CASES)
+def test_means(case, name):
+    sim = Simulation(*CASES[case])
+    values, posterior, student = scores_of(sim, name)
+    check(sim.truth(values), *simulated(sim, values, posterior, student))
 
 
 @pytest.mark.parametrize("name", ["accuracy", "Brier score"])
@@ -105,20 +111,7 @@ def test_weighted_means(name):
     weights = np.exp(0.7 * sim.rng.normal(size=len(sim.p)))
     values, posterior, student = scores_of(sim, name)
     truth = float(((sim.p * values).sum(-1).numpy() * weights).sum() / weights.sum())
-    found = []
-    for _ in range(REPETITIONS // CHUNK):
-        rows, _, y = sim.draw(CHUNK)
-        e = estimate(
-            sim.weigher,
-            lambda i, rows=rows: values[rows[i]],
-            lambda i, rows=rows: posterior[rows[i]],
-            y,
-            weights[rows],
-            batch=(CHUNK, sim.n),
-            student=student,
-        )
-        found.append((e.mean, *e.interval()))
-    check(truth, *map(np.concatenate, zip(*found, strict=True)))
+    check(truth, *simulated(sim, values, posterior, student, weights))
 
 
 @pytest.mark.parametrize("case", CASES)

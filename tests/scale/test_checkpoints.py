@@ -146,6 +146,39 @@ def test_another_learner_is_refused(data, tmp_path, what):
         fit_stream(learner_of(**OTHER_LEARNERS[what]), source_of(data), checkpoint=file)
 
 
+def test_another_setting_of_a_layer_is_refused(data, tmp_path):
+    file = tmp_path / "c.safetensors"
+
+    def dropping(p):
+        return learner_of(lambda: nn.Sequential(nn.Linear(3, K), nn.Dropout(p)))
+
+    fit_stream(dropping(0.1), source_of(data), checkpoint=file)
+    with pytest.raises(ValueError, match=r"checkpoint: .*got another learner's module \(layers\)"):
+        fit_stream(dropping(0.2), source_of(data), checkpoint=file)
+    fit_stream(dropping(0.1), source_of(data), epochs=2, checkpoint=file)
+
+
+class Shouting:
+    """A way to encode labels that is an object, with a text of its own."""
+
+    def __init__(self, offset):
+        self.offset, self._calls = offset, 0
+
+    def __call__(self, labels):
+        return np.asarray(labels) - self.offset
+
+    def __repr__(self):
+        raise AssertionError("nobody has to look at this")
+
+
+def test_objects_are_known_by_their_settings_and_not_by_their_text(data, tmp_path):
+    file = tmp_path / "c.safetensors"
+    fit_stream(learner_of(), source_of(data, encode=Shouting(0)), checkpoint=file)
+    fit_stream(learner_of(), source_of(data, encode=Shouting(0)), epochs=2, checkpoint=file)
+    with pytest.raises(ValueError, match=r"checkpoint: .*got another encode \(offset\)"):
+        fit_stream(learner_of(), source_of(data, encode=Shouting(1)), epochs=2, checkpoint=file)
+
+
 @pytest.mark.parametrize(
     "options",
     [

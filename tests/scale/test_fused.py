@@ -72,10 +72,16 @@ def test_what_the_kernel_does_not_know_is_said_and_runs_in_torch(loss, why, monk
     monkeypatch.setattr(fused, "_interpreted", lambda: True)
     monkeypatch.setattr(fused, "triton_installed", lambda: True)
     assert why in fuse(loss).backend_for(v)
-    loss = fuse(loss)
-    loss.backend = "triton"
-    with pytest.raises(ValueError, match="backend: 'triton' cannot run this call"):
-        loss(v, y)
+    with pytest.raises(AttributeError):  # `fuse` is the one way to choose
+        loss.backend = "triton"
+
+
+def test_a_call_that_the_kernel_cannot_run_says_why(monkeypatch):
+    monkeypatch.setattr(fused, "_interpreted", lambda: True)
+    monkeypatch.setattr(fused, "triton_installed", lambda: True)
+    loss = fuse(tp.BackwardLoss(tp.complementary(K)), "triton")
+    with pytest.raises(ValueError, match="backend: 'triton' cannot run this call: scores are float64; use 'auto' or"):
+        loss(torch.randn(3, K).double(), torch.tensor([0, 1, 2]))
 
 
 def test_the_backend_is_visible(monkeypatch):

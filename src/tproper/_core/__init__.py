@@ -3,7 +3,7 @@
 Imports nothing of tproper.
 """
 
-from . import checks, tracing
+from . import checks, plugins, tracing
 from .blocks import Work, add_at, softmax_into, value_and_slope, with_slope
 from .checks import (
     COLUMN_SUM_TOL,
@@ -69,6 +69,7 @@ __all__ = [
     "mark",
     "optimizer_tensors",
     "plain",
+    "plugins",
     "project_simplex",
     "read_sealed",
     "readable",

@@ -172,7 +172,7 @@ def _tensor(labels: Labels, device: torch.device | None) -> Tensor:
         raise ValueError(f"labels: expected real numbers, got complex ones, {short(labels)}")
     if array.dtype.kind == "u":
         array = array.astype(np.int64)
-    # torch cannot share memory that it must not write to: tables read from disk are such
+    # torch cannot share read-only memory, such as tables read from disk
     array = np.asarray(array, order="C") if array.flags.writeable else array.copy()
     return torch.as_tensor(array, device=device)
 
@@ -216,7 +216,7 @@ def positive_unlabeled_labels(labels: Labels) -> Labels:
 
 
 def mask_labels(labels: Labels, num_classes: int, device: torch.device | None = None, validate: bool = True) -> Tensor:
-    """Candidate sets as a boolean tensor (..., K), True = still possible; collections of sets are taken too."""
+    """Candidate sets as a boolean tensor (..., K), True = still possible; collections of sets are accepted too."""
     if isinstance(labels, Sequence) and len(labels) and isinstance(labels[0], (set, frozenset)):
         labels = masks_of_sets(labels, num_classes)
     out = _tensor(labels, device)

@@ -1,4 +1,4 @@
-"""Files and folders that are whole or not there, and that never take the place of another's work.
+"""Files and folders that are complete or absent, and that never overwrite another's work.
 
 A result is drafted beside its place under a name of its own, synced to disk, and then given its name in one step. What
 came to that place while the result was made is left alone: the result stays beside it, and `TakenError` says where.
@@ -48,10 +48,10 @@ class TakenError(FileExistsError):
 def mark(path: str | Path) -> Mark:
     """What stands at a path now, to be compared when the result is ready (``atomic_file(..., since=mark)``)."""
     try:
-        found = os.stat(path)
+        now = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
 
 
 @contextlib.contextmanager
@@ -118,9 +118,9 @@ def sweep(folder: str | Path, name: str | None = None) -> None:
         entries = [(entry, _DRAFT.fullmatch(entry)) for entry in os.listdir(folder)]
     except OSError:
         return
-    for entry, found in entries:
-        if found is not None and name in (None, found["name"]):
-            _sweep(Path(folder) / entry, Path(folder) / found["name"])
+    for entry, draft in entries:
+        if draft is not None and name in (None, draft["name"]):
+            _sweep(Path(folder) / entry, Path(folder) / draft["name"])
 
 
 def _sweep(draft: Path, path: Path) -> None:
@@ -298,7 +298,7 @@ def _sync(path: Path) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    """So that a name outlives a power cut, too, where the file system can do that."""
+    """So that a name survives a power cut as well, where the file system allows it."""
     try:
         _sync(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Numbers that left the numbers are refused where they arise: scores, probabilities, and weights after a step."""
+"""Values that are not finite are refused where they arise: scores, probabilities, and weights after a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 class NonFiniteError(ValueError):
-    """Scores or probabilities that are no numbers. `row` is the first one concerned, from 0; `fact` says what it is."""
+    """Scores or probabilities that are not finite. `row` is the first one, from 0; `fact` says what it holds."""
 
     def __init__(self, row: int, fact: str) -> None:
         super().__init__(f"X: expected rows with finite scores, got {fact} at row {row}")
@@ -22,7 +22,7 @@ class NonFiniteError(ValueError):
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:
-    """Whether every entry is finite, in one look at the device."""
+    """Whether every entry is finite, with one look at the device."""
     numbers = [t.detach() for t in tensors if t.is_floating_point() and t.numel()]
     return not numbers or bool(torch.isfinite(torch.nn.utils.get_total_norm(numbers, math.inf)))
 
@@ -33,7 +33,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 
 
 def finite_rows(values: NDArray[Any], module: nn.Module, masks: bool = False) -> NDArray[Any]:
-    """The same values (n, ...), one row an example; the first row that is not finite is refused, with the cause.
+    """The same values (n, ...), one row per example; the first row that is not finite is refused, with the cause.
 
     With `masks` a score of minus infinity excludes a class, as long as the row has another one.
     """
@@ -53,7 +53,7 @@ def finite_rows(values: NDArray[Any], module: nn.Module, masks: bool = False) ->
 
 
 class DivergedError(ValueError):
-    """Training left the numbers in a call of ``partial_fit``, which was undone."""
+    """Training diverged in a call of ``partial_fit``, which was undone."""
 
     def __init__(self, loss: float) -> None:
         super().__init__(

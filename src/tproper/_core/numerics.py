@@ -17,7 +17,7 @@ def centre(v: Tensor) -> Tensor:
     """v - mean(v): the point of 1^perp that v stands for.
 
     The largest entry is subtracted first: differences of close numbers are exact, the mean of many scores near 1e5 is
-    not. A class whose score is -inf (a mask) has left: the mean is that of the others.
+    not. A class whose score is -inf (a mask) is out: the mean is that of the others.
     """
     v = v - v.amax(-1, keepdim=True).detach()
     mean = v.mean(-1, keepdim=True)
@@ -36,7 +36,7 @@ def inner(r: Tensor, x: Tensor) -> Tensor:
 
 
 def _all(good: Tensor) -> bool:
-    """Whether all are known to be true; where values cannot be looked at, or not cheaply, they are not known."""
+    """Whether all are known to be true; where values cannot be read, or not cheaply, nothing is known."""
     return good.device.type == "cpu" and readable(good) and not good.is_meta and bool(good.all())
 
 

@@ -1,6 +1,6 @@
-"""Values as JSON knows them. JSON has no number that is not finite, and there is one way to write one here.
+"""Values as JSON knows them. JSON has no infinities and no NaN; this is the one way to write them.
 
-Infinities become the texts "inf" and "-inf", which ``float`` reads back; NaN, which is no number, becomes null.
+Infinities become the texts "inf" and "-inf", which ``float`` reads back; NaN becomes null.
 """
 
 from __future__ import annotations

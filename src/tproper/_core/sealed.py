@@ -1,4 +1,4 @@
-"""Tensors with a header of text in one file, under a checksum of every byte: a flipped bit is seen, and named.
+"""Tensors with a header of text in one file, under a checksum of every byte: a flipped bit is noticed and reported.
 
 The file is in the safetensors format. Its metadata hold the header and, as "sha256", the SHA-256 of the whole file with
 zeros in place of that value.
@@ -61,7 +61,7 @@ def read_header(content: bytes) -> dict[str, str]:
             raise ValueError("it is too short")
         header = json.loads(content[8 : 8 + size]).get("__metadata__", {})
         if not all(isinstance(value, str) for value in header.values()):
-            raise ValueError("its metadata are no text")
+            raise ValueError("its metadata is not text")
     except (ValueError, AttributeError, RecursionError) as error:  # a JSONDecodeError is a ValueError
         raise DamagedError(f"its header cannot be read: {error}") from None
     return dict(header)

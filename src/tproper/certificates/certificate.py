@@ -258,7 +258,7 @@ def _weighted_witness(loss: BackwardLoss, bounds: FloatArray) -> Witness | None:
     """With class weights the target w r sums to s: for s > 0 the loss is s times that of the target w r / s.
 
     For s <= 0 the loss is concave: it falls from the smallest entry of w r towards the largest. Where F grows faster
-    than its scores (affine, or squeezed with alpha > 1), no slope tells how fast that is, and there is no witness.
+    than its scores (affine, or squeezed with alpha > 1), no slope describes how fast it falls, and there is no witness.
     """
     F = loss.potential
     weighted, s = (t.numpy() for t in loss.weighted_targets())
@@ -398,8 +398,8 @@ def decompose(
     """Split a T-proper loss into its potential, its reconstruction and its cokernel part (Theorem 7).
 
     The supervised loss ``l(q, z) = sum_y T_yz l_W(q, y)`` is proper; its dual representation is
-    ``F(v) = mean_z l(q, z)`` and ``v = F(v) - l(q, .)``. What ``F(v) - R^T v`` does not explain of l_W lies in the
-    cokernel of T and does not change any expected loss.
+    ``F(v) = mean_z l(q, z)`` and ``v = F(v) - l(q, .)``. The part of l_W that ``F(v) - R^T v`` does not explain
+    lies in the cokernel of T and does not change any expected loss.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ def nelder_mead(
     xatol: float,
     fatol: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """The best points (B, n) and values (B,) that B descents reach; ``function(x, which)`` has one row a point.
+    """The best points (B, n) and values (B,) that B descents reach; ``function(x, which)`` has one row per point.
 
     `which` names the problem of each row. A descent ends when its simplex is smaller than `xatol` and its values
     differ by no more than `fatol`, or after `max_iter` steps (Nelder and Mead 1965, with their coefficients).

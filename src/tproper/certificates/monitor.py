@@ -1,7 +1,7 @@
 """Watching a training loss against what is certified about it.
 
-A bounded loss cannot fall below its bound; a loss that does is not the loss it is said to be. An unbounded one can
-fall for ever, and the fall is a sign: in expectation a weak-label loss equals a supervised loss, which is at least
+A bounded loss cannot fall below its bound; one that does is not the loss it claims to be. An unbounded one can
+fall forever, and the fall is a sign: in expectation a weak-label loss equals a supervised loss, which is at least
 its `floor` (0 for cross entropy and all other textbook scores). A training loss that lies *below the floor, and by
 more than chance*, has no supervised counterpart: the model has learned the noise of the weak labels.
 """
@@ -30,7 +30,7 @@ class UnboundedLossWarning(UserWarning):
 
 
 class BoundViolationWarning(UserWarning):
-    """A training loss lies below the certified bound of the loss it is said to be, or is not finite."""
+    """A training loss lies below the certified bound of the loss it claims to be, or is not finite."""
 
 
 class LossMonitor:
@@ -47,7 +47,7 @@ class LossMonitor:
     For a bounded loss each batch mean is compared with its bound: the mean of the labels' own bounds where `labels` are
     given, else the bound of the worst label. For an unbounded loss an `UnboundedLossWarning` is issued, once, when the
     mean of the last `window` batches lies more than `threshold` standard errors below `floor`. Batches of weak labels
-    are noisy and often below the floor by chance; that is no alarm. Two things keep the standard error honest:
+    are noisy and often below the floor by chance; that raises no alarm. Two things keep the standard error honest:
 
     * over several epochs the same labels come again and their noise does not average out, so it is never less than
       that of one epoch (`num_examples`);

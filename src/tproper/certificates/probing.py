@@ -225,7 +225,7 @@ def _deepest(table: LossTable, guesses: FloatArray, at_guesses: FloatArray, labe
     Where the last two widenings, or refinements, each gain as much as the one before them, nothing stops the fall.
     """
     order = at_guesses[:, labels].argsort(axis=0)
-    picked = np.concatenate([order[0], order[len(order) // 100]])  # two starts a label
+    picked = np.concatenate([order[0], order[len(order) // 100]])  # two starts per label
     wanted = np.tile(labels, 2)
     x = np.log(guesses[picked])
     x -= x.mean(axis=1, keepdims=True)
@@ -248,7 +248,7 @@ def _deepest(table: LossTable, guesses: FloatArray, at_guesses: FloatArray, labe
         endless |= depths[:, -1] == -math.inf
         with np.errstate(invalid="ignore"):
             gains, scale = -np.diff(depths, axis=1), 1e-6 * (1 + np.abs(depths[:, 0]))
-        done = endless if gains.shape[1] < 2 else endless | (gains[:, -1] <= scale)  # nothing more to be had
+        done = endless if gains.shape[1] < 2 else endless | (gains[:, -1] <= scale)  # no more to gain
         going = going[~done[going]]
         if not len(going):
             break
@@ -256,8 +256,8 @@ def _deepest(table: LossTable, guesses: FloatArray, at_guesses: FloatArray, labe
         g = gains[going]
         endless[going] = (g[:, -2:] > scale[going, None]).all(1) & (g[:, -1] > 0.7 * g[:, -2])
         endless[going] &= 0.7 * g[:, -2] > 0.49 * g[:, -3]
-    found = np.where(endless, -math.inf, depths[:, -1]).reshape(2, -1).min(axis=0)
-    return np.minimum(found, at_guesses[:, labels].min(axis=0))
+    least = np.where(endless, -math.inf, depths[:, -1]).reshape(2, -1).min(axis=0)
+    return np.minimum(least, at_guesses[:, labels].min(axis=0))
 
 
 def _simplexes_around(x: FloatArray, fine: float, width: float) -> FloatArray:

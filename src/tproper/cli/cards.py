@@ -46,6 +46,7 @@ def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> s
         + (" (chosen by cross-validated weak risk)" if facts["tuned"] else ""),
         *(f"- warning: {w}" for w in facts["warnings"]),
         "",
+        *_estimate(facts),
         "```text",
         certificate,
         "```",
@@ -65,32 +66,56 @@ def _data(facts: dict[str, Any]) -> list[str]:
         f"- file: `{facts['data']}`",
         f"- rows: {facts['rows']:,} to train, {facts['held_out']:,} held out; "
         + f"{facts['dropped']:,} without a label left out"
+        + (f"; {facts['known_classes']:,} of known class" if facts["known_classes"] is not None else "")
+        + (f"; {facts['groups']:,} groups, never split" if facts["groups"] is not None else "")
         + (f", {facts['blank']:,} without a label kept as uninformative" if facts["blank"] else ""),
         f"- features ({len(facts['features'])}): {', '.join(f'`{n}`' for n in facts['features'][:40])}"
         + (f" and {len(facts['features']) - 40} more" if len(facts["features"]) > 40 else "")
         + (", standardised" if facts["standardized"] else ""),
         f"- classes ({len(facts['classes'])}): {short(facts['classes'], 40)}",
         f"- weak labels, column `{facts['label']}`: {shown_counts(facts['labels'], 40)}",
+        *([f"- answers of annotators: {shown_counts(facts['answers'], 40)}"] if facts["answers"] else []),
         "",
     ]
 
 
+def _estimate(facts: dict[str, Any]) -> list[str]:
+    if facts["estimate"] is None:
+        return []
+    return ["T was estimated from this table:", "", "```text", facts["estimate"], "```", ""]
+
+
 def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
-    head = ["## Quality, from held-out weak labels alone", ""]
+    head = ["## Quality, from weak labels of rows that the model had not seen", ""]
+    calibration = ["", "## Calibration, by weak labels", "", "```text", facts["calibration"], "```"]
     if scores is None:
-        return [*head, f"Not measured: {facts['no_scores']}.", ""]
+        return [*head, f"Not measured: {facts['no_scores']}.", *calibration, ""]
     picture = ["", f"![reliability]({facts['picture']})"] if facts["picture"] else []
+    clean = (
+        "The column of clean labels is from the rows of known class alone. Elsewhere no" if _has_clean(facts) else "No"
+    )
+    groups = ["Intervals take rows for independent: with groups of rows alike they are too narrow."] * bool(
+        facts["groups"]
+    )
     return [
         *head,
+        f"Measured {facts['how_scored']}:",
+        "",
         "```text",
         scores,
         "```",
         "",
-        "No clean label was used. The intervals cover with 95% probability if the",
+        f"{clean} clean label was used. The intervals cover with 95% probability if the",
         "transition above is right; a wrong transition makes them wrong too.",
+        *groups,
+        *calibration,
         *picture,
         "",
     ]
+
+
+def _has_clean(facts: dict[str, Any]) -> bool:
+    return bool(facts["known_classes"])
 
 
 def _use(facts: dict[str, Any]) -> list[str]:
@@ -119,13 +144,18 @@ def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Pa
         absent.append(f"{facts['dropped']:,} without a label left out")
     if facts["blank"]:
         absent.append(f"{facts['blank']:,} without a label kept as uninformative")
+    more = [f"{facts['held_out']:,} more held out"] if facts["held_out"] else []
+    more += absent
+    if facts["known_classes"]:
+        more.insert(0, f"{facts['known_classes']:,} of known class")
     lines = [
-        f"trained on {facts['rows']:,} rows"
-        + (f" ({facts['held_out']:,} more held out" + "".join(f", {a}" for a in absent) + ")"),
+        f"trained on {facts['rows']:,} rows" + (f" ({', '.join(more)})" if more else ""),
         f"features  {len(facts['features'])}: {short(facts['features'])}",
         f"classes   {len(facts['classes'])}: {short(facts['classes'])}",
         f"labels    {facts['transition']}: {shown_counts(facts['labels'])}",
+        *([f"answers   {shown_counts(facts['answers'])}"] if facts["answers"] else []),
         "",
+        *([f"T, estimated from this table:\n{facts['estimate']}", ""] if facts["estimate"] is not None else []),
         str(certificate),
         "",
         facts["in_words"],
@@ -134,9 +164,11 @@ def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Pa
     if scores is None:
         lines.append(f"No scores: {facts['no_scores']}.")
     else:
-        lines += ["On held-out weak labels, without one clean label:", scores]
+        clean = "" if _has_clean(facts) else ", without one clean label"
+        lines += [f"Scores {facts['how_scored']}{clean}:", scores]
+    lines += ["", facts["calibration"]]
     picture = ", reliability.png" if facts["picture"] else ""
-    lines += ["", f"model in {out} (model_card.md{picture})"]
+    lines += ["", f"model in {out} (model_card.md, model_card.html{picture})"]
     if scores is not None and not picture:
         lines.append("no reliability diagram: pip install 'tproper[plots]'")
     return "\n".join(lines)

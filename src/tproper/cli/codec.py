@@ -6,11 +6,9 @@ In a file a label is the text of its name (`transitions.vocabulary`); candidate 
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,20 +19,39 @@ from .._core import FloatArray
 from ..data import MISSING, nearest, short, texts
 from ..transitions import (
     SET_SEPARATOR,
+    AnnotatorTransition,
     CandidateSetTransition,
     StackedTransition,
     Transition,
-    UniformTransition,
-    UnknownSizeError,
     Vocabulary,
-    multi_source,
-    parse_transition,
 )
+from .resolving import check_annotators
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Encoded = NDArray[Any]  # int64 (n,), or bool (n, K) for candidate sets
+Encoded = NDArray[Any]  # int64 (n,), bool (n, K) for candidate sets, or int64 (n, m) for answers, -1 = none
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Cells of several annotators, as text."""
+
+    codes: NDArray[np.int64]  # (n, k): places among the values; -1 = null
+    values: list[str]
+    names: list[str]  # of the k annotators
+    places: NDArray[np.int64] | None = None  # (n, k): rows of the table, from 0, where answers have rows of their own
+
+    @classmethod
+    def of(cls, columns: dict[str, pa.Array]) -> Answered:
+        """Columns side by side, one for each annotator."""
+        place: dict[str, int] = {}
+        parts = []
+        for column in columns.values():
+            codes, values = texts(column)
+            own = np.array([place.setdefault(v, len(place)) for v in values] + [-1], dtype=np.int64)
+            parts.append(own[codes])
+        return cls(np.stack(parts, axis=1), list(place), list(columns))
 
 
 class _Texts(Vocabulary):
@@ -101,13 +118,24 @@ class _Texts(Vocabulary):
 
 
 class LabelCodec:
-    """Label columns to encoded labels and back, for one transition or one per source."""
+    """Label columns to encoded labels and back, for one transition, one per source, or one per annotator."""
 
-    def __init__(self, transition: Transition, classes: Sequence[str], sources: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        transition: Transition,
+        classes: Sequence[str],
+        sources: Sequence[str] = (),
+        annotators: Sequence[str] = (),
+    ) -> None:
         self.transition = transition
         self.classes = list(classes)
         self.sources = list(sources)
-        parts = transition.sources if sources and isinstance(transition, StackedTransition) else [transition]
+        self.annotators = list(annotators)  # in the order of T
+        parts = [transition]
+        if sources and isinstance(transition, StackedTransition):
+            parts = transition.sources
+        elif annotators and isinstance(transition, AnnotatorTransition):
+            parts = transition.transitions
         self._vocabularies = [_Texts(t, classes) for t in parts]
         if any(SET_SEPARATOR in name for name in classes) and any(v.masks or v.sets for v in self._vocabularies):
             raise ValueError(
@@ -117,7 +145,24 @@ class LabelCodec:
     @property
     def masks(self) -> bool:
         """Whether labels are (n, K) candidate masks."""
-        return not self.sources and self._vocabularies[0].masks
+        return not self.sources and not self.annotators and self._vocabularies[0].masks
+
+    def encode_answers(self, answered: Answered, first_row: int = 1) -> tuple[Encoded, NDArray[np.bool_]]:
+        """Answers (n, m) by the annotators' names, -1 where there is none; and the rows without any."""
+        check_annotators(answered.names, self.annotators, "the model or --transition")
+        out = np.full((len(answered.codes), len(self.annotators)), -1, dtype=np.int64)
+        place = {name: a for a, name in enumerate(self.annotators)}
+        for j, name in enumerate(answered.names):
+            a, rows = place[name], None if answered.places is None else answered.places[:, j]
+            found, absent = self._encode(a, answered.codes[:, j], answered.values, first_row, name, rows)
+            out[:, a] = np.where(absent, -1, found)
+        return out, (out < 0).all(axis=1)
+
+    def encode_texts(
+        self, codes: NDArray[np.int64], values: list[str], column: str, rows: NDArray[np.int64] | None = None
+    ) -> tuple[Encoded, NDArray[np.bool_]]:
+        """Labels of one source that were read as texts already."""
+        return self._encode(0, codes, values, 1, column, rows)
 
     def encode(
         self, labels: pa.Array, sources: pa.Array | None = None, first_row: int = 1, column: str = "label"
@@ -204,118 +249,6 @@ class LabelCodec:
             return self.sources[d], SET_SEPARATOR.join(self.classes[z] for z in members)
         return self.sources[d], vocabulary.text(y)
 
-    def name(self, label: Any) -> str:
-        """One encoded label in words, for counts and cards."""
-        return ": ".join(self._pair(label)) if self.sources else self._vocabularies[0].text(label)
-
-
-def parse_sources(specs: Sequence[str], source_column: str | None) -> dict[str, str]:
-    """``--transition``: one spec, or NAME=SPEC once per source; keyed by source ("" where there is one)."""
-    named = [re.fullmatch(r"([^:=,]+)=(.+)", s) for s in specs]
-    if source_column is None:
-        if len(specs) != 1:
-            raise ValueError(f"--transition: expected it once (or --source-column with it), got it {len(specs)} times")
-        if named[0] and not Path(specs[0]).is_file():  # a path may have = in it
-            raise ValueError(f"--source-column: expected it beside --transition {specs[0]!r}, which names a source")
-        return {"": specs[0]}
-    if not all(named):
-        raise ValueError("--transition: expected NAME=SPEC once per source when --source-column is given")
-    out = {m.group(1).strip(): m.group(2) for m in named if m}
-    if len(out) != len(specs):
-        raise ValueError("--transition: expected every source once, got one twice")
-    return out
-
-
-def members_of(values: Iterable[str], sets: bool) -> list[str]:
-    """The distinct names in label texts, sorted: by value where all are integers, else by name."""
-    found = {part.strip() for v in values for part in (v.split(SET_SEPARATOR) if sets else [v])} - MISSING
-    if found and all(re.fullmatch(r"-?\d+", name) for name in found):
-        return sorted(found, key=int)
-    return sorted(found)
-
-
-def resolve(
-    specs: dict[str, str],
-    values: Sequence[str],
-    classes: Sequence[str] | None,
-    shares: dict[str, float] | None = None,
-    clean: bool = False,
-) -> tuple[Transition, list[str]]:
-    """The transition and the class names, from the specs, the label texts of the table and ``--classes``.
-
-    Without ``--classes`` the labels name the classes. That is refused where the order of the classes matters and the
-    labels do not tell it (positive-unlabeled data, a matrix), or where a class may not occur among them.
-    `clean` says that the labels are true classes, whatever labels T has.
-    """
-    classes = classes_of_files(list(specs.values())) if classes is None else classes
-    if classes is not None:
-        names = list(classes)
-        if len(names) < 2 or len(set(names)) != len(names) or any(n in ("", SET_SEPARATOR) for n in names):
-            raise ValueError(
-                f"--classes: expected two or more different names separated by commas, got {','.join(names)!r}"
-            )
-        parts = [parse_transition(spec, len(names)) for spec in specs.values()]
-        return _stack(parts, list(specs), shares), names
-    found = members_of(values, sets=not clean and any(SET_SEPARATOR in v for v in values))
-    parts = [_sized(spec, found) for spec in specs.values()]
-    K = parts[0].num_classes
-    own_labels = all(t.num_weak_labels != K and not isinstance(t, CandidateSetTransition) for t in parts)
-    if own_labels and not clean and len(found) != K:
-        return _stack(parts, list(specs), shares), [str(z) for z in range(K)]  # labels do not name classes
-    if len(found) != K:
-        raise ValueError(
-            f"--transition: {parts[0].name} has {K} classes, but the labels name {len(found)} ({short(found)}); "
-            "list every class, in order, with --classes"
-        )
-    symmetric = all(isinstance(t, (UniformTransition, CandidateSetTransition)) for t in parts)
-    if not symmetric and (K == 2 or found != [str(z) for z in range(K)]):
-        order = "POSITIVE,NEGATIVE" if K == 2 else "the order of its columns"
-        raise ValueError(f"--classes: expected the classes of {parts[0].name} in order ({order}), got none")
-    return _stack(parts, list(specs), shares), found
-
-
-def classes_of_files(specs: Sequence[str]) -> list[str] | None:
-    """The classes that files of `tproper estimate` name, in the order of T's columns; None where a spec names none."""
-    told = []
-    for spec in specs:
-        path = Path(spec)
-        try:
-            content = json.loads(path.read_text(encoding="utf-8-sig")) if path.suffix.lower() == ".json" else None
-        except (OSError, ValueError, RecursionError):  # reading T says what is wrong with it
-            content = None
-        names = content.get("classes") if isinstance(content, dict) else None
-        if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
-            return None
-        told.append(names)
-    if any(names != told[0] for names in told):
-        raise ValueError(f"--transition: expected files with the same classes, got {short(specs)}; use --classes")
-    return told[0]
-
-
-def _sized(spec: str, found: list[str]) -> Transition:
-    try:
-        return parse_transition(spec)
-    except UnknownSizeError:  # the number of classes was left to the data
-        if len(found) < 2:
-            raise ValueError(
-                f"--label: expected labels that name two or more classes, got {short(found) or 'none'}; use --classes"
-            ) from None
-        return parse_transition(spec, len(found))
-
-
-def _stack(parts: list[Transition], names: list[str], shares: dict[str, float] | None) -> Transition:
-    if names == [""]:
-        return parts[0]
-    if shares is None:
-        return multi_source(parts)
-    absent = [n for n in names if shares.get(n, 0.0) <= 0]
-    if absent:
-        raise ValueError(f"--transition: expected rows of every source in --source-column, got none of {absent[0]!r}")
-    return multi_source(parts, [shares[n] for n in names])
-
-
-def blank_label(transition: Transition, share: float) -> Transition:
-    """T with one more label, "no label", which `share` of the examples have whatever their class."""
-    nothing = Transition(np.ones((1, transition.num_classes)), weak_labels=["no label"])
-    nothing.name = "no label"
-    return multi_source([transition, nothing], [1.0 - share, share])
+    def name(self, label: Any, annotator: int = 0) -> str:
+        """One encoded label, or an annotator's answer, in words."""
+        return ": ".join(self._pair(label)) if self.sources else self._vocabularies[annotator].text(label)

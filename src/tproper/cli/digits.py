@@ -18,7 +18,6 @@ from ..transitions import Transition, families
 from .progress import Bar
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
-NAMES = {"bc": "BC", "ga": "BC+GA", "gls": "BC+gLS", "forward": "forward"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class Contest:
         table = losses(self.digits.transition)
         with Bar("", len(table) * (len(RATES) + 1), "runs") as bar:
             for name, loss in table.items():
-                bar.at(what=NAMES[name])
+                bar.at(what=plots.NAMES[name])
                 self.one(name, loss, bar)
 
     def one(self, name: str, loss: WeakLabelLoss, bar: Bar) -> None:
@@ -143,7 +142,7 @@ def show(outcomes: list[Outcome], console: Any) -> None:
     for o in outcomes:
         fell = o.final_risk < 0 and not np.isfinite(o.bound)
         shown.add_row(
-            NAMES[o.loss], f"{o.learning_rate:g}",
+            plots.NAMES[o.loss], f"{o.learning_rate:g}",
             f"{o.accuracy:.1%}", f"{o.log_loss:.3f}", f"{o.brier:.3f}", f"{o.ece:.3f}",
             f"[red]{o.final_risk:.4g}[/]" if fell else f"{o.final_risk:.4g}", f"{o.bound:.4g}",
         )  # fmt: skip

@@ -12,6 +12,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -76,6 +77,15 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return " ".join(str(error).split())
+
+
+def check_picture(path: Path) -> None:
+    """Fail before the work where a picture could not be drawn or written."""
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"--plot: expected a name that ends in .png, .svg or .pdf, got {str(path)!r}")
+    if find_spec("matplotlib") is None:
+        raise ModuleNotFoundError("--plot needs matplotlib: pip install 'tproper[plots]'")
+    check_writable(path)
 
 
 def check_writable(path: Path) -> None:

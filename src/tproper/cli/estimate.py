@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .errors import check_writable, say
+from .errors import check_picture, check_writable, say
 from .later import Later
-from .options import Data, Json, Seed, at_least, echo_json
+from .options import Annotator, Data, FeaturesFrom, Item, Json, Seed, at_least, echo_json
 
 if TYPE_CHECKING:
     from . import from_data as work
@@ -45,10 +45,14 @@ def estimate(
     features: Annotated[str | None, typer.Option(help="use these columns only: A,B")] = None,
     ignore: Annotated[str | None, typer.Option(help="use all columns but these: C,D")] = None,
     classes: Annotated[str | None, typer.Option(help="the classes, in order: a,b,c (pu: POSITIVE,NEGATIVE)")] = None,
-    item: Annotated[str | None, typer.Option(help="annotators, one answer a row: the column of the item")] = None,
-    annotator: Annotated[str | None, typer.Option(help="annotators, one answer a row: the column of who")] = None,
+    item: Item = None,
+    annotator: Annotator = None,
+    features_from: FeaturesFrom = None,
     sampling: Annotated[str, typer.Option(help="pu: 'one sample' or 'two samples'")] = "one sample",
     structure: Annotated[str, typer.Option(help=f"what few counts are shrunk to: {STRUCTURES}")] = "auto",
+    plot: Annotated[
+        Path | None, typer.Option(help="the picture of T: .png, .svg or .pdf (default: beside --out, T.png for T.json)")
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -56,11 +60,15 @@ def estimate(
     at_least(seed, 0, "--seed")
     if out.suffix.lower() != ".json":
         raise ValueError(f"--out: expected a name that ends in .json, got {str(out)!r}")
+    if plot is not None:
+        check_picture(plot)
     check_writable(out)
-    asked = work.Asked(source, label, true_label, features, ignore, classes, item, annotator, sampling, structure, seed)
-    text, facts = work.estimate_file(data, asked, out)
+    columns = (item, annotator, features_from)
+    asked = work.Asked(source, label, true_label, features, ignore, classes, *columns, sampling, structure, seed)
+    found, picture = work.estimate_file(data, asked, out, plot)
     if as_json:
-        echo_json(facts | {"out": str(out)})
+        echo_json(found.to_dict() | {"out": str(out), "plot": None if picture is None else str(picture)})
         return
-    say(text)
-    say(f"\nwritten to {out}: train with --transition {out}" if source != From.annotators else f"\nwritten to {out}")
+    say(found.text)
+    say(f"\nwritten to {out}: train with --transition {out}")
+    say(f"picture of T: {picture}" if picture is not None else f"no picture of T: {work.NO_PICTURE}")

@@ -1,26 +1,42 @@
-"""The work of `tproper estimate`: columns of a table to T, and T to a file."""
+"""The work of `tproper estimate`: columns of a table to T, and T to a file. `train --transition estimate` shares it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, json_text, mark, write_file
-from ..data import MISSING, Table, open_table, short, texts
-from ..estimation import Answers, estimate_annotators, estimate_pu, estimate_transition
-from ..transitions import SET_SEPARATOR, UNLABELED, Transition, transition_from_dict, transition_to_dict
-from .codec import members_of
-from .errors import spoken
+from .._core import FloatArray, Mark, atomic_file, json_text, mark, write_file
+from ..data import open_table, short
+from ..estimation import AnnotatorEstimate, Answers
+from ..learn import Estimated, estimate_labels, transition_of
+from ..plots import compute_transition_map, draw_transition_map, figure
+from ..transitions import (
+    SET_SEPARATOR,
+    UNLABELED,
+    AnnotatorTransition,
+    Transition,
+    annotators,
+    identity,
+    partial_labels,
+    transition_from_dict,
+    transition_to_dict,
+)
+from .codec import LabelCodec
+from .errors import say, spoken
 from .estimate import From
-from .progress import watched, working
-from .schema import FeatureReader, feature_columns, split_names, standardisation
+from .progress import working
+from .reading import LabelColumns, Read, label_columns, read
+from .resolving import label_notes, members_of
+from .schema import split_names, standardisation
 
-Names = NDArray[Any]  # text, or None where a cell is empty
+MOST_MAPS = 12
+NO_PICTURE = "that needs the extra tproper[plots], and labels other than candidate sets"
 
 
 @dataclass(frozen=True)
@@ -35,66 +51,158 @@ class Asked:
     classes: str | None
     item: str | None
     annotator: str | None
+    features_from: Path | None
     sampling: str
     structure: str
     seed: int
 
 
-def estimate_file(data: Path, asked: Asked, out: Path) -> tuple[str, dict[str, Any]]:
-    """Estimate, write T, and give it in words and as plain data."""
-    before = mark(out)
-    table = open_table(data)
-    with spoken():
-        if asked.source is From.annotators:
-            text, transition, facts = _annotators(table, asked)
-        elif asked.source is From.pu:
-            text, transition, facts = _pu(table, asked)
-        elif asked.source is From.partial:
-            text, transition, facts = _partial(table, asked)
-        else:
-            text, transition, facts = _noisy(table, asked)
-    content = transition_to_dict(transition) | facts
-    write_file(out, (json_text(content) + "\n").encode(), since=before)
-    return text, content
+@dataclass(frozen=True)
+class Estimate:
+    """T with the names that belong to it, in words, and what a file says beside it."""
+
+    text: str
+    transition: Transition
+    classes: list[str]
+    annotators: list[str] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `tproper estimate` writes: `train --transition` reads it, names included."""
+        named = {"columns": self.annotators} if self.annotators else {}
+        return transition_to_dict(self.transition) | {"classes": self.classes} | named | self.facts
 
 
-def _noisy(table: Table, asked: Asked) -> tuple[str, Transition, dict[str, Any]]:
-    """From rows of known class, from features, or from both."""
-    if asked.source is From.clean and asked.true_label is None:
+def estimate_file(data: Path, asked: Asked, out: Path, plot: Path | None) -> tuple[Estimate, Path | None]:
+    """Estimate, and write T and its picture, where one can be drawn."""
+    picture = out.with_suffix(".png") if plot is None else plot
+    before, earlier = mark(out), mark(picture)
+    columns = label_columns(
+        open_table(data),
+        asked.label,
+        item=asked.item,
+        annotator=asked.annotator,
+        true=asked.true_label,
+        features_from=asked.features_from,
+    )
+    kind = asked.source.value
+    if columns.several and kind != From.annotators:
+        raise ValueError(f"--label: expected one column to estimate T from {kind}, got {asked.label!r}; use annotators")
+    if kind == From.pu:
+        positive_negative(split_names(asked.classes, "--classes"))
+    if kind == From.clean and asked.true_label is None:
         raise ValueError("--true-label: expected the column with the true classes, got none")
-    X, columns = _read(table, asked, [asked.label], with_features=asked.source is From.features)
-    weak, true = columns[asked.label], columns.get(asked.true_label or "")
-    given = weak != None  # noqa: E711 - elementwise
-    labels = members_of([w for w in weak if w is not None], sets=False)
-    classes = _classes(asked, labels, true)
-    names = [*classes, *(n for n in labels if n not in classes)]
-    known = None if true is None else _codes(true, classes, str(asked.true_label))[given]
+    if kind == From.annotators:
+        columns = columns.of_annotators()
+    wants = kind in (From.features, From.pu)
+    if kind == From.annotators:
+        wants = asked.features is not None or asked.features_from is not None or asked.ignore is not None
+    features = columns.features(asked.features, asked.ignore) if wants else []
+    got = read(columns, features)
+    X = None
+    if features:
+        centre, scale = standardisation(got.X, features)
+        X = (got.X - centre) / scale
+    settings: dict[str, Any] = {"structure": asked.structure} if kind in (From.clean, From.features) else {}
+    settings |= {"sampling": asked.sampling} if kind == From.pu else {}
+    with spoken():
+        found = estimate_read(kind, got, columns, X, split_names(asked.classes, "--classes"), asked.seed, settings)
+    for note in label_notes(got.counts, found.classes):
+        say(f"warning: {note}", err=True)
+    write_file(out, (json_text(found.to_dict()) + "\n").encode(), since=before)
+    return found, picture if draw(found, picture, earlier) else None
+
+
+def draw(found: Estimate, path: Path, since: Mark | str) -> bool:
+    """T as a heat map with intervals, one for each annotator (of the first twelve); whether it could be drawn."""
+    T = found.transition
+    parts = T.transitions if isinstance(T, AnnotatorTransition) else [T]
+    if find_spec("matplotlib") is None or any(t.per_class_labels for t in parts):
+        return False
+    titles = found.annotators or ["P(label | class), with 95% intervals"]
+    maps = [compute_transition_map(t, found.classes, n) for t, n in zip(parts, titles, strict=True)][:MOST_MAPS]
+    columns = min(3, len(maps))
+    rows = -(-len(maps) // columns)
+    width = min(6.0, 1.5 + 0.55 * len(found.classes))
+    canvas = figure(figsize=(width * columns, width * rows), layout="constrained")
+    for i, data in enumerate(maps):
+        draw_transition_map(canvas.add_subplot(rows, columns, i + 1), data)
+    with atomic_file(path, since=since) as temporary:
+        canvas.savefig(temporary, format=path.suffix.lstrip(".").lower(), dpi=150)
+    return True
+
+
+def choose_kind(columns: LabelColumns, got: Read) -> str:
+    """What T of these labels can be estimated from."""
+    if columns.several:
+        return "annotators"
+    said = got.used
+    if any(SET_SEPARATOR in text for text in said):
+        return "partial"
+    if len(set(members_of(said, sets=False)) - {UNLABELED}) == 1 and not got.true_names:
+        return "pu"
+    return "features"
+
+
+def estimate_read(
+    kind: str,
+    got: Read,
+    columns: LabelColumns,
+    X: FloatArray | None,
+    classes: Sequence[str] | None,
+    seed: int,
+    settings: dict[str, Any] | None = None,
+) -> Estimate:
+    """T of the labels that were read, by the estimator of this kind; X are features at unit scale."""
+    by_kind = {"annotators": _annotators, "pu": _pu, "partial": _partial}
+    return by_kind.get(kind, _noisy)(kind, got, columns, X, classes, seed, settings or {})
+
+
+def _known(got: Read, columns: LabelColumns, classes: Sequence[str]) -> NDArray[np.int64] | None:
+    if columns.true is None:
+        return None
+    return got.known(LabelCodec(identity(len(classes)), classes), columns.true)
+
+
+def _noisy(
+    kind: str,
+    got: Read,
+    columns: LabelColumns,
+    X: FloatArray | None,
+    classes: Sequence[str] | None,
+    seed: int,
+    settings: dict[str, Any],
+) -> Estimate:
+    """From rows of known class, from features, or from both."""
+    if kind == "clean" and columns.true is None:
+        raise ValueError("--true-label: expected the column with the true classes, got none")
+    labels = members_of(got.used, sets=False)
+    names = _classes(kind, labels, got, classes)
+    words = [*names, *(n for n in labels if n not in names)]
+    weak, absent = got.encode(LabelCodec(identity(len(words)), words), columns.label)
+    known = _known(got, columns, names)
+    given = ~absent
     with working(f"estimating T from {int(given.sum()):,} rows"):
-        T = estimate_transition(
-            _codes(weak, names, asked.label)[given],
-            known,
-            None if X is None else X[given],
-            num_classes=len(classes),
-            structure=asked.structure,
-            random_state=asked.seed,
-        )
-    own = names[: T.num_weak_labels]
-    if own != classes:  # labels with names of their own
+        truth = None if known is None else known[given]
+        found = estimate_labels(kind, weak[given], len(names), truth, None if X is None else X[given], seed, **settings)
+    T = transition_of(found)
+    own = words[: T.num_weak_labels]
+    if own != names:  # labels with names of their own
         plain = transition_to_dict(T) | {"weak_labels": own}
         del plain["label_kind"]
-        T = transition_from_dict(plain)  # type: ignore[assignment]
-    clean = 0 if known is None else int((known >= 0).sum())
-    head = f"classes {short(classes, 20)}\nfrom {int(given.sum()):,} labels, {clean:,} of them in rows of known class"
-    return f"{T}\n{head}", T, {"classes": classes, "rows": int(given.sum()), "clean_rows": clean}
+        T = transition_from_dict(plain)
+    clean = 0 if truth is None else int((truth >= 0).sum())
+    rows = int(given.sum())
+    head = f"classes {short(names, 20)}\nfrom {rows:,} labels, {clean:,} of them in rows of known class"
+    return Estimate(f"{T}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean})
 
 
-def _classes(asked: Asked, labels: list[str], true: Names | None) -> list[str]:
+def _classes(kind: str, labels: list[str], got: Read, classes: Sequence[str] | None) -> list[str]:
     """The classes in order: those given, or the names of true classes, or those of labels."""
-    given = split_names(asked.classes, "--classes")
-    if given is not None:
-        return given
-    known = [] if true is None else members_of([t for t in true if t is not None], sets=False)
-    if asked.source is From.features:
+    if classes is not None:
+        return list(classes)
+    known = members_of(got.true_names, sets=False)
+    if kind == "features":
         return members_of([*labels, *known], sets=False)
     strange = [name for name in labels if name not in known]
     if strange:
@@ -105,114 +213,92 @@ def _classes(asked: Asked, labels: list[str], true: Names | None) -> list[str]:
     return known
 
 
-def _partial(table: Table, asked: Asked) -> tuple[str, Transition, dict[str, Any]]:
+def _partial(
+    kind: str,
+    got: Read,
+    columns: LabelColumns,
+    X: FloatArray | None,
+    classes: Sequence[str] | None,
+    seed: int,
+    settings: dict[str, Any],
+) -> Estimate:
     """Candidate sets, written a|b|c: how often a wrong class is among them."""
-    _, columns = _read(table, asked, [asked.label], with_features=False)
-    weak, true = columns[asked.label], columns.get(asked.true_label or "")
-    given = weak != None  # noqa: E711 - elementwise
-    members = [[part.strip() for part in w.split(SET_SEPARATOR)] for w in weak[given]]
-    seen = members_of(weak[given].tolist(), sets=True)
-    classes = split_names(asked.classes, "--classes") or seen
-    strange = [name for name in seen if name not in classes]
+    seen = members_of(got.used, sets=True)
+    names = seen if classes is None else list(classes)
+    strange = [name for name in seen if name not in names]
     if strange:
-        raise ValueError(f"column {asked.label!r}: expected classes among {short(classes)}, got {short(strange)}")
-    masks = np.array([[name in candidates for name in classes] for candidates in map(set, members)])
-    known = None if true is None else _codes(true, classes, str(asked.true_label))[given]
-    T = estimate_transition(masks, known, num_classes=len(classes), random_state=asked.seed)
-    return f"{T}\nclasses {short(classes, 20)}", T, {"classes": classes, "rows": len(masks)}
+        raise ValueError(f"column {columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
+    masks, absent = got.encode(LabelCodec(partial_labels(len(names), 0.5), names), columns.label)
+    known = _known(got, columns, names)
+    truth = None if known is None else known[~absent]
+    T = transition_of(estimate_labels(kind, masks[~absent], len(names), truth, None, seed, **settings))
+    return Estimate(f"{T}\nclasses {short(names, 20)}", T, names, facts={"rows": int((~absent).sum())})
 
 
-def _pu(table: Table, asked: Asked) -> tuple[str, Transition, dict[str, Any]]:
-    classes = split_names(asked.classes, "--classes")
+def positive_negative(classes: Sequence[str] | None) -> list[str]:
+    """The two classes of positive-unlabeled data."""
     if classes is None or len(classes) != 2:
-        raise ValueError(f"--classes: expected POSITIVE,NEGATIVE for positive-unlabeled data, got {asked.classes!r}")
-    X, columns = _read(table, asked, [asked.label], with_features=True)
-    codes = _codes(columns[asked.label], [classes[0], classes[1], UNLABELED], asked.label)
-    with working(f"estimating the class prior from {len(codes):,} rows"):
-        sampling: Any = asked.sampling
-        found = estimate_pu(codes == 0, X=X, sampling=sampling, random_state=asked.seed)
-    facts = {"classes": classes, "rows": len(codes), "prior": found.prior.to_dict(), "rate": found.rate.to_dict()}
-    return str(found), found.transition, facts
+        given = None if classes is None else ",".join(classes)
+        raise ValueError(f"--classes: expected POSITIVE,NEGATIVE for positive-unlabeled data, got {given!r}")
+    return list(classes)
 
 
-def _annotators(table: Table, asked: Asked) -> tuple[str, Transition, dict[str, Any]]:
-    """Answers side by side (--label A,B,C), or one answer a row (--item, --annotator)."""
-    if (asked.item is None) != (asked.annotator is None):
-        raise ValueError("--item: expected --item and --annotator together, got one of them")
-    columns = split_names(asked.label, "--label") or []
-    long = [c for c in (asked.item, asked.annotator) if c is not None]
-    if long and len(columns) != 1:
-        raise ValueError(f"--label: expected one column of answers beside --item and --annotator, got {asked.label!r}")
-    X, read = _read(table, asked, [*columns, *long], with_features=asked.features is not None and not long)
-    answered = [a for c in columns for a in read[c] if a is not None]
-    classes = split_names(asked.classes, "--classes") or members_of(answered, sets=False)
-    codes = {c: _codes(read[c], classes, c) for c in columns}
-    truth = None if asked.true_label is None else _codes(read[asked.true_label], classes, asked.true_label)
-    with working(f"estimating T of annotators from {len(answered):,} answers"):
-        if not long:
-            answers = Answers.from_table(np.stack(list(codes.values()), axis=1))
-            found = estimate_annotators(answers, truth, X, num_classes=len(classes), random_state=asked.seed)
-            names = columns
-        else:
-            rows = codes[columns[0]] >= 0
-            items, who = (read[c][rows] for c in long)
-            answers = Answers(items.astype(str), who.astype(str), codes[columns[0]][rows])
-            known = None if truth is None else _by_item(items, truth[rows])
-            found = estimate_annotators(answers, known, num_classes=len(classes), random_state=asked.seed)
-            names = [str(a) for a in answers.annotators]
-    facts = {"classes": classes, "columns": names, "prior": found.prior.tolist(), "notes": found.notes}
-    return f"{found}\nclasses {short(classes, 20)}", found.transition, facts
+def _pu(
+    kind: str,
+    got: Read,
+    columns: LabelColumns,
+    X: FloatArray | None,
+    classes: Sequence[str] | None,
+    seed: int,
+    settings: dict[str, Any],
+) -> Estimate:
+    names = positive_negative(classes)
+    words = [*names, UNLABELED]
+    weak, absent = got.encode(LabelCodec(identity(3), words), columns.label)
+    labels = np.where(absent | (weak > 0), 1, 0)
+    with working(f"estimating the class prior from {len(labels):,} rows"):
+        found: Any = estimate_labels(kind, labels, 2, None, X, seed, **settings)
+    facts = {"rows": len(labels), "prior": found.prior.to_dict(), "rate": found.rate.to_dict()}
+    return Estimate(str(found), found.transition, names, facts=facts)
 
 
-def _by_item(items: Names, classes: NDArray[np.int64]) -> dict[str, int]:
-    """The known class of each item; two different ones contradict each other."""
-    out: dict[str, int] = {}
-    for item, z in zip(items.tolist(), classes.tolist(), strict=True):
-        if z >= 0 and out.setdefault(str(item), z) != z:
-            raise ValueError(f"--true-label: expected one class for each item, got two for {item!r}")
-    return out
+def _annotators(
+    kind: str,
+    got: Read,
+    columns: LabelColumns,
+    X: FloatArray | None,
+    classes: Sequence[str] | None,
+    seed: int,
+    settings: dict[str, Any],
+) -> Estimate:
+    """Answers side by side, or one answer a row."""
+    names = members_of([*got.used, *got.true_names], sets=False) if classes is None else list(classes)
+    if len(names) < 2:
+        raise ValueError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
+    known = _known(got, columns, names)
+    answers = _answers(got, columns, names)
+    items = answers.items  # with an answer a row, those that have answers
+    truth = None if known is None else known[items]
+    with working(f"estimating T of annotators from {len(answers):,} answers"):
+        given = None if X is None else X[items]
+        found: Estimated = estimate_labels(kind, answers, len(names), truth, given, seed, **settings)
+    assert isinstance(found, AnnotatorEstimate)
+    who = [str(a) for a in answers.annotators]
+    facts = {"prior": found.prior.tolist(), "notes": found.notes}
+    return Estimate(f"{found}\nclasses {short(names, 20)}", found.transition, names, who, facts)
 
 
-def _read(
-    table: Table, asked: Asked, columns: Sequence[str], with_features: bool
-) -> tuple[FloatArray | None, dict[str, Names]]:
-    """The features, standardised, and columns of names."""
-    import pyarrow as pa
-
-    for column in columns:
-        table.require(column, "--label" if column not in (asked.item, asked.annotator) else "--item")
-    wanted = [*columns]
-    if asked.true_label is not None:
-        wanted.append(table.require(asked.true_label, "--true-label"))
-    features: list[str] = []
-    if with_features:
-        given, left = split_names(asked.features, "--features"), split_names(asked.ignore, "--ignore")
-        features = feature_columns(table, wanted, given, left)
-    reader = FeatureReader(table, features)
-    blocks, parts = [], {c: [] for c in wanted}  # type: ignore[var-annotated]
-    for batch in watched(table.batches([*features, *wanted]), "reading", table.rows, lambda b: b.num_rows):
-        blocks.append(reader.read(batch))
-        for c in wanted:
-            parts[c].append(batch.column(c))
-    reader.finish()
-    out = {}
-    for c in wanted:
-        codes, values = texts(pa.chunked_array(parts[c]).combine_chunks())
-        names = np.array([*(None if v in MISSING else v for v in values), None], dtype=object)
-        out[c] = names[codes]
-    if not features:
-        return None, out
-    X = np.concatenate(blocks)
-    centre, scale = standardisation(X, features)
-    return (X - centre) / scale, out
-
-
-def _codes(values: Names, names: Sequence[str], column: str) -> NDArray[np.int64]:
-    """Positions among the names; -1 where a cell is empty."""
-    index: dict[Any, int] = {None: -1} | {name: i for i, name in enumerate(names)}
-    unknown = next((i for i, v in enumerate(values) if v not in index), None)
-    if unknown is not None:
-        raise ValueError(
-            f"column {column!r}: expected one of {short(list(names))}, got {values[unknown]!r} at row {unknown + 1}"
-        )
-    return np.array([index[v] for v in values], dtype=np.int64)
+def _answers(got: Read, columns: LabelColumns, names: Sequence[str]) -> Answers:
+    """Who answered what, by class; items are the rows of `got`."""
+    each = identity(len(names))
+    if got.answer_rows is None:
+        assert got.side_by_side is not None
+        who = got.side_by_side.names
+        codec = LabelCodec(annotators([each] * len(who)), names, annotators=who)
+        out = Answers.from_table(codec.encode_answers(got.side_by_side)[0])
+        out.annotators = np.array(who)
+        return out
+    rows = got.answer_rows
+    codes, absent = LabelCodec(each, names).encode_texts(rows.codes, rows.values, columns.label)
+    given = np.flatnonzero(~absent)
+    return Answers(rows.item[given], np.array(rows.annotators)[rows.who[given]], codes[given])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import typer
@@ -29,7 +30,15 @@ COMMANDS = {
     ),
     "simulate": ("simulate", "Weaken a clean data set: a weak label for every row in place of its true class."),
     "reproduce": ("reproduce", "Reproduce a table or figure of the paper; run it again to go on where it stopped."),
-    "report": ("reporting", "Tables beside the paper's, figures, and one HTML page, from the records of a run."),
+    "bench": ("bench", "Compare methods on one weak-label problem; run it again to go on where it stopped."),
+    "doctor": (
+        "doctor",
+        "Versions, extras, GPU and a self-test of two seconds; exit code 1 if something installed does not work.",
+    ),
+    "report": (
+        "reporting",
+        "Tables beside the paper's, a benchmark's leaderboard, and figures, from the records of a run.",
+    ),
 }
 
 
@@ -44,15 +53,26 @@ class _Commands(TyperGroup):
     """All commands, none of them imported."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *(name for name in _others() if name not in COMMANDS)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _Command(cmd_name, help=COMMANDS[cmd_name][1]) if cmd_name in COMMANDS else None
+        if cmd_name in COMMANDS:
+            return _Command(cmd_name, help=COMMANDS[cmd_name][1])
+        other = _others().get(cmd_name)
+        return other and _Command(cmd_name, help=f"A command of {other.dist.name if other.dist else other.value}.")
+
+
+def _others() -> dict[str, EntryPoint]:
+    """Commands of other packages, by the entry points that name their functions."""
+    return {point.name: point for point in entry_points(group="tproper.commands")}
 
 
 def load_command(name: str) -> Any:
-    """The command itself: the function of that name in its file."""
-    function = getattr(importlib.import_module(f".{COMMANDS[name][0]}", __package__), name)
+    """The command itself: the function of that name in its file, or the one that another package names."""
+    if name in COMMANDS:
+        function = getattr(importlib.import_module(f".{COMMANDS[name][0]}", __package__), name)
+    else:
+        function = _others()[name].load()
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     single.command(name)(user_errors(function))
     return typer.main.get_command(single)

@@ -21,7 +21,7 @@ Specs = Annotated[
     typer.Option(
         "--transition",
         help="how labels were weakened: complementary, symmetric:0.2, partial:0.3, pu:0.5, T.csv, ...; "
-        "NAME=SPEC once per source with --source-column",
+        "estimate for T from the table itself; NAME=SPEC once per annotator, or per source with --source-column",
     ),
 ]
 Classes = Annotated[
@@ -29,7 +29,18 @@ Classes = Annotated[
     typer.Option(help="the classes, in the order of the transition: a,b,c (default: as the labels name them)"),
 ]
 SourceColumn = Annotated[str | None, typer.Option(help="the column that says where a label comes from")]
-WeakLabel = Annotated[str, typer.Option("--label", help="the column with the weak labels")]
+WeakLabel = Annotated[
+    str, typer.Option("--label", help="the column with the weak labels; A,B,C for the answers of several annotators")
+]
+Item = Annotated[str | None, typer.Option(help="answers with a row each: the column of the item")]
+Annotator = Annotated[str | None, typer.Option(help="answers with a row each: the column of who answered")]
+FeaturesFrom = Annotated[
+    Path | None, typer.Option(help="answers with a row each: a second table, with the features of every item")
+]
+TrueLabel = Annotated[str | None, typer.Option(help="the column with the true class, empty where it is unknown")]
+Group = Annotated[
+    str | None, typer.Option(help="rows with the same value here are never split between training and scoring")
+]
 Json = Annotated[bool, typer.Option("--json", help="machine-readable output")]
 Seed = Annotated[int, typer.Option(help="random seed")]
 

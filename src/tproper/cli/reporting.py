@@ -18,6 +18,8 @@ else:
 def report(
     run: Annotated[Path, typer.Argument(help="folder of a run, or a file or folder of records")],
     out: Annotated[Path | None, typer.Option(help="where to write; default: RUN/report")] = None,
+    select: Annotated[str, typer.Option(help="leaderboard: how epochs are chosen, clean, weak")] = "clean,weak",
+    certify: Annotated[bool, typer.Option(help="leaderboard: decide every method's loss, which takes minutes")] = False,
 ) -> None:
-    """Tables beside the paper's, figures, and one HTML page, from the records of a run."""
-    work.report(run, out)
+    """Tables beside the paper's, a benchmark's leaderboard, and figures, from the records of a run."""
+    work.report(run, out, work.rules_among(select), certify)

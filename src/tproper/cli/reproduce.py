@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import run_options as options
 from .later import Later
+from .run_options import RunOptions
 
 if TYPE_CHECKING:
     from . import experiments as work
@@ -17,13 +19,6 @@ else:
     work = Later("cli.experiments")
 
 TRIALS, MAX_EPOCHS = 16, 400  # the paper's; a test holds them to the laboratory's
-
-
-class Engine(StrEnum):
-    """Where trials run."""
-
-    local = "local"
-    ray = "ray"
 
 
 class Target(StrEnum):
@@ -45,24 +40,11 @@ class Asked:
     values: str
     trials: int
     dataset: str
-    data: Path | None
-    mirror: str | None
-    out: Path
-    records: list[Path] | None
     search: bool
-    device: str
-    slots: int | None
-    kernels: str
-    minutes: float | None
     max_epochs: int
     augment_validation: bool
     warmup_by_epoch: bool
-    checkpoint_seconds: float
-    threads: int | None
-    export: Path | None
-    engine: Engine
-    address: str | None
-    gpus_per_task: float | None
+    run: RunOptions
 
 
 def reproduce(
@@ -74,34 +56,36 @@ def reproduce(
     trials: Annotated[int, typer.Option(help="trials of each cell", min=1)] = TRIALS,
     dataset: Annotated[str, typer.Option(help="mnist, cifar10 or digits; the model's own if empty")] = "",
     data: Annotated[Path | None, typer.Option(help="folder with the data files; else the cache")] = None,
-    mirror: Annotated[str | None, typer.Option(help="address to download from")] = None,
-    out: Annotated[Path, typer.Option(help="folder of the run: records, checkpoints, report")] = Path("runs/paper"),
-    records: Annotated[list[Path] | None, typer.Option(help="finished records to go on from (file or folder)")] = None,
+    mirror: options.Mirror = None,
+    out: options.Out = Path("runs/paper"),
+    records: options.Records = None,
     search: Annotated[bool, typer.Option(help="the paper's grid search instead of its choices")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
-    slots: Annotated[int | None, typer.Option(help="trials in one stack", min=1)] = None,
-    kernels: Annotated[str, typer.Option(help="residual nets: auto, triton, compile, plain or float32")] = "auto",
-    minutes: Annotated[float | None, typer.Option(help="stop cleanly after this time")] = None,
+    device: options.Device = "auto",
+    slots: options.Slots = None,
+    kernels: options.Kernels = "auto",
+    minutes: options.Minutes = None,
     max_epochs: Annotated[int, typer.Option(help="end a trial here at the latest", min=1)] = MAX_EPOCHS,
     augment_validation: Annotated[bool, typer.Option(help="crop validation images, as the authors' code does")] = False,
     warmup_by_epoch: Annotated[bool, typer.Option(help="warm up epoch by epoch, as the authors' code does")] = False,
-    checkpoint_seconds: Annotated[float, typer.Option(help="time between checkpoints", min=0)] = 60.0,
-    threads: Annotated[int | None, typer.Option(help="CPU threads", min=1)] = None,
-    export: Annotated[Path | None, typer.Option(help="also write all records (.jsonl or .parquet)")] = None,
-    engine: Annotated[Engine, typer.Option(help="local, or a Ray cluster")] = Engine.local,
-    address: Annotated[str | None, typer.Option(help="of the Ray cluster; a new one here if not given")] = None,
-    gpus_per_task: Annotated[float | None, typer.Option(help="Ray: share of a GPU for a stack of trials")] = None,
+    checkpoint_seconds: options.CheckpointSeconds = 60.0,
+    threads: options.Threads = None,
+    export: options.Export = None,
+    engine: options.Where = options.Engine.local,
+    address: options.Address = None,
+    gpus_per_task: options.GpusPerTask = None,
 ) -> None:  # fmt: skip
     """Reproduce a table or figure of the paper; run it again to go on where it stopped."""
     if methods and target is not Target.table2:
         raise ValueError(f"expected --methods with table2 alone, got it with {target}, which has its own")
     if values and target not in (Target.fig2, Target.fig3):
         raise ValueError(f"expected --values with fig2 or fig3, got it with {target}, which has no grid")
-    asked = Asked(
-        target, models, methods, values, trials, dataset, data, mirror, out, records, search, device, slots, kernels,
-        minutes, max_epochs, augment_validation, warmup_by_epoch, checkpoint_seconds, threads, export, engine, address,
-        gpus_per_task,
+    run = options.RunOptions(
+        data, mirror, out, records, device, slots, kernels, minutes, checkpoint_seconds, threads, export, engine,
+        address, gpus_per_task,
     )  # fmt: skip
+    asked = Asked(
+        target, models, methods, values, trials, dataset, search, max_epochs, augment_validation, warmup_by_epoch, run
+    )
     if target is Target.fig1:
         _nothing_but_out(context)
     work.run(asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +131,7 @@ class Schema:
     sources: list[str]
     transition: dict[str, Any]  # the T of the labels, as plain data
     specs: dict[str, str]  # how it was asked for
+    annotators: list[str] = field(default_factory=list)  # whose answers T takes, in its order
 
     def inputs(self, X: FloatArray) -> FloatArray:
         """Features as the model was trained on them."""
@@ -138,7 +139,7 @@ class Schema:
 
     def codec(self) -> LabelCodec:
         """Reads the label column."""
-        return LabelCodec(transition_from_dict(self.transition), self.classes, self.sources)
+        return LabelCodec(transition_from_dict(self.transition), self.classes, self.sources, self.annotators)
 
     def extra(self) -> dict[str, Any]:
         """What `tproper.save` keeps, under its checksum."""
@@ -148,7 +149,9 @@ class Schema:
     def of(cls, estimator: Any, folder: Path) -> Schema:
         """That of a loaded model."""
         content = estimator.extra_.get("table")
-        if not isinstance(content, dict) or set(content) != {f.name for f in fields(cls)}:
+        names = {f.name for f in fields(cls)}  # models of older versions know fewer
+        needed = {f.name for f in fields(cls) if f.default_factory is MISSING}
+        if not isinstance(content, dict) or not needed <= set(content) <= names:
             raise ValueError(f"{folder}: expected a model made by `tproper train`, got one that knows no table")
         wrong = fault(content, estimator.n_features_in_, [str(name) for name in estimator.classes_])
         if wrong is not None:

@@ -23,11 +23,12 @@ from ..data import (
     is_list,
     texts,
 )
-from .codec import LabelCodec, resolve
+from .codec import LabelCodec
 from .errors import spoken
 from .progress import Bar, watched
+from .resolving import label_notes, resolve
 from .schema import FeatureReader, Schema
-from .training import Report, Settings, finish, label_notes, make_schema
+from .training import Quality, Report, Settings, finish, make_schema
 
 EPOCHS = 5  # passes over data that do not fit in memory, unless --epochs says otherwise
 BATCH = 1024
@@ -158,10 +159,14 @@ def train(
         "labels": dict(counts.most_common()),
         "transition": transition.name,
         "warnings": label_notes(counts, names),
-        "no_scores": "no rows were held out of a stream; run `tproper evaluate` on another table",
+        "answers": {},
+        "known_classes": None,
+        "groups": None,
+        "estimate": None,
     }
+    none = Quality(why_none="no rows were held out of a stream; run `tproper evaluate` on another table")
     try:
-        report = finish(estimator, schema, settings, facts, None, out)
+        report = finish(estimator, schema, settings, facts, none, out)
     except TakenError:  # the model is whole and kept beside its place
         checkpoint.unlink(missing_ok=True)
         raise

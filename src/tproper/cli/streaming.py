@@ -1,4 +1,4 @@
-"""Predict, evaluate and weaken a table a block of rows at a time: memory does not grow with the file."""
+"""Predict and weaken a table a block of rows at a time: memory does not grow with the file."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, NonFiniteError, atomic_file, mark
+from .._core import FloatArray, NonFiniteError, atomic_file
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts
 from ..learn import load
 from ..transitions import identity
-from .codec import Encoded, LabelCodec, parse_sources, resolve
+from .codec import LabelCodec
 from .progress import watched
+from .resolving import parse_sources, resolve
 from .schema import FeatureReader, Schema, split_names
-from .table_scores import Scores, StreamedScores, doubts_about_transition, draw, why_no_scores
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CHECKED_ROWS = 20_000  # more rows than these add nothing to the check of T
 SAMPLED_ROWS = (
     8192  # labels are drawn for so many rows at a time, whatever the file's own blocks: same seed, same labels
 )
@@ -151,99 +150,6 @@ def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | 
                 writer.write(out | {name: pa.array(p[:, z]) for z, name in enumerate(names)})
         reader.finish()
     return {name: int(n) for name, n in zip(schema.classes, counts, strict=True)}
-
-
-def evaluate_file(
-    model: Path,
-    data: Path,
-    label: str,
-    true_label: str | None,
-    specs: Sequence[str] | None,
-    source_column: str | None,
-    plot: Path | None,
-) -> tuple[str, Scores | None, Scores | None, dict[str, int]]:
-    """`tproper evaluate`: the name of T, scores from weak and from clean labels, rows counted; draws the diagram."""
-    before = None if plot is None else mark(plot)
-    trained = load_model(model)
-    table = open_table(data)
-    table.require(label, "--label")
-    if true_label is not None:
-        table.require(true_label, "--true-label")
-    codec = evaluation_codec(trained, specs, source_column)
-    if source_column is not None and not codec.sources:
-        raise ValueError(f"--source-column: expected it for labels of several sources, got a model of one: {model}")
-    source = (source_column or trained.schema.source) if codec.sources else None
-    if source is not None:
-        table.require(source, "--source-column")
-    weak, clean, counts = evaluate(trained, table, codec, label, source, true_label)
-    if plot is not None:
-        draw(weak, clean, plot, before)
-    return codec.transition.name, weak, clean, counts
-
-
-def evaluation_codec(trained: Trained, specs: Sequence[str] | None, source_column: str | None) -> LabelCodec:
-    """How to read the weak labels: as in training, or by another transition for the same classes."""
-    if not specs:
-        return trained.schema.codec()
-    source = source_column or (trained.schema.source if any("=" in s.partition(":")[0] for s in specs) else None)
-    named = parse_sources(specs, source)
-    transition, classes = resolve(named, [], trained.schema.classes)
-    return LabelCodec(transition, classes, list(named) if source else ())
-
-
-def evaluate(
-    trained: Trained, table: Table, codec: LabelCodec, label: str, source: str | None, true_label: str | None
-) -> tuple[Scores | None, Scores | None, dict[str, int]]:
-    """Scores from weak labels, unless their T forbids it, and from true classes, where `true_label` is given.
-
-    Rows without a label are counted.
-    """
-    schema = trained.schema
-    why = why_no_scores(codec.transition)
-    if why and true_label is None:
-        raise ValueError(f"--true-label: expected a column with the true classes, got none, and {why}")
-    schema.check_columns(table)
-    reader = FeatureReader(table, schema.features)
-    extra = [c for c in (label, source, true_label) if c is not None]
-    columns = list(dict.fromkeys([*schema.features, *extra]))
-    weak = None if why else StreamedScores(codec.transition)
-    truth = LabelCodec(identity(len(schema.classes)), schema.classes)
-    clean = None if true_label is None else StreamedScores(truth.transition)
-    labelled = absent_rows = 0
-    seen: list[Encoded] = []  # labels and probabilities that T is checked with
-    shown: list[FloatArray] = []
-    block = max(4096, CELLS // len(columns))
-    batches = watched(table.batches(columns), "evaluating", table.rows, lambda b: b.num_rows)
-    for batch in reblocked(batches, block):
-        first = reader.rows + 1
-        X = reader.read(batch)
-        sources = None if source is None else batch.column(source)
-        encoded, absent = codec.encode(batch.column(label), sources, first, label)
-        absent_rows += int(absent.sum())
-        labelled += int((~absent).sum())
-        if not reader.clean:
-            continue
-        p = trained.probabilities(X, first.__add__)
-        if weak is not None:
-            weak.add(encoded[~absent], p[~absent])
-            if sum(map(len, shown)) < CHECKED_ROWS:
-                seen.append(encoded[~absent])
-                shown.append(p[~absent])
-        if clean is not None and true_label is not None:
-            classes, unknown = truth.encode(batch.column(true_label), None, first, true_label)
-            clean.add(classes[~unknown], p[~unknown])
-    reader.finish()
-    if labelled == 0:
-        raise ValueError(f"--label: expected labels in the column {label!r}, got none in {reader.rows} rows")
-    counts = {"all": reader.rows, "weak": labelled, "without_label": absent_rows}
-    for doubt in doubts_about_transition(np.concatenate(seen), codec.transition, np.concatenate(shown)) if seen else []:
-        print(f"warning: {doubt}", file=sys.stderr)
-    scores = None if weak is None else weak.scores()
-    if clean is None:
-        return scores, None, counts
-    if clean.rows == 0:
-        raise ValueError(f"--true-label: expected classes in the column {true_label!r}, got none in {reader.rows} rows")
-    return scores, clean.scores(), counts | {"clean": clean.rows}
 
 
 @dataclass(frozen=True)

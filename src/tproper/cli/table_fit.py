@@ -8,9 +8,11 @@ from pathlib import Path
 from ..data import Table, format_of, open_table
 from . import streamed_training as streamed
 from . import training
-from .codec import parse_sources
 from .errors import check_writable
-from .schema import feature_columns, split_names
+from .reading import LabelColumns, label_columns, read
+from .resolving import annotators_of_file, parse_sources
+from .rows import estimate_kind, make_rows
+from .schema import split_names
 from .training import Report, Settings
 
 __all__ = ["Columns", "Settings", "fit_table"]
@@ -27,38 +29,58 @@ class Columns:
     ignore: str | None
     classes: str | None
     missing: str
+    item: str | None
+    annotator: str | None
+    features_from: Path | None
+    true: str | None
+    group: str | None
+
+    def of(self, table: Table) -> LabelColumns:
+        """Checked against the table."""
+        return label_columns(
+            table,
+            self.label,
+            source=self.source,
+            item=self.item,
+            annotator=self.annotator,
+            true=self.true,
+            group=self.group,
+            features_from=self.features_from,
+        )
 
 
 def fit_table(data: Path, columns: Columns, settings: Settings, out: Path, stream: bool) -> Report:
     """Everything that can be refused before rows are read is refused; then train."""
     check_writable(training.model_folder(out, settings.force))
-    specs = parse_sources(columns.transition, columns.source)
+    several = columns.item is not None or "," in columns.label
+    specs = parse_sources(columns.transition, columns.source, several)
+    kind = estimate_kind(specs)
     table = open_table(data)
-    table.require(columns.label, "--label")
-    if columns.source is not None:
-        table.require(columns.source, "--source-column")
-    features = feature_columns(
-        table,
-        (columns.label, columns.source),
-        split_names(columns.features, "--features"),
-        split_names(columns.ignore, "--ignore"),
-    )
+    found = columns.of(table)
+    if "" in specs and kind is None and annotators_of_file(specs[""]) is not None:
+        found = found.of_annotators()
+    features = found.features(columns.features, columns.ignore)
     classes = split_names(columns.classes, "--classes")
-    names = {"features": features, "label": columns.label, "source": columns.source, "specs": specs}
+    names = {"features": features, "label": found.label, "source": found.source, "specs": specs}
     if stream:
-        _check_streamed(table, columns, features, settings)
+        _check_streamed(table, columns, found, features, settings, kind is not None)
         return streamed.train(table, data, names, classes, settings, out)
-    rows = training.read_rows(
-        table, columns.label, columns.source, features, specs, classes, columns.missing, settings.loss or "forward"
-    )
+    got = read(found, features)
+    rows = make_rows(got, found, features, specs, classes, columns.missing, settings.loss or "forward", settings.seed)
     return training.train(rows, settings, names, data, out)
 
 
-def _check_streamed(table: Table, columns: Columns, features: list[str], settings: Settings) -> None:
+def _check_streamed(
+    table: Table, columns: Columns, found: LabelColumns, features: list[str], settings: Settings, estimated: bool
+) -> None:
     unfit = {
         "--tune": settings.tune,
         "--source-column": columns.source is not None,
         "--missing uninformative": columns.missing != "drop",
+        "answers of several annotators": found.several,
+        "--true-label": columns.true is not None,
+        "--group": columns.group is not None,
+        "--transition estimate": estimated,
     }
     for option, given in unfit.items():
         if given:

@@ -8,7 +8,7 @@ same as on all rows, and the interval is the normal one, which so many rows allo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +19,6 @@ import torch
 
 from .. import plots
 from .._core import FloatArray, Mark, atomic_file
-from ..estimation import check_transition
 from ..metrics import (
     Z95,
     BinnedErrors,
@@ -42,6 +41,7 @@ from ..metrics import (
 )
 from ..transitions import Transition
 from .codec import Encoded
+from .trust import Trust
 
 BLOCK_CELLS = 1 << 20  # probabilities in a block ...
 BLOCK_ROWS = 50_000  # ... of at least so many rows, that the means of heavy-tailed scores may count as normal
@@ -87,18 +87,6 @@ class _Pooled:
     def interval(self, known: bool = False) -> tuple[float, float]:
         half = Z95 * (self.stderr if known else math.hypot(self.stderr, self.stderr_transition))
         return self.mean - half, self.mean + half
-
-
-def doubts_about_transition(labels: Encoded, transition: Transition, q: FloatArray) -> list[str]:
-    """A warning that cannot be overlooked where labels contradict T, given a model's held-out probabilities q."""
-    check = check_transition(labels, transition, q)
-    if check.plausible:
-        return []
-    worst = min(check.tests, key=lambda test: test.p_value)
-    return [
-        f"T IS DOUBTFUL: labels contradict the transition {transition.name} (p = {check.p_value:.2g}): "
-        f"{worst.sentence}. Do not trust scores and probabilities that rest on it; tproper.check_transition says more"
-    ]
 
 
 def why_no_scores(transition: Transition) -> str:
@@ -214,8 +202,8 @@ def plain(scores: Scores) -> dict[str, Any]:
     return {name: score.to_dict() for name, score in scores.items()}
 
 
-def as_text(weak: Scores | None, clean: Scores | None) -> str:
-    """A table: value and 95% interval from weak labels and from clean ones, where there are any."""
+def as_text(weak: Scores | None, clean: Scores | None, trusted: Trust | None = None) -> str:
+    """A table: value and 95% interval from weak labels and from clean ones, and what speaks for and against them."""
 
     def cell(score: Score | Calibration | None) -> str:
         if score is None:
@@ -237,7 +225,7 @@ def as_text(weak: Scores | None, clean: Scores | None) -> str:
     lines += [f"* {name}: {note}" for name, note in sorted(notes)]
     if any("outside the possible values" in note for _, note in notes):
         lines.append("  (or the model was trained on these very rows: score it on others)")
-    return "\n".join(lines)
+    return "\n".join([*lines, *([] if trusted is None else trusted.lines)])
 
 
 def can_draw() -> bool:
@@ -245,20 +233,27 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw(weak: Scores | None, clean: Scores | None, path: Path, since: Mark | str = "now") -> None:
-    """A reliability diagram: accuracy against confidence in bins, with 95% bars, from weak and from clean labels."""
+def draw(
+    weak: Scores | None,
+    clean: Scores | None,
+    path: Path,
+    since: Mark | str = "now",
+    before: Mapping[str, Any] | None = None,
+) -> None:
+    """A reliability diagram: accuracy against confidence in bins, with 95% bars, from weak and from clean labels.
+
+    `before` is the curve before calibration, as `Calibration.to_dict` gives it.
+    """
     figure = plots.figure(figsize=(4.4, 4.2), layout="constrained")
     ax = figure.add_subplot()
     ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls=":", label="perfectly calibrated")
-    for name, scores, colour in (("weak labels", weak, "#00798c"), ("clean labels", clean, "#d1495b")):
+    if before is not None:
+        plots.draw_calibration(ax, before, "0.55", "before calibration")
+    blue, orange = plots.COLOURS["forward"], plots.COLOURS["bc"]
+    for name, scores, colour in (("weak labels", weak, blue), ("clean labels", clean, orange)):
         curve = None if scores is None else scores["calibration"]
         if isinstance(curve, Calibration):
-            used = curve.count > 0
-            bars = Z95 * np.nan_to_num(curve.accuracy_stderr[used])
-            ax.errorbar(
-                curve.confidence[used], curve.accuracy[used], bars, color=colour, marker="o", ms=4, lw=1.2, capsize=2,
-                label=f"{name}, error {curve.value:.3f}",
-            )  # fmt: skip
+            plots.draw_calibration(ax, curve.to_dict(), colour, name)
     ax.set(xlim=(0, 1), ylim=(-0.05, 1.05), xlabel="confidence", ylabel="accuracy")
     ax.legend(frameon=False, fontsize=8)
     with atomic_file(path, since=since) as temporary:

@@ -10,12 +10,17 @@ import typer
 from .errors import say
 from .later import Later
 from .options import (
+    Annotator,
     Classes,
     Data,
+    FeaturesFrom,
+    Group,
+    Item,
     Json,
     Seed,
     SourceColumn,
     Specs,
+    TrueLabel,
     WeakLabel,
     at_least,
     echo_json,
@@ -28,9 +33,9 @@ if TYPE_CHECKING:
 else:
     work = Later("cli.table_fit")
 
-HOLDOUT = 0.1  # of the rows
 LOSSES = ("forward", "backward", "gls", "ga")
 MODELS = ("linear", "mlp")
+CALIBRATIONS = ("auto", "none", "identity", "temperature", "bias", "vector", "matrix")
 
 Out = Annotated[Path, typer.Option(help="folder to make for the model")]
 Loss = Annotated[str | None, typer.Option(help="forward (the default), backward, gls or ga")]
@@ -46,7 +51,14 @@ Ignore = Annotated[str | None, typer.Option(help="use all columns but these: C,D
 Missing = Annotated[str, typer.Option(help="rows without a label: drop, or keep as uninformative")]
 Standardize = Annotated[bool, typer.Option(help="bring every feature to mean 0 and deviation 1")]
 Holdout = Annotated[
-    float | None, typer.Option(help="share of the rows kept for the scores in the model card (default 0.1)")
+    float | None,
+    typer.Option(help="score on this share of the rows, held out, instead of on all by cross-fitting; 0: no scores"),
+]
+Folds = Annotated[
+    int | None, typer.Option(help="score all rows by so many models, each row by one that has not seen it (default 5)")
+]
+Calibrate = Annotated[
+    str, typer.Option(help="calibrate by weak labels: auto, none, identity, temperature, bias, vector or matrix")
 ]
 Stream = Annotated[
     bool, typer.Option("--stream", help="Parquet larger than memory: minibatches from disk, resumed if interrupted")
@@ -70,23 +82,31 @@ def train(
     ignore: Ignore = None,
     classes: Classes = None,
     source_column: SourceColumn = None,
+    item: Item = None,
+    annotator: Annotator = None,
+    features_from: FeaturesFrom = None,
+    true_label: TrueLabel = None,
+    group: Group = None,
     missing: Missing = "drop",
     standardize: Standardize = True,
     holdout: Holdout = None,
+    folds: Folds = None,
+    calibrate: Calibrate = "auto",
     stream: Stream = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Train a classifier on weak labels, and say how good it is without a clean one."""
-    _check(loss, model, missing, l2, epochs, seed, holdout)
+    _check(loss, model, missing, l2, epochs, seed, holdout, calibrate)
+    _check_folds(folds, holdout, stream)
     pair = squeeze_pair(squeeze)
     if pair is not None and loss not in ("gls", "backward") and not (tune and loss is None):
         raise ValueError(f"--squeeze: expected it with --loss gls or backward only, got --loss {loss or 'forward'}")
-    if stream and holdout:
-        raise ValueError("--stream: expected it without --holdout, since no rows are held out of a stream")
-    share = HOLDOUT if holdout is None else holdout
-    settings = work.Settings(loss, model, pair, l2, epochs, seed, tune, standardize, share, force)
-    columns = work.Columns(label, transition, source_column, features, ignore, classes, missing)
+    settings = work.Settings(loss, model, pair, l2, epochs, seed, tune, standardize, holdout, folds, calibrate, force)
+    answers = (item, annotator, features_from)
+    columns = work.Columns(
+        label, transition, source_column, features, ignore, classes, missing, *answers, true_label, group
+    )
     report = work.fit_table(data, columns, settings, out, stream)
     for sentence in report.facts["warnings"]:
         say(f"warning: {sentence}", err=True)
@@ -104,8 +124,10 @@ def _check(
     epochs: int | None,
     seed: int,
     holdout: float | None,
+    calibrate: str,
 ) -> None:
     """Mistakes that the options alone show."""
+    one_of(calibrate, CALIBRATIONS, "--calibrate")
     if loss is not None:
         one_of(loss, LOSSES, "--loss")
     one_of(model, MODELS, "--model")
@@ -114,3 +136,11 @@ def _check(
         at_least(value, low, option)
     if holdout is not None and not 0 <= holdout < 1:
         raise ValueError(f"--holdout: expected a share in [0, 1), got {holdout:g}")
+
+
+def _check_folds(folds: int | None, holdout: float | None, stream: bool) -> None:
+    if folds is not None and holdout is not None:
+        raise ValueError("--folds: expected it or --holdout, got both")
+    at_least(folds, 2, "--folds")
+    if stream and (holdout or folds):
+        raise ValueError("--stream: expected it without --holdout and --folds, since no rows are held out of a stream")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +66,7 @@ def described(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [described(v) for v in value]
     if isinstance(value, (set, frozenset)):
-        return sorted((described(v) for v in value), key=repr)
+        return sorted((described(v) for v in value), key=json.dumps)
     if isinstance(value, dict):
         return {str(k): described(v) for k, v in value.items()}
     if isinstance(value, (np.ndarray, Tensor)):
@@ -81,21 +80,40 @@ def described(value: Any) -> Any:
             return {"name": value.name, "matrix": described(value.matrix())}
     if isinstance(value, nn.Module):
         return _loss(value)
-    name = getattr(value, "__qualname__", None)
-    if name is not None:  # functions and classes; what they do is not looked at
-        return f"{value.__module__}.{name}"
-    own = getattr(value, "__dict__", {})  # without what is only computed from the rest when asked for
-    parts = {k: v for k, v in own.items() if not k.startswith("_") and not hasattr(type(value), k)}
-    try:
-        return {"kind": _without_addresses(value), **described(parts)}
-    except RecursionError:  # objects that hold one another
-        return _without_addresses(value)
+    if hasattr(value, "__qualname__"):  # functions and classes; what they do is not looked at
+        return _kind(value)
+    return {"kind": _kind(type(value)), **_settings(value)}
+
+
+def _kind(code: Any) -> str:
+    return f"{code.__module__}.{code.__qualname__}"
+
+
+def _settings(value: Any) -> dict[str, Any]:
+    """The public attributes of an object that are plain data, or made of it; others are not looked at."""
+    own = {k: v for k, v in vars(value).items() if not k.startswith("_")} if hasattr(value, "__dict__") else {}
+    return {k: described(v) for k, v in own.items() if _is_plain(v) and not hasattr(type(value), k)}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (bool, int, float, str, np.generic, np.ndarray, Tensor))
 
 
 def module_facts(module: nn.Module) -> dict[str, Any]:
-    """What a module is made of, whatever its weights are."""
+    """What a module is made of, whatever its weights are: its layers, their settings, and the shapes of the weights."""
+    layers = {name or "itself": _layer(part) for name, part in module.named_modules()}
     shapes = {k: f"{v.dtype} {tuple(v.shape)}" for k, v in module.state_dict().items()}
-    return {"layers": _without_addresses(module), "shapes": shapes}
+    return {"layers": layers, "shapes": shapes}
+
+
+def _layer(module: nn.Module) -> dict[str, Any]:
+    """Its class; of torch's own layers also the settings. What others keep in attributes may change as they train."""
+    own = _settings(module) if type(module).__module__.startswith("torch.") else {}
+    return {"kind": _kind(type(module)), **{k: v for k, v in own.items() if k != "training"}}
 
 
 def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
@@ -140,18 +158,14 @@ def _loss(loss: nn.Module) -> dict[str, Any]:
             try:
                 parts.append(loss_to_dict(part))
             except ValueError:  # code of the caller's
-                parts.append(_without_addresses(part))
+                parts.append(_layer(part))
             parts.append(described(part.transition))
     values = {k: described(v) for k, v in [*loss.named_parameters(), *loss.named_buffers()]}
-    return {"kind": _without_addresses(loss), "parts": parts, "values": values}
-
-
-def _without_addresses(value: Any) -> str:
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    return {**_layer(loss), "parts": parts, "values": values}
 
 
 def _hash(content: Any) -> str:
-    data = content if isinstance(content, bytes) else json.dumps(content, sort_keys=True, default=repr).encode()
+    data = content if isinstance(content, bytes) else json.dumps(content, sort_keys=True).encode()
     return "sha256 " + hashlib.sha256(data).hexdigest()
 
 

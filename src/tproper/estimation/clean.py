@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._core import Labels, checks
 from ..transitions import EstimatedTransition, Transition, structure_of
+from .arguments import features, generator
 from .features import from_features
 from .folds import FOLDS, check_model
 from .likelihood import Evidence
@@ -75,7 +76,7 @@ def estimate_transition(
     evidence = Evidence(labels, classes, M, K)
     if X is None:
         return Transition.from_counts(evidence.clean, structure=structure)
-    return from_features(evidence, _features(X, len(labels)), model, structure, _generator(random_state))
+    return from_features(evidence, _features(X, len(labels)), model, structure, generator(random_state))
 
 
 def _masks(weak: Labels, num_classes: int | None) -> np.ndarray | None:
@@ -138,31 +139,7 @@ def _number_of_classes(num_classes: int | None, classes: np.ndarray, M: int) -> 
 
 
 def _features(X: Any, n: int) -> Any:
-    from scipy.sparse import issparse
-
-    if isinstance(X, torch.Tensor):
-        X = X.detach().cpu().numpy()
-    if issparse(X):
-        out = X.tocsr().astype(np.float64)
-        values = out.data
-    else:
-        try:
-            out = np.asarray(X, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"X: expected a matrix of numbers (n, d), got {checks.short(X)}") from None
-        values = out
-    if out.ndim != 2 or out.shape[0] != n or out.shape[1] == 0:
-        raise ValueError(f"X: expected one row of features for each of the {n} labels, got shape {out.shape}")
-    if not np.isfinite(values).all():
-        raise ValueError("X: expected finite features, got NaN or infinity")
+    out = features(X, n, "labels", sparse=True)
     if n < 2 * FOLDS:
         raise ValueError(f"X: expected at least {2 * FOLDS} rows to estimate T with features, got {n}")
     return out
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if random_state is None or isinstance(random_state, (int, np.integer, np.random.Generator)):
-        return np.random.default_rng(0 if random_state is None else random_state)
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    raise ValueError(f"random_state: expected an integer, a Generator or None, got {checks.short(random_state)}")

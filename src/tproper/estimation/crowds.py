@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from .._core import FloatArray, checks
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
 from .answers import Answers, as_answers, true_classes
+from .arguments import features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, run
 from .dependence import Copies, copies, dependence, discounted
 from .warnings import DependenceWarning, IdentifiabilityWarning
@@ -141,19 +141,19 @@ def estimate_annotators(
     counts = _prior_counts(prior_counts, K)
     if start not in ("auto", "majority", "opposite"):
         raise ValueError(f"start: expected 'auto', 'majority' or 'opposite', got {start!r}")
-    rng = _generator(random_state)
-    features = None if X is None else _features(X, len(given.items))
+    rng = generator(random_state)
+    matrix = None if X is None else features(X, len(given.items), "items")
     crowd = Crowd(given, max(len(given.classes), K), K, known, counts)
     sign = choose_start(crowd, rng) if start == "auto" else 1.0 if start == "majority" else -1.0
     fit = run(crowd, sign, rng)
-    notes = _notes(crowd, fit, sign, features is not None)
+    notes = _notes(crowd, fit, sign, matrix is not None)
     if sign > 0:
         name_classes(crowd, fit)
     classifier = None
-    if features is not None:
-        log_prior, classifier = fit_with_features(crowd, fit, features, rng)
+    if matrix is not None:
+        log_prior, classifier = fit_with_features(crowd, fit, matrix, rng)
         if sign > 0 and name_classes(crowd, fit):  # once more, from the names that are right
-            log_prior, classifier = fit_with_features(crowd, fit, features, rng)
+            log_prior, classifier = fit_with_features(crowd, fit, matrix, rng)
     else:
         log_prior = np.log(fit.prior)
     rho = dependence(crowd, fit, log_prior, sign, rng)
@@ -166,7 +166,7 @@ def estimate_annotators(
     )
 
 
-def _notes(crowd: Crowd, fit: Fit, sign: float, features: bool) -> list[str]:
+def _notes(crowd: Crowd, fit: Fit, sign: float, with_features: bool) -> list[str]:
     """What a reader should know; warns where the answers cannot tell T."""
     notes = [f"each annotator is shrunk to the T of all by {fit.strength:g} answers for each class"]
     if sign < 0:
@@ -180,7 +180,7 @@ def _notes(crowd: Crowd, fit: Fit, sign: float, features: bool) -> list[str]:
     if repeated:
         notes.append(f"{repeated} answers repeat an annotator's answer to the same item; all are counted")
     enough = int((crowd.degree >= 3).sum())
-    if not len(crowd.fixed) and not features and (crowd.m < 3 or not enough):
+    if not len(crowd.fixed) and not with_features and (crowd.m < 3 or not enough):
         why = f"there are only {crowd.m} of them" if crowd.m < 3 else "no item has answers from three of them"
         text = (
             f"answers of fewer than three overlapping annotators cannot tell their T ({why}): very different T explain "
@@ -233,25 +233,3 @@ def _prior_counts(value: Any, K: int) -> FloatArray:
     if not len(out) or not np.isfinite(out).all() or (out <= 0).any():
         raise ValueError(f"prior_counts: expected a number > 0, or one for each of the {K} classes, got {value!r}")
     return out
-
-
-def _features(X: Any, n: int) -> FloatArray:
-    if isinstance(X, torch.Tensor):
-        X = X.detach().cpu().numpy()
-    try:
-        out = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"X: expected a matrix of numbers (n, d), got {checks.short(X)}") from None
-    if out.ndim != 2 or out.shape[0] != n or out.shape[1] == 0:
-        raise ValueError(f"X: expected one row of features for each of the {n} items, got shape {out.shape}")
-    if not np.isfinite(out).all():
-        raise ValueError("X: expected finite features, got NaN or infinity")
-    return out
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if random_state is None or isinstance(random_state, (int, np.integer, np.random.Generator)):
-        return np.random.default_rng(0 if random_state is None else random_state)
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    raise ValueError(f"random_state: expected an integer, a Generator or None, got {checks.short(random_state)}")

@@ -25,9 +25,10 @@ from .answers import Answers
 
 EVEN = 0.5  # of an answer, spread evenly: no answer is impossible because it was not seen yet
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # of shrinkage, in answers for each class
-SAMPLE = 20_000  # answers that the strength is chosen with
+ALL, SAMPLE = 200_000, 50_000  # answers that the strength is chosen with: all of so many, else a sample
 TOLERANCE = 1e-5  # change of log likelihood for each answer, below which EM ends
 MOST_ROUNDS = 200
+A_HANDFUL = 10  # annotators, up to which EM ends before the strength is chosen
 FIRST_ROUNDS = 2  # before the strength is chosen
 FEW_ITEMS, FEW_ROUNDS = 5_000, 6  # of EM with one T for all, which tells the two starts apart ...
 MORE_ITEMS, MORE_ROUNDS = 50_000, 40  # ... and where that does not tell
@@ -52,10 +53,11 @@ class Crowd:
         self.n, self.m = len(a.items), len(a.annotators)
         columns = a.annotator * self.num_answers + a.answer
         shape = (self.n, self.m * self.num_answers)
-        self.by_item = csr_array((np.ones(len(a)), (a.item, columns)), shape=shape)
-        self.by_answer = self.by_item.T.tocsr()
-        longest = max(int(np.diff(m.indptr).max()) for m in (self.by_item, self.by_answer))
+        longest = max(int(np.bincount(x).max()) for x in (a.item, columns))
         self.single = len(a) * self.num_classes >= MANY and longest <= LONGEST
+        ones = np.ones(len(a), dtype=np.float32 if self.single else np.float64)
+        self.by_item = csr_array((ones, (a.item, columns)), shape=shape)
+        self.by_answer = self.by_item.T.tocsr()
         if self.single:  # rows of a table summed by index: four times as fast as the product in float64
             self.bags = [_bag(m) for m in (self.by_item, self.by_answer)]
         self.fixed = np.flatnonzero(self.known >= 0)
@@ -119,13 +121,16 @@ class Crowd:
 def normalised(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
     """``log sum_z exp`` (n,) of log joint probabilities (n, K), and the posteriors (n, K)."""
     scores = torch.as_tensor(joint)
-    total = torch.logsumexp(scores, 1, keepdim=True)
-    return total[:, 0].numpy(), (scores - total).exp_().numpy()  # of few classes, faster than softmax
+    top = scores.amax(1, keepdim=True)
+    P = (scores - top).exp_()
+    mass = P @ P.new_ones(P.shape[1], 1)  # of few classes, a product is the fastest sum, and this than softmax
+    P /= mass
+    return (mass.log_() + top)[:, 0].numpy(), P.numpy()
 
 
 def _bag(matrix: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Column indices, where each row starts, and weights where some answer was given twice."""
-    index, starts = (torch.as_tensor(x.astype(np.int64)) for x in (matrix.indices, matrix.indptr[:-1]))
+    index, starts = torch.as_tensor(matrix.indices), torch.as_tensor(matrix.indptr[:-1])
     return index, starts, None if matrix.data.max() == 1 else torch.as_tensor(matrix.data.astype(np.float32))
 
 
@@ -184,8 +189,13 @@ def advance(crowd: Crowd, fit: Fit, rounds: int = MOST_ROUNDS, log_prior: FloatA
 
 
 def run(crowd: Crowd, sign: float, rng: np.random.Generator) -> Fit:
-    """Start from the votes, choose the strength, and go on to the end."""
-    fit = advance(crowd, first(crowd, crowd.votes(crowd.given(), crowd.known, sign), STRENGTHS[0]), FIRST_ROUNDS)
+    """Start from the votes, choose the strength, and go on to the end.
+
+    Votes of a handful of annotators cannot tell these apart, each being a large part of every vote: strong shrinkage
+    would win by mistake. There EM goes to its end first, all but unshrunk.
+    """
+    rounds = MOST_ROUNDS if crowd.m < A_HANDFUL else FIRST_ROUNDS
+    fit = advance(crowd, first(crowd, crowd.votes(crowd.given(), crowd.known, sign), STRENGTHS[0]), rounds)
     fit.strength = choose_strength(crowd, fit, rng)
     fit.evidence, fit.log_likelihood = crowd.evidence(fit.T), -np.inf
     return advance(crowd, fit)
@@ -217,14 +227,13 @@ def choose_strength(crowd: Crowd, fit: Fit, rng: np.random.Generator) -> float:
     predicted from the rest: ``log sum_z P^-[i, z] T_a^-[y, z]``. Standard errors are those of sums over items.
     """
     a = crowd.answers
-    some = np.arange(len(a)) if len(a) <= SAMPLE else np.sort(rng.choice(len(a), SAMPLE, replace=False))
+    some = np.arange(len(a)) if len(a) <= ALL else np.sort(rng.choice(len(a), SAMPLE, replace=False))
     i, who, y = a.item[some], a.annotator[some], a.answer[some]
-    own = fit.P[i]
-    rest = own / fit.T[who, y]
+    own, m, u = fit.P[i], fit.pooled.astype(fit.P.dtype)[y], EVEN / crowd.num_answers
+    given, total = fit.counts[who, y], torch.as_tensor(fit.counts).sum(1).numpy()[who]
+    rest = own * (total + fit.strength + EVEN) / (given + fit.strength * m + u)  # the posterior over T_a[y, z]
     rest /= rest.sum(axis=1, keepdims=True)
-    u = EVEN / crowd.num_answers
-    given, total = np.maximum(fit.counts[who, y] - own, 0.0), np.maximum(fit.counts.sum(axis=1)[who] - own, 0.0)
-    m = fit.pooled[y]
+    given, total = np.maximum(given - own, 0.0), np.maximum(total - own, 0.0)
     values = np.stack(
         [np.log((rest * (given + s * m + u) / (total + s + EVEN)).sum(axis=1)) for s in STRENGTHS]
     )  # (grid, answers)

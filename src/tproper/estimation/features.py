@@ -59,6 +59,11 @@ class Solution:
         seen = worth + evidence.clean.sum(axis=0) >= evidence.M
         return shrink(evidence.clean + counts, structure, seen), worth
 
+    @property
+    def unsure(self) -> bool:
+        """Whether p says little of the classes, so that T's noise and p's feed each other."""
+        return self.P is not None and float(self.P.max(axis=0).mean()) < SURE
+
     def renamed(self, order: np.ndarray) -> Solution:
         """The same with classes called otherwise: class k is what was class order[k]."""
         assert self.P is not None
@@ -94,8 +99,7 @@ def converge(evidence: Evidence, now: Solution, structure: str) -> Solution:
     last = -np.inf
     for _ in range(ROUNDS):
         # where p says little T is shrunk between rounds too, or else its noise would become that of the next p
-        unsure = now.P is not None and float(now.P.max(axis=0).mean()) < SURE
-        T = _mean(now.shrunk(evidence, structure)[0]) if unsure else now.T
+        T = _mean(now.shrunk(evidence, structure)[0]) if now.unsure else now.T
         V = now.folds.scores(T)
         T, heat = update(evidence, T, V, now.heat, now.folds.volume * V.shape[1], structure)
         P = softmax(heat * V)
@@ -105,6 +109,30 @@ def converge(evidence: Evidence, now: Solution, structure: str) -> Solution:
         if settled:
             break
     return now
+
+
+def even(evidence: Evidence, now: Solution, structure: str) -> Solution:
+    """The same with one number for all of T: label z has the same share in every class z, the others share the rest."""
+    now = Solution(_even(now.T, np.full(evidence.K, 1.0 / evidence.K), structure), 1.0, -np.inf, now.folds.fresh())
+    for _ in range(ROUNDS):
+        V = now.folds.scores(now.T)
+        T, heat = update(evidence, now.T, V, now.heat, 0.0, structure)
+        P = softmax(heat * V)
+        T = _even(T, P.mean(axis=1), structure)
+        new = Solution(T, heat, evidence.log_likelihood(T, P), now.folds, P)
+        settled = new.value < now.value + GAIN
+        now = new
+        if settled:
+            break
+    return now
+
+
+def _even(T: FloatArray, shares: FloatArray, structure: str) -> FloatArray:
+    M, K = T.shape
+    d = NEVER if structure == "complementary" else float(shares @ T.diagonal())
+    out = np.full((M, K), (1 - d) / (M - 1))
+    np.fill_diagonal(out, d)
+    return out
 
 
 def _mean(posterior: Shrunk) -> FloatArray:
@@ -137,8 +165,17 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
     if not named:
         order, sentence = names(best.T, structure)
         best, naming = best.renamed(order), [sentence]
-    gain = best.value - evidence.without_features()
     free = 0.5 * (evidence.M - 1) * evidence.K
+    if best.unsure and evidence.M >= evidence.K and structure not in ("free", "pooled") and not named:
+        plain, more = even(evidence, best, structure), (evidence.M - 1) * evidence.K - 1
+        if plain.value > best.value - more:  # each of T's other numbers is worth less than one (Akaike, 1974)
+            doubts.append(
+                f"T cannot be told from these data but for one rate: its {more} other numbers raise the log likelihood "
+                f"by no more than {max(best.value - plain.value, 0.0):.1f}, so errors are taken as evenly spread; add "
+                "clean rows"
+            )
+            best, free = plain, 0.5
+    gain = best.value - evidence.without_features()
     best.told = gain > free + 2 * np.sqrt(free)
     if not best.told:
         doubts.append(

@@ -27,6 +27,7 @@ from ..transitions import (
     UniformTransition,
     families,
     partial_labels,
+    weak_label_names,
 )
 
 SCORES = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
@@ -67,6 +68,9 @@ def sensitivity(
     predictions: ArrayLike | Tensor,
     transition: Transition,
     moves: Sequence[float] = (0.05, 0.1),
+    *,
+    classes: Sequence[Any] | None = None,
+    annotators: Sequence[Any] | None = None,
 ) -> Sensitivity:
     """How far a weak score moves when T's rates move by each of `moves`, and which rate matters most.
 
@@ -78,7 +82,10 @@ def sensitivity(
     score : "accuracy" (predictions are classes), "log_loss" or "brier" (predictions are probabilities (n, K))
     labels, predictions, transition : as for `weak_accuracy`, `weak_log_loss` and `weak_brier`
     moves : numbers in (0, 1]
+    classes, annotators : names, optional
+        What the rate that matters most is called by; numbers otherwise.
     """
+    names = Names(transition, classes, annotators)
     if score not in SCORES:
         raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {score!r}")
     if isinstance(moves, (str, bytes)) or not isinstance(moves, Iterable):
@@ -89,7 +96,7 @@ def sensitivity(
     base = SCORES[score](labels, predictions, transition)
     if not math.isfinite(base.value):
         raise ValueError(f"predictions: expected a finite {base.name}, got {base.value}; {base.note}")
-    rates, value_at = _rates(score, labels, predictions, transition)
+    rates, value_at = _rates(score, labels, predictions, transition, names)
     ranges, low, high = {}, base.value, base.value
     for m in sorted(steps):  # up to m, so that a larger move has the larger range
         values = [low, high, *(v for moved in rates.moved(m) for v in value_at(moved))]
@@ -97,7 +104,24 @@ def sensitivity(
     return Sensitivity(base.name, base.value, ranges, rates.name, rates.effect)
 
 
-Tables = list[FloatArray]  # T of each source or annotator
+class Names:
+    """What labels, classes and annotators are called."""
+
+    def __init__(self, transition: Transition, classes: Sequence[Any] | None, annotators: Sequence[Any] | None) -> None:
+        K = transition.num_classes
+        if classes is not None and len(classes) != K:
+            raise ValueError(f"classes: expected the names of {K} classes, got {len(classes)}")
+        self.transition, self.given = transition, classes is not None
+        self.classes = list(range(K)) if classes is None else list(classes)
+        self.annotators = annotators
+
+    def label(self, y: int) -> Any:
+        """The label of a row of T; a pair (source, label) for several sources."""
+        return (weak_label_names(self.transition, self.classes) if self.given else self.transition.weak_labels)[y]
+
+    def annotator(self, a: int) -> Any:
+        """Who answers."""
+        return a if self.annotators is None else self.annotators[a]
 
 
 @dataclass(frozen=True)
@@ -110,7 +134,7 @@ class _Rates:
 
 
 def _rates(
-    score: str, labels: Labels, predictions: Any, transition: Transition
+    score: str, labels: Labels, predictions: Any, transition: Transition, names: Names
 ) -> tuple[_Rates, Callable[[Any], list[float]]]:
     """What can be moved, and the score at what was moved."""
 
@@ -131,14 +155,14 @@ def _rates(
     if isinstance(transition, CandidateSetTransition):
         return _Rates("", 0.0, lambda m: []), by_function
     if hasattr(transition, "transitions"):
-        return _annotator_rates(transition, slope), by_function
+        return _annotator_rates(transition, slope, names), by_function
     if isinstance(transition, UniformTransition) and transition.num_classes > DENSE_CLASSES:
         K, d, name = transition.num_classes, transition.diagonal, transition.name
         if not 0 < d < 1:
             return _Rates("", 0.0, lambda m: []), by_function
         at = _around(d, lambda q: UniformTransition(K, q, name))
         return _Rates("P(label = class)", slope(at), lambda m: [at(-m), at(m)]), by_function
-    return _table_rates(score, labels, predictions, transition)
+    return _table_rates(score, labels, predictions, transition, names)
 
 
 def _around(value: float, make: Callable[[float], Transition]) -> Callable[[float], Transition]:
@@ -150,7 +174,7 @@ def _inside(value: float, move: float) -> float:
     return min(max(value + move, min(INSIDE, value)), max(1 - INSIDE, value))
 
 
-def _annotator_rates(transition: Any, slope: Callable[[Callable[[float], Transition]], float]) -> _Rates:
+def _annotator_rates(transition: Any, slope: Callable[[Callable[[float], Transition]], float], names: Names) -> _Rates:
     """Each annotator's share of right answers, alone and all at once."""
     tables = [t.matrix() for t in transition.transitions]
 
@@ -180,7 +204,8 @@ def _annotator_rates(transition: Any, slope: Callable[[Callable[[float], Transit
         mixed = [type(transition)(_mixed(transition, at(up)(side * m), at(down)(-side * m), up)) for side in (-1, 1)]
         return [*both, *mixed, *(at([a])(side * m) for a in alone for side in (-1, 1))]
 
-    return _Rates(f"the share of right answers of annotator {alone[worst]}", slopes[worst], every)
+    name = f"the share of right answers of annotator {names.annotator(alone[worst])}"
+    return _Rates(name, slopes[worst], every)
 
 
 def _mixed(transition: Any, first: Any, second: Any, from_first: Sequence[int]) -> list[Transition]:
@@ -199,7 +224,7 @@ def _move(column: FloatArray, y: int, m: float) -> FloatArray:
 
 
 def _table_rates(
-    score: str, labels: Labels, predictions: Any, transition: Transition
+    score: str, labels: Labels, predictions: Any, transition: Transition, names: Names
 ) -> tuple[_Rates, Callable[[Any], list[float]]]:
     T = transition.matrix()
     y = transition.encode(labels.to_numpy() if hasattr(labels, "to_numpy") else labels).cpu().numpy()
@@ -247,12 +272,12 @@ def _table_rates(
             return list(ANYTHING[score])
 
     effect, d, i, z = rates[0]
-    label = transition.weak_labels[ends[d] + i]
-    name = f"P(label {label} | class {z})"
+    label, z_name = names.label(int(ends[d]) + i), names.classes[z]
+    name = f"P(label {label} | class {z_name})"
     if transition.positive_unlabeled:
         name, effect = "r = P(labeled | positive)", effect if i == 0 else -effect
     elif stacked:
-        name = f"P(label {label[1]} | class {z}) of source {label[0]}"
+        name = f"P(label {label[1]} | class {z_name}) of source {label[0]}"
     return _Rates(name, effect, moved), value_at
 
 

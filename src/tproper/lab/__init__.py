@@ -12,37 +12,42 @@ typer and rich are imported where they are used, so that the engine runs on a ba
 Imports from `plots` and the rooms above it.
 """
 
-from . import paper, sweep
-from .datasets import NAMES, folder_of_data, load
+from . import neighbours, paper, sweep
+from .comparing import EPOCHS, RATES, SEARCH_SHARE, Budget, chosen_methods, config_of, pose, register_own, run_bench
+from .datasets import NAMES, Dataset, folder_of_data, load
 from .download import StoppedError, check_mirror
 from .engine import Pixels
 from .figures import figure1, save_figure
+from .methods import METHODS, Card, Method, StackedLoss, find_method, from_function, methods_for, register, setting_of
 from .models import FLAT_MODELS, KERNELS
-from .protocol import Protocol, Trial, TrialConfig
+from .protocol import RULES, Protocol, Trial, TrialConfig
 from .ray_engine import LabWork, import_ray, run_trials_on_ray
+from .real_labels import cifar10h_counts
+from .record_files import check_suffix, export_records, gather
+from .records import Record, kernel_group, kernels_of
 from .report import write_report
 from .runner import Runner, Status, Stop
-from .store import (
-    Record,
-    Store,
-    check_suffix,
-    damaged,
-    export_records,
-    gather,
-    kernel_group,
-    kernels_of,
-    not_a_store,
-)
+from .store import Store, damaged, not_a_store
 
 __all__ = [
+    "EPOCHS",
     "FLAT_MODELS",
     "KERNELS",
+    "METHODS",
     "NAMES",
+    "RATES",
+    "RULES",
+    "SEARCH_SHARE",
+    "Budget",
+    "Card",
+    "Dataset",
     "LabWork",
+    "Method",
     "Pixels",
     "Protocol",
     "Record",
     "Runner",
+    "StackedLoss",
     "Status",
     "Stop",
     "StoppedError",
@@ -51,19 +56,31 @@ __all__ = [
     "TrialConfig",
     "check_mirror",
     "check_suffix",
+    "chosen_methods",
+    "cifar10h_counts",
+    "config_of",
     "damaged",
     "export_records",
     "figure1",
+    "find_method",
     "folder_of_data",
+    "from_function",
     "gather",
     "import_ray",
     "kernel_group",
     "kernels_of",
     "load",
+    "methods_for",
+    "neighbours",
     "not_a_store",
     "paper",
+    "pose",
+    "register",
+    "register_own",
+    "run_bench",
     "run_trials_on_ray",
     "save_figure",
+    "setting_of",
     "sweep",
     "write_report",
 ]

@@ -18,6 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+from .data_files import CIFAR_ARCHIVE, DataError
+from .download import fetch
+
 NAMES = ("mnist", "cifar10", "digits")
 
 #: SHA-256 of the uncompressed content of every file.
@@ -35,12 +38,7 @@ CIFAR_DIGESTS = {
     "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
     "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
 }
-CIFAR_ARCHIVE = "cifar-10-binary.tar.gz"
 CIFAR_FOLDER = "cifar-10-batches-bin"
-
-
-class DataError(ValueError):
-    """A data file is missing, truncated, altered or not of its format."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,8 +204,6 @@ def load(
     if name == "digits":
         return read_digits()
     if directory is None:
-        from tproper.lab.download import fetch
-
         directory = fetch(name, mirror=mirror, progress=progress, stop=stop)
     directory = folder_of_data(directory)
     readers: dict[str, Callable[[Path], Dataset]] = {"mnist": read_mnist, "cifar10": read_cifar10}

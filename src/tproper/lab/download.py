@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tproper._core import atomic_file
-from tproper.lab.datasets import CIFAR_ARCHIVE, DataError
+from tproper.lab.data_files import CIFAR_ARCHIVE, DataError
 
 MIRROR_VARIABLE = "TPROPER_MIRROR"
 CACHE_VARIABLE = "TPROPER_CACHE"

@@ -8,21 +8,24 @@ a CUDA graph and replayed. A slot's trial can be exchanged without touching the 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import torch
 
-import tproper as tp
-from tproper.lab import randomness
-from tproper.lab.datasets import Dataset
-from tproper.lab.models import StackedModel, Tensors
-from tproper.lab.objectives import Objective
-from tproper.lab.protocol import LOSSES, Progress, Protocol, Trial
+from . import randomness
+from .choosing import WeakRisk
+from .datasets import Dataset
+from .models import StackedModel, Tensors
+from .objectives import StackObjective
+from .problems import Task, papers_task
+from .protocol import RULES, Progress, Protocol, Trial
+from .scoring import accuracy
 
 try:  # one launch instead of a chain of small ones; exists where Triton does
-    from tproper.lab import step_kernels
+    from . import step_kernels
 except ImportError:
     step_kernels = None  # type: ignore[assignment]
 
@@ -95,29 +98,45 @@ class Assignment:
 
 
 @lru_cache(maxsize=64)  # the methods of a table share their seeds
-def split_and_labels(data: Dataset, seed: int, validation: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A seed's training indices, validation indices, and one complementary label per example.
+def split_and_labels(task: Task, seed: int, validation: float) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
+    """A seed's training indices, validation indices, and the weak label of every example.
 
-    All three come from the seed alone, on the CPU, so that every machine agrees.
+    All three come from the seed alone (labels of a file from there), on the CPU, so that every machine agrees.
     """
-    n = len(data.train_labels)
+    n = len(task.data.train_labels)
     held_out = round(n * validation)
     order = np.random.default_rng([seed, 0]).permutation(n)
-    weak = tp.complementary(data.num_classes).sample(data.train_labels, seed=seed)
-    return np.sort(order[held_out:]), np.sort(order[:held_out]), np.asarray(weak)
+    weak = task.told.encode(task.weak_labels(seed))
+    return np.sort(order[held_out:]), np.sort(order[:held_out]), weak
+
+
+@lru_cache(maxsize=8)
+def _papers_task(data: Dataset) -> Task:
+    """One for each data set, so that `split_and_labels` remembers."""
+    return papers_task(data)
 
 
 class Stack:
-    """``slots`` trials of one model on one data set."""
+    """``slots`` trials of one model on one data set with one kind of weak labels (the paper's, unless `task` says)."""
 
     #: Tensors with one row a slot (besides the model's buffers).
     PER_SLOT = (
         "flat", "velocity", "train_index", "valid_index", "valid_labels", "order", "weak", "seeds",
-        "epochs", "kind", "steps", "lr", "weight_decay", "k", "alpha", "risk", "best_scores",
+        "epochs", "steps", "lr", "learned_lr", "weight_decay", "risk", "best_scores", "valid_scores",
     )  # fmt: skip
 
-    def __init__(self, data: Dataset, pixels: Pixels, model: StackedModel, protocol: Protocol, slots: int):
-        self.data, self.pixels, self.model, self.protocol = data, pixels, model, protocol
+    def __init__(
+        self,
+        data: Dataset,
+        pixels: Pixels,
+        model: StackedModel,
+        protocol: Protocol,
+        slots: int,
+        task: Task | None = None,
+    ):
+        self.task = _papers_task(data) if task is None else task
+        self.rules = RULES[:1] if task is None else RULES
+        self.data, self.pixels, self.model, self.protocol = self.task.data, pixels, model, protocol
         self.slots = slots
         self.device = device = pixels.train.device
         if device.type == "cuda":  # TF32 products: 10 bits of mantissa, float32 sums
@@ -141,26 +160,34 @@ class Stack:
                 f"expected at least one batch of {protocol.batch_size} in {data.name}'s "
                 f"{n - held_out} training examples"
             )
-        classes = data.num_classes
-        transition = tp.complementary(classes)
-        self.objective = Objective(transition.matrix(), transition.reconstruction().matrix(), device)
+        self.objective = StackObjective(self.task.told, slots, device)
+        self.weak_risk = WeakRisk(self.task.told, device)
+        self._allocate(n - held_out, held_out)
+        self.cursor = torch.arange(protocol.batch_size, device=device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.recordable = True  # as a CUDA graph
+
+    def _allocate(self, training: int, held_out: int) -> None:
+        """The tensors with a row a slot, besides the model's."""
+        slots, classes = self.slots, self.data.num_classes
 
         def whole(*shape: int) -> torch.Tensor:
-            return torch.zeros((slots, *shape), dtype=torch.int64, device=device)
+            return torch.zeros((slots, *shape), dtype=torch.int64, device=self.device)
 
-        def real() -> torch.Tensor:
-            return torch.zeros(slots, device=device)
+        def real(*shape: int) -> torch.Tensor:
+            return torch.zeros((slots, *shape), device=self.device)
 
-        self.train_index, self.valid_index = whole(n - held_out), whole(held_out)
-        self.order, self.weak = whole(n - held_out), whole(n)
-        self.valid_labels = whole(held_out)
-        self.seeds, self.epochs, self.kind = whole(), whole(), whole()
-        self.steps, self.lr, self.weight_decay = real(), real(), real()
-        self.k, self.alpha, self.risk = real(), torch.full((slots,), 2.0, device=device), real()
-        self.cursor = torch.arange(protocol.batch_size, device=device)
-        self.best_scores = torch.zeros(slots, len(data.test_labels), classes, device=device)
-        self.test_labels = torch.from_numpy(data.test_labels).to(device)
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.train_index, self.valid_index = whole(training), whole(held_out)
+        self.order, self.valid_labels = whole(training), whole(held_out)
+        told = self.task.told
+        self.weak = whole(training + held_out, *told.label_shape)
+        if told.per_class_labels:
+            self.weak = self.weak.bool()
+        self.seeds, self.epochs, self.rows = whole(), whole(), torch.arange(slots, device=self.device)[:, None]
+        self.steps, self.lr, self.learned_lr, self.weight_decay, self.risk = (real() for _ in range(5))
+        # scores of the validation images, then of the test images, at the epoch that each rule has chosen
+        self.valid_scores = real(held_out, classes)
+        self.best_scores = real(len(self.rules), held_out + len(self.data.test_labels), classes)
 
     def _views(self, flat: torch.Tensor) -> Tensors:
         views, start = {}, 0
@@ -174,11 +201,11 @@ class Stack:
     def put(self, slot: int, trial: Trial, progress: Progress | None = None, state: Tensors | None = None) -> None:
         """Load a trial into a slot: fresh from its seed, or from a checkpoint's state."""
         config = trial.config
-        train, valid, weak = split_and_labels(self.data, trial.seed, config.protocol.validation)
+        train, valid, weak = split_and_labels(self.task, trial.seed, config.protocol.validation)
         self.train_index[slot] = torch.from_numpy(train)
         self.valid_index[slot] = torch.from_numpy(valid)
         self.valid_labels[slot] = torch.from_numpy(self.data.train_labels[valid])
-        self.weak[slot] = torch.from_numpy(weak)
+        self.weak[slot] = weak
         weights, buffers = self.model.initial(trial.seed)
         if state is not None:
             weights = {name: state[f"weight/{name}"] for name in weights}
@@ -187,27 +214,29 @@ class Stack:
             self.weights[name][slot] = t
         for name, t in buffers.items():
             self.buffers[name][slot] = t
+        if self.objective.assign(slot, config):
+            self.graph, self.recordable = None, True  # a step is another sequence of kernels now
         if state is None:
             self.velocity[slot] = 0
             self.best_scores[slot] = 0
         else:
+            self.objective.restore(slot, state)
             for name, view in self._views(self.velocity).items():
                 view[slot] = state[f"velocity/{name}"]
             self.best_scores[slot] = state["best_scores"]
         progress = progress or Progress()
         self.seeds[slot], self.epochs[slot] = trial.seed, progress.epoch
         self.steps[slot] = progress.epoch * self.steps_per_epoch
-        self.kind[slot] = LOSSES.index(config.loss)
-        self.weight_decay[slot], self.k[slot] = config.weight_decay, config.k
-        self.alpha[slot] = config.alpha
+        self.weight_decay[slot] = config.weight_decay
         self.assigned[slot] = Assignment(trial, progress)
 
-    def accepts(self, state: Tensors) -> bool:
+    def accepts(self, state: Tensors, trial: Trial) -> bool:
         """Whether a checkpoint's tensors have the names and shapes of this stack's."""
         mine = {f"weight/{name}": shape for name, shape in self.shapes.items()}
         mine |= {f"velocity/{name}": shape for name, shape in self.shapes.items()}
         mine |= {f"buffer/{name}": t.shape[1:] for name, t in self.buffers.items()}
         mine["best_scores"] = self.best_scores.shape[1:]
+        mine |= self.objective.state_shapes(trial.config)
         return all(name in state and state[name].shape == shape for name, shape in mine.items())
 
     def state(self, slot: int) -> Tensors:
@@ -216,16 +245,20 @@ class Stack:
         parts["buffer"] = self.buffers
         state = {f"{part}/{n}": t[slot] for part, ts in parts.items() for n, t in ts.items()}
         state["best_scores"] = self.best_scores[slot]
+        state |= self.objective.state(slot)
         return {name: t.detach().cpu().clone() for name, t in state.items()}
 
     def select(self, slots: list[int]) -> Stack:
         """A smaller stack that holds the trials of these slots, where they stand."""
-        other = Stack(self.data, self.pixels, self.model, self.protocol, len(slots))
+        other = Stack(
+            self.data, self.pixels, self.model, self.protocol, len(slots), self.task if self.rules == RULES else None
+        )
         pick = torch.tensor(slots, device=self.device)
         for name in self.PER_SLOT:
             getattr(other, name).copy_(getattr(self, name)[pick])
         for name, t in self.buffers.items():
             other.buffers[name].copy_(t[pick])
+        other.objective.copy_from(self.objective, slots)
         other.assigned = [self.assigned[slot] for slot in slots]
         return other
 
@@ -240,50 +273,78 @@ class Stack:
         """One batch of every trial: gather, augment, forward, backward, update. No host involved."""
         index = self.order.index_select(1, self.cursor)  # (S, batch)
         x = self.pixels.batch(index, self.seeds, self.epochs, self.model.inputs)
-        labels = self.weak.gather(1, index)
+        labels = self.weak[self.rows, index]  # (S, batch), and more for masks and answers
         weights = dict(zip(self.shapes, self.leaves, strict=True))
         scores = self.model.scores(weights, self.buffers, x, train=True)
-        risk, slope = self.objective.with_gradient(scores.detach(), labels, self.kind, self.k, self.alpha)
+        risk, slope, of_learned = self.objective.with_gradient(scores.detach(), labels)
         gradients = torch.autograd.grad(scores, self.leaves, slope)
-        self._descend(torch.cat([g.flatten(1) for g in gradients], dim=1))
+        warm = self._warm_up()
+        self._descend(torch.cat([g.flatten(1) for g in gradients], dim=1), self.lr * warm)
+        self.objective.descend(of_learned, self.learned_lr * warm, self.protocol.momentum)
         self.risk += risk
         self.steps += 1
         self.cursor += self.protocol.batch_size
 
-    def _descend(self, gradient: torch.Tensor) -> None:
-        """SGD with Nesterov momentum; the warm-up is linear in the number of steps taken, or of epochs."""
+    def _warm_up(self) -> torch.Tensor:
+        """The factor of the learning rates (S,): linear in the number of steps taken, or of epochs."""
         p = self.protocol
         taken = self.epochs.float() * self.steps_per_epoch if p.warmup_by_epoch else self.steps
         ramp = taken / max(1, p.warmup_epochs * self.steps_per_epoch)
-        warm = (p.warmup_start + (1 - p.warmup_start) * ramp).clamp(max=1.0)
+        return (p.warmup_start + (1 - p.warmup_start) * ramp).clamp(max=1.0)
+
+    def _descend(self, gradient: torch.Tensor, rates: torch.Tensor) -> None:
+        """SGD with Nesterov momentum."""
+        momentum = self.protocol.momentum
         if launches(gradient):
             step_kernels.nesterov(
-                self.flat, self.velocity, gradient, self.decays, self.lr * warm,
-                self.weight_decay, p.momentum,
+                self.flat, self.velocity, gradient, self.decays, rates, self.weight_decay, momentum
             )  # fmt: skip
             return
         gradient += self.flat * (self.weight_decay[:, None] * self.decays)
-        self.velocity.mul_(p.momentum).add_(gradient)
-        step = gradient.add_(self.velocity, alpha=p.momentum)
-        self.flat -= (self.lr * warm)[:, None] * step
+        self.velocity.mul_(momentum).add_(gradient)
+        step = gradient.add_(self.velocity, alpha=momentum)
+        self.flat.sub_(rates[:, None] * step)
 
     def _capture(self) -> None:
-        """Record the step as a CUDA graph; the warm-up steps it needs leave no trace."""
-        moved = [self.flat, self.velocity, self.risk, self.steps, *self.buffers.values()]
+        """Record the step as a CUDA graph; the warm-up steps it needs leave no trace.
+
+        A step that waits for the host (a user's own loss may) cannot be recorded: it then runs as it is, and a line on
+        stderr says so.
+        """
+        moved = [self.flat, self.velocity, self.risk, self.steps, *self.buffers.values(), *self.objective.moved()]
         before = [t.clone() for t in moved]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(3):
+            for _ in range(2):
                 self._rewind()
                 self._step()
+            self.recordable = self._needs_no_host()
         torch.cuda.current_stream().wait_stream(stream)
-        self._rewind()
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self._step()
+        if self.recordable:
+            self._rewind()
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self._step()
         for t, saved in zip(moved, before, strict=True):
             t.copy_(saved)
+
+    def _needs_no_host(self) -> bool:
+        """Whether a step runs without waiting for the device."""
+        self._rewind()
+        mode = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            self._step()
+        except RuntimeError as error:
+            if "synchronizing" not in str(error):
+                raise
+            names = ", ".join(sorted({m for m in self.objective.methods if m is not None}))
+            print(f"a step of {names} waits for the device and runs without a CUDA graph, slower", file=sys.stderr)
+            return False
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
+        return True
 
     def _rewind(self) -> None:
         torch.arange(self.protocol.batch_size, out=self.cursor)
@@ -291,10 +352,11 @@ class Stack:
     def train_epoch(self) -> torch.Tensor:
         """Train every trial for one epoch of its own; the mean batch risk of each.  # (S,)"""
         for slot, a in self.active:
-            self.lr[slot] = a.trial.config.lr * a.progress.lr_factor(self.protocol)
+            factor, config = a.progress.lr_factor(self.protocol), a.trial.config
+            self.lr[slot], self.learned_lr[slot] = config.lr * factor, config.learned_lr * factor
         shuffle = randomness.permutations(self.seeds, self.epochs, self.train_index.shape[1])
         torch.gather(self.train_index, 1, shuffle, out=self.order)
-        if self.device.type == "cuda" and self.graph is None:
+        if self.device.type == "cuda" and self.graph is None and self.recordable:
             self._capture()
         self._rewind()
         self.risk.zero_()
@@ -312,33 +374,41 @@ class Stack:
     def valid_accuracy(self) -> torch.Tensor:
         """Validation accuracy of every trial on its own split, true labels.  # (S,)
 
-        Images are taken as they are, unless the protocol augments them too.
+        Images are taken as they are, unless the protocol augments them too. The scores are kept for `valid_risk`.
         """
-        right = torch.zeros(self.slots, device=self.device)
         chunk = self._chunk(self.slots)
         augment = self.protocol.augment_validation and self.pixels.augment
-        parts = zip(self.valid_index.split(chunk, 1), self.valid_labels.split(chunk, 1), strict=True)
-        for index, labels in parts:
+        scores = []
+        for index in self.valid_index.split(chunk, 1):
             x = self.pixels.plain(index)
             if augment:
                 draws = randomness.crops(self.seeds, self.epochs, index, PAD, randomness.VALIDATION)
                 x = self.pixels.cropped(index, *draws)
-            top = self.model.scores(self.weights, self.buffers, x, train=False).argmax(dim=-1)
-            right += (top == labels).sum(dim=1)
-        return right.double() / self.valid_index.shape[1]
+            scores.append(self.model.scores(self.weights, self.buffers, x, train=False))
+        self.valid_scores = torch.cat(scores, dim=1)
+        return accuracy(self.valid_scores, self.valid_labels)
+
+    def valid_risk(self) -> torch.Tensor:
+        """Calibrated risk of every trial's held-out weak labels, for the scores of `valid_accuracy`.  # (S,)"""
+        return self.weak_risk.calibrated(self.valid_scores, self.weak[self.rows, self.valid_index])
 
     def _chunk(self, slots: int) -> int:
         return max(1, self.model.eval_images // slots)
 
     @torch.no_grad()
-    def keep_test_scores(self, slots: list[int]) -> None:
-        """Remember the test scores of these slots: their validation accuracy has just improved."""
+    def keep_scores(self, chosen: dict[str, list[int]]) -> None:
+        """Remember validation and test scores, by rule, of the slots whose epoch is the best so far."""
+        slots = sorted(set().union(*chosen.values()))
+        if not slots:
+            return
         pick = torch.tensor(slots, device=self.device)
         weights = {name: t[pick] for name, t in self.weights.items()}
         buffers = {name: t[pick] for name, t in self.buffers.items()}
-        start = 0
+        parts = [self.valid_scores[pick]]
         for part in self.pixels.test.split(self._chunk(len(slots))):
             x = self.pixels.scaled(part).expand(len(slots), *part.shape)
-            scores = self.model.scores(weights, buffers, x, train=False)
-            self.best_scores[pick, start : start + len(part)] = scores
-            start += len(part)
+            parts.append(self.model.scores(weights, buffers, x, train=False))
+        scores = torch.cat(parts, dim=1)
+        for rule, those in chosen.items():
+            for slot in those:
+                self.best_scores[slot, self.rules.index(rule)] = scores[slots.index(slot)]

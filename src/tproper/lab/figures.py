@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-import tproper as tp
-from tproper._core import write_file
-from tproper.lab import paper
+from .._core import write_file
+from ..potentials import LogSumExp
+from . import paper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,7 +74,7 @@ def weak_loss(p: np.ndarray, label: str, inclusion: float = 0.1) -> np.ndarray:
     v = torch.log(torch.from_numpy(np.asarray(p, dtype=np.float64)))
     # potentials centre their scores; a target that sums to one makes the loss blind to that
     centred = v - v.mean(dim=-1, keepdim=True)
-    loss = tp.LogSumExp().value(centred) - centred @ torch.from_numpy(target)
+    loss = LogSumExp().value(centred) - centred @ torch.from_numpy(target)
     return loss.numpy()
 
 

@@ -1,13 +1,12 @@
 """The paper's four models, and how a stack of trials computes their scores.
 
-The modules are plain PyTorch. ``stacked(name, ...)`` wraps one of them so that the weights of S trials
+The modules are plain PyTorch. ``stacking.stacked`` wraps one of them so that the weights of S trials
 carry a leading axis: linear and MLP become batched matrix products, the residual nets either run one
 after another or, on a GPU with Triton, through the fused kernels of ``tproper.lab.fused``.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Protocol
 
@@ -184,32 +183,3 @@ class StackedNetwork:
             state = {n: t[s] for n, t in weights.items()} | {n: t[s] for n, t in buffers.items()}
             out.append(self.forward(state, x[s].permute(0, 3, 1, 2)).float())
         return torch.stack(out)
-
-
-def stacked(
-    name: str, shape: tuple[int, ...], num_classes: int, device: torch.device, kernels: str = "auto"
-) -> StackedModel:
-    """The stacked form of a model that suits the device.
-
-    ``kernels`` chooses how the residual nets run on a GPU: ``"triton"`` (fused kernels, trials
-    stacked), ``"compile"`` (torch.compile, trials one after another), ``"plain"``, ``"float32"`` (nothing in fewer
-    bits, to check the others by: the fused kernels where Triton is, else plain), or ``"auto"``.
-    """
-    if name not in BUILDERS:
-        raise ValueError(f"expected a model among {', '.join(BUILDERS)}, got {name!r}")
-    if kernels not in KERNELS:
-        raise ValueError(f"expected kernels to be one of {', '.join(KERNELS)}, got {kernels!r}")
-
-    def build() -> nn.Module:
-        return BUILDERS[name](shape, num_classes)
-
-    if name in FLAT_MODELS:
-        return StackedDense(build, exact=kernels == "float32")
-    fused = device.type == "cuda" and importlib.util.find_spec("triton") is not None
-    if kernels == "auto":
-        kernels = "triton" if fused else "plain"
-    if kernels == "triton" or (kernels == "float32" and fused):
-        from tproper.lab.fused import FusedResidualNet
-
-        return FusedResidualNet(build, torch.float32 if kernels == "float32" else torch.bfloat16)
-    return StackedNetwork(build, compiled=kernels == "compile", exact=kernels == "float32")

@@ -1,19 +1,29 @@
-"""The paper's objectives on stacked scores: one number a trial, each trial with its own kind, k and alpha.
+"""What each trial of a stack minimises: a risk and its gradient from stacked scores.
 
-``scores`` are (S, n, K): S trials, n examples, K classes. These are the losses of ``tproper.losses``
-written once more with a leading trial axis and with hyperparameters that are tensors, so that trials
-with different losses share one CUDA graph; the tests hold each of them equal to the core's loss.
+``scores`` are (S, n, K): S trials, n examples, K classes. `Objective` is the one stacked kernel of the lab: the paper's
+losses written once more with a leading trial axis and with hyperparameters that are tensors, so that trials with
+different losses share one launch; the tests hold each of them equal to the core's loss. `StackObjective` gives every
+slot of a stack its method: by that kernel where it has the pair of potential and labels (`kernel_settings`), else by
+the method's own function and autograd. Nothing in it asks the host, so that it can be part of a CUDA graph.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
+from torch import Tensor
 
-from tproper.lab.protocol import LOSSES
+from .._core import NotReconstructibleError
+from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss
+from ..potentials import LogSumExp, Squeezed
+from ..transitions import Transition
+from .methods import LibraryLoss, StackedLoss, find_method
+from .protocol import LOSSES, TrialConfig
 
 try:  # one launch instead of some sixty; exists where Triton does
-    from tproper.lab import step_kernels
+    from . import step_kernels
 except ImportError:
     step_kernels = None  # type: ignore[assignment]
 
@@ -31,12 +41,12 @@ class Objective:
 
     def __call__(
         self,
-        scores: torch.Tensor,  # (S, n, K)
-        labels: torch.Tensor,  # (S, n) weak labels
-        kind: torch.Tensor,  # (S,) index into LOSSES
-        k: torch.Tensor,  # (S,)
-        alpha: torch.Tensor,  # (S,)
-    ) -> torch.Tensor:
+        scores: Tensor,  # (S, n, K)
+        labels: Tensor,  # (S, n) weak labels
+        kind: Tensor,  # (S,) index into LOSSES
+        k: Tensor,  # (S,)
+        alpha: Tensor,  # (S,)
+    ) -> Tensor:
         """The batch risk of every trial.  # (S,)
 
         * bc: ``F(v) - <r, v>`` with ``F = logsumexp`` and ``r = R e_y``;
@@ -55,8 +65,8 @@ class Objective:
         return torch.where(kind == GA, ascent, torch.where(kind == FORWARD, forward, backward))
 
     def with_gradient(
-        self, scores: torch.Tensor, labels: torch.Tensor, kind: torch.Tensor, k: torch.Tensor, alpha: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, scores: Tensor, labels: Tensor, kind: Tensor, k: Tensor, alpha: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The batch risk of every trial, and its gradient with respect to the scores.  # (S,), (S, n, K)"""
         if scores.is_cuda and step_kernels is not None and scores.shape[1] <= step_kernels.LARGEST_BATCH:
             tables = (self.targets, self.log_transition)
@@ -66,3 +76,203 @@ class Objective:
             risk = self(scores, labels, kind, k, alpha)
             (gradient,) = torch.autograd.grad(risk.sum(), scores)
         return risk.detach(), gradient
+
+
+KERNEL = "the stacked kernel"  # the method of all slots that it computes
+Settings = tuple[int, float, float]  # kind, k, alpha: what the kernel needs to know of a loss
+
+
+def kernel_settings(loss: StackedLoss) -> Settings | None:
+    """How the stacked kernel runs a loss of the library; None where it does not, by types and never by names."""
+    core = loss.core if isinstance(loss, LibraryLoss) else None
+    if core is None or core.transition.label_shape:  # masks and answers have no table of labels
+        return None
+    if type(core) is GradientAscentLoss:
+        return GA, 0.0, 2.0
+    if type(core) is ForwardLoss:
+        return (FORWARD, 0.0, 2.0) if core.plain else None
+    if type(core) is not BackwardLoss or core.class_weights is not None:
+        return None
+    F = core.potential
+    if type(F) is LogSumExp:
+        return BC, 0.0, 2.0
+    return (GLS, F.k, F.alpha) if type(F) is Squeezed and type(F.base) is LogSumExp else None
+
+
+def _kernel(transition: Transition, device: torch.device) -> Objective:
+    T = transition.matrix()
+    try:
+        R = transition.reconstruction().matrix()
+    except NotReconstructibleError:  # forward correction needs none, and no other loss can be built
+        R = np.zeros(T.T.shape)
+    return Objective(T, R, device)
+
+
+@dataclass
+class _Group:
+    """The slots of one method."""
+
+    loss: StackedLoss | None  # None: the stacked kernel
+    index: Tensor | None = None  # None: all slots of the stack, in order
+
+    def rows(self, t: Tensor) -> Tensor:
+        """Those of a tensor with a row a slot."""
+        return t if self.index is None else t.index_select(0, self.index)
+
+
+class StackObjective:
+    """The batch risks of a stack's trials, each by its own method, and what methods learn beside the model.
+
+    ``learned[method]`` (S, ...) are the logits of a T that is learned, a row a slot, with their velocity.
+    """
+
+    def __init__(self, transition: Transition, slots: int, device: torch.device):
+        self.transition, self.slots, self.device = transition, slots, device
+        self.methods: list[str | None] = [None] * slots  # None: nothing to train
+        self.kind = torch.zeros(slots, dtype=torch.int64, device=device)
+        self.k, self.alpha = torch.zeros(slots, device=device), torch.full((slots,), 2.0, device=device)
+        self.learned: dict[str, Tensor] = {}
+        self.velocity: dict[str, Tensor] = {}
+        self.kernel: Objective | None = None
+        self._losses: dict[str, StackedLoss] = {}
+        self._groups: dict[str, _Group] = {}
+        self._in_kernel: _Group | None = None
+
+    def loss(self, method: str) -> StackedLoss:
+        """A method's loss for this stack's T, made once."""
+        if method not in self._losses:
+            self._losses[method] = find_method(method).build(self.transition)
+        return self._losses[method]
+
+    def assign(self, slot: int, config: TrialConfig) -> bool:
+        """Give a slot its method, starting afresh; true if a step is now another sequence of operations."""
+        if config.problem is None:
+            settings: Settings | None = (LOSSES.index(config.loss), config.k, config.alpha)
+        else:
+            settings = kernel_settings(self.loss(config.loss))
+        method = config.loss
+        if settings is not None:
+            method = KERNEL
+            self.kind[slot], self.k[slot], self.alpha[slot] = settings
+            if self.kernel is None:
+                self.kernel = _kernel(self.transition, self.device)
+        else:
+            self._start(slot, method)
+        changed = self.methods[slot] != method
+        self.methods[slot] = method
+        if changed:
+            self._regroup()
+        return changed
+
+    def _start(self, slot: int, method: str) -> None:
+        start = self.loss(method).start(1, self.device)
+        if start is None:
+            return
+        if method not in self.learned:
+            self.learned[method] = start.detach().float().expand(self.slots, *start.shape[1:]).clone()
+            self.velocity[method] = torch.zeros_like(self.learned[method])
+        self.learned[method][slot], self.velocity[method][slot] = start[0].detach(), 0.0
+
+    def _regroup(self) -> None:
+        names = dict.fromkeys(m for m in self.methods if m is not None)
+        groups = {}
+        for name in names:
+            slots = [slot for slot, m in enumerate(self.methods) if m == name]
+            index = None if len(slots) == self.slots else torch.tensor(slots, device=self.device)
+            groups[name] = _Group(self._losses.get(name), index)
+        self._in_kernel = groups.pop(KERNEL, None)
+        self._groups = groups
+
+    def state(self, slot: int) -> dict[str, Tensor]:
+        """What a checkpoint of this slot needs: what it has learned beside the model."""
+        method = self.methods[slot]
+        if method not in self.learned:
+            return {}
+        return {"learned": self.learned[method][slot], "learned_velocity": self.velocity[method][slot]}
+
+    def state_shapes(self, config: TrialConfig) -> dict[str, torch.Size]:
+        """The shapes of `state` for a trial that is not assigned yet."""
+        start = None if config.problem is None else self.loss(config.loss).start(1, self.device)
+        return {} if start is None else dict.fromkeys(("learned", "learned_velocity"), start.shape[1:])
+
+    def restore(self, slot: int, state: dict[str, Tensor]) -> None:
+        """Go on from `state`, after `assign`."""
+        method = self.methods[slot]
+        if method in self.learned:
+            self.learned[method][slot] = state["learned"].to(self.device)
+            self.velocity[method][slot] = state["learned_velocity"].to(self.device)
+
+    def copy_from(self, other: StackObjective, slots: list[int]) -> None:
+        """Take over these slots of another stack, where they stand."""
+        pick = torch.tensor(slots, device=self.device)
+        self._losses, self.kernel = other._losses, other.kernel
+        for name in ("kind", "k", "alpha"):
+            getattr(self, name).copy_(getattr(other, name)[pick])
+        self.learned = {name: t[pick].clone() for name, t in other.learned.items()}
+        self.velocity = {name: t[pick].clone() for name, t in other.velocity.items()}
+        self.methods = [other.methods[slot] for slot in slots]
+        self._regroup()
+
+    def moved(self) -> list[Tensor]:
+        """Tensors that a step changes."""
+        return [*self.learned.values(), *self.velocity.values()]
+
+    def with_gradient(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Risks (S,), their gradients by the scores (S, n, K), and by what methods learn (S, ...)."""
+        if self._in_kernel is not None and self._in_kernel.index is None:
+            assert self.kernel is not None
+            return *self.kernel.with_gradient(scores, labels, self.kind, self.k, self.alpha), {}
+        risk, slope = scores.new_zeros(self.slots), torch.zeros_like(scores)
+        of_learned = {}
+        if self._in_kernel is not None:
+            assert self.kernel is not None
+            tensors = (scores, labels, self.kind, self.k, self.alpha)
+            found = self.kernel.with_gradient(*(self._in_kernel.rows(t) for t in tensors))
+            self._put(self._in_kernel, risk, slope, *found)
+        for name, group in self._groups.items():
+            assert group.loss is not None
+            learned = self.learned.get(name)
+            mine = None if learned is None else group.rows(learned)
+            value, by_scores, by_learned = differentiated(group.loss, group.rows(scores), group.rows(labels), mine)
+            self._put(group, risk, slope, value, by_scores)
+            if by_learned is not None:
+                assert learned is not None
+                whole = torch.zeros_like(learned)
+                of_learned[name] = by_learned if group.index is None else whole.index_copy(0, group.index, by_learned)
+        return risk, slope, of_learned
+
+    @staticmethod
+    def _put(group: _Group, risk: Tensor, slope: Tensor, value: Tensor, gradient: Tensor) -> None:
+        if group.index is None:
+            risk.copy_(value)
+            slope.copy_(gradient)
+        else:
+            risk.index_copy_(0, group.index, value)
+            slope.index_copy_(0, group.index, gradient)
+
+    def descend(self, gradients: dict[str, Tensor], rates: Tensor, momentum: float) -> None:
+        """A step of SGD with Nesterov momentum of what methods learn; ``rates`` (S,), 0 where nothing is learned."""
+        for name, gradient in gradients.items():
+            velocity = self.velocity[name].mul_(momentum).add_(gradient)
+            rate = rates.reshape(-1, *(1,) * (gradient.ndim - 1))
+            self.learned[name].sub_(rate * (gradient + momentum * velocity))
+
+    def probabilities(self, slot: int, method: str, scores: Tensor) -> Tensor:
+        """Class probabilities (n, K) of a slot's scores by its method's own link."""
+        learned = self.learned.get(method)
+        mine = None if learned is None else learned[slot : slot + 1]
+        with torch.no_grad():
+            return self.loss(method).probabilities(scores[None], mine)[0]
+
+
+def differentiated(
+    loss: StackedLoss, scores: Tensor, labels: Tensor, learned: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Risks (S,) and their gradients by autograd."""
+    with torch.enable_grad():
+        leaves = [scores.detach().requires_grad_()]
+        if learned is not None:
+            leaves.append(learned.detach().requires_grad_())
+        risk = loss(leaves[0], labels, leaves[1] if learned is not None else None)
+        gradients = torch.autograd.grad(risk.sum(), leaves)
+    return risk.detach(), gradients[0], gradients[1] if learned is not None else None

@@ -4,6 +4,10 @@ The paper's protocol: SGD with Nesterov momentum .9, batches of 256, a linear wa
 .001 of the learning rate; after every epoch the validation accuracy; no improvement for 10 epochs
 multiplies the learning rate by .1, and the third time ends the trial. What is reported belongs to the
 epoch with the best validation accuracy.
+
+Trials of a benchmark have a `Problem`, and a schedule that no clean label enters: the learning rate falls to zero
+along a cosine. Their epoch is chosen twice, by clean validation accuracy and by the calibrated risk of held-out
+weak labels.
 """
 
 from __future__ import annotations
@@ -11,15 +15,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-#: The objectives a trial can train with.
+from .problems import Problem
+
+#: The paper's objectives, which one stacked kernel computes.
 LOSSES = ("bc", "ga", "gls", "forward")
+#: "plateau": the paper's rule, by clean validation accuracy; "cosine": from the start to zero in `max_epochs`.
+SCHEDULES = ("plateau", "cosine")
+#: How the epoch is chosen whose scores are reported.
+CLEAN, WEAK = RULES = ("clean", "weak")
+#: Search trials have seeds from here on, so that none of them is also an evaluation trial.
+SEARCH_SEED = 1000
 
-
-#: Fields of the protocol that older records do not have; each is off there.
-LATER = ("augment_validation", "warmup_by_epoch")
+#: What the authors' released code does and their paper does not say: options of the protocol.
+VARIANTS = ("augment_validation", "warmup_by_epoch")
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,7 @@ class Protocol:
     augment_validation: bool = False
     #: Raise the warm-up's learning rate once an epoch instead of at every step, as the authors' released code does.
     warmup_by_epoch: bool = False
+    schedule: str = "plateau"
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "patience", "stops_at", "max_epochs"):
@@ -47,6 +59,13 @@ class Protocol:
                 raise ValueError(f"expected {name} >= 1, got {getattr(self, name)}")
         if not 0 < self.validation < 1:
             raise ValueError(f"expected 0 < validation < 1, got {self.validation}")
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"expected schedule to be one of {', '.join(SCHEDULES)}, got {self.schedule!r}")
+
+    @property
+    def without_variants(self) -> Protocol:
+        """The same protocol with the options that the paper does not mention off."""
+        return replace(self, augment_validation=False, warmup_by_epoch=False)
 
 
 @dataclass(frozen=True)
@@ -61,33 +80,56 @@ class TrialConfig:
     k: float = 0.0
     alpha: float = 2.0
     protocol: Protocol = field(default_factory=Protocol)
+    #: The weak labels; None: the paper's, one uniform complementary label an image.
+    problem: Problem | None = None
+    #: Learning rate of what a method learns beside the model (the logits of T).
+    learned_lr: float = 0.0
+    #: SHA-256 of the file that a user's own loss stands in.
+    code: str = ""
 
     def __post_init__(self) -> None:
-        if self.loss not in LOSSES:
+        if self.problem is None and self.loss not in LOSSES:
             raise ValueError(f"expected loss to be one of {', '.join(LOSSES)}, got {self.loss!r}")
-        if self.loss == "gls" and not self.k > 0:
+        squeezed = self.problem is None and self.loss == "gls"
+        if squeezed and not self.k > 0:
             raise ValueError(f"expected k > 0 for the loss 'gls', got {self.k}")
-        if self.loss != "gls" and (self.k, self.alpha) != (0.0, 2.0):
+        if not squeezed and (self.k, self.alpha) != (0.0, 2.0):
             raise ValueError(f"k and alpha belong to the loss 'gls' alone, got {self.loss!r}")
 
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """How the epoch is chosen: in the paper by clean labels alone."""
+        return RULES[:1] if self.problem is None else RULES
+
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON. A later addition to the protocol is left out where it is off: old keys stay."""
+        """Plain data, for JSON. What was added later is left out where it is not used: old keys stay."""
         values = asdict(self)
-        for name in LATER:
-            if not values["protocol"][name]:
-                del values["protocol"][name]
+        for part, names in ((values["protocol"], LATER_IN_PROTOCOL), (values, LATER)):
+            for name, unused in names.items():
+                if part[name] == unused:
+                    del part[name]
         return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrialConfig:
         """What ``as_dict`` gave."""
-        return cls(**{**values, "protocol": Protocol(**values["protocol"])})
+        problem = values.get("problem")
+        nested = {
+            "protocol": Protocol(**values["protocol"]),
+            "problem": None if problem is None else Problem(**problem),
+        }
+        return cls(**{**values, **nested})
 
     @property
     def key(self) -> str:
         """A digest of the configuration: equal settings, equal key, on every machine."""
         text = json.dumps(self.as_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+#: Fields that records of old do not have, and their values there.
+LATER_IN_PROTOCOL: dict[str, Any] = {"augment_validation": False, "warmup_by_epoch": False, "schedule": "plateau"}
+LATER: dict[str, Any] = {"problem": None, "learned_lr": 0.0, "code": ""}
 
 
 @dataclass(frozen=True)
@@ -116,6 +158,7 @@ class Progress:
     risk: list[float] = field(default_factory=list)
     valid: list[float] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
+    weak: list[float] = field(default_factory=list)  # calibrated risk of held-out weak labels, by epoch
 
     def record(self, protocol: Protocol, risk: float, accuracy: float) -> bool:
         """Take in one epoch; true if its validation accuracy is the best so far."""
@@ -125,15 +168,26 @@ class Progress:
         if accuracy > self.best_accuracy:
             self.best_accuracy, self.best_epoch, self.stale = accuracy, self.epoch, 0
             return True
-        self.stale += 1
+        self.stale += protocol.schedule == "plateau"
         if self.stale >= protocol.patience:
             self.stale = 0
             self.reductions += 1
         return False
 
+    def record_weak(self, risk: float) -> bool:
+        """Take in an epoch's weak risk; true if it is the least so far. One that is no number is never less."""
+        self.weak.append(risk)
+        return self.best_weak_epoch == len(self.weak)
+
+    @property
+    def best_weak_epoch(self) -> int:
+        """The epoch with the least weak risk; the first, where none is a number."""
+        finite = [(risk, epoch) for epoch, risk in enumerate(self.weak, start=1) if math.isfinite(risk)]
+        return min(finite, default=(0.0, 1))[1]
+
     def replayed(self, protocol: Protocol) -> Progress:
         """What the epochs' risks and accuracies lead to: equal to this one, if it can have come about at all."""
-        again = Progress(seconds=self.seconds, scores=self.scores)
+        again = Progress(seconds=self.seconds, scores=self.scores, weak=self.weak)
         for risk, accuracy in zip(self.risk, self.valid, strict=True):
             again.record(protocol, risk, accuracy)
         return again
@@ -143,5 +197,7 @@ class Progress:
         return self.reductions >= protocol.stops_at or self.epoch >= protocol.max_epochs
 
     def lr_factor(self, protocol: Protocol) -> float:
-        """What the plateau rule has made of the learning rate (warm-up not counted)."""
+        """What the schedule has made of the learning rate (warm-up not counted)."""
+        if protocol.schedule == "cosine":
+            return (1 + math.cos(math.pi * self.epoch / protocol.max_epochs)) / 2
         return protocol.reduction**self.reductions

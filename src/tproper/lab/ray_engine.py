@@ -10,18 +10,23 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from tproper.lab.models import FLAT_MODELS
-from tproper.lab.protocol import Trial
-from tproper.lab.runner import SLOTS, Runner, Status, Stop
-from tproper.lab.store import Record, Store
+from .comparing import register_own
+from .datasets import load
+from .engine import Pixels
+from .models import FLAT_MODELS
+from .protocol import Trial
+from .records import Record
+from .runner import SLOTS, Runner, Status, Stop, alike
+from .store import Store
 
 Work = Callable[[Sequence[Trial]], list[Record]]
 
@@ -44,7 +49,8 @@ def import_ray() -> Any:
 class LabWork:
     """Runs a stack of the laboratory's trials from start to end; sent to workers, which need tproper and the data.
 
-    `folder` is where the worker finds the data files (its cache, if None). Data stay loaded between tasks.
+    `folder` is where the worker finds the data files (its cache, if None). Data stay loaded between tasks. `given` and
+    `soft` are as for `Runner`; `own` are files and functions of a user's own losses.
     """
 
     folder: str | None = None
@@ -52,6 +58,9 @@ class LabWork:
     device: str = "auto"
     kernels: str = "auto"
     threads: int = 1
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
+    soft: np.ndarray | None = None
+    own: tuple[str, ...] = ()
 
     def __call__(self, trials: Sequence[Trial]) -> list[Record]:
         """The records of all trials given, which share a data set and a model."""
@@ -61,10 +70,12 @@ class LabWork:
         if device == "cpu":
             torch.set_num_threads(self.threads)
         data, pixels = _loaded(trials[0].config.dataset, self.folder, self.mirror, device)
+        for place in self.own:
+            register_own(place)
         with tempfile.TemporaryDirectory(prefix="tproper-") as scratch:
             store = Store(scratch)
             try:
-                Runner(data, pixels, store, len(trials), self.kernels, checkpoint_seconds=float("inf")).run(
+                Runner(data, pixels, store, len(trials), self.kernels, float("inf"), self.given, self.soft).run(
                     trials, Stop()
                 )
                 return store.records()
@@ -76,9 +87,6 @@ _DATA: dict[tuple[str, str | None, str], Any] = {}
 
 
 def _loaded(name: str, folder: str | None, mirror: str | None, device: str) -> Any:
-    from tproper.lab.datasets import load
-    from tproper.lab.engine import Pixels
-
     key = (name, folder, device)
     if key not in _DATA:
         data = load(name, None if folder is None else Path(folder), mirror)
@@ -92,12 +100,8 @@ def default_stack(model: str, gpus: bool) -> int:
 
 
 def stacks_of(trials: Sequence[Trial], size: int) -> list[tuple[Trial, ...]]:
-    """Trials that can share a stack (data set, model and protocol alike), `size` at a time, in their order."""
-    alike: dict[Any, list[Trial]] = {}
-    for trial in trials:
-        config = trial.config
-        alike.setdefault((config.dataset, config.model, config.protocol), []).append(trial)
-    return [tuple(group[i : i + size]) for group in alike.values() for i in range(0, len(group), size)]
+    """Trials that can share a stack (see `alike`), `size` at a time, in their order."""
+    return [tuple(group[i : i + size]) for group in alike(trials) for i in range(0, len(group), size)]
 
 
 def run_trials_on_ray(
@@ -142,6 +146,20 @@ def run_trials_on_ray(
     show(status)
     if not left:
         return True
+    with _connected(ray, address):
+        if gpus is None:
+            gpus = 1.0 if ray.cluster_resources().get("GPU", 0.0) >= 1 else 0.0
+        _check_resources(ray, gpus, cpus)
+        size = default_stack(left[0].config.model, gpus > 0) if stack is None else stack
+        remote = ray.remote(num_gpus=gpus, num_cpus=cpus, max_retries=attempts - 1)(_task)
+        shared = ray.put(work)
+        tasks = _Tasks(ray, lambda task: remote.remote(shared, task), store, attempts)
+        return tasks.run(stacks_of(left, size), stop, status, show)
+
+
+@contextmanager
+def _connected(ray: Any, address: str | None) -> Iterator[None]:
+    """Connected to Ray; a connection that was there before stays."""
     ours = not ray.is_initialized()
     if not ours and address is not None:
         raise ValueError(f"address: expected None in a process that is connected to Ray already, got {address!r}")
@@ -149,42 +167,52 @@ def run_trials_on_ray(
         with _own_signals():
             ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
     try:
-        if gpus is None:
-            gpus = 1.0 if ray.cluster_resources().get("GPU", 0.0) >= 1 else 0.0
-        _check_resources(ray, gpus, cpus)
-        size = default_stack(left[0].config.model, gpus > 0) if stack is None else stack
-        tasks = stacks_of(left, size)
-        remote = ray.remote(num_gpus=gpus, num_cpus=cpus, max_retries=attempts - 1)(_task)
-        shared = ray.put(work)
-        pending = {remote.remote(shared, task): (task, 1) for task in tasks}
+        yield
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+@dataclass
+class _Tasks:
+    """Stacks of trials under way on the cluster."""
+
+    ray: Any
+    submit: Callable[[tuple[Trial, ...]], Any]
+    store: Store
+    attempts: int
+
+    def run(
+        self, tasks: Sequence[tuple[Trial, ...]], stop: Stop, status: Status, show: Callable[[Status], None]
+    ) -> bool:
+        """Until all are done; false if stopped before that."""
+        pending = {self.submit(task): (task, 1) for task in tasks}
         failures: list[str] = []
         while pending and not stop:
-            ready, _ = ray.wait(list(pending), num_returns=1, timeout=1.0)
+            ready, _ = self.ray.wait(list(pending), num_returns=1, timeout=1.0)
             for reference in ready:
                 task, count = pending.pop(reference)
+                names = ", ".join(t.id for t in task)
                 try:
-                    _take(store, task, ray.get(reference))
+                    _take(self.store, task, self.ray.get(reference))
                     status.done += len(task)
-                except ray.exceptions.RayTaskError as error:
+                except self.ray.exceptions.RayTaskError as error:
                     cause = error.cause or error
-                    failures.append(f"{', '.join(t.id for t in task)}: {type(cause).__name__}: {cause}")
-                except ray.exceptions.RayError as error:
-                    if type(error).__name__ not in LOST or count >= attempts:
-                        failures.append(f"{', '.join(t.id for t in task)}: {type(error).__name__}")
+                    failures.append(f"{names}: {type(cause).__name__}: {cause}")
+                except self.ray.exceptions.RayError as error:
+                    if type(error).__name__ not in LOST or count >= self.attempts:
+                        failures.append(f"{names}: {type(error).__name__}")
                     else:
-                        pending[remote.remote(shared, task)] = (task, count + 1)
+                        pending[self.submit(task)] = (task, count + 1)
             status.waiting = sum(len(task) for task, _ in pending.values())
             show(status)
         for reference in pending:
-            ray.cancel(reference, force=True)
+            self.ray.cancel(reference, force=True)
         if failures:
             raise RuntimeError(
                 f"{len(failures)} tasks failed; what succeeded is stored, run again for the rest. First: {failures[0]}"
             )
         return not pending
-    finally:
-        if ours:
-            ray.shutdown()
 
 
 @contextmanager

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import html
 import math
 import statistics
 from collections.abc import Sequence
@@ -13,44 +11,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import tproper as tp
-from tproper._core import write_file
-from tproper.lab import figures, paper, sweep
-from tproper.lab.protocol import LATER, Protocol, TrialConfig
-from tproper.lab.store import Record, gather, kernels_of, read_store
+from ..losses import BackwardLoss, ForwardLoss
+from ..transitions import complementary
+from . import figures, leaderboard, paper, sweep
+from .pages import Page, Table, moments
+from .protocol import RULES, SEARCH_SEED, VARIANTS, Protocol, TrialConfig
+from .record_files import gather
+from .records import Record, kernels_of
+from .store import read_store
 
-Row = list[str]
+PAGE = Page("The paper, reproduced", "report.md", "index.html")
 
 #: Images of the test sets, of which a record counts some.
 TEST_IMAGES = {"mnist": 10_000, "cifar10": 10_000, "digits": 360}
-
-
-@dataclass(frozen=True)
-class Table:
-    """A titled table of strings; renders as Markdown and as HTML."""
-
-    title: str
-    note: str
-    head: Row
-    rows: list[Row]
-
-    def markdown(self) -> str:
-        """The table as GitHub writes it."""
-        lines = [f"## {self.title}", "", self.note, ""] if self.note else [f"## {self.title}", ""]
-        for row in (self.head, ["---"] * len(self.head), *self.rows):
-            lines.append("| " + " | ".join(row) + " |")
-        return "\n".join(lines) + "\n"
-
-    def html(self) -> str:
-        """The table as HTML, escaped."""
-
-        def cells(row: Row, tag: str) -> str:
-            return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
-
-        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
-        head = f"<tr>{cells(self.head, 'th')}</tr>"
-        title, note = html.escape(self.title), html.escape(self.note)
-        return f"<h2>{title}</h2><p>{note}</p><table>{head}{body}</table>"
 
 
 @dataclass(frozen=True)
@@ -70,11 +43,6 @@ class Cell:
     def accuracy(self) -> tuple[float, float, int]:
         """Mean and sample standard deviation of the test accuracy in percent, number of trials."""
         return moments([100 * r["accuracy"] for r in self.records])
-
-
-def moments(values: Sequence[float]) -> tuple[float, float, int]:
-    """Mean, sample standard deviation (nan for a single value), number."""
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else math.nan, len(values)
 
 
 def shown(mean: float, sd: float, n: int) -> str:
@@ -100,15 +68,15 @@ def lower_bound(config: TrialConfig, num_classes: int = 10) -> float | None:
 
 @lru_cache
 def _lower_bound(loss: str, k: float, alpha: float, num_classes: int) -> float | None:
-    transition = tp.complementary(num_classes)
+    transition = complementary(num_classes)
     if loss == "ga":
         return 0.0  # a sum of absolute values
     if loss == "gls" and alpha < 1:
         return None  # complementary R leaves the simplex, so the loss falls without bound
     if loss == "forward":
-        bounds = tp.ForwardLoss(transition).lower_bounds()
+        bounds = ForwardLoss(transition).lower_bounds()
     else:
-        bounds = tp.BackwardLoss(transition, squeeze=(k, alpha) if loss == "gls" else None).lower_bounds()
+        bounds = BackwardLoss(transition, squeeze=(k, alpha) if loss == "gls" else None).lower_bounds()
     bound = float(min(bounds))  # complementary labels are symmetric: all labels have the same
     return bound if math.isfinite(bound) else None
 
@@ -134,22 +102,17 @@ def contexts(records: Sequence[Record]) -> list[tuple[str, str, Protocol]]:
     )
 
 
-def without_variants(protocol: Protocol) -> Protocol:
-    """A protocol without what the authors' code does besides: their numbers are compared with all of these."""
-    return dataclasses.replace(protocol, **dict.fromkeys(LATER, False))
-
-
 def differences(protocol: Protocol) -> dict[str, Any]:
     """What of a protocol is not the paper's, besides batches, epochs and variants, which have their own words."""
     usual = asdict(Protocol())
-    named = ("batch_size", "max_epochs", *LATER)
+    named = ("batch_size", "max_epochs", *VARIANTS)
     return {n: v for n, v in asdict(protocol).items() if n not in named and v != usual[n]}
 
 
 def context_stem(dataset: str, model: str, protocol: Protocol, kernels: str = "") -> str:
     """What the names of a context's figures end with: short for the paper's protocol, and never that of another."""
     stem = f"{dataset}_{model}"
-    if without_variants(protocol) != Protocol():
+    if protocol.without_variants != Protocol():
         stem += f"_batch{protocol.batch_size}_epochs{protocol.max_epochs}"
         stem += "".join(f"_{name}{value:g}" for name, value in differences(protocol).items())
     stem += "_augmented" if protocol.augment_validation else ""
@@ -173,12 +136,12 @@ def context_name(dataset: str, model: str, protocol: Protocol, kernels: str = ""
 
 def is_papers(dataset: str, model: str, protocol: Protocol) -> bool:
     """Whether the paper's numbers can be compared: its data set and protocol, or a variant of the authors' code."""
-    return dataset == paper.MODELS[model][0] and without_variants(protocol) == Protocol()
+    return dataset == paper.MODELS[model][0] and protocol.without_variants == Protocol()
 
 
 def searched(records: Sequence[Record]) -> bool:
     """Whether the records hold a grid search."""
-    return any(r["seed"] >= sweep.SEARCH_SEED for r in records)
+    return any(r["seed"] >= SEARCH_SEED for r in records)
 
 
 def cells(records: Sequence[Record], dataset: str, model: str, protocol: Protocol) -> list[Cell]:
@@ -190,7 +153,7 @@ def cells(records: Sequence[Record], dataset: str, model: str, protocol: Protoco
         if searched(column):
             config = _found_by_search(method, config, column) or config
         assert config is not None
-        mine = [r for r in column if r["config_key"] == config.key and r["seed"] < sweep.SEARCH_SEED]
+        mine = [r for r in column if r["config_key"] == config.key and r["seed"] < SEARCH_SEED]
         if mine and all(cell.config != config for cell in found):  # two rows may have the same settings
             found.append(Cell(method, model, config, mine))
     return found
@@ -336,7 +299,7 @@ def grids(records: Sequence[Record], column: list[Cell]) -> list[Grid]:
     by_alpha: figures.Points = {}
     for r in records:
         config = TrialConfig.from_dict(r["config"])
-        if r["seed"] >= sweep.SEARCH_SEED or config.loss != "gls":
+        if r["seed"] >= SEARCH_SEED or config.loss != "gls":
             continue
         if dataclasses.replace(config, k=base.k, alpha=base.alpha) == base:
             if config.alpha == base.alpha:
@@ -368,35 +331,6 @@ def column_figures(column: list[Cell], drawn_grids: Sequence[Grid], name: str, s
     return drawn
 
 
-#: How the two pages begin. Files of these names that begin otherwise are another's, and are not replaced.
-OPENINGS = {
-    "report.md": "# The paper, reproduced\n",
-    "index.html": "<!doctype html><html lang='en'><meta charset='utf-8'><title>The paper, reproduced</title>\n",
-}
-
-
-# --- the page -------------------------------------------------------------------------------------
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; }
-td, th { border-bottom: 1px solid #ddd; padding: .3rem .7rem; text-align: right; }
-td:first-child, th:first-child { text-align: left; }
-img { max-width: 100%; }
-"""
-
-
-def page(tables: Sequence[Table], images: Sequence[Path], provenance: str) -> str:
-    """One HTML page that needs nothing besides itself: the images are inside it."""
-    parts = [OPENINGS["index.html"].rstrip()]
-    parts += [f"<style>{STYLE}</style><h1>The paper, reproduced</h1><p>{html.escape(provenance)}</p>"]
-    parts += [table.html() for table in tables]
-    for path in images:
-        data = base64.b64encode(path.read_bytes()).decode()
-        parts.append(f"<h2>{path.stem}</h2><img alt='{path.stem}' src='data:image/png;base64,{data}'>")
-    return "\n".join(parts) + "\n"
-
-
 def provenance(records: Sequence[Record]) -> str:
     """Where the records come from, in a sentence."""
 
@@ -407,15 +341,41 @@ def provenance(records: Sequence[Record]) -> str:
     return f"{len(records)} trials on {where}; code at revision {listed('revision')}."
 
 
-def write_report(run: Path, out: Path) -> list[Path]:
-    """Write tables (``report.md``), figures (PNG and SVG) and ``index.html``; the paths written."""
+def write_report(run: Path, out: Path, rules: Sequence[str] = RULES, decide: bool = False) -> list[Path]:
+    """Write the paper's tables (``report.md``), figures (PNG and SVG) and ``index.html``, and the leaderboard of the
+    records of a benchmark (``leaderboard.md`` and ``.html``); the paths written.
+
+    `rules` are the ways in which the leaderboard's epochs are chosen; `decide` has its certificates made, which may
+    take minutes; they are kept beside the records.
+    """
     records = load_records(run)
     if not records:
         raise ValueError(f"expected at least one finished trial in {run}, found none")
-    for name, opening in OPENINGS.items():
-        if (out / name).exists() and not (out / name).read_bytes().startswith(opening.encode()):
-            raise ValueError(f"{out / name}: expected an older report, got another file; choose another --out")
+    papers = [r for r in records if "problem" not in r["config"]]
+    others = [r for r in records if "problem" in r["config"]]
+    for page, rows in ((PAGE, papers), (leaderboard.PAGE, others)):
+        if rows:
+            page.check(out)
     out.mkdir(parents=True, exist_ok=True)
+    written = write_papers(papers, out) if papers else []
+    return written + (write_leaderboard(others, out, kept_verdicts(run), rules, decide) if others else [])
+
+
+def kept_verdicts(run: Path) -> Path:
+    """Where the certificates of a run's or folder's methods are kept."""
+    return (run if run.is_dir() else run.parent) / "certificates.json"
+
+
+def write_leaderboard(
+    records: Sequence[Record], out: Path, kept: Path, rules: Sequence[str] = RULES, decide: bool = False
+) -> list[Path]:
+    """The leaderboard's two files."""
+    tables = leaderboard.leaderboard(records, leaderboard.Verdicts(kept, decide), rules)
+    return leaderboard.PAGE.write(out, f"{leaderboard.NOTE} {provenance(records)}", tables)
+
+
+def write_papers(records: Sequence[Record], out: Path) -> list[Path]:
+    """The paper's tables and figures."""
     tables: list[Table] = []
     columns: dict[str, list[Cell]] = {}
     written: list[Path] = []
@@ -428,26 +388,22 @@ def write_report(run: Path, out: Path) -> list[Path]:
                 continue
             context = (dataset, model, protocol, kernels)
             name, compare = context_name(*context), is_papers(dataset, model, protocol)
-            if compare and not kernels and protocol == without_variants(protocol):
+            if compare and not kernels and protocol == protocol.without_variants:
                 columns[model] = column
             tables += [
                 accuracy_table(f"{name}: accuracy", column, compare),
                 probability_table(f"{name}: probabilities", column),
                 epochs_table(f"{name}: epochs and settings", column, compare),
             ]
-            found = grids(group, column)
-            tables += [grid_table(f"{name}: {grid.title}", grid) for grid in found]
+            varied = grids(group, column)
+            tables += [grid_table(f"{name}: {grid.title}", grid) for grid in varied]
             if not figures.can_draw():
                 continue
-            for stem, figure in column_figures(column, found, name, context_stem(*context)).items():
+            for stem, figure in column_figures(column, varied, name, context_stem(*context)).items():
                 paths = figures.save_figure(figure, out / stem)
                 images.append(paths[0])
                 written += paths
     if columns:
         tables.insert(0, summary_table(columns))
     note = provenance(records) + ("" if figures.can_draw() else f" {figures.NO_FIGURES}")
-    markdown = "\n".join([OPENINGS["report.md"].rstrip(), "", note, "", *(t.markdown() for t in tables)])
-    for path, text in ((out / "report.md", markdown), (out / "index.html", page(tables, images, note))):
-        write_file(path, text.encode(), overwrite=True)
-        written.append(path)
-    return written
+    return written + PAGE.write(out, note, tables, images)

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import datetime
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from types import FrameType
 
+import numpy as np
 import torch
 
-import tproper as tp
-from tproper.lab.datasets import Dataset
-from tproper.lab.engine import Assignment, Pixels, Stack
-from tproper.lab.models import FLAT_MODELS, Tensors, stacked
-from tproper.lab.protocol import Progress, Trial, TrialConfig
-from tproper.lab.scoring import accuracy, probability_scores
-from tproper.lab.store import CheckpointError, Record, Store, machine, significant
+from .datasets import Dataset
+from .engine import Pixels, Stack
+from .models import FLAT_MODELS, Tensors
+from .problems import Problem, Task, resolve
+from .protocol import CLEAN, WEAK, Progress, Trial
+from .records import Record
+from .results import Finished, make_record, revision
+from .stacking import stacked
+from .store import CheckpointError, Store
 
 #: How many trials share a stack unless the user says otherwise: (dense models, residual nets).
 SLOTS = {"cuda": (96, 8), "cpu": (8, 1)}
@@ -76,80 +77,40 @@ class Stop:
                 signal.signal(number, handler)
 
 
-def probabilities(config: TrialConfig, scores: torch.Tensor) -> torch.Tensor:
-    """Class probabilities by the loss's own link: the projected gradient of its potential."""
-    potential = tp.LogSumExp()
-    if config.loss == "gls":
-        squeezed = potential.squeezed(config.k, config.alpha, allow_improper=True)
-        return squeezed.probabilities(scores)
-    return potential.probabilities(scores)
+def alike(trials: Sequence[Trial]) -> list[list[Trial]]:
+    """Trials that can share a stack: data set, model, protocol and weak labels alike; in their order."""
+    groups: dict[object, list[Trial]] = {}
+    for trial in trials:
+        config = trial.config
+        groups.setdefault((config.dataset, config.model, config.protocol, config.problem), []).append(trial)
+    return list(groups.values())
 
 
-def make_record(
-    assignment: Assignment, scores: torch.Tensor, labels: torch.Tensor, revision: str, kernels: str = "auto"
-) -> Record:
-    """The row of a finished trial, from its test scores at the best validation epoch."""
-    trial, progress = assignment.trial, assignment.progress
-    config = trial.config
-    scores = scores.double()
-    own = probability_scores(probabilities(config, scores), labels)
-    soft = probability_scores(torch.softmax(scores, dim=-1), labels)
-    return {
-        "id": trial.id,
-        "config_key": config.key,
-        "seed": trial.seed,
-        **{n: getattr(config, n) for n in ("dataset", "model", "loss", "lr", "weight_decay")},
-        "k": config.k,
-        "alpha": config.alpha,
-        "epochs": progress.epoch,
-        "best_epoch": progress.best_epoch,
-        "valid_accuracy": progress.best_accuracy,
-        "accuracy": float(accuracy(scores, labels)),
-        **{name: significant(value) for name, value in own.items()},
-        "zeros": int(own["zeros"]),
-        **{f"softmax_{n}": significant(soft[n]) for n in ("log_loss", "brier", "ece")},
-        "seconds": significant(progress.seconds),
-        "machine": machine(scores.device),
-        "software": f"torch {torch.__version__}" + ("" if kernels == "auto" else f", kernels {kernels}"),
-        "revision": revision,
-        "finished_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "config": config.as_dict(),
-        "risk": [significant(r) for r in progress.risk],
-        "valid": [significant(v) for v in progress.valid],
-    }
+def makers(device: torch.device) -> Executor:
+    """Who makes the records of finished trials while others train.
 
-
-def revision(package: Path = Path(tp.__file__).parent) -> str:
-    """The commit the code runs from, ``+changes`` if it was changed since; else the installed version.
-
-    An installed package may lie in someone else's repository: git is believed only where it holds this very source.
+    Beside a GPU these are processes of one thread each: a trial of a small model ends every half second there, and its
+    calibration takes longer. (A script that trains on a GPU must guard its start by ``if __name__ == "__main__"``.)
     """
-    given = os.environ.get("TPROPER_REVISION")
-    if given:
-        return given
-    top = _git(package, "rev-parse", "--show-toplevel")
-    if top and (Path(top) / "src" / "tproper").resolve() == package.resolve():
-        commit = _git(package, "rev-parse", "HEAD")
-        changes = _git(Path(top), "status", "--porcelain", "--", "src")
-        if commit and changes is not None:
-            return commit[:12] + ("+changes" if changes else "")
-    try:
-        return f"version {version('tproper')}"
-    except PackageNotFoundError:
-        return "unknown"
+    if device.type == "cpu":
+        return ThreadPoolExecutor(1)
+    workers = max(1, min(12, (os.cpu_count() or 1) - 2))
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _one_thread)
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    """What git prints, or None where there is no git, or no repository."""
-    command = ["git", "-C", str(folder), *arguments]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
+def _one_thread() -> None:
+    """Ctrl-C is the parent's to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
 
 
 class Runner:
-    """All trials of one model on one data set, through one stack at a time."""
+    """Trials on one data set, through one stack at a time.
+
+    `given` has the weak labels of files by their digest; `soft` (n, K) are class probabilities of the test images,
+    which those of the trials are scored against too. Records of finished trials are made beside the training of
+    others, since calibration takes seconds of a processor.
+    """
 
     def __init__(
         self,
@@ -159,13 +120,24 @@ class Runner:
         slots: int | None = None,
         kernels: str = "auto",
         checkpoint_seconds: float = 60.0,
+        given: Mapping[str, np.ndarray] | None = None,
+        soft: np.ndarray | None = None,
     ):
         self.data, self.pixels, self.store = data, pixels, store
         self.device = pixels.train.device
         self.slots, self.kernels = slots, kernels
         self.checkpoint_seconds = checkpoint_seconds
+        self.given, self.soft = given or {}, soft
         self.revision = revision()
-        self.labels = torch.from_numpy(data.test_labels).to(self.device)
+        self.saved = 0.0  # when checkpoints were written
+        self.making: list[tuple[Trial, Future[Record]]] = []
+        self._tasks: dict[Problem, Task] = {}
+
+    def task(self, problem: Problem | None) -> Task | None:
+        """What a problem is on this data set; None for the paper's."""
+        if problem is not None and problem not in self._tasks:
+            self._tasks[problem] = resolve(problem, self.data, self.given)
+        return None if problem is None else self._tasks[problem]
 
     def run(
         self,
@@ -176,17 +148,30 @@ class Runner:
         """Train until every trial is in the store; false if stopped before that."""
         self.store.refuse_other_kernels(trials[0].config, self.kernels)
         done = self.store.done()
-        waiting = deque(t for t in trials if t.id not in done)
+        waiting = [t for t in trials if t.id not in done]
         for trial in trials:
             if trial.id in done:  # a kill between storing and forgetting leaves a checkpoint behind
                 self.store.forget(trial)
         status = Status(len(trials), len(trials) - len(waiting), note=trials[0].config.model)
         show(status)
-        if not waiting:
-            return True
-        default = SLOTS[self.device.type][0 if trials[0].config.model in FLAT_MODELS else 1]
+        self.saved = time.monotonic()
+        with makers(self.device) as pool:
+            for group in alike(waiting):
+                if not self._run_group(deque(group), stop, status, show, pool):
+                    return False
+        return True
+
+    def _run_group(
+        self,
+        waiting: deque[Trial],
+        stop: Stop,
+        status: Status,
+        show: Callable[[Status], None],
+        pool: Executor,
+    ) -> bool:
+        """Trials that share a stack; false if stopped before their end."""
+        default = SLOTS[self.device.type][0 if waiting[0].config.model in FLAT_MODELS else 1]
         stack = self._stack(waiting[0], min(len(waiting), self.slots or default))
-        saved = time.monotonic()
         took = 0.0  # seconds of the last epoch
         while waiting or stack.active:
             stack = self._fill(stack, waiting, took)
@@ -197,21 +182,24 @@ class Runner:
             status.epochs += status.active
             for _, assignment in stack.active:
                 assignment.progress.seconds += took / status.active
-            status.done += self._store_finished(stack)
+            self._release_finished(stack, pool)
+            status.done += self._store_made(wait=bool(stop) or not (waiting or stack.active))
             status.active = len(stack.active)
             show(status)
-            if stop or time.monotonic() - saved > self.checkpoint_seconds:
+            if stop or time.monotonic() - self.saved > self.checkpoint_seconds:
                 for slot, a in stack.active:
                     self.store.save(a.trial, a.progress, stack.state(slot), self.kernels)
-                saved = time.monotonic()
+                self.saved = time.monotonic()
             if stop and (waiting or stack.active):
                 return False
         return True
 
     def _stack(self, trial: Trial, slots: int) -> Stack:
         config = trial.config
-        model = stacked(config.model, self.data.shape, self.data.num_classes, self.device, self.kernels)
-        return Stack(self.data, self.pixels, model, config.protocol, slots)
+        task = self.task(config.problem)
+        data = self.data if task is None else task.data
+        model = stacked(config.model, data.shape, data.num_classes, self.device, self.kernels)
+        return Stack(data, self.pixels, model, config.protocol, slots, task)
 
     def _fill(self, stack: Stack, waiting: deque[Trial], epoch_seconds: float) -> Stack:
         """Put waiting trials into free slots; when none wait, shrink the stack as soon as that pays.
@@ -235,9 +223,9 @@ class Runner:
             found = self.store.restore(trial, self.kernels)
             if found is None:
                 return ()
-            if stack.accepts(found[1]):
+            if stack.accepts(found[1], trial):
                 return found
-            reason = f"the checkpoint {trial.id}.safetensors has not the tensors of this model"
+            reason = f"the checkpoint {trial.id}.safetensors lacks tensors of this model"
         except CheckpointError as error:
             reason = str(error)
         print(f"{reason}; its trial starts afresh", file=sys.stderr)
@@ -245,17 +233,31 @@ class Runner:
 
     def _epoch(self, stack: Stack) -> None:
         risk, valid = stack.train_epoch().tolist(), stack.valid_accuracy().tolist()
-        better = [slot for slot, a in stack.active if a.progress.record(stack.protocol, risk[slot], valid[slot])]
-        if better:
-            stack.keep_test_scores(better)
+        chosen = {
+            CLEAN: [slot for slot, a in stack.active if a.progress.record(stack.protocol, risk[slot], valid[slot])]
+        }
+        if WEAK in stack.rules:
+            weak = stack.valid_risk().tolist()
+            chosen[WEAK] = [slot for slot, a in stack.active if a.progress.record_weak(weak[slot])]
+        stack.keep_scores(chosen)
 
-    def _store_finished(self, stack: Stack) -> int:
-        ended = [(s, a) for s, a in stack.active if a.progress.finished(stack.protocol)]
-        if not ended:
-            return 0
-        rest = (self.labels, self.revision, self.kernels)
-        self.store.add([make_record(a, stack.best_scores[s], *rest) for s, a in ended])
-        for slot, assignment in ended:
-            self.store.forget(assignment.trial)
+    def _release_finished(self, stack: Stack, pool: Executor) -> None:
+        """Free the slots of trials that have ended; their records are made in the pool."""
+        for slot, assignment in stack.active:
+            if not assignment.progress.finished(stack.protocol):
+                continue
+            finished = Finished.of(stack, slot, self.soft)
+            future = pool.submit(make_record, finished, self.revision, self.kernels)
+            self.making.append((assignment.trial, future))
             stack.assigned[slot] = None
-        return len(ended)
+
+    def _store_made(self, wait: bool) -> int:
+        """Store the records that are made, or all; how many."""
+        ready = [(trial, future) for trial, future in self.making if wait or future.done()]
+        if not ready:
+            return 0
+        self.making = [pair for pair in self.making if pair not in ready]
+        self.store.add([future.result() for _, future in ready])
+        for trial, _ in ready:
+            self.store.forget(trial)
+        return len(ready)

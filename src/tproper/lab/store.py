@@ -2,102 +2,49 @@
 
 ``records.sqlite`` in the run's folder has one row a finished trial, written once in one transaction
 (WAL). ``checkpoints/<trial>.safetensors`` holds an unfinished trial: its tensors, and its progress as
-JSON in the header. ``export_records`` and ``import_records`` move rows as JSON lines or Parquet, so that
-a run can go on from records that were committed. Every record is checked by the same rules before it is
-written and when it is read, and has a checksum, as checkpoints have, so that damage is seen and named.
-Records that were written before there were checksums have none, and are read without.
+JSON in the header. ``record_files`` moves rows as JSON lines or Parquet, so that a run can go on from records that were
+committed. Records and checkpoints have checksums, so that damage is seen and named.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import platform
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import torch
+from .._core import DamagedError, json_text, read_sealed, sweep, write_sealed
+from .models import Tensors
+from .protocol import Progress, Protocol, Trial, TrialConfig
+from .record_files import gather
+from .records import (
+    COLUMNS,
+    KINDS,
+    LATER_COLUMNS,
+    NESTED,
+    SEAL,
+    Record,
+    RecordError,
+    check_record,
+    checksum,
+    decoded,
+    encoded,
+    is_number,
+    kernel_group,
+    kernels_of,
+    short,
+)
 
-from tproper._core import DamagedError, Mark, json_text, read_sealed, sweep, write_file, write_sealed
-from tproper.lab.models import BUILDERS, FLAT_MODELS, Tensors
-from tproper.lab.protocol import LATER, Progress, Protocol, Trial, TrialConfig
-
-#: Columns of a record in the order they are stored; the first names the trial.
-COLUMNS: dict[str, str] = {
-    "id": "TEXT PRIMARY KEY",
-    "config_key": "TEXT NOT NULL",
-    "seed": "INTEGER NOT NULL",
-    "dataset": "TEXT NOT NULL",
-    "model": "TEXT NOT NULL",
-    "loss": "TEXT NOT NULL",
-    "lr": "REAL NOT NULL",
-    "weight_decay": "REAL NOT NULL",
-    "k": "REAL NOT NULL",
-    "alpha": "REAL NOT NULL",
-    "epochs": "INTEGER NOT NULL",
-    "best_epoch": "INTEGER NOT NULL",
-    "valid_accuracy": "REAL NOT NULL",
-    "accuracy": "REAL NOT NULL",
-    "log_loss": "REAL",
-    "brier": "REAL",
-    "ece": "REAL",
-    "zeros": "INTEGER",
-    "softmax_log_loss": "REAL",
-    "softmax_brier": "REAL",
-    "softmax_ece": "REAL",
-    "seconds": "REAL",
-    "machine": "TEXT",
-    "software": "TEXT",
-    "revision": "TEXT",
-    "finished_at": "TEXT",
-    "config": "TEXT NOT NULL",
-    "risk": "TEXT",
-    "valid": "TEXT",
-}
-#: Columns that hold JSON.
-NESTED = ("config", "risk", "valid")
-#: The least and the largest value of columns that have them.
-LIMITS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("valid_accuracy", "accuracy"), (0, 1)),
-    **dict.fromkeys(("epochs", "best_epoch"), (1, math.inf)),
-    **dict.fromkeys(("seed", "zeros", "seconds"), (0, math.inf)),
-}
-#: The column, or key, with a record's checksum; not part of the record itself.
-SEAL = "sha256"
 #: All records in the order of reports.
 ALL_TRIALS = "SELECT * FROM trials ORDER BY dataset, model, config_key, seed"
-#: Endings of files of records.
-SUFFIXES = (".jsonl", ".parquet")
-
-Record = dict[str, Any]
-
-
-class RecordError(ValueError):
-    """A file of records that cannot be what it should be."""
 
 
 class CheckpointError(ValueError):
     """A checkpoint that a trial cannot go on from."""
-
-
-def kernel_group(model: str, kernels: str) -> str:
-    """What sets the arithmetic of a run's trials apart: "" for the usual kernels, else their name.
-
-    ``auto`` and ``triton`` are the same on a GPU. Linear and MLP have no kernels to choose: there only float32 differs.
-    """
-    usual = ("auto", "triton", "compile", "plain") if model in FLAT_MODELS else ("auto", "triton")
-    return "" if kernels in usual else kernels
-
-
-def kernels_of(record: Record) -> str:
-    """The kernel group of a finished trial, which its ``software`` ends with."""
-    name = (record["software"] or "").partition(", kernels ")[2]
-    return kernel_group(record["model"], name or "auto")
 
 
 def damaged(error: sqlite3.Error) -> bool:
@@ -124,14 +71,14 @@ class Store:
         columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
         try:
             there = {row["name"] for row in self.db.execute("PRAGMA table_info(trials)")}
-            missing = sorted(set(COLUMNS) - there)
+            missing = sorted(set(COLUMNS) - there - set(LATER_COLUMNS))
             if there and missing:
                 raise not_a_store(self.path, f"its table of trials lacks {', '.join(missing)}")
             self.db.execute("PRAGMA journal_mode=WAL")
             with self.db:
                 self.db.execute(f"CREATE TABLE IF NOT EXISTS trials ({columns}, {SEAL} TEXT)")
-                if there and SEAL not in there:
-                    self.db.execute(f"ALTER TABLE trials ADD COLUMN {SEAL} TEXT")
+                for name in {*LATER_COLUMNS, SEAL} - there if there else ():
+                    self.db.execute(f"ALTER TABLE trials ADD COLUMN {name} TEXT")
         except sqlite3.DatabaseError as error:
             self.db.close()
             if damaged(error):
@@ -158,7 +105,7 @@ class Store:
         rows = []
         for number, given in enumerate(records, start=1):
             record = check_record(given, f"record {number} for {self.path}")
-            rows.append((*(_encoded(record, name) for name in COLUMNS), checksum(record)))
+            rows.append((*(encoded(record, name) for name in COLUMNS), checksum(record)))
         before = self.db.total_changes
         with self.db:
             self.db.executemany(
@@ -235,15 +182,21 @@ def _progress(text: str | None, protocol: Protocol) -> Progress:
         raise ValueError("its header says nothing of the trial's progress")
     usual = asdict(Progress())
     for name, value in values.items():
-        if name not in usual or not isinstance(value, _KINDS[type(usual[name]).__name__]):
-            raise ValueError(f"its progress has {name} = {_short(value)}")
-    if not all(_is_number(v) and 0 <= v <= 1 for v in values.get("valid", [])):
+        if name not in usual or not isinstance(value, KINDS[type(usual[name]).__name__]):
+            raise ValueError(f"its progress has {name} = {short(value)}")
+    if not all(is_number(v) and 0 <= v <= 1 for v in values.get("valid", [])):
         raise ValueError("its progress has accuracies that are not between 0 and 1")
     # a risk that had left the numbers is a text or null in JSON, and in the record null anyway
-    risk = [v if _is_number(v) and math.isfinite(v) else math.nan for v in values.get("risk", [])]
-    progress = Progress(**values | {"risk": risk})
+    traces = {
+        name: [v if is_number(v) and math.isfinite(v) else math.nan for v in values.get(name, [])]
+        for name in ("risk", "weak")
+    }
+    risk = traces["risk"]
+    progress = Progress(**values | traces)
     if len(risk) != len(progress.valid) or not 0 <= progress.seconds < math.inf:
         raise ValueError(f"its progress has {len(risk)} risks, {len(progress.valid)} accuracies")
+    if len(progress.weak) not in (0, len(risk)):
+        raise ValueError(f"its progress has {len(risk)} risks, {len(progress.weak)} weak risks")
     again = progress.replayed(protocol)
     for name in ("epoch", "best_accuracy", "best_epoch", "stale", "reductions"):
         if getattr(again, name) != getattr(progress, name):
@@ -251,21 +204,6 @@ def _progress(text: str | None, protocol: Protocol) -> Progress:
     if progress.epoch < 1 or progress.finished(protocol):
         raise ValueError(f"its progress is that of no unfinished trial, after {progress.epoch} epochs")
     return progress
-
-
-def checksum(record: Record) -> str:
-    """The SHA-256 of a record's columns: the same before and after SQLite, JSON or Parquet, which keep all digits."""
-    values = {n: float(v) if COLUMNS[n].startswith("REAL") and v is not None else v for n, v in record.items()}
-    return hashlib.sha256(json_text(values, sort_keys=True).encode()).hexdigest()
-
-
-def _encoded(record: Record, name: str) -> Any:
-    value = record.get(name)
-    return json_text(value, sort_keys=True) if name in NESTED else value
-
-
-def _decoded(row: Any) -> Record:
-    return {n: json.loads(row[n] or "null") if n in NESTED else row[n] for n in COLUMNS}
 
 
 def read_store(folder: str | Path) -> list[Record]:
@@ -306,220 +244,17 @@ def _checked(path: Path, found: Sequence[Any]) -> list[Record]:
     rows = []
     for number, row in enumerate(found, start=1):
         where = f"{path}, row {number}"
-        missing = [name for name in COLUMNS if name not in row.keys()]  # noqa: SIM118
+        missing = sorted({*COLUMNS} - {*row.keys(), *LATER_COLUMNS})
         if missing:
             raise not_a_store(path, f"its table of trials lacks {', '.join(missing)}")
         try:
             seal = row[SEAL] if SEAL in row.keys() else None  # noqa: SIM118
-            rows.append(check_record(_decoded(row) | {SEAL: seal}, where))
+            rows.append(check_record(decoded(row) | {SEAL: seal}, where))
         except (json.JSONDecodeError, TypeError, RecursionError) as error:
             raise RecordError(f"{where}: expected JSON in {', '.join(NESTED)}, got something else") from error
     return rows
 
 
-# --- what a record must be ------------------------------------------------------------------------
-
-#: A type's name in a dataclass -> what JSON may hold for it.
-_KINDS: dict[str, Any] = {"int": int, "float": (int, float), "str": str, "bool": bool, "list": list, "dict": dict}
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def check_record(row: Any, where: str) -> Record:
-    """The record in its columns; an error says where it stands and what is wrong with it.
-
-    The only rules there are: for records that are written, and for records that are read, wherever they come from.
-    """
-    if not isinstance(row, dict):
-        raise RecordError(f"{where}: expected a record (a JSON object), got {_short(row)}")
-    missing = [name for name in COLUMNS if name not in row]
-    if missing:
-        raise RecordError(f"{where}: a record lacks {', '.join(missing)}")
-    record = {name: _value(name, row[name], where) for name in COLUMNS}
-    if record["best_epoch"] > record["epochs"]:
-        raise RecordError(f"{where}: expected best_epoch <= epochs = {record['epochs']}, got {record['best_epoch']}")
-    trial = Trial(_config(record["config"], where), record["seed"])
-    if trial.id != record["id"]:
-        raise RecordError(f"{where}: the record {record['id']} does not match its configuration and seed")
-    told = {"config_key": trial.config.key}
-    told |= {n: getattr(trial.config, n) for n in COLUMNS if n != "config" and hasattr(trial.config, n)}
-    for name, value in told.items():
-        if record[name] != value:
-            raise RecordError(f"{where}: expected {name} {_short(value)}, as configured, got {_short(record[name])}")
-    if row.get(SEAL) is not None and row[SEAL] != checksum(record):
-        raise RecordError(f"{where}: damaged or edited: the checksum of the record {record['id']} does not match")
-    return record
-
-
-def _value(name: str, value: Any, where: str) -> Any:
-    """A column's value, of its type and within its limits; a number that is missing is None."""
-
-    def wrong(expected: str) -> RecordError:
-        return RecordError(f"{where}: expected {name} to be {expected}, got {_short(value)}")
-
-    kind, *rest = COLUMNS[name].split()
-    if name in NESTED:
-        trace = value is None or (isinstance(value, list) and all(v is None or _is_number(v) for v in value))
-        if name != "config" and not trace:
-            raise wrong("a list of numbers")
-        return value
-    missing = value is None or (isinstance(value, float) and math.isnan(value))  # Parquet's null comes as either
-    if missing and not rest:
-        return None
-    if kind == "TEXT":
-        if not isinstance(value, str):
-            raise wrong("text")
-        return value
-    low, high = LIMITS.get(name, (-math.inf, math.inf))
-    expected = "a whole number" if kind == "INTEGER" else "a number"
-    if name in LIMITS:
-        expected += f" from {low:g} to {high:g}" if math.isfinite(high) else f" >= {low:g}"
-    if not _is_number(value, whole=kind == "INTEGER") or not math.isfinite(value) or not low <= value <= high:
-        raise wrong(expected)
-    return value
-
-
-def _is_number(value: object, whole: bool = False) -> bool:
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # JSON has larger ones; the store does not
-        return False
-    return isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-
-
-def _config(values: Any, where: str) -> TrialConfig:
-    """A record's configuration: every field there, none besides, each of its type."""
-    for cls, name, part in (
-        (TrialConfig, "config", values),
-        (Protocol, "protocol", values.get("protocol") if isinstance(values, dict) else None),
-    ):
-        if not isinstance(part, dict):
-            raise RecordError(f"{where}: expected {name} to be a JSON object, got {_short(part)}")
-        kinds = {field.name: str(field.type) for field in fields(cls)}
-        unknown, missing = set(part) - set(kinds), set(kinds) - set(part) - set(LATER)
-        if unknown or missing:
-            wrong = [f"{n} besides" for n in sorted(unknown)] + [f"no {n}" for n in sorted(missing)]
-            raise RecordError(f"{where}: expected the fields {', '.join(kinds)} in {name}, got {', '.join(wrong)}")
-        for field, kind in kinds.items():
-            if field in part and kind in _KINDS and not isinstance(part[field], _KINDS[kind]):
-                raise RecordError(f"{where}: expected {field} in {name} of type {kind}, got {_short(part[field])}")
-    if values["model"] not in BUILDERS:
-        raise RecordError(f"{where}: expected a model among {', '.join(BUILDERS)}, got {_short(values['model'])}")
-    try:
-        return TrialConfig.from_dict(values)
-    except ValueError as error:
-        raise RecordError(f"{where}: {error}") from error
-
-
-# --- records outside a store --------------------------------------------------------------------
-
-
-def check_suffix(path: Path) -> None:
-    """Refuse a file that is neither JSON lines nor Parquet."""
-    if path.suffix not in SUFFIXES:
-        raise RecordError(f"expected a file that ends in .jsonl or .parquet, got {path}")
-
-
-def export_records(records: Iterable[Record], path: str | Path, since: Mark | str = "now") -> None:
-    """Write records as JSON lines (``.jsonl``) or Parquet (``.parquet``, needs pandas and pyarrow), with checksums."""
-    path = Path(path)
-    check_suffix(path)
-    rows = [check_record(row, f"record {number} for {path}") for number, row in enumerate(records, start=1)]
-    if path.suffix == ".jsonl":
-        lines = (json_text(row | {SEAL: checksum(row)}) for row in rows)
-        write_file(path, "".join(f"{line}\n" for line in lines).encode(), since=since)
-        return
-    import pandas as pd
-
-    flat = [{name: _encoded(row, name) for name in COLUMNS} | {SEAL: checksum(row)} for row in rows]
-    table = pd.DataFrame(flat, columns=[*COLUMNS, SEAL])
-    write_file(path, table.to_parquet(None, index=False), since=since)
-
-
-def read_records(path: str | Path) -> list[Record]:
-    """The records of one file, each checked; its id must follow from its configuration and seed."""
-    path = Path(path)
-    check_suffix(path)
-    return _parquet_records(path) if path.suffix == ".parquet" else _json_records(path)
-
-
-def _json_records(path: Path) -> list[Record]:
-    rows = []
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            rows.append(check_record(json.loads(line), where))
-        except json.JSONDecodeError as error:
-            raise RecordError(
-                f"{where}: expected JSON, got something else ({error.msg}, column {error.colno})"
-            ) from error
-        except UnicodeDecodeError as error:
-            raise RecordError(f"{where}: expected JSON in UTF-8, got other bytes") from error
-        except RecursionError as error:
-            raise RecordError(f"{where}: expected a record, got JSON that is nested too deeply") from error
-    return rows
-
-
-def _parquet_records(path: Path) -> list[Record]:
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        flat = pyarrow.parquet.ParquetFile(path).read().to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
-        raise RecordError(f"{path}: expected a Parquet file, got something else ({error})") from error
-    rows = []
-    for number, row in enumerate(flat, start=1):
-        where = f"{path}, row {number}"
-        for name in set(COLUMNS) & set(row):
-            if name in NESTED:
-                try:
-                    row[name] = json.loads(row[name] or "null")
-                except (TypeError, ValueError, RecursionError) as error:
-                    raise RecordError(f"{where}: expected JSON in {name}, got {_short(row[name])}") from error
-            elif COLUMNS[name].startswith("INTEGER") and isinstance(row[name], float) and row[name].is_integer():
-                row[name] = int(row[name])  # a column of whole numbers with a null is written as floats
-        rows.append(check_record(row, where))
-    return rows
-
-
-def gather(source: str | Path) -> list[Record]:
-    """The records of one file, or of every ``.jsonl`` and ``.parquet`` file of a folder; each trial once.
-
-    Copies of a record count once. Two records of a trial that differ cannot both be right, unless their kernels differ.
-    """
-    source = Path(source)
-    if not source.exists():
-        raise RecordError(f"expected a file or folder of records, got {source}, which is not there")
-    files = [source]
-    if source.is_dir():
-        files = sorted(path for path in source.iterdir() if path.suffix in SUFFIXES)
-    found: dict[tuple[str, str], Record] = {}
-    differing: dict[str, None] = {}
-    for file in files:
-        for row in read_records(file):
-            if found.setdefault((row["id"], kernels_of(row)), row) != row:
-                differing[row["id"]] = None
-    if differing:
-        raise RecordError(f"{source}: expected one record a trial, got records that differ of {', '.join(differing)}")
-    return list(found.values())
-
-
 def import_records(store: Store, source: str | Path) -> int:
     """Take in a file or folder of records: all of it, or nothing if anything is wrong with it."""
     return store.add(gather(source))
-
-
-def significant(value: float, digits: int = 6) -> float | None:
-    """A float with few digits, so that traces stay small; None where training left the numbers."""
-    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
-
-
-def machine(device: torch.device) -> str:
-    """What a trial ran on: its GPU's name, or its processor's architecture."""
-    if device.type == "cuda":
-        return str(torch.cuda.get_device_name(device))
-    return f"CPU {platform.machine()}"

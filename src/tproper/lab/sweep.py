@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tproper.lab import paper
-from tproper.lab.protocol import Trial, TrialConfig
-from tproper.lab.store import Record
-
-#: Search trials have seeds from here on, so that none of them is also an evaluation trial.
-SEARCH_SEED = 1000
+from . import paper
+from .protocol import SEARCH_SEED, Trial, TrialConfig
+from .records import Record
 
 #: What the paper tuned for each method: fields of TrialConfig and their grids.
 AXES: dict[str, dict[str, tuple[float, ...]]] = {

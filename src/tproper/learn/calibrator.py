@@ -7,7 +7,7 @@ calibrator.probabilities(new_scores)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -19,14 +19,16 @@ from torch import Tensor
 from .._core import FloatArray, Labels, NotReconstructibleError, checks
 from ..metrics import Z95, Score, weak_calibration
 from ..transitions import Transition, make_transition
+from .grouping import Split, compact, group_codes, random_folds
 from .scaling import METHODS, MethodName, Scaling, fit_scaling, identity_scaling, row_risks
 
 Inputs = Literal["scores", "probabilities"]
 FEWEST_ROWS = 100  # below this a gain cannot be told from chance
 MOST_ROWS = 20_000  # beyond this a map of a few numbers is known well enough
 MATRIX_AT_MOST = 10  # classes: a matrix has K^2 parameters
-# standard errors by which a temperature must beat the identity, and a richer map the simpler one
-CLEAR, CLEARER = 1.0, 2.0
+# standard errors by which a temperature must beat the identity, and a richer map the simpler one. A temperature of its
+# prior (`scaling`) is the better guess where held-out labels cannot tell: it stays unless they clearly speak against it
+CLEAR, CLEARER = -1.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,7 @@ def calibrate(
     *,
     inputs: str = "auto",
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Calibrator:
     """Calibrate any model's scores by held-out weak labels, by the forward risk ``-log (T softmax(g(v)))_y``.
 
@@ -175,12 +178,14 @@ def calibrate(
     labels : weak labels as the transition takes them
     transition : Transition, or what `make_transition` takes
     method : "auto", "identity", "temperature", "bias", "vector" or "matrix"
-        "auto" goes from simple to rich and takes a richer map only if it lowers the cross-validated weak risk clearly:
-        by more than one standard error of the paired difference for a temperature, by two for a richer map. What few or
-        very weak labels cannot tell is left alone.
+        "auto" goes from simple to rich. A temperature, held near one by its prior, is taken unless it raises the
+        cross-validated weak risk by more than one standard error of the paired difference; a richer map only if it
+        lowers that risk by more than two. What few or very weak labels cannot tell is hardly changed.
     inputs : "auto", "scores" or "probabilities"
         What `scores` holds, where it should not be guessed.
     sample_weight : (n,) array, optional
+    groups : (n,) array, optional
+        Rows of one group are never on both sides of the cross-validation.
     """
     T = transition if isinstance(transition, Transition) else make_transition(transition)
     if method != "auto" and method not in METHODS:
@@ -198,6 +203,7 @@ def calibrate(
             floor = 1.0 / (len(v) + K)
             notes.append(f"probabilities of zero were mixed with the uniform distribution, {floor:.2g} of it")
         v = _log_floored(v, floor)
+    together = group_codes(groups, len(v))
     used = np.flatnonzero(w > 0)
     if len(used) > MOST_ROWS:
         used = used[np.linspace(0, len(used) - 1, MOST_ROWS).round().astype(np.int64)]
@@ -207,7 +213,8 @@ def calibrate(
     if not np.isfinite(plain).all():
         row = int(used[np.flatnonzero(~np.isfinite(plain))[0]])
         raise ValueError(f"labels: expected labels that can occur under the transition, got another at row {row}")
-    return _chosen(method, v, y, T, w, kind, floor, notes)
+    splits = folds(len(v), None if together is None else together[used])
+    return _chosen(method, v, y, T, w, kind, floor, notes, splits)
 
 
 def method_of(setting: Any) -> str | None:
@@ -226,7 +233,15 @@ def identity_calibrator(num_classes: int, note: str) -> Calibrator:
 
 
 def _chosen(
-    method: str, v: FloatArray, y: Tensor, T: Transition, w: FloatArray, kind: Inputs, floor: float, notes: list[str]
+    method: str,
+    v: FloatArray,
+    y: Tensor,
+    T: Transition,
+    w: FloatArray,
+    kind: Inputs,
+    floor: float,
+    notes: list[str],
+    splits: list[Split],
 ) -> Calibrator:
     """Cross-validate the methods in question, choose, fit the choice to all rows."""
     n, K = len(v), T.num_classes
@@ -234,7 +249,6 @@ def _chosen(
     if few and method in ("auto", "identity"):
         notes.append(f"{n} rows are too few to calibrate with (fewer than {FEWEST_ROWS})")
         return Calibrator("identity", identity_scaling(K), kind, floor, _no_gain(n), notes=notes)
-    splits = list(folds(n))
     outside: dict[str, FloatArray] = {"identity": identity_scaling(K)(v)}
     risks = {"identity": row_risks(T, y, outside["identity"])}
 
@@ -286,11 +300,11 @@ def _reliability(
     return out
 
 
-def folds(n: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rows to fit and rows to score; the same for the same n."""
-    parts = np.array_split(np.random.default_rng(0).permutation(n), 5 if n <= 5000 else 3)
-    for i, test in enumerate(parts):
-        yield np.sort(np.concatenate([p for j, p in enumerate(parts) if j != i])), np.sort(test)
+def folds(n: int, groups: NDArray[np.int64] | None = None) -> list[Split]:
+    """Rows to fit and rows to score; the same for the same n. Groups stay whole."""
+    if n < 2:
+        return []
+    return random_folds(n, min(n, 5 if n <= 5000 else 3), np.random.default_rng(0), compact(groups))
 
 
 def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:

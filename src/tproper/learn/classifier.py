@@ -17,16 +17,19 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, checks, finite_rows
+from .._core import Before, FloatArray, finite_rows
 from ..losses import WeakLabelLoss, make_loss
 from ..transitions import BagTransition, UnknownSizeError, make_transition
 from . import fitting, linear, minibatch, misuse
 from . import labels as _labels
 from . import search as _search
-from .calibrator import Calibrator, method_of
+from .calibrator import Calibrator
 from .defaults import row_count
 from .estimating import asks_for_estimate, with_estimate
+from .grouping import group_codes
 from .modules import flag, row_weights
+from .settings import check_settings
+from .truth import encode_both, taught, weak_part
 
 
 class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
@@ -42,9 +45,11 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     ----------
     transition : Transition, str, tuple, dict, matrix or None
         How a class becomes a weak label: an object (``tp.complementary(10)``), a text (``"symmetric:0.2"``, see
-        `tproper.specs.parse_transition`; the number of classes may be left out where labels tell it), a name with
+        `tproper.parse_transition`; the number of classes may be left out where labels tell it), a name with
         parameters (``("symmetric", {"p": 0.2})``), or T itself (weak labels x classes). None: clean labels. "estimate",
-        or ``("estimate", {...})`` with settings of `tproper.estimate_transition`: T from the data of the fit.
+        or ``("estimate", {...})``: T from the data of the fit, by `tproper.estimate_annotators` for answers (n, m),
+        else by `tproper.estimate_transition`, with its settings; ``{"kind": "pu"}`` (or "clean", "partial", ...) says
+        what labels cannot tell.
     loss : str, loss object or callable
         "forward": ``-log (T p)_y``, proper for every T, bounded, and the most accurate in practice. "backward":
         ``F(v) - <R e_y, v>`` with `potential`, `squeeze` and `reconstruction`. "gls": the same, squeezed (k = 1,
@@ -90,8 +95,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         (as for ``GridSearchCV``) is searched instead. What was tried is kept in `cv_results_`, `best_params_`.
     calibrate : "auto", False or a method
         How probabilities are calibrated (`tproper.calibrate`): by cross-fitted scores of linear models (three or five
-        more fits, begun from the solution), by the rows that early stopping holds out for networks. "auto" changes
-        nothing unless it clearly lowers the weak risk. False: the loss's own link as it is.
+        more fits), by the rows that early stopping holds out for networks. "auto" changes little where labels say
+        little. False: the loss's own link as it is.
     verbose : int
 
     Attributes
@@ -182,36 +187,45 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     # Fitting.
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> WeakLabelClassifier:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, true: Any = None, groups: Any = None
+    ) -> WeakLabelClassifier:
         """Fit to features X (n, d) and weak labels y.
 
         y holds class names where weak labels are called like classes; candidate sets as boolean masks (n, K), True =
-        still possible, or as lists or sets of class names; (source, label) pairs for several sources; elsewhere the
-        names or indices of weak labels.
+        still possible, or as lists or sets of class names; answers (n, m) of several annotators, -1, None or NaN where
+        there is none; (source, label) pairs for several sources; elsewhere the names or indices of weak labels.
+
+        `true` holds the classes of the rows where they are known; -1, None or NaN elsewhere. Such rows train the model
+        by their class (`tproper.learn.truth`), and an estimate of T uses them; their weak labels may be missing.
+        `groups` holds a name for each row: folds and held-out rows never split a group.
         """
-        self._check_settings()
+        check_settings(self)
         if asks_for_estimate(self.transition):
-            return self._adopt(with_estimate(self, X, y).fit(X, y, sample_weight))
+            return self._adopt(with_estimate(self, X, y, true).fit(X, y, sample_weight, true=true, groups=groups))
         if self.tune is not None and flag(self.tune) is not False:
-            return self._fit_tuned(X, y, sample_weight)
+            return self._fit_tuned(X, y, sample_weight, true, groups)
         previous = self._warm_module() if self.warm_start else None
         X = self._features(X, reset=True)
-        self.transition_, self.classes_ = _labels.resolve(y, self._transition_or_loss(), self.classes)
+        self.transition_, self.classes_ = _labels.resolve(weak_part(y, true), self._transition_or_loss(), self.classes)
         misuse.warn_in_fit(self.transition_)
         self.loss_ = self._make_loss()
-        labels = _labels.encode(y, self.transition_, self.classes_)
+        labels, known = encode_both(y, true, self.transition_, self.classes_)
         check_consistent_length(X, labels)
-        X, labels, weights = self._weighted(X, labels, sample_weight)
+        codes = group_codes(groups, len(labels))
+        X, labels, weights, used = self._weighted(X, labels, sample_weight)
+        self._groups = None if codes is None else codes[used]
         self._certificate = None
         self._optimizer = None
         rng = check_random_state(self.random_state)
         if previous is not None:
             fitting.check_warm(self, *previous)
         start = None if previous is None else previous[0]
-        if self._uses_lbfgs():
-            fitting.fit_lbfgs(self, X, labels, weights, start)
-        else:
-            fitting.fit_minibatches(self, X, labels, weights, rng, start)
+        with taught(self, labels, None if known is None else known[used]) as labels:
+            if self._uses_lbfgs():
+                fitting.fit_lbfgs(self, X, labels, weights, start)
+            else:
+                fitting.fit_minibatches(self, X, labels, weights, rng, start)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> WeakLabelClassifier:
@@ -220,7 +234,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         The first call needs `classes` (here or as a parameter) unless the transition says how many there are. The
         optimiser's state is kept between calls; the learning rate stays constant. A call that diverges is undone.
         """
-        self._check_settings()
+        check_settings(self)
         if asks_for_estimate(self.transition):
             raise ValueError("transition: expected one that is known for partial_fit, got 'estimate'; use fit")
         before = Before(self)
@@ -243,7 +257,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             )
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(X, labels)
-        X, labels, weights = self._weighted(X, labels, sample_weight)
+        X, labels, weights, _ = self._weighted(X, labels, sample_weight)
         rng = check_random_state(self.random_state)
         self._stream: Any = rng if first else getattr(self, "_stream", rng)  # later calls go on in the same stream
         before.add(self._stream)
@@ -251,10 +265,11 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         fitting.one_pass(self, X, labels, weights, self._stream, first, before)
         return self
 
-    def _fit_tuned(self, X: Any, y: Any, sample_weight: Any) -> WeakLabelClassifier:
-        found = _search.search(self, X, y, sample_weight, grid=None if flag(self.tune) is True else self.tune)
+    def _fit_tuned(self, X: Any, y: Any, sample_weight: Any, true: Any, groups: Any) -> WeakLabelClassifier:
+        grid = None if flag(self.tune) is True else self.tune
+        found = _search.search(self, X, y, sample_weight, grid, true=true, groups=groups)
         best = _search.with_params(self, found.best_params, found.names)
-        self._adopt(best.fit(X, y, sample_weight))
+        self._adopt(best.fit(X, y, sample_weight, true=true, groups=groups))
         self.cv_results_, self.best_params_, self.best_index_ = found.results, found.best_params, found.best_index
         return self
 
@@ -380,22 +395,6 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     # Settings.
 
-    def _check_settings(self) -> None:
-        if not (isinstance(self.l2, str) and self.l2 == "auto"):
-            checks.real(self.l2, "l2", 0)
-        checks.real(self.tol, "tol", 0)
-        checks.real(self.learning_rate, "learning_rate", 0, low_open=True)
-        checks.real(self.validation_fraction, "validation_fraction", 0, 0.9, low_open=True)
-        for name in ("max_iter", "epochs", "patience"):
-            checks.integer(getattr(self, name), name, 1)
-        if self.batch_size != "auto":
-            checks.integer(self.batch_size, "batch_size", 1)
-        if flag(self.early_stopping) not in (True, False, "auto"):
-            raise ValueError(f"early_stopping: expected True, False or 'auto', got {self.early_stopping!r}")
-        method_of(self.calibrate)
-        if not callable(self.model) and self.model not in ("linear", "mlp"):
-            raise ValueError(f"model: expected 'linear', 'mlp' or a callable, got {self.model!r}")
-
     def _transition_or_loss(self) -> Any:
         """The transition; that of the loss where only the loss has one."""
         if self.transition is None and isinstance(self.loss, WeakLabelLoss):
@@ -426,17 +425,19 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             return None
         return self.module_, self.n_features_in_, len(self.classes_)
 
-    def _weighted(self, X: Any, labels: Tensor, sample_weight: Any) -> tuple[Any, Tensor, FloatArray | None]:
-        """Rows of positive weight, and their weights with mean one (None where all are equal)."""
+    def _weighted(
+        self, X: Any, labels: Tensor, sample_weight: Any
+    ) -> tuple[Any, Tensor, FloatArray | None, NDArray[np.int64]]:
+        """Rows of positive weight, their weights with mean one (None where all are equal), and which rows they are."""
         self._rows = float(len(labels))
         if sample_weight is None:
-            return X, labels, None
+            return X, labels, None, np.arange(len(labels))
         w = row_weights(sample_weight, X)
         self._rows = row_count(w)
         used = np.flatnonzero(w > 0)
         if len(used) < len(w):
             X, labels, w = X[used], labels[torch.as_tensor(used)], w[used]
-        return X, labels, (None if (w == w[0]).all() else w / w.mean())
+        return X, labels, (None if (w == w[0]).all() else w / w.mean()), used
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,33 +1,86 @@
-"""``transition="estimate"``: T from the weak labels and the features of the fit itself."""
+"""``transition="estimate"``: T from the labels of the fit itself, with what else is known of its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ..estimation import estimate_transition
+from ..estimation import AnnotatorEstimate, PUEstimate, estimate_annotators, estimate_pu, estimate_transition
+from ..transitions import Transition
 from . import labels as _labels
 
 NAME = "estimate"
+#: What T is estimated from; the label layer tells "annotators" and "partial" by themselves.
+KINDS = ("clean", "features", "annotators", "pu", "partial")
+_FORMS = {"annotators": "answers", "partial": "sets"}
+Estimated = AnnotatorEstimate | PUEstimate | Transition
 
 
 def asks_for_estimate(transition: Any) -> bool:
-    """Whether a transition is ``"estimate"`` or ``("estimate", {settings of estimate_transition})``."""
+    """Whether a transition is ``"estimate"`` or ``("estimate", {settings})``."""
     named = isinstance(transition, (tuple, list)) and len(transition) == 2 and isinstance(transition[0], str)
     return (transition[0] if named else transition if isinstance(transition, str) else None) == NAME
 
 
-def with_estimate(estimator: Any, X: Any, y: Any) -> Any:
-    """A fresh copy of the estimator with T estimated by `tproper.estimate_transition`; its classes are the labels'."""
+def estimate_labels(
+    kind: str,
+    labels: Any,
+    num_classes: int,
+    true: NDArray[np.int64] | None = None,
+    X: Any = None,
+    random_state: Any = None,
+    **settings: Any,
+) -> Estimated:
+    """T by the estimator that suits the kind of labels; `transition_of` takes T out of what it gives.
+
+    "annotators": answers (n, m), by `estimate_annotators`; "pu": 0 = labeled positive, 1 = unlabeled, by `estimate_pu`;
+    "partial" (masks), "clean" (rows of known class alone) and "features" (and clean rows, where there are any) by
+    `estimate_transition`.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {kind!r}")
+    known = None if true is None or not (np.asarray(true) >= 0).any() else true
+    if kind == "annotators":
+        return estimate_annotators(labels, known, X, num_classes=num_classes, random_state=random_state, **settings)
+    if kind == "pu":
+        return estimate_pu(
+            np.asarray(labels) == 0, X=X, random_state=0 if random_state is None else random_state, **settings
+        )
+    given = None if kind in ("clean", "partial") else X
+    if kind == "clean" and known is None:
+        raise ValueError("true: expected the class of some rows to estimate T from, got none")
+    return estimate_transition(labels, known, given, num_classes=num_classes, random_state=random_state, **settings)
+
+
+def transition_of(estimated: Estimated) -> Transition:
+    """T itself."""
+    return estimated if isinstance(estimated, Transition) else estimated.transition
+
+
+def with_estimate(estimator: Any, X: Any, y: Any, true: Any = None) -> Any:
+    """A fresh copy of the estimator with the T of these labels; its classes are the labels'."""
     given = {} if isinstance(estimator.transition, str) else estimator.transition[1]
     if not isinstance(given, Mapping):
         raise ValueError(f"transition: expected ('estimate', {{settings}}), got {estimator.transition!r}")
     if estimator.warm_start:
         raise ValueError("warm_start: expected False with transition='estimate', got True")
-    T, names = _labels.resolve(y, None, estimator.classes)
+    settings = dict(given)
+    kind = settings.pop("kind", None)
+    form = _FORMS.get(kind, "one") if kind is not None else _labels.form_of(y)
+    if kind is None:
+        kind = {"answers": "annotators", "sets": "partial"}.get(form, "features")
     features = clone(estimator).set_params(transition=None)._features(X, reset=True)
-    settings = {"num_classes": len(names), "random_state": estimator.random_state} | dict(given)
-    found = estimate_transition(_labels.encode(y, T, names).numpy(), X=features, **settings)
+    if true is not None and form == "one":  # a row without a weak label says nothing of T
+        labelled = _labels.labelled_rows(y)
+        features, y, true = features[labelled], _labels.take(y, labelled), _labels.take(true, labelled)
+    T, names = _labels.untold(y, form, estimator.classes, true)
+    labels = _labels.encode(y, T, names).numpy()
+    known = None if true is None else _labels.encode_true(true, names, len(labels))
+    seed = settings.pop("random_state", estimator.random_state)
+    size = settings.pop("num_classes", len(names))
+    found = transition_of(estimate_labels(kind, labels, size, known, features, seed, **settings))
     return clone(estimator).set_params(transition=found, classes=names)

@@ -17,6 +17,7 @@ from ..losses import WeakLabelLoss
 from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, calibrate, folds, identity_calibrator, method_of
 from .defaults import NETWORK_L2, default_l2, intercept_l2
+from .grouping import compact, held_out_rows
 from .modules import flag, linear_module, mlp_module, on_device, same_form, seeded
 from .scaling import forward_risk, matching_scale
 
@@ -27,6 +28,7 @@ AUTO_EARLY_STOPPING = 500  # rows from which early_stopping="auto" holds some ou
 AUTO_BATCH = (8, 128)  # batch_size="auto" is a tenth of the rows within these
 REMEMBERED = 1024  # entries of `history_` after any number of calls of partial_fit
 CROSS_FIT_TOL = 1e-4  # gradient of the cross-fitted models: their scores need no more digits
+FORGETTING = 0.1  # share of the solution's scores that cross-fits begin from: the same minimum, without its memory
 
 
 # Linear models.
@@ -60,17 +62,23 @@ def fit_lbfgs(
     if len(labels) < FEWEST_ROWS and method == "auto":
         clf.calibrator_ = uncalibrated(clf, np.asarray(X @ fit.coef.T) + fit.intercept, weights, "too few rows")
         return
-    clf.calibrator_ = calibrator(clf, cross_fitted(clf, X, labels, weights, fit, prior), labels, weights, method)
+    scores = cross_fitted(clf, X, labels, weights, fit, prior)
+    clf.calibrator_ = calibrator(clf, scores, labels, weights, method, clf._groups)
 
 
 def cross_fitted(
     clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, fit: linear.LinearFit, prior: float
 ) -> FloatArray:
-    """Scores (n, K) of each row by a model that did not see it, begun from the solution for all rows."""
+    """Scores (n, K) of each row by a model that did not see it.
+
+    A fold begins from a small part of the solution for all rows: it should end in the same minimum, of which there may
+    be several. From the solution itself it would hardly move where the penalty is small, and so would remember the very
+    labels that it is held to account for.
+    """
     assert isinstance(clf.loss_, WeakLabelLoss)
     out = np.empty((len(labels), len(clf.classes_)))
-    at = (fit.coef, fit.intercept)
-    for train, test in folds(len(labels)):
+    at = (FORGETTING * fit.coef, FORGETTING * fit.intercept)
+    for train, test in folds(len(labels), clf._groups):
         w = None if weights is None else weights[train]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has said so
@@ -108,7 +116,12 @@ def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
 
 
 def calibrator(
-    clf: WeakLabelClassifier, scores: FloatArray, labels: Tensor, weights: FloatArray | None, method: str
+    clf: WeakLabelClassifier,
+    scores: FloatArray,
+    labels: Tensor,
+    weights: FloatArray | None,
+    method: str,
+    groups: NDArray[np.int64] | None,
 ) -> Calibrator:
     """Calibrated by held-out scores; left alone, and said so, where a label cannot occur under T."""
     y = labels.cpu()
@@ -119,7 +132,7 @@ def calibrator(
     if not np.isfinite(scores).all():
         return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
     base, note = _base(clf.loss_, scores, weights)
-    found = calibrate(base * scores, y, clf.transition_, method, inputs="scores", sample_weight=weights)
+    found = calibrate(base * scores, y, clf.transition_, method, inputs="scores", sample_weight=weights, groups=groups)
     return found.on_top_of(base, note)
 
 
@@ -147,16 +160,13 @@ def fit_minibatches(
     """Any module by minibatch steps; held-out rows stop it and calibrate it."""
     device = device_of(clf)
     n = len(labels)
-    order = rng.permutation(n)
     method = method_of(clf.calibrate)
     stop = flag(clf.early_stopping) is True or (
         clf.early_stopping == "auto" and clf.model != "linear" and n >= AUTO_EARLY_STOPPING
     )
     hold = stop or method not in (None, "auto", "identity")  # a method that was asked for needs rows of its own
-    kept = n - math.ceil(clf.validation_fraction * n) if hold else n
-    if kept < 1:
-        raise ValueError(f"validation_fraction: expected to leave rows to train on, got none of {n}")
-    train, held = np.sort(order[:kept]), np.sort(order[kept:])
+    train, held = _held_out(n, clf.validation_fraction if hold else 0.0, rng, clf._groups)
+    kept = len(train)
     clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
     with seeded(rng, device, callable(clf.model)) as generator:
         clf.module_ = (make_module(clf, device, generator) if start is None else start).to(device)
@@ -187,9 +197,23 @@ def fit_minibatches(
         w = None if weights is None else weights[rows]
         scores = minibatch.scores_of(clf.module_, part(rows)[0]).double().cpu().numpy()
         if hold:
-            clf.calibrator_ = calibrator(clf, scores, labels[torch.as_tensor(rows)], w, method)
+            apart = None if clf._groups is None or len(np.unique(clf._groups[rows])) < 2 else clf._groups[rows]
+            clf.calibrator_ = calibrator(clf, scores, labels[torch.as_tensor(rows)], w, method, apart)
         else:
             clf.calibrator_ = uncalibrated(clf, scores, w, "no rows were held out (early_stopping)")
+
+
+def _held_out(
+    n: int, share: float, rng: Any, groups: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows to train on, and rows to stop and calibrate by; whole groups where there are any."""
+    if groups is None or share == 0:
+        order = rng.permutation(n)
+        kept = n - math.ceil(share * n)
+        if kept < 1:
+            raise ValueError(f"validation_fraction: expected to leave rows to train on, got none of {n}")
+        return np.sort(order[:kept]), np.sort(order[kept:])
+    return held_out_rows(n, share, np.random.default_rng(rng.randint(2**31)), compact(groups))
 
 
 def one_pass(

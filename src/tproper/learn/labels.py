@@ -22,9 +22,12 @@ from ..transitions import (
     Transition,
     UnknownSizeError,
     Vocabulary,
+    annotators,
+    identity,
     is_index,
     item,
     make_transition,
+    partial_labels,
     weak_label_names,
 )
 
@@ -98,6 +101,82 @@ def _positive_unlabeled(y: Any, transition: Transition, classes: NDArray[Any]) -
             f"got {share:.3g}: the labels may be coded the other way round, or r is too small"
         )
     return rows
+
+
+def form_of(y: Any) -> str:
+    """What labels are where no transition says it: "answers" (n, m), "sets" (masks, lists of classes) or "one"."""
+    if y is not None and _holds_collections(y) and not all(len(label) == 1 for label in y):
+        return "sets"
+    table = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    if table.ndim != 2 or table.shape[1] < 2:
+        return "one"
+    whole = table.dtype.kind == "b" or (table.dtype.kind == "O" and _is_boolean_rows(table))
+    return "sets" if whole else "answers"
+
+
+def untold(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[Transition, NDArray[Any]]:
+    """Class names, and a transition that stands for the unknown one: it reads labels of this form, no more."""
+    if form == "one":
+        names = classes
+        if names is None and true is not None:
+            said, known = _scalars(y), _object_column(true)
+            names = _unique([*said.tolist(), *(item(z) for z in known[~_absent(known[:, None])[:, 0]])])
+            names = names if len(names) > 1 else None
+        return resolve(y, None, names)
+    names = None if classes is None else _distinct_names(classes)
+    if form == "sets":
+        if names is None:
+            members = _members(y)
+            names = np.arange(_count_classes(y)) if members is None else members
+        return partial_labels(len(names), 0.5), names
+    table = _any_answer_table(y)
+    if names is None:
+        known = _object_column([] if true is None else true)
+        seen = [item(v) for column in (table, known[:, None]) for v in column[~_absent(column)]]
+        if not seen:
+            raise ValueError("y: expected at least one answer, got none")
+        names = _unique(seen)
+        if all(is_index(v) and v >= 0 for v in seen):
+            names = np.arange(max(2, int(max(seen)) + 1))
+        _at_least_two(names, "y")
+    return annotators([identity(len(names))] * table.shape[1]), names
+
+
+def labelled_rows(y: Any) -> NDArray[np.int64]:
+    """The rows that have a label: all but -1, NaN, None and an empty text."""
+    column = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y).reshape(-1)
+    return np.flatnonzero(~_absent(column[:, None])[:, 0])
+
+
+def is_known(true: Any, n: int) -> NDArray[np.bool_]:
+    """Which rows have a known class: all but -1, NaN, None and an empty text."""
+    column = _object_column(true)
+    if len(column) != n:
+        raise ValueError(f"true: expected one class for each of the {n} rows, missing where unknown, got {len(column)}")
+    return ~_absent(column[:, None])[:, 0]
+
+
+def encode_true(true: Any, classes: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """The class of each row; -1 where it is unknown: -1, NaN, None or an empty text."""
+    if any(is_index(item(c)) and item(c) == -1 for c in classes):
+        raise ValueError("true: expected classes other than -1, which stands for an unknown one, got a class -1")
+    rows, column = np.flatnonzero(is_known(true, n)), _object_column(true)
+    out = np.full(n, -1, dtype=np.int64)
+    words = Vocabulary.of_names([item(c) for c in classes])
+    try:
+        out[rows] = _lookup(column[rows], words, at=rows)
+    except ValueError as error:
+        raise ValueError(str(error).replace("y: expected labels", "true: expected classes", 1)) from None
+    return out
+
+
+def _object_column(values: Any) -> NDArray[Any]:
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"true: expected one class a row (n,), missing where unknown, got shape {array.shape}")
+    return array.astype(object)
 
 
 def take(y: Any, rows: NDArray[np.int64]) -> Any:
@@ -300,16 +379,19 @@ def _answers(y: Any, transition: AnnotatorTransition, classes: NDArray[Any]) -> 
 
 
 def _answer_table(y: Any, transition: AnnotatorTransition) -> NDArray[Any]:
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
-    m = len(transition.transitions)
-    try:
-        table = np.asarray(y)
-    except ValueError:  # rows of different lengths
-        table = np.empty(0)
+    table, m = _any_answer_table(y), len(transition.transitions)
     if table.ndim != 2 or table.shape[1] != m or not len(table):
         raise ValueError(f"y: expected the answers of {m} annotators (n, {m}), got shape {table.shape}")
     return table
+
+
+def _any_answer_table(y: Any) -> NDArray[Any]:
+    if isinstance(y, Tensor):
+        y = y.detach().cpu().numpy()
+    try:
+        return np.asarray(y)
+    except ValueError:  # rows of different lengths
+        return np.empty(0)
 
 
 def _absent(table: NDArray[Any]) -> NDArray[np.bool_]:

@@ -36,8 +36,8 @@ from .selection import WeakLabelClassifierCV
 FORMAT = "tproper model"
 FORMAT_VERSION = 1
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
-#: All that a model's folder holds: `tproper train` puts two more files there. With others it is not replaced.
-FILES = {TENSORS, DESCRIPTION, "model_card.md", "reliability.png"}
+#: All that a model's folder holds: `tproper train` puts three more files there. With others it is not replaced.
+FILES = {TENSORS, DESCRIPTION, "model_card.md", "model_card.html", "reliability.png"}
 
 
 class ModelFileError(ValueError):

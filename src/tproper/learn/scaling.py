@@ -2,8 +2,9 @@
 
 With centred scores v, a map is ``g(v) = e^a (v + D v) + b``: one temperature ``e^-a``, biases b, and D = 0, diagonal
 ("vector") or full ("matrix"). It is fitted by the forward risk ``mean -log (T softmax(g(v)))_y``, which is T-proper:
-with many weak labels it chooses what many clean ones would. Weak labels say less, so every parameter has a normal
-prior around the identity, which the data outweigh where they say something.
+with many weak labels it chooses what many clean ones would. Weak labels say less, so every parameter has a prior
+around the identity, which the data outweigh where they say something: normal for b and D, and Student's t for a, whose
+long tails hardly hold back a temperature that the labels ask for clearly.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from .linear import ScoreLoss, score_loss
 
 MethodName = Literal["identity", "temperature", "bias", "vector", "matrix"]
 METHODS: tuple[MethodName, ...] = ("identity", "temperature", "bias", "vector", "matrix")
-# Standard deviations of the priors: a factor of 1.6, a bias of .5, a fifth of mixing are within one.
-SPREAD = {"a": 0.5, "b": 0.5, "D": 0.2}
+# Spreads of the priors: a factor of 1.28, a bias of .5, a fifth of mixing are within one. Measured over four kinds of
+# weak labels and penalties from far too small to far too large: the temperature of such a prior serves log loss and
+# calibration better than the identity almost everywhere, also where cross-validation cannot tell the two apart.
+SPREAD = {"a": 0.25, "b": 0.5, "D": 0.2}
+FREEDOM = 3.0  # degrees of freedom of a's prior
 LOG_SCALES = np.linspace(-3.0, 3.0, 7)  # where the search for a temperature begins: the risk may have two minima
 
 
@@ -83,7 +87,7 @@ def fit_scaling(
     if method == "temperature":
         return Scaling(np.array(math.exp(a)), np.zeros(K))
     width = {"bias": 0, "vector": K, "matrix": K * K}[method]
-    precision = np.r_[SPREAD["a"] ** -2, np.full(K, SPREAD["b"] ** -2), np.full(width, SPREAD["D"] ** -2)] / total
+    precision = np.r_[np.full(K, SPREAD["b"] ** -2), np.full(width, SPREAD["D"] ** -2)] / total
 
     def mixed(D: FloatArray) -> FloatArray:
         return V if not width else V + (D[:, None] * V if method == "vector" else D.reshape(K, K) @ V)
@@ -93,8 +97,10 @@ def fit_scaling(
         S = math.exp(x[0]) * mixed(D)
         f, E = risk(S + b[:, None])
         of_D = np.zeros(0) if not width else np.einsum("kn,kn->k", E, V) if method == "vector" else (E @ V.T).ravel()
-        gradient = np.r_[np.vdot(E, S), E.sum(axis=1), math.exp(x[0]) * of_D]
-        return f + 0.5 * float(precision @ x**2), gradient + precision * x
+        of_a, slope = _log_scale_prior(x[0], total)
+        gradient = np.r_[np.vdot(E, S) + slope, E.sum(axis=1) + precision[:K] * b, math.exp(x[0]) * of_D]
+        gradient[K + 1 :] += precision[K:] * D
+        return f + of_a + 0.5 * float(precision @ x[1:] ** 2), gradient
 
     first = np.r_[a, np.zeros(K + width)]
     bounds = [(LOG_SCALES[0] - 1, LOG_SCALES[-1] + 1)] + [(None, None)] * (K + width)
@@ -139,12 +145,12 @@ def matching_scale(scores: FloatArray, probabilities: FloatArray, weights: Float
 
 def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
     """The log-scale a: the best of a grid, then a local descent from there."""
-    precision = SPREAD["a"] ** -2 / total
     unmasked = np.where(np.isfinite(V), V, 0.0)
 
     def objective(a: float) -> tuple[float, FloatArray]:
         f, E = risk(math.exp(a) * V)
-        return f + 0.5 * precision * a * a, np.array([math.exp(a) * np.vdot(E, unmasked) + precision * a])
+        of_a, slope = _log_scale_prior(a, total)
+        return f + of_a, np.array([math.exp(a) * np.vdot(E, unmasked) + slope])
 
     grid = LOG_SCALES
     values = [objective(a)[0] for a in grid]
@@ -159,3 +165,10 @@ def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
         options={"maxiter": 50},
     )
     return float(out.x[0]) if out.fun <= min(values) else first
+
+
+def _log_scale_prior(a: float, total: float) -> tuple[float, float]:
+    """Minus the log density of a, and its slope, for each of `total` labels."""
+    width = FREEDOM * SPREAD["a"] ** 2
+    half = 0.5 * (FREEDOM + 1)
+    return half * math.log1p(a * a / width) / total, 2 * half * a / (width + a * a) / total

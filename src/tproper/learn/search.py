@@ -27,8 +27,10 @@ from .._core import FloatArray, checks
 from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition
 from . import labels as _labels
 from .calibrator import method_of
+from .grouping import Split, group_codes, random_folds
 from .modules import row_weights
 from .scaling import calibrated_risks
+from .truth import encode_both, weak_part, with_truth
 
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 
@@ -72,6 +74,9 @@ def search(
     grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
     cv: Any = 5,
     verbose: int = 0,
+    *,
+    true: Any = None,
+    groups: Any = None,
 ) -> Found:
     """Every setting of the grid on every fold; the one with the smallest mean held-out weak risk.
 
@@ -87,17 +92,19 @@ def search(
         raise ValueError(f"tune: expected True, False or a grid as for GridSearchCV, got {grid!r} ({error})") from None
     if not candidates:
         raise ValueError("tune: expected a grid with at least one setting, got none")
-    T, names = _labels.resolve(y, estimator._transition_or_loss(), estimator.classes)
-    n = _labels.count(y)
+    T, names = _labels.resolve(weak_part(y, true), estimator._transition_or_loss(), estimator.classes)
+    labels, known = encode_both(y, true, T, names)
+    if known is not None and (known >= 0).any():
+        T, labels = with_truth(T, labels, known, estimator.loss == "forward")
+    n, codes = len(labels), group_codes(groups, len(labels))
     (X,) = indexable(X)
     if _num_samples(X) != n:
         raise ValueError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
     weights = None if sample_weight is None else row_weights(sample_weight, X)
-    held_out = [
-        _held_out(estimator, params, names, X, y, weights, _folds(cv, X, n, estimator.random_state))
-        for params in candidates
-    ]
-    tables = _Tables(held_out, _labels.encode(y, T, names), T, weights, method_of(estimator.calibrate) is not None)
+    data = _Data(X, y, labels, T, weights, true, groups)
+    splits = _folds(cv, X, n, estimator.random_state, codes)
+    held_out = [_held_out(estimator, params, names, data, splits) for params in candidates]
+    tables = _Tables(held_out, labels, T, weights, method_of(estimator.calibrate) is not None)
     if verbose or estimator.verbose:
         for params, risk in zip(candidates, tables.mean, strict=True):
             print(f"{params}: weak risk {risk:.6g}")
@@ -107,6 +114,24 @@ def search(
     best = int(order[0])
     results = _table(candidates, tables, order, best) | {"criterion": tables.criterion}
     return Found(results, dict(candidates[best]), best, names)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What is searched with: the labels as they were given, and encoded for T, known classes among them."""
+
+    X: Any
+    y: Any
+    labels: Tensor
+    transition: Transition
+    weights: FloatArray | None
+    true: Any
+    groups: Any
+
+    def part(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+        """The keywords of a fit to some rows."""
+        values = {"sample_weight": self.weights, "true": self.true, "groups": self.groups}
+        return {k: None if v is None else _labels.take(v, rows) for k, v in values.items()}
 
 
 @dataclass
@@ -123,14 +148,13 @@ def _held_out(
     estimator: Any,
     params: Mapping[str, Any],
     names: NDArray[Any],
-    X: Any,
-    y: Any,
-    weights: FloatArray | None,
+    data: _Data,
     folds: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> _HeldOut:
     """Fit one setting on every fold."""
-    n = _labels.count(y)
+    n, weights = len(data.labels), data.weights
     out = _HeldOut(np.full((n, len(names)), math.nan), np.full(n, math.nan), np.full(n, math.nan), [])
+    tables = {k: torch.as_tensor(np.array(a)) for k, a in data.transition.tables().items()}
     for train, test in folds:
         if weights is not None and not (weights[train].any() and weights[test].any()):
             out.folds.append(test[:0])  # nothing to learn from, or nothing to score: the fold says nothing
@@ -138,11 +162,12 @@ def _held_out(
         model = with_params(estimator, params, names).set_params(calibrate=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
-            model.fit(_safe_indexing(X, train), _labels.take(y, train), None if weights is None else weights[train])
-        held, labels = _safe_indexing(X, test), _labels.take(y, test)
+            model.fit(_safe_indexing(data.X, train), _labels.take(data.y, train), **data.part(train))
+        held, labels = _safe_indexing(data.X, test), data.labels[torch.as_tensor(test)]
         out.scores[test] = model._scores(held)
-        out.raw[test] = -model.weak_log_likelihood(held, labels)
-        out.brier[test] = weak_brier_risk(model, held, labels)
+        p = model.predict_proba(held)
+        out.raw[test] = -data.transition.log_probability(torch.as_tensor(p).log(), labels, tables).numpy()
+        out.brier[test] = brier_risk(p, labels, data.transition)
         out.folds.append(test)
     return out
 
@@ -181,16 +206,18 @@ class _Tables:
         return out
 
 
-def _folds(cv: Any, X: Any, n: int, random_state: Any) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _folds(cv: Any, X: Any, n: int, random_state: Any, groups: NDArray[np.int64] | None) -> list[Split]:
     """Train and test rows: shuffled folds for a number, else what a splitter or a list of splits says."""
     if isinstance(cv, (int, np.integer)):
         k = checks.integer(cv, "cv", 2)
         if n < 2 * k:
             raise ValueError(f"cv: expected at least {2 * k} rows for {k}-fold cross-validation, got {n}")
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+        if groups is not None:
+            return random_folds(n, k, np.random.default_rng(seed), groups)
         cv = KFold(k, shuffle=True, random_state=seed)
     try:
-        splits = cv.split(X) if hasattr(cv, "split") else cv
+        splits = cv.split(X, groups=groups) if hasattr(cv, "split") else cv
         return [(np.asarray(train), np.asarray(test)) for train, test in splits]
     except TypeError:
         raise ValueError(f"cv: expected a number, a splitter or a list of (train, test) rows, got {cv!r}") from None
@@ -208,9 +235,12 @@ def weak_brier_risk(model: Any, X: Any, y: Any) -> FloatArray:
     Candidate sets of more than 12 classes, and rows of answers, cannot be listed; there it is the unbiased
     Brier score by reconstruction.
     """
-    p = model.predict_proba(X)
     T = model.transition_
-    labels = _labels.encode(y, T, model.classes_)
+    return brier_risk(model.predict_proba(X), _labels.encode(y, T, model.classes_), T)
+
+
+def brier_risk(p: FloatArray, labels: Tensor, T: Transition) -> FloatArray:
+    """``||T p - e_y||^2`` of each row (n,), for probabilities p (n, K)."""
     if isinstance(T, AnnotatorTransition) or (T.per_class_labels and T.num_classes > ENUMERATION_LIMIT):
         r = T.reconstruction().targets(labels).numpy()
         return (p * p).sum(axis=1) - 2 * (r * p).sum(axis=1) + 1

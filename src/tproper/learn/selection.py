@@ -53,17 +53,22 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         self.cv = cv
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> WeakLabelClassifierCV:
-        """Search, then fit the winner to all rows."""
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, true: Any = None, groups: Any = None
+    ) -> WeakLabelClassifierCV:
+        """Search, then fit the winner to all rows; `true` and `groups` as in `WeakLabelClassifier.fit`."""
         base = WeakLabelClassifier() if self.estimator is None else self.estimator
         if not isinstance(base, WeakLabelClassifier):
             raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(base).__name__}")
         if asks_for_estimate(base.transition):  # once, for all folds and settings
-            base = with_estimate(base, X, y)
-        found = _search.search(clone(base), X, y, sample_weight, self.grid, self.cv, self.verbose)
+            base = with_estimate(base, X, y, true)
+        found = _search.search(
+            clone(base), X, y, sample_weight, self.grid, self.cv, self.verbose, true=true, groups=groups
+        )
         self.cv_results_, self.best_params_, self.best_index_ = found.results, found.best_params, found.best_index
         self.best_risk_ = float(found.results["mean_weak_risk"][found.best_index])
-        self.best_estimator_ = _search.with_params(base, found.best_params, found.names).fit(X, y, sample_weight)
+        best = _search.with_params(base, found.best_params, found.names)
+        self.best_estimator_ = best.fit(X, y, sample_weight, true=true, groups=groups)
         self.classes_ = self.best_estimator_.classes_
         self.n_features_in_ = self.best_estimator_.n_features_in_
         if hasattr(self.best_estimator_, "feature_names_in_"):

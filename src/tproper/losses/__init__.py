@@ -10,7 +10,15 @@ from .forward import ForwardLoss
 from .functions import backward_loss, forward_loss, gradient_ascent_loss, non_negative_loss
 from .kernels.fusing import fuse
 from .kernels.registry import Plan, plan_of, register
-from .names import LOSSES, loss_from_dict, loss_to_dict, make_loss, make_potential
+from .names import (
+    LOSSES,
+    loss_from_dict,
+    loss_to_dict,
+    make_loss,
+    make_potential,
+    register_loss,
+    register_potential,
+)
 
 __all__ = [
     "LOSSES",
@@ -34,4 +42,6 @@ __all__ = [
     "non_negative_loss",
     "plan_of",
     "register",
+    "register_loss",
+    "register_potential",
 ]

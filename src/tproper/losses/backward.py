@@ -97,11 +97,11 @@ class BackwardLoss(WeakLabelLoss):
         return F.weak_loss(v, lambda x: target(w * x), total=target(w.expand_as(v)))
 
     def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
-        found = plan(self)
-        if isinstance(found, str):
+        planned = plan(self)
+        if isinstance(planned, str):
             return None
         R = self.reconstruction
-        return cpu.hushed(cpu.cross_entropy(found, R, labels, self.tables, dtype, class_major), R.silent(labels))
+        return cpu.hushed(cpu.cross_entropy(planned, R, labels, self.tables, dtype, class_major), R.silent(labels))
 
     def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
         """The kernel, or the line with its gradient ``link(v) - r``."""

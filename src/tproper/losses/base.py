@@ -62,7 +62,7 @@ def hush(losses: Tensor, reconstruction: Reconstruction, labels: Tensor) -> Tens
 
 
 def in_kernel(scores: Tensor, work: Work | None, line: Callable[[Tensor], Tensor]) -> Tensor:
-    """A loss made block by block with its gradient; by the line where there is no kernel, or it cannot answer (NaN)."""
+    """A loss made block by block with its gradient; by the line where no kernel exists or it answers NaN."""
     if work is not None:
         out = with_slope(scores, work, line)
         if not bool(out.isnan().any()):
@@ -98,12 +98,11 @@ class WeakLabelLoss(nn.Module, ABC):
 
     A new loss is `pointwise`, `pointwise_with` and `lower_bounds`. Where the registry has kernels for its `pair`, calls
     run in them: a Triton kernel on CUDA, blocks of rows on the CPU. ``backend_for(scores)`` says what runs, and
-    ``loss.backend = "torch"`` asks for plain PyTorch, ``"triton"`` for the kernel or an error. The Triton kernel checks
-    labels as it goes: after a loss's first call, which looks beforehand, a bad label makes the loss NaN and one of the
-    next calls raises the error.
+    `tproper.fuse` chooses. The Triton kernel checks labels as it goes: after a loss's first call, which looks
+    beforehand, a bad label makes the loss NaN and one of the next calls raises the error.
     """
 
-    backend: Backend = "auto"
+    _backend: Backend = "auto"
 
     def __init__(
         self, transition: Transition, reduction: Reduction, validate: bool, ignore_index: int | None = None
@@ -117,7 +116,7 @@ class WeakLabelLoss(nn.Module, ABC):
         self.reduction: Reduction = reduction
         self.validate = validate
         if ignore_index is not None and transition.label_shape:
-            raise ValueError(f"ignore_index: expected None for {transition.name}, whose labels are no single indices")
+            raise ValueError(f"ignore_index: expected None for {transition.name}, whose labels are not single indices")
         self.ignore_index = ignore_index
 
     def _register(self, tables: dict[str, FloatArray]) -> None:
@@ -142,6 +141,11 @@ class WeakLabelLoss(nn.Module, ABC):
     def tables(self) -> Tables:
         """The buffers, by name."""
         return {name: getattr(self, name) for name in self._table_names}
+
+    @property
+    def backend(self) -> Backend:
+        """Where calls run, as `tproper.fuse` chose it: by itself, in plain PyTorch, or in the kernel."""
+        return self._backend
 
     def pair(self) -> tuple[Any, Any] | str:
         """What the registry of kernels finds this loss by, (F, R) or (score, T); a string says why there is nothing."""

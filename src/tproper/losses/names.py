@@ -8,8 +8,16 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from .._core import plugins
 from ..potentials import Brier, LogSumExp, Max, Potential, Sparsemax, Spherical, Squeezed, Tsallis
-from ..transitions import METHODS, Reconstruction, SetReconstruction, Transition, UniformReconstruction
+from ..transitions import (
+    METHODS,
+    AnswerReconstruction,
+    Reconstruction,
+    SetReconstruction,
+    Transition,
+    UniformReconstruction,
+)
 from .backward import BackwardLoss
 from .base import WeakLabelLoss
 from .batch import GradientAscentLoss, NonNegativeLoss
@@ -17,15 +25,36 @@ from .forward import ForwardLoss
 from .scores import PotentialScore
 
 LOSSES = ("forward", "backward", "gls", "ga", "nonnegative")
+_OTHERS: dict[str, Callable[[Transition], nn.Module]] = {}  # registered by others
 SQUEEZE = (1.0, 2.0)  # k and alpha of "gls" where none are given: the paper's choice
-_POTENTIALS: dict[str, Callable[..., Potential]] = {
-    "logsumexp": LogSumExp,
-    "sparsemax": Sparsemax,
-    "brier": Brier,
-    "spherical": Spherical,
-    "tsallis": Tsallis,
-    "max": Max,
+# Name -> how to make it, and what the text after a colon is.
+_POTENTIALS: dict[str, tuple[Callable[..., Potential], type | None]] = {
+    "logsumexp": (LogSumExp, None),
+    "sparsemax": (Sparsemax, None),
+    "brier": (Brier, str),
+    "spherical": (Spherical, str),
+    "tsallis": (Tsallis, float),
+    "max": (Max, None),
 }
+
+
+def register_potential(name: str, make: Callable[..., Potential], argument: type | None = None) -> None:
+    """A potential of your own by its name: ``register_potential("quartic", Quartic)``.
+
+    With `argument`, a type such as float, the text after a colon is given to `make` (``name:1.5``). A class that takes
+    no argument can be saved with a model; whoever loads that model needs the plugin too.
+    """
+    plugins.add(_POTENTIALS, name, (make, argument))
+
+
+def register_loss(name: str, make: Callable[[Transition], nn.Module]) -> None:
+    """A loss of your own by its name, made of a transition: ``register_loss("robust", RobustLoss)``.
+
+    A class that needs no more than the transition can be saved with a model.
+    """
+    if name in LOSSES:
+        raise ValueError(f"name: expected one that is not taken, got {name!r}")
+    plugins.add(_OTHERS, name, make)
 
 
 def make_potential(spec: str | Potential) -> Potential:
@@ -33,18 +62,18 @@ def make_potential(spec: str | Potential) -> Potential:
     if isinstance(spec, Potential):
         return spec
     name, colon, argument = str(spec).partition(":")
-    takes_argument = name in ("tsallis", "brier", "spherical")
-    if not isinstance(spec, str) or name not in _POTENTIALS or (colon and not takes_argument):
+    make, argument_kind = plugins.find(_POTENTIALS, name if isinstance(spec, str) else None) or (None, None)
+    if make is None or (colon and argument_kind is None):
         known = ", ".join(_POTENTIALS)
         raise ValueError(
             f"potential: expected one of {known} (tsallis:1.5, brier:simplex) or a Potential, got {spec!r}"
         )
-    if name != "tsallis":
-        return _POTENTIALS[name](*([argument] if colon else []))
+    if argument_kind is not float:
+        return make(*([argument] if colon else []))
     try:
-        return Tsallis(float(argument))
+        return make(float(argument))
     except ValueError:
-        raise ValueError(f"potential: expected a number as in 'tsallis:1.5', got {spec!r}") from None
+        raise ValueError(f"potential: expected a number as in '{name}:1.5', got {spec!r}") from None
 
 
 def make_loss(
@@ -77,12 +106,13 @@ def make_loss(
                 f"loss: expected one for the transition {transition.name}, got one for {loss.transition.name}"
             )
         return loss
-    if callable(loss):
+    make = loss if callable(loss) else None if loss in LOSSES else plugins.find(_OTHERS, loss)
+    if make is not None:
         refuse("potential", "squeeze", "reconstruction")
-        made = loss(transition)
-        if not isinstance(made, nn.Module):
-            raise ValueError(f"loss: expected the callable to return a loss module, got {type(made).__name__}")
-        return made
+        module = make(transition)
+        if not isinstance(module, nn.Module):
+            raise ValueError(f"loss: expected the callable to return a loss module, got {type(module).__name__}")
+        return module
     if isinstance(loss, str) and loss.partition(":")[0] == "forward":
         refuse("potential", "squeeze", "reconstruction")
         return ForwardLoss(transition, score=loss.partition(":")[2] or "log")
@@ -100,7 +130,8 @@ def make_loss(
         refuse("potential", "squeeze")
         R = _reconstruction(reconstruction, transition)
         return GradientAscentLoss(transition, R) if loss == "ga" else NonNegativeLoss(transition, R)
-    raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, a loss object, or a callable, got {loss!r}")
+    known = ", ".join([*LOSSES, *_OTHERS])
+    raise ValueError(f"loss: expected one of {known}, a loss object, or a callable, got {loss!r}")
 
 
 def _reconstruction(value: Any, transition: Transition) -> str | Reconstruction:
@@ -124,6 +155,9 @@ def loss_to_dict(loss: nn.Module) -> dict[str, Any]:
             extra["link"] = _potential_to_plain(loss.link)
         return {"kind": "forward", **extra}
     kinds: dict[type, str] = {BackwardLoss: "backward", GradientAscentLoss: "ga", NonNegativeLoss: "nonnegative"}
+    for name, make in _OTHERS.items():
+        if type(loss) is make:
+            return {"kind": name}
     kind = kinds.get(type(loss))
     if kind is None:
         raise ValueError(
@@ -146,6 +180,9 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
         link = data.get("link")
         chosen = None if link is None else _potential_from_plain(link)
         return ForwardLoss(transition, score=str(data.get("score", "log")), link=chosen)
+    other = None if kind in LOSSES else plugins.find(_OTHERS, kind)
+    if other is not None:
+        return other(transition)
     if kind not in ("backward", "ga", "nonnegative"):
         raise ValueError(f"loss: expected a known kind of loss, got {kind!r}")
     stored = data["reconstruction"]
@@ -157,7 +194,7 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
 
 
 def _reconstruction_to_plain(R: Reconstruction) -> str | list[list[float]]:
-    if isinstance(R, (UniformReconstruction, SetReconstruction)):
+    if isinstance(R, (UniformReconstruction, SetReconstruction, AnswerReconstruction)):
         return R.method  # rebuilt in closed form
     return [[float(x) for x in row] for row in R.matrix()]
 
@@ -165,7 +202,7 @@ def _reconstruction_to_plain(R: Reconstruction) -> str | list[list[float]]:
 def _potential_to_plain(F: Potential) -> dict[str, Any]:
     if isinstance(F, Squeezed):
         return {"name": "squeezed", "k": F.k, "alpha": F.alpha, "base": _potential_to_plain(F.base)}
-    names = {make: name for name, make in _POTENTIALS.items()}
+    names = {make: name for name, (make, _) in _POTENTIALS.items()}
     name = names.get(type(F))
     if name is None:
         raise ValueError(f"potential: a {type(F).__name__} is code, which a model file does not hold")
@@ -178,6 +215,7 @@ def _potential_from_plain(data: Mapping[str, Any]) -> Potential:
     name = data["name"]
     if name == "squeezed":
         return Squeezed(_potential_from_plain(data["base"]), data["k"], data["alpha"], allow_improper=True)
-    if name not in _POTENTIALS:
+    make, _ = plugins.find(_POTENTIALS, name) or (None, None)
+    if make is None:
         raise ValueError(f"potential: expected one of {', '.join(_POTENTIALS)}, got {name!r}")
-    return _POTENTIALS[name](**{k: v for k, v in data.items() if k != "name"})
+    return make(**{k: v for k, v in data.items() if k != "name"})

@@ -146,7 +146,7 @@ class TsallisScore(Score):
         """The score; infinite at q_y = 0 for a < 1."""
         assert q.all is not None
         a = self.a
-        safe = q.all.clamp_min(torch.finfo(q.all.dtype).tiny)  # a slope of 0^(a-1) at q = 0 is no number
+        safe = q.all.clamp_min(torch.finfo(q.all.dtype).tiny)  # a slope of 0^(a-1) at q = 0 is not finite
         total = torch.where(q.all > 0, safe.pow(a), 0.0).sum(-1)
         own = q.at_label if a >= 2 else q.at_label.clamp_min(torch.finfo(q.at_label.dtype).tiny)
         return total / a + 1 / (a * (a - 1)) - own.pow(a - 1) / (a - 1)
@@ -269,7 +269,7 @@ def _searched(loss: Callable[[Tensor], Tensor], T: FloatArray) -> float:
         values = loss(torch.as_tensor(starts) @ columns).numpy()
     best = float(np.min(values[np.isfinite(values)], initial=math.inf))
     for i in np.argsort(np.where(np.isfinite(values), values, math.inf), kind="stable")[:4]:
-        found = minimize(
+        solution = minimize(
             value,
             0.999 * starts[i] + 0.001 / K,
             jac=True,
@@ -278,7 +278,7 @@ def _searched(loss: Callable[[Tensor], Tensor], T: FloatArray) -> float:
             constraints={"type": "eq", "fun": lambda p: p.sum() - 1, "jac": np.ones_like},
             options={"ftol": 1e-15, "maxiter": 500},
         )
-        p = np.clip(found.x, 0.0, None)
+        p = np.clip(solution.x, 0.0, None)
         reached = value(p / p.sum())[0]
         best = min(best, reached) if math.isfinite(reached) else best
     return best

@@ -10,7 +10,7 @@ from .clean_scores import Reliability, calibration_error, clean_scores, reliabil
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
 from .inputs import probabilities_of, setup
 from .paired import PairedTest, paired_test
-from .score import UNINFORMATIVE, Score, score_of
+from .score import UNINFORMATIVE, Score, restrict, score_of
 from .scorers import WeakScorer, forward_risk, weak_scorer
 from .statistics import Z95
 from .uncertainty import TransitionDraws, draws_of
@@ -37,6 +37,7 @@ __all__ = [
     "paired_test",
     "probabilities_of",
     "reliability",
+    "restrict",
     "score_of",
     "setup",
     "transition_covariance",

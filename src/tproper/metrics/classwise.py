@@ -132,7 +132,7 @@ def _form(cells: Cells, shifts: FloatArray | None) -> QuadraticForm:
         added = float((moved**2).sum())
         trace, noise = trace + added, noise + added
     P = slice(0, -1)
-    # an example with itself is no evidence of S^2: it is taken out again, as long as anything is left
+    # an example paired with itself says nothing about S^2: it is taken out again, as long as anything is left
     e2 = max(float((once[:, P] ** 2).sum()) - fourth, trace**2 / size)
     e3 = max(float((once[:, P] * twice[:, P]).sum()), e2**2 / trace) if trace > 0 else 0.0
     p1, p2 = float(start[:, -1] @ once[:, -1]), float((once[:, -1] ** 2).sum())

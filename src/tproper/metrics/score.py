@@ -84,23 +84,23 @@ def restrict(value: float, limits: tuple[float, float]) -> float:
 
 
 def score_of(
-    name: str, found: Estimate, n: int, worst: float, best: float, guess: float, note: str = "", open_end: bool = False
+    name: str, result: Estimate, n: int, worst: float, best: float, guess: float, note: str = "", open_end: bool = False
 ) -> Score:
     """Wrap an estimate; `worst` and `best` bound the score, `guess` is what knowing nothing would give.
 
     `open_end`: nothing bounds the score from the side of `worst`, for the reason in `note`.
     """
-    value, sampling = float(found.mean), float(found.stderr)
+    value, sampling = float(result.mean), float(result.stderr)
     limits = least, most = min(worst, best), max(worst, best)
     if n < 2 or not math.isfinite(sampling):
         why = UNINFORMATIVE + "one example has no standard error"
         return Score(name, value, math.nan, limits, n, False, why, limits)
-    from_T = float(found.stderr_transition)
+    from_T = float(result.stderr_transition)
     stderr = math.hypot(sampling, from_T)
-    if found.boundless:
-        assert found.draws is not None
-        return Score(name, value, stderr, limits, n, False, UNINFORMATIVE + found.draws.note, limits, from_T, 1.0)
-    low, high = (float(x) for x in found.interval())
+    if result.boundless:
+        assert result.draws is not None
+        return Score(name, value, stderr, limits, n, False, UNINFORMATIVE + result.draws.note, limits, from_T, 1.0)
+    low, high = (float(x) for x in result.interval())
     if high < least or low > most:
         why = (
             f"{UNINFORMATIVE}the estimate {value:.4g} and its whole interval lie outside the possible values {least:g} "
@@ -109,7 +109,7 @@ def score_of(
         return Score(name, value, stderr, limits, n, False, why, limits, from_T)
     share = 0.0
     if from_T > 0:
-        inner = [restrict(float(x), limits) for x in found.interval(known=True)]
+        inner = [restrict(float(x), limits) for x in result.interval(known=True)]
         width = restrict(high, limits) - restrict(low, limits)
         share = max(1 - (inner[1] - inner[0]) / width, 0.0) if width > 0 else 0.0
     low, high = restrict(low, limits), restrict(high, limits)

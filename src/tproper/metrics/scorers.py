@@ -29,7 +29,7 @@ def forward_risk(
 
     It is proper (its mean is least at the true probabilities, and nowhere else if T's columns are independent), at
     least 0 and at most ``-log`` of the smallest entry of T where T has no zeros, whatever the model says. It ranks
-    models; it is no estimate of the log loss of the classes, which is `weak_log_loss`. T need not be invertible.
+    models; it does not estimate the log loss of the classes; `weak_log_loss` does. T need not be invertible.
     """
     if not isinstance(transition, Transition):
         raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")

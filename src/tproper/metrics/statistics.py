@@ -177,7 +177,7 @@ class Estimate:
         """Add T's own error: `values` (S,) are the mean's under posterior draws of T.
 
         Each side gets the standard error whose 1.96-fold reaches that side's 2.5% quantile: far out where T comes close
-        to singular, and deaf to the few draws that are beyond.
+        to singular, and unmoved by the few draws beyond it.
         """
         low, high = np.quantile(values, bias_corrected_levels(values, float(self.mean)))
         self.transition_low = max(float(self.mean - low), 0.0) / Z95

@@ -32,9 +32,9 @@ from ..transitions import (
     posterior_draws,
 )
 
-MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 1000, 200, 1 << 23  # as many draws as fit into so many entries
-LARGEST = 50.0  # C_s is the identity at the estimate: a draw whose inverse is so many times larger has no use
-LOST = 0.025  # so many draws beyond singular leave no interval at the 95% level
+MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 1000, 200, 1 << 23  # as many draws as fit into this many entries
+LARGEST = 50.0  # C_s is the identity at the estimate: a draw whose inverse is this many times larger is useless
+LOST = 0.025  # with this share of draws beyond singular there is no interval at the 95% level
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TransitionDraws:
 
     @property
     def note(self) -> str:
-        """Said where draws were lost."""
+        """What to report where draws were lost."""
         return (
             f"T is not known well enough: {self.lost:.0%} of its posterior draws cannot be inverted; more clean rows "
             "are needed"
@@ -115,7 +115,7 @@ def _confusion(
 
 
 def _set_confusion(transition: EstimatedPartialLabels, reconstruction: Reconstruction, seed: int) -> FloatArray:
-    """``R T_s`` of candidate sets without listing them: all classes are alike, so one number a draw says it.
+    """``R T_s`` of candidate sets without listing them: all classes are alike, so one number per draw is enough.
 
     The target of a set of size m holds the same ``u_m`` for each of its members, and the true class is one:
     the diagonal is the mean of ``u_m`` over ``m - 1 ~ Binomial(K - 1, p_s)``, and columns sum to one.

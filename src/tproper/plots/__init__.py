@@ -3,18 +3,27 @@
 Imports from `metrics` and the rooms above it.
 """
 
-from .reliability import Reliability, compute_reliability, draw_reliability
-from .style import COLOURS, draw_training, figure
+from .heat_map import TransitionMap, compute_transition_map, draw_transition_map
+from .page import html_page
+from .reliability import Reliability, compute_reliability, draw_calibration, draw_reliability
+from .style import COLOURS, NAMES, PAGE_COLOURS, draw_training, figure
 from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss
 
 __all__ = [
     "COLOURS",
+    "NAMES",
+    "PAGE_COLOURS",
     "Reliability",
     "SimplexLoss",
+    "TransitionMap",
     "compute_reliability",
     "compute_simplex_loss",
+    "compute_transition_map",
+    "draw_calibration",
     "draw_reliability",
     "draw_simplex_loss",
     "draw_training",
+    "draw_transition_map",
     "figure",
+    "html_page",
 ]

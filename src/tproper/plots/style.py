@@ -7,7 +7,23 @@ from typing import Any
 
 import numpy as np
 
-COLOURS = {"bc": "#d1495b", "ga": "#edae49", "gls": "#00798c", "forward": "#30638e", "brier": "#6a4c93"}
+#: One colour a loss, in every picture; told apart without red and green, on white and on dark ground.
+COLOURS = {"bc": "#c65102", "ga": "#d99a00", "gls": "#00795a", "forward": "#0072b2", "brier": "#7a3e9d"}
+
+#: What a loss is called, in every table and legend.
+NAMES = {"bc": "BC", "ga": "BC+GA", "gls": "BC+gLS", "forward": "forward", "brier": "BC with Brier"}
+
+#: The colours of pages (site, reports, model cards), by day and by night; the Explorer has the same.
+PAGE_COLOURS = {
+    "light": {
+        "ground": "#ffffff", "panel": "#f8f9fb", "ink": "#1a1d21", "muted": "#57606a", "line": "#dfe3e8",
+        "accent": "#0a5c94", "code": "#f3f5f7",
+    },
+    "dark": {
+        "ground": "#131416", "panel": "#17191c", "ink": "#e4e7eb", "muted": "#9aa4af", "line": "#30353c",
+        "accent": "#6cb8f0", "code": "#22262b",
+    },
+}  # fmt: skip
 
 
 def figure(*args: Any, **kwargs: Any) -> Any:
@@ -23,11 +39,14 @@ def figure(*args: Any, **kwargs: Any) -> Any:
 
 
 def draw_training(ax: Any, risks: Mapping[str, Sequence[float]], bounds: Mapping[str, float]) -> None:
-    """Training risk over epochs, with each loss's certified lower bound as a dashed line in its colour."""
+    """Training risk over epochs, with each loss's certified lower bound as a dashed line in its colour.
+
+    The axis is linear between -1 and 1 and logarithmic beyond.
+    """
     for name, risk in risks.items():
-        ax.plot(np.arange(1, len(risk) + 1), risk, color=COLOURS.get(name), label=name)
+        (line,) = ax.plot(np.arange(1, len(risk) + 1), risk, color=COLOURS.get(name), label=NAMES.get(name, name))
         if np.isfinite(bounds.get(name, -np.inf)):
-            ax.axhline(bounds[name], color=COLOURS.get(name), lw=0.8, ls="--")
+            ax.axhline(bounds[name], color=line.get_color(), lw=0.8, ls="--")
     ax.axhline(0, color="0.6", lw=0.8)
     ax.set_yscale("symlog", linthresh=1.0)
     ax.set(xlabel="epoch", ylabel="training risk (dashed: certified bound)")

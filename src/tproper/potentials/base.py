@@ -77,7 +77,7 @@ class Potential(ABC):
     def inverse_link(self, p: Tensor) -> Tensor:
         """Centred scores v with ``link(v) = p``: the minimiser of ``F(v) - <p, v>``."""
         p = _floating(p, "p")
-        # a sum that is one to rounding is one: shifted by 1e-17, a probability of 1e-20 would be another, or negative
+        # a sum that is one to rounding is one: shifted by 1e-17, a probability of 1e-20 would change, or turn negative
         exact = (p.sum(-1, keepdim=True) - 1).abs() <= p.shape[-1] * torch.finfo(p.dtype).eps
         return self._inverse_link(torch.where(exact, p, normalised(p)))
 
@@ -95,7 +95,7 @@ class Potential(ABC):
     def weak_loss(self, v: Tensor, weigh: Callable[[Tensor], Tensor], total: Tensor | float = 1.0) -> Tensor:
         """``total F(v) - <r, v>`` (...) for a target r that sums to `total`; ``weigh(x)`` is <r, x>.
 
-        Not ``<r, F(v) - v>``: F may be large, and r's entries large and of both signs, which would eat the digits.
+        Not ``<r, F(v) - v>``: F may be large, and r's entries large and of both signs, which would cost digits.
         """
         v = centre(v)
         return total * self._value(v) - weigh(v)
@@ -171,7 +171,7 @@ class Squeezed(Potential):
         if self.alpha < 1 and not allow_improper:
             raise ValueError(
                 f"alpha: expected alpha >= 1, got {self.alpha:g}, where squeezing is not convex and the loss improper; "
-                "pass allow_improper=True to study it all the same"
+                "pass allow_improper=True to study it anyway"
             )
         self.name = f"{base.name} + squeezing (k={self.k:g}, alpha={self.alpha:g})"
         active = self.k > 0

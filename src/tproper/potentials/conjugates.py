@@ -24,11 +24,12 @@ from .._core import centre, critical_k_of, increasing_root, simplex_threshold, w
 from .counted import Base, Penalty, Separable, SqueezedLike, centred, counted, distinct, is_separable
 from .newton import derivatives, in_ball, newton
 
+NOTHING = Penalty(0.0, 2.0)
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
 
 
 class NotComputedError(RuntimeError):
-    """A conjugate that exists and that no method here computes: a kink beside another squeezing, or an F too wild."""
+    """A conjugate that exists but that no method here computes: a kink beside another squeezing, or an F too wild."""
 
 
 def squeezed_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
@@ -42,7 +43,7 @@ def squeezed_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
     else:
         v, value = _maximum(F, flat.detach())
         if q.requires_grad:  # the step is zero, its derivative is not: second derivatives in q come out right
-            v = v + newton_step(F, v, flat)
+            v = v + newton_step(F.base, Penalty(F.k, F.alpha), v, flat)
             value = _attained(F, flat, v)
     return value.reshape(q.shape[:-1]).to(q.dtype)
 
@@ -59,7 +60,7 @@ def squeezed_inverse_link(F: SqueezedLike, p: Tensor) -> Tensor:
     else:
         v = _maximum(F, flat.detach())[0]
         if p.requires_grad:
-            v = v + newton_step(F, v, flat)
+            v = v + newton_step(F.base, Penalty(F.k, F.alpha), v, flat)
     return v.reshape(p.shape).to(p.dtype)
 
 
@@ -177,8 +178,9 @@ def _limit_gap(
 
 
 def newton_minimiser(F: Base, q: Tensor) -> Tensor:
-    """The centred v that minimises ``F(v) - <q, v>`` for a potential about which nothing is known."""
-    return _settled(F.name, *newton(F, Penalty(0.0, 2.0), q, torch.ones_like(q)))
+    """The centred v that minimises ``F(v) - <q, v>``, differentiable in q, for an F about which nothing is known."""
+    v = _settled(F.name, *newton(F, NOTHING, q.detach(), torch.ones_like(q)))
+    return v + newton_step(F, NOTHING, v, q) if q.requires_grad else v
 
 
 def _settled(name: str, v: Tensor, gap: Tensor) -> Tensor:
@@ -235,7 +237,7 @@ def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
     """alpha = 1: the p nearest to uniform with ``range(q - p) <= k``, and which rows have one at all.
 
     F'*(q) is then F*(p). A potential that treats classes alike prefers, for a given offset a, the box-constrained p
-    that is ``clip(mu, q - a - k, q - a)``. What remains is convex in the one number a, with the derivative
+    that is ``clip(mu, q - a - k, q - a)``. What remains is convex in the single number a, with the derivative
     ``sum phi'(mu) - phi'(p_z)`` over the entries that the box holds (by its multipliers): a root again.
     """
     base, k = F.base, F.k
@@ -247,9 +249,9 @@ def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
         floor = -math.inf
         low, high = torch.full_like(q[:, :1], -k), torch.zeros_like(q[:, :1])
     feasible = (low <= high + 1e-12 * (1 + high.abs()))[:, 0]
-    found = torch.full_like(q, 1 / q.shape[-1])
+    out = torch.full_like(q, 1 / q.shape[-1])
     if not bool(feasible.any()):
-        return found, feasible
+        return out, feasible
     values, count, index = distinct(q[feasible])
     high = high[feasible]
     low = torch.minimum(low[feasible], high)
@@ -279,15 +281,15 @@ def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
     def slope(a: Tensor) -> tuple[Tensor, Tensor]:
         return best(a)[1], torch.full_like(a, math.nan)  # no second derivative: bisection
 
-    found[feasible] = best(increasing_root(slope, low, high))[0].gather(-1, index)
-    return found, feasible
+    out[feasible] = best(increasing_root(slope, low, high))[0].gather(-1, index)
+    return out, feasible
 
 
 def _box_minimiser(F: SqueezedLike, q: Tensor, p: Tensor, feasible: Tensor) -> Tensor:
     """The v that attains ``F'*(q) = F*(p)`` at alpha = 1, p the most uniform point of the simplex in q's box.
 
     It is the base's inverse link of p, unless p has zeros: there a base with a sparse link leaves scores open, and
-    what q asks of them decides. Whether v attains the value tells; where it does not, it is searched for.
+    what q asks of them decides. Where v does not attain the value, it is searched for.
     """
     v = F.base._inverse_link(p)
     value = F.base._conjugate(p)
@@ -328,7 +330,7 @@ def _split_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
             return float(smooth.detach()) + F.k / 2 * float(x.sum()), np.concatenate([g, -g]) + F.k / 2
 
         balance = {"type": "eq", "fun": lambda x: x[:K].sum() - x[K:].sum(), "jac": lambda x: np.repeat([1.0, -1.0], K)}
-        found = minimize(
+        solution = minimize(
             objective,
             np.full(2 * K, 1e-3),
             jac=True,
@@ -337,7 +339,7 @@ def _split_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
             method="SLSQP",
             options={"maxiter": 300, "ftol": 1e-15},
         )
-        return centre(torch.as_tensor(found.x[:K] - found.x[K:]))
+        return centre(torch.as_tensor(solution.x[:K] - solution.x[K:]))
 
     return torch.stack([solve(row) for row in q.detach()]) if len(q) else q
 
@@ -383,10 +385,10 @@ def _nonconvex_maximum(F: SqueezedLike, q: Tensor) -> float:
     return best
 
 
-def newton_step(F: SqueezedLike, v: Tensor, q: Tensor) -> Tensor:
-    """The centred solution d of ``H(v) d = q - grad F'(v)``, with q carrying the gradient."""
+def newton_step(base: Base, penalty: Penalty, v: Tensor, q: Tensor) -> Tensor:
+    """The centred solution d of ``H d = q - grad F'(v)``, H the Hessian of F' at v, with q carrying the gradient."""
     size = v.abs().clamp_min(1e-12)  # keeps the penalty's curvature finite at v_z = 0
-    H = derivatives(F.base._value, v)[1] + torch.diag_embed(Penalty(F.k, F.alpha).curvature(size))
+    H = derivatives(base._value, v)[1] + torch.diag_embed(penalty.curvature(size))
     H = H + 1 / v.shape[-1]  # flat along (1, ..., 1) otherwise; sum d = 0 does not see it
     solved = torch.linalg.solve(H, torch.stack([q - q.detach(), torch.ones_like(v)], -1))
     along, flat = solved[..., 0], solved[..., 1]

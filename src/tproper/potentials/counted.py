@@ -88,7 +88,7 @@ class Penalty:
 
     def balanced(self, u: Tensor, count: Tensor) -> Tensor:
         """u shifted by the constant that makes the scores g(u) sum to zero."""
-        # the root is sought relative to the largest u, whose rounding is all that u knows of its own shift
+        # the root is sought relative to the largest u, whose rounding limits what u knows of its own shift
         offset = 2 * u.abs().amax(-1, keepdim=True)
 
         def total(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from .._core import centre, checks
-from . import conjugates as _solvers
 from .base import Domain, Potential, checked_domain, inside_domain
+from .conjugates import newton_minimiser
 from .dual import DualSide
 
 LAST_BARRIER = 9e-14  # of the interior-point method behind `BayesRisk`: p is that close to a face it belongs on
@@ -95,29 +95,12 @@ class ConvexPotential(Potential):
         inside = (flat.detach() >= 0).all(-1) if self.domain == "simplex" else torch.ones(len(flat), dtype=torch.bool)
         value = torch.full_like(flat[:, 0], math.inf)
         if bool(inside.any()):
-            v = self._minimiser(flat[inside])
+            v = newton_minimiser(self, flat[inside])
             value = value.masked_scatter(inside, (flat[inside] * v).sum(-1) - self._value(v))
         return value.reshape(q.shape[:-1]).to(q.dtype)
 
     def _inverse_link(self, p: Tensor) -> Tensor:
-        return self._minimiser(p.reshape(-1, p.shape[-1]).double()).reshape(p.shape).to(p.dtype)
-
-    def _minimiser(self, q: Tensor) -> Tensor:
-        """The centred v that minimises F(v) - <q, v>, differentiable in q."""
-        v = _solvers.newton_minimiser(self, q.detach())
-        return v + _solvers.newton_step(_Plain(self), v, q) if q.requires_grad else v
-
-
-class _Plain:
-    """A potential seen by the Newton solver as one with nothing squeezed."""
-
-    k, alpha = 0.0, 2.0
-
-    def __init__(self, base: Potential) -> None:
-        self.base = base
-
-    def _value(self, v: Tensor) -> Tensor:
-        return self.base._value(v)
+        return newton_minimiser(self, p.reshape(-1, p.shape[-1]).double()).reshape(p.shape).to(p.dtype)
 
 
 class BayesRisk(Potential):

@@ -1,6 +1,6 @@
 """T, how a true class becomes a weak label, beside its R, the way back.
 
-One file a structure; the named families; T as text and as plain data; the names of labels.
+One file per structure; the named families; T as text and as plain data; the names of labels.
 
 Imports from `_core`.
 """
@@ -34,7 +34,14 @@ from .families import (
     unlabeled_sets,
 )
 from .kinds import LABEL_KINDS, POSITIVE_UNLABELED
-from .parsing import UnknownSizeError, make_transition, parse_transition, transition_from_dict, transition_to_dict
+from .parsing import (
+    UnknownSizeError,
+    make_transition,
+    parse_transition,
+    register_family,
+    transition_from_dict,
+    transition_to_dict,
+)
 from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
@@ -88,6 +95,7 @@ __all__ = [
     "positive_unlabeled",
     "posterior_draws",
     "reconstruct",
+    "register_family",
     "shrink",
     "structure_of",
     "symmetric_noise",

@@ -4,7 +4,7 @@ A weak label is the row of answers ``(y_1, ..., y_m)``, -1 where an annotator ga
 
     T[(y_1, ..., y_m), z] = prod over the annotators a who answered of T_a[y_a, z].
 
-There are prod M_a such labels, far too many to list; nothing here does beyond 4,096. Logarithms of a label's row of T
+There are prod M_a such labels, far too many to list; beyond 4,096 nothing here does. Logarithms of a label's row of T
 are sums of rows of the ``log T_a``; its target is a mixture of the answers' own targets; the Gram matrix ``T^T T`` is
 the entry-wise product of the annotators' Gram matrices. Which answers are missing must not depend on the class.
 """
@@ -27,14 +27,14 @@ from .dense import left_inverse
 from .diagnosis import Diagnosis
 
 MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up to this many
-LEAST_VARIANCE = 1e-9  # of a target; an annotator who is never wrong would else silence all others
+LEAST_VARIANCE = 1e-9  # of a target; otherwise an annotator who is never wrong would silence all others
 GRAM_TOL = 1e-13  # eigenvalues of a Gram matrix of unit vectors: below it they are rounding
 MISSING = -1
 BLOCK = 1 << 17  # entries looked up at a time: they stay in the cache
 
 
 class AnnotatorTransition(Transition):
-    """T of several answers an example, given the T of each annotator. Labels are (..., m) integers, -1 = no answer.
+    """T of several answers per example, given the T of each annotator. Labels are (..., m) integers, -1 = no answer.
 
     `matrix()` and `weak_labels` list the complete rows of answers, the last annotator's changing fastest, where there
     are at most 4,096 of them.
@@ -112,7 +112,7 @@ class AnnotatorTransition(Transition):
     def diagnose(self) -> Diagnosis:
         """Of the complete rows of answers; beyond 4,096 of them, of T with columns scaled to length one.
 
-        By ``T^T T = prod_a T_a^T T_a``, entry by entry. Two classes have disjoint supports where they have for one
+        By ``T^T T = prod_a T_a^T T_a``, entry by entry. Two classes have disjoint supports if they do for some
         annotator.
         """
         overlap = np.ones((self.num_classes, self.num_classes), dtype=bool)
@@ -188,7 +188,7 @@ class AnnotatorTransition(Transition):
 
     def answer_rows(self, labels: Tensor) -> Tensor:
         """Where each answer stands in the stacked tables; a missing one in their last row."""
-        offsets = torch.as_tensor(self.offsets, device=labels.device)
+        offsets = kept_on(self, "offsets", labels.device)
         return torch.where(labels < 0, offsets[-1], labels + offsets[:-1])
 
     def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -263,8 +263,7 @@ class AnswerReconstruction(Reconstruction):
 
     def silent(self, labels: Tensor) -> Tensor:
         """Rows without a usable answer."""
-        heard = torch.as_tensor(self.weights > 0, device=labels.device)
-        return ~((labels >= 0) & heard).any(-1)
+        return ~((labels >= 0) & (kept_on(self, "weights", labels.device) > 0)).any(-1)
 
     def orbit_columns(self) -> tuple[FloatArray, list[str]]:
         """The complete rows where they can be listed, then every answer alone.
@@ -305,7 +304,7 @@ class CompleteReconstruction(Reconstruction):
 
 
 def annotators(transitions: Sequence[Transition]) -> AnnotatorTransition:
-    """Several answers an example, independent given its class: labels are (n, m) integers, -1 = no answer.
+    """Several answers per example, independent given its class: labels are (n, m) integers, -1 = no answer.
 
     ``T[(y_1, ..., y_m), z] = prod_a T_a[y_a, z]`` over the annotators who answered. A row without any answer says
     nothing. For one label an example, from one of several sources, see `multi_source`.
@@ -324,6 +323,16 @@ def annotators(transitions: Sequence[Transition]) -> AnnotatorTransition:
                 f"got {t.num_classes} at {a}"
             )
     return AnnotatorTransition(transitions)
+
+
+def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:
+    """An array of the owner's on a device, copied there once: a copy from the host cannot be part of a CUDA graph."""
+    if device.type == "cpu":
+        return torch.as_tensor(getattr(owner, name))
+    kept = owner.__dict__.setdefault("_kept", {})
+    if (name, device) not in kept:
+        kept[name, device] = torch.as_tensor(getattr(owner, name), device=device)
+    return kept[name, device]
 
 
 def sum_rows(table: Tensor, index: Tensor) -> Tensor:

@@ -4,7 +4,7 @@
 A `Transition` knows its matrix, can sample from it, says what it lets a learner recover (`diagnose`), and
 gives ``log (T p)_y`` for forward correction. Families with structure do all of this in O(K), without the matrix.
 
-R leads from a weak label back to a target: classes x weak labels with ``R T = I`` (Assumption (b)). Its
+R leads from a weak label back to a target: classes x weak labels, ``R T = I`` (Assumption (b), Appendix F). Its
 columns are normalised to sum to one, which any left inverse allows: ``R + (1/K) 1 (1 - R^T 1)^T`` is again a left
 inverse, because ``1^T T = 1^T``. The column ``r = R e_y`` is the *target* of label y: its mean given class z is the
 one-hot vector of z, and it may have negative entries.
@@ -133,9 +133,9 @@ class Transition(LabelKind):
         cdf = self._T.cumsum(axis=0)
         cdf /= cdf[-1]
         flat = (cdf + np.arange(self.num_classes)).T.ravel()
-        found = np.searchsorted(flat, classes + rng.random(classes.shape), side="right")
+        position = np.searchsorted(flat, classes + rng.random(classes.shape), side="right")
         last = self.num_weak_labels - 1 - (self._T[::-1] > 0).argmax(axis=0)  # rounding must not pass the support
-        return np.minimum(found - classes * self.num_weak_labels, last[classes])
+        return np.minimum(position - classes * self.num_weak_labels, last[classes])
 
     def diagnose(self) -> Diagnosis:
         """Rank, conditioning, kernel, ambiguity and supports of T."""

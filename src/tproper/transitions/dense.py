@@ -1,4 +1,4 @@
-"""Left inverses of a matrix T: minimum variance, the one with the smallest critical k, one T an example."""
+"""Left inverses of a matrix T: minimum variance, the one with the smallest critical k, one T per example."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _tightest(T: FloatArray) -> FloatArray:
     )
     best: FloatArray | None = None
     for solver in ("highs", "highs-ipm", "highs-ds"):
-        found = linprog(
+        solution = linprog(
             np.append(np.zeros(n - 1), 1.0),
             A_ub=vstack([upper, lower]).tocsr(),
             b_ub=np.concatenate([-R0.ravel(), R0.ravel()]),
@@ -70,15 +70,15 @@ def _tightest(T: FloatArray) -> FloatArray:
             bounds=bounds,
             method=solver,
         )
-        if found.x is None:
+        if solution.x is None:
             continue
-        R = R0 + found.x[: K * free].reshape(K, free) @ N.T
+        R = R0 + solution.x[: K * free].reshape(K, free) @ N.T
         R += (1 - R.sum(axis=0)) / K
         worst = float(critical_k_of(R.T).max())
         if best is None or worst < critical_k_of(best.T).max():
             best = R
         # Never trust a solver's word: the R it gives must attain the value it claims.
-        if abs(worst - found.fun) <= 1e-7 * (1 + abs(worst)):
+        if abs(worst - solution.fun) <= 1e-7 * (1 + abs(worst)):
             return R
     raise RuntimeError(
         "tightest: the linear program could not be solved to 1e-7; use 'min_variance'"

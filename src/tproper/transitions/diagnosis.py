@@ -29,12 +29,12 @@ class Diagnosis:
 
     @property
     def reconstructible(self) -> bool:
-        """Whether some R has R T = I (Assumption (b)): rank T = K."""
+        """Whether some R has R T = I (Assumption (b)): rank T = K. Appendix A relates it to other assumptions."""
         return self.rank == self.num_classes
 
     @cached_property
     def kernel_basis(self) -> FloatArray:
-        """Orthonormal basis (K, K - rank) of the class distributions' differences that T cannot see."""
+        """Orthonormal basis (K, K - rank) of the differences between class distributions that T cannot see."""
         return self._kernel()
 
     def confused_classes(self) -> list[list[int]]:

@@ -86,7 +86,7 @@ def _set_size(K: int) -> int:
 def partial_labels(K: int, p: float) -> CandidateSetTransition:
     """Candidate sets: the true class, and every other class independently with probability p (Example 2).
 
-    Labels are boolean masks (n, K), True = still possible. P(S | z) = p^(|S|-1) (1-p)^(K-|S|).
+    Labels are boolean masks (n, K), True = still possible. ``P(S | z) = p^(|S|-1) (1-p)^(K-|S|)``.
     """
     K, p = _set_size(K), checks.real(p, "p", 0, 1)
     j = np.arange(K + 1)
@@ -147,7 +147,7 @@ class BagTransition(Transition):
     ``P_pooled(z | x) prior_z / pooled_z``: `population` computes it, and `WeakLabelClassifier` gives it.
     """
 
-    _label_kind = "names"  # a bag is no class, however many there are
+    _label_kind = "names"  # a bag is not a class, however many there are
 
     def __init__(self, matrix: ArrayLike, pooled: ArrayLike, prior: ArrayLike | None) -> None:
         super().__init__(matrix)

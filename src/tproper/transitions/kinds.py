@@ -1,32 +1,32 @@
-"""What a weak label is. A transition says so itself; nothing goes by its name, which is for people."""
+"""What a weak label is. A transition says so itself; its name is for people, and nothing depends on it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# "classes": label y is called like class y; "names": labels have names of their own, or are 0 .. M-1; "sets": listed
-# sets of classes; "masks": candidate masks over the classes; "pairs": (source, label); "answers": one of each
+# "classes": label y has the name of class y; "names": labels have names of their own, or are 0 .. M-1; "sets": listed
+# sets of classes; "masks": candidate masks over the classes; "pairs": (source, label); "answers": one from each
 # annotator; "positive/unlabeled": 0 = labeled positive, 1 = unlabeled.
 POSITIVE_UNLABELED = "positive/unlabeled"
 LABEL_KINDS = ("classes", "names", "sets", "masks", "pairs", "answers", POSITIVE_UNLABELED)
 
 
 class LabelKind:
-    """The kind of a transition's labels, told by its structure and the names of its rows, or set."""
+    """The kind of a transition's labels: it follows from the structure and the names of the rows, unless it is set."""
 
     num_classes: int
     num_weak_labels: int
     _weak_labels: list[Any] | None
-    _label_kind: str | None = None  # where structure and names do not tell
+    _label_kind: str | None = None  # set where structure and names leave it open
 
     @property
     def positive_unlabeled(self) -> bool:
         """Whether labels are 0 = labeled positive, 1 = unlabeled."""
-        return self._label_kind == POSITIVE_UNLABELED  # never told by structure alone
+        return self._label_kind == POSITIVE_UNLABELED  # structure alone never says so
 
     @property
     def label_kind(self) -> str:
-        """What a weak label is: one of `LABEL_KINDS`. It goes by what T is, never by its name."""
+        """What a weak label is: one of `LABEL_KINDS`. It follows from what T is, never from its name."""
         if self._label_kind is not None:
             return self._label_kind
         if self._weak_labels is not None:

@@ -1,4 +1,4 @@
-"""Transitions, potentials and losses as text and as plain data.
+"""Transitions as text and as plain data.
 
 Text is for people and command lines (``complementary:10``, ``symmetric:0.2``, ``T.csv``); plain data is for files:
 `transition_to_dict` and `transition_from_dict` are exact inverses of each other, and nothing in them is code.
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import plugins
 from . import families
 from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
@@ -66,6 +67,19 @@ ALIASES = {
 }
 
 
+def register_family(name: str, make: Callable[..., Transition], **parameters: type) -> None:
+    """A kind of weak label of your own by its name: ``register_family("seasonal", seasonal, K=int, p=float)``.
+
+    ``make(K=10, p=0.2)`` returns its `Transition`. From then on ``seasonal:10,0.2`` is understood wherever a transition
+    is written as text, and the number of classes may be left out where it is known.
+    """
+    if "K" in parameters and next(iter(parameters)) != "K":
+        raise ValueError(f"parameters: expected K, the number of classes, first, got {', '.join(parameters)}")
+    if name in ALIASES or name == "coarse":
+        raise ValueError(f"name: expected one that is not taken, got {name!r}")
+    plugins.add(FAMILIES, name, _Family(make, tuple(parameters.items()), takes_classes="K" in parameters))
+
+
 def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
     """The transition that a text names.
 
@@ -82,10 +96,10 @@ def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
     name = ALIASES.get(name.strip().lower(), name.strip().lower())
     if name == "coarse" and colon:
         transition = families.coarse_labels(_groups(rest))
-    elif name in FAMILIES:
-        transition = _family(name, rest, bool(colon), num_classes)
     elif Path(text).suffix.lower() in MATRIX_FILES:
         transition = read_matrix(text)
+    elif (family := plugins.find(FAMILIES, name)) is not None:
+        transition = _family(family, name, rest, bool(colon), num_classes)
     else:
         known = ", ".join(sorted([*FAMILIES, "coarse"]))
         raise ValueError(
@@ -102,8 +116,7 @@ def _of_size(transition: Transition, num_classes: int | None) -> Transition:
     return transition
 
 
-def _family(name: str, rest: str, colon: bool, num_classes: int | None) -> Transition:
-    family = FAMILIES[name]
+def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int | None) -> Transition:
     parts = [p.strip() for p in rest.split(",")] if rest.strip() else []
     if colon and not parts:
         raise ValueError(f"transition: expected {family.usage(name)!r}, got nothing after the colon of {name!r}")
@@ -182,7 +195,7 @@ def read_matrix(path: str | Path) -> Transition:
     except OSError as error:
         raise ValueError(f"transition: cannot read {str(path)!r}: {error.strerror or error}") from None
     except (ValueError, TypeError, OverflowError, RecursionError) as error:  # JSON's and numpy's complaints, too
-        raise ValueError(f"transition: {str(path)!r} is no transition matrix: {error}") from None
+        raise ValueError(f"transition: {str(path)!r} is not a transition matrix: {error}") from None
     transition.name = f"matrix {path.name}"
     return transition
 
@@ -205,7 +218,7 @@ def make_transition(value: Any, num_classes: int | None = None) -> Transition:
     """A `Transition` from whatever a user may write: an object, a text, (name, parameters), a dict, or a matrix.
 
     ``("symmetric", {"p": 0.2})`` and ``("symmetric", 0.2)`` and ``{"name": "symmetric", "p": 0.2}`` are the same;
-    a dict made by `transition_to_dict` (it has the key "family") is taken too.
+    a dict made by `transition_to_dict` (it has the key "family") is accepted too.
     """
     if isinstance(value, Transition):
         return _of_size(value, num_classes)
@@ -229,9 +242,9 @@ def _called(name: Any, parameters: dict[str, Any], num_classes: int | None) -> T
     key = ALIASES.get(name, name)
     if key == "coarse":
         make: Callable[..., Transition] = families.coarse_labels
-    elif key in FAMILIES:
-        make = FAMILIES[key].make
-        if FAMILIES[key].takes_classes and "K" not in parameters:
+    elif (family := plugins.find(FAMILIES, key)) is not None:
+        make = family.make
+        if family.takes_classes and "K" not in parameters:
             if num_classes is None:
                 raise UnknownSizeError(f"transition: expected the parameter K, the number of classes, of {name!r}")
             parameters = {"K": num_classes, **parameters}

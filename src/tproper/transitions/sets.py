@@ -24,7 +24,7 @@ class CandidateSetTransition(Transition):
     """Labels are candidate sets S that contain the true class; P(S | z) = g(|S|) for z in S.
 
     Partial labels and multiple complementary labels are of this kind. A label is a boolean mask (K,),
-    True = still possible. By symmetry all that matters of S is its size, so nothing enumerates the 2^K sets.
+    True = still possible. By symmetry only the size of S matters, so nothing enumerates the 2^K sets.
 
     `log_weight[j]` is log g(j), j = 0 .. K, with sum_j C(K-1, j-1) g(j) = 1.
     """

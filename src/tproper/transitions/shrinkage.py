@@ -78,7 +78,7 @@ class Shrunk:
 
     concentration: FloatArray  # (C, M, K)
     forms: dict[str, float]  # probability of each form kept
-    strength: float  # mean s, in examples a class
+    strength: float  # mean s, in examples per class
     notes: list[str]
 
 
@@ -90,7 +90,7 @@ def structure_of(name: object) -> tuple[str, ...]:
 
 
 def shrink(counts: FloatArray, structure: str = "auto", seen: np.ndarray | None = None) -> Shrunk:
-    """The posterior of T given `counts` (M, K), some of them positive; `seen` (K,): classes with counts to speak of."""
+    """The posterior of T given `counts` (M, K), some of them positive; `seen` (K,): classes with enough counts."""
     M, K = counts.shape
     n = counts.sum(axis=0)
     asked = [FORMS[name] for name in structure_of(structure)]
@@ -217,7 +217,7 @@ def _notes(forms: dict[str, float], weight: FloatArray, s: FloatArray, n: FloatA
     typical = float(n[n > 0].mean())
     notes = [
         f"shrunk towards {FORMS[best].sentence} (probability {forms[best]:.2f} among the forms tried), "
-        f"with the weight of {strength:.3g} examples a class beside {typical:.4g} counted"
+        f"with the weight of {strength:.3g} examples per class beside the {typical:.4g} counted"
     ]
     empty = np.flatnonzero(n == 0).tolist()
     if empty:

@@ -1,9 +1,9 @@
-"""What weak labels are called: the one place between the names that people use and the rows of T.
+"""The names of weak labels: the one place between the names that people use and the rows of T.
 
 A weak label has a *name*. Where T's labels are of the same kind as classes (`Transition.label_kind`) the names are the
 classes; where T names its labels, those are the names, with class names inside sets; elsewhere they are 0 .. M-1. The
 labels of positive-unlabeled data are the positive class and "unlabeled". Integers index the labels wherever no name is
-an integer, so that nothing is ambiguous. The estimator and the command both read labels by this.
+an integer, so that nothing is ambiguous. The estimator and the command both read labels through it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CPU kernels: cross entropy, backward-corrected (squeezed or not) and forward-corrected, made with its gradient.
 
 Autograd would write one (n, K) gradient for every term of a loss and add them up. A kernel knows the gradient in
-closed form and writes one, a block of rows at a time. Where it cannot answer it says NaN, and the line runs instead; so
-it does where derivatives of the gradient are wanted, and under torch.compile and torch.func.
+closed form and writes one, a block of rows at a time. Where it cannot answer it returns NaN, and the line runs
+instead, as it does where derivatives of the gradient are wanted, and under torch.compile and torch.func.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def runs(loss: Any, scores: Tensor) -> bool:
     """Whether a kernel here serves a call. Forward losses of a structured T have theirs in its `log_probability`."""
     if not possible(scores):
         return False
-    found = plan(loss)
-    return not isinstance(found, str) and (found.dense or not found.forward)
+    planned = plan(loss)
+    return not isinstance(planned, str) and (planned.dense or not planned.forward)
 
 
 def cross_entropy(

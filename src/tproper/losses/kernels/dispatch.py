@@ -64,11 +64,11 @@ def obstacle(loss: Any, scores: Tensor, weights: Any = None) -> str | None:
 
 def unplanned(loss: Any) -> str | None:
     """Why a loss never runs in the kernel; None if it does."""
-    made = plan(loss)
-    if isinstance(made, str):
-        return made
-    if made.dense:
-        what = "T" if made.forward else "R"
+    planned = plan(loss)
+    if isinstance(planned, str):
+        return planned
+    if planned.dense:
+        what = "T" if planned.forward else "R"
         return f"{what} of {loss.transition.name} is dense, without a structure that the kernel knows"
     return None
 
@@ -79,11 +79,11 @@ def _interpreted() -> bool:
 
 
 class _Fault:
-    """Where the kernel reports a label that is none, in memory that the host sees too.
+    """Where the kernel reports an invalid label, in memory that the host sees too.
 
     Reading a device's labels would make the host wait for it in every step. So they are read before a loss's first
-    call alone; from then on the kernel looks at them as it goes. A bad label makes the loss NaN and leaves its row
-    without a gradient, so that no model is spoilt, and one of the next calls raises the error.
+    call only; after that the kernel checks them as it goes. A bad label makes the loss NaN and leaves its row
+    without a gradient, so that no model is ruined, and one of the next calls raises the error.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -98,8 +98,8 @@ class _Fault:
         self.seen[0] = 0
         rule = f"integers in [0, {T.num_classes}), got {label}"
         if isinstance(T, CandidateSetTransition):
-            found = plan(loss)
-            only = found.set_size if isinstance(found, Plan) else 0
+            planned = plan(loss)
+            only = planned.set_size if isinstance(planned, Plan) else 0
             rule = f"candidate sets of {only} classes, got one of {label}"
             if label == 0:
                 rule = "non-empty candidate sets, got an empty one"
@@ -112,9 +112,9 @@ _faults: WeakKeyDictionary[nn.Module, _Fault] = WeakKeyDictionary()
 class _Fused(torch.autograd.Function):
     """The reduced loss. Its gradient is made in the same pass, for the upstream gradient of one that a loss sees.
 
-    Should another upstream gradient come (a scaled or weighted loss), or the gradient be asked for a second time, the
-    kernel runs again with it (a small gradient is multiplied by it, which is cheaper to launch). That is also the way
-    for losses that are not reduced, and for float16, where a gradient divided by the batch size would underflow before
+    If another upstream gradient arrives (a scaled or weighted loss), or the gradient is asked for a second time, the
+    kernel runs again with it (a small gradient is multiplied by it, which is cheaper to launch). The same goes for
+    losses that are not reduced, and for float16, where a gradient divided by the batch size would underflow before
     a gradient scaler could save it. Where the gradient is to be differentiated itself, the plain formulation makes it.
     """
 
@@ -123,7 +123,7 @@ class _Fused(torch.autograd.Function):
         ctx: Any, scores: Tensor, labels: Tensor, weights: Tensor | None, by_size: Tensor | None,
         call: tuple[Any, Plan, str, Tensor | None, Any, torch.dtype],
     ) -> Tensor:  # fmt: skip
-        _, made, reduction, fault, config, dtype = call
+        _, planned, reduction, fault, config, dtype = call
         n = len(scores)
         if weights is not None:
             weights = weights.detach().float()
@@ -133,7 +133,7 @@ class _Fused(torch.autograd.Function):
         early = ctx.needs_input_grad[0] and reduction != "none" and scores.dtype != torch.float16
         gradient = torch.empty_like(scores) if early else None
         losses = torch.empty(n, dtype=torch.float32, device=scores.device)
-        _launch(made, scores, labels, by_size, losses, gradient, scale, weights, fault=fault, config=config)
+        _launch(planned, scores, labels, by_size, losses, gradient, scale, weights, fault=fault, config=config)
         ctx.call, ctx.scale, ctx.gradient = call, scale, gradient
         ctx.save_for_backward(scores, labels, weights, by_size)
         if reduction != "none" and weights is None and 0 < n <= FEW:
@@ -142,13 +142,13 @@ class _Fused(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        gradient, ctx.gradient = ctx.gradient, None  # handed over: a second call makes its own
+        gradient, ctx.gradient = ctx.gradient, None  # handed over: a second call computes its own
         differentiated = torch.is_grad_enabled()
         batched = torch._C._functorch.is_legacy_batchedtensor(upstream)  # is_grads_batched: many upstream gradients
         if gradient is not None and gradient.numel() <= SMALL and not differentiated and not batched:
             return gradient.mul_(upstream), None, None, None, None
         scores, labels, weights, by_size = ctx.saved_tensors
-        loss, made, reduction, fault, config, dtype = ctx.call
+        loss, planned, reduction, fault, config, dtype = ctx.call
         if differentiated or batched:
             with torch.enable_grad():
                 scores = scores if differentiated else scores.detach().requires_grad_()
@@ -160,7 +160,7 @@ class _Fused(torch.autograd.Function):
         if gradient is None:
             gradient = torch.empty_like(scores)
         upstream = upstream.contiguous() if reduction == "none" else upstream
-        _launch(made, scores, labels, by_size, None, gradient, ctx.scale, weights, upstream, ready, fault, config)
+        _launch(planned, scores, labels, by_size, None, gradient, ctx.scale, weights, upstream, ready, fault, config)
         return gradient, None, None, None, None
 
 
@@ -182,21 +182,21 @@ def _total(losses: Tensor, scale: float, dtype: torch.dtype) -> Tensor:
 
 
 def _on_device_of(scores: Tensor) -> AbstractContextManager[Any]:
-    """Kernels start on the current device: make it the scores', where it is another."""
+    """Kernels start on the current device: switch to the scores' device if it is another."""
     elsewhere = scores.is_cuda and scores.get_device() != torch.cuda.current_device()
     return torch.cuda.device_of(scores) if elsewhere else nullcontext()
 
 
 def _launch(
-    made: Plan, scores: Tensor, labels: Tensor, by_size: Tensor | None, losses: Tensor | None,
+    planned: Plan, scores: Tensor, labels: Tensor, by_size: Tensor | None, losses: Tensor | None,
     gradient: Tensor | None, scale: float, weights: Tensor | None,
     upstream: Tensor | None = None, unless_one: bool = False, fault: Tensor | None = None, config: Any = None,
 ) -> None:  # fmt: skip
     with _on_device_of(scores):
         _triton().launch(
-            scores, labels, forward=made.forward, numbers=made.numbers, by_size=by_size, squeeze=made.squeeze,
+            scores, labels, forward=planned.forward, numbers=planned.numbers, by_size=by_size, squeeze=planned.squeeze,
             losses=losses, gradient=gradient, scale=scale, weights=weights, upstream=upstream,
-            unless_one=unless_one, fault=fault, set_size=made.set_size, config=config,
+            unless_one=unless_one, fault=fault, set_size=planned.set_size, config=config,
         )  # fmt: skip
 
 
@@ -214,20 +214,20 @@ def run(
 
     Scores that are not contiguous are copied. With `fault` the kernel checks the labels (see `_Fault`).
     """
-    made = plan(loss)
-    assert isinstance(made, Plan)
-    by_size = None if made.by_size is None else loss.tables[made.by_size].to(scores.device)
+    planned = plan(loss)
+    assert isinstance(planned, Plan)
+    by_size = None if planned.by_size is None else loss.tables[planned.by_size].to(scores.device)
     flat, weights = scores, None if weights is None else weights.reshape(-1)
     if scores.ndim != 2:
         K = scores.shape[-1]
-        flat, labels = scores.reshape(-1, K), labels.reshape(-1, K) if made.by_size else labels.reshape(-1)
-    call = (loss, made, reduction, fault, config, scores.dtype if dtype is None else dtype)
+        flat, labels = scores.reshape(-1, K), labels.reshape(-1, K) if planned.by_size else labels.reshape(-1)
+    call = (loss, planned, reduction, fault, config, scores.dtype if dtype is None else dtype)
     out: Tensor = _Fused.apply(flat.contiguous(), labels.contiguous(), weights, by_size, call)
     return out.reshape(scores.shape[:-1]) if reduction == "none" else out
 
 
 def _checked(loss: Any, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor | None]:
-    """Encoded labels, and where the kernel shall report bad ones, if it is the kernel that checks them."""
+    """Encoded labels, and where the kernel is to report bad ones, if it checks them."""
     T, device = loss.transition, scores.device
     if not isinstance(labels, Tensor) or labels.device != device:
         return T.encode(labels, None, loss.validate).to(device), None  # checked where they are, which waits for nothing
@@ -244,7 +244,7 @@ def _checked(loss: Any, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor 
 
 
 def call(loss: Any, scores: Tensor, labels: Labels, weights: Any, reduction: str, dtype: torch.dtype) -> Tensor:
-    """A call of a loss in the kernel, where `obstacle` has none to name."""
+    """A call of a loss in the kernel, where `obstacle` finds nothing in the way."""
     encoded, fault = _checked(loss, scores, labels)
     checks.same_leading_shape(scores, encoded, loss.transition.label_shape)
     if weights is not None:

@@ -29,5 +29,5 @@ def fuse(loss: Loss, backend: Backend = "auto") -> Loss:
         if not dispatch.triton_installed():
             raise ValueError("backend: 'triton' needs the package triton, which is not installed; use 'torch'")
     same = copy.copy(loss)
-    same.backend = backend
+    same._backend = backend
     return same

@@ -100,8 +100,8 @@ def _rows(
 
     FORWARD: (c, b) are (d, o) of T = o + (d - o) I; else the target's two numbers. MASKED: labels are masks, and
     `by_size` holds what depends on the set's size: c, or log g. SQUEEZE: 0 none, 1 alpha = 2, 2 any alpha. MEAN: the
-    target has a constant part, b != 0. UPSTREAM: 0 none, 1 one number, 2 one a row. UNLESS_ONE: the gradient in
-    memory was made for an upstream of one; do nothing if that is what came. CHECK: a row whose label is no label gets
+    target has a constant part, b != 0. UPSTREAM: 0 none, 1 one number, 2 one per row. UNLESS_ONE: the gradient in
+    memory was made for an upstream of one; do nothing if that is what arrived. CHECK: a row whose label is invalid gets
     a loss of NaN and no gradient, and is written to `fault`: one more than its number, then its label or the size
     of its set, which is `set_size` if that is not 0.
     """
@@ -275,10 +275,10 @@ def _total(losses, out, n, scale, BLOCK: tl.constexpr):
 
 
 def shape_of_launch(K: int, element_size: int) -> tuple[int, int, int]:
-    """Rows a program, classes a block, warps.
+    """Rows per program, classes per block, warps.
 
-    4 scores a thread where rows are short: latency, not bandwidth, is the limit there. Else 16 scores a thread, as
-    timed by `scale_losses_gpu.py --tune`.
+    4 scores per thread where rows are short: latency, not bandwidth, is the limit there. Otherwise 16 scores per
+    thread, as timed by `scale_losses_gpu.py --tune`.
     """
     block = min(triton.next_power_of_2(K), WIDEST_BLOCK)
     if block < 512:

@@ -1,0 +1,186 @@
+"""Sphinx settings of the site: `make docs` builds it into docs/_build/html, which opens from a disk with no network."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import sys
+from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS.parent / "src"))
+
+import tproper  # noqa: E402
+from tproper.plots import PAGE_COLOURS  # noqa: E402
+
+project, author, release = "tproper", "the tproper authors", tproper.__version__
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "sphinxcontrib.katex",
+]
+exclude_patterns = ["_build", "_vendor", "explorer/vendor", "gallery", "playbook", "**/GALLERY_HEADER.rst"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+suppress_warnings = ["config.cache"]
+default_role = "py:obj"  # `name` in a docstring links to what the site knows by that name, and is code otherwise
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+napoleon_numpy_docstring, napoleon_google_docstring = True, False
+napoleon_use_rtype, napoleon_use_ivar = False, True
+autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_member_order = "bysource"
+routed = [f"set_{method}_request" for method in ("fit", "score", "partial_fit")]  # scikit-learn's own
+autodoc_default_options = {"members": True, "exclude-members": ", ".join(routed)}
+viewcode_line_numbers = True
+copybutton_prompt_text, copybutton_exclude = "$ ", ".linenos, .gp, .go"
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["gallery", "playbook"],
+    "gallery_dirs": ["auto_gallery", "auto_playbook"],
+    "filename_pattern": r"/plot_",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "notebook_extensions": set(),
+    "show_signature": False,
+    "min_reported_time": 10_000,
+    "show_memory": False,
+    "write_computation_times": False,  # its page fetches a table script from the network
+    "remove_config_comments": True,
+    "within_subsection_order": "FileNameSortKey",
+    "nested_sections": False,
+    "thumbnail_size": (480, 300),
+}
+
+
+def variables(scheme: str) -> dict[str, str]:
+    """Furo's colours from the palette that reports and model cards have too."""
+    colour = PAGE_COLOURS[scheme]
+    return {
+        "color-brand-primary": colour["accent"],
+        "color-brand-content": colour["accent"],
+        "color-brand-visited": colour["accent"],
+        "color-background-primary": colour["ground"],
+        "color-background-secondary": colour["panel"],
+        "color-background-border": colour["line"],
+        "color-foreground-primary": colour["ink"],
+        "color-foreground-secondary": colour["muted"],
+        "color-inline-code-background": colour["code"],
+    }
+
+
+html_theme = "furo"
+html_title = "tproper"
+html_static_path = ["_static", "_build/generated"]
+html_extra_path = ["_build/extra"]  # the Explorer is a site of its own, beside index.html
+html_css_files = ["site.css"]
+html_favicon = "_static/icon.svg"
+html_show_sphinx, html_show_copyright = False, False
+html_theme_options = {
+    "light_css_variables": variables("light"),
+    "dark_css_variables": variables("dark"),
+    "navigation_with_keys": True,
+}
+pygments_style, pygments_dark_style = "friendly", "github-dark"
+katex_css_path = "katex.css"
+
+#: What a room is called on the site, in the order of the rooms.
+ROOMS = {
+    "transitions": "Weak labels and T",
+    "potentials": "Potentials F",
+    "losses": "Losses",
+    "certificates": "Certificates",
+    "metrics": "Scores from weak labels",
+    "estimation": "T from data, and trust in it",
+    "learn": "Classifier and calibration",
+    "_core": "Errors and warnings",
+}
+
+
+def write_katex() -> None:
+    """KaTeX's style sheet with its fonts inside: a browser may refuse fonts of another folder on a disk."""
+    folder = DOCS / "_vendor" / "katex"
+
+    def inside(match: re.Match[str]) -> str:
+        font = folder / "fonts" / f"{match[2]}.woff2"
+        if not font.is_file():
+            return ""  # a face that no page uses
+        data = base64.b64encode(font.read_bytes()).decode()
+        return f'{match[1]}src:url(data:font/woff2;base64,{data}) format("woff2")}}'
+
+    style = (folder / "katex.min.css").read_text(encoding="utf-8")
+    style = re.sub(r"(@font-face\{[^}]*?)src:url\(fonts/([\w-]+)\.woff2\)[^}]*\}", inside, style)
+    (DOCS / "_build" / "generated").mkdir(parents=True, exist_ok=True)
+    (DOCS / "_build" / "generated" / "katex.css").write_text(style, encoding="utf-8")
+
+
+def copy_explorer() -> None:
+    """The Explorer as it is."""
+    target = DOCS / "_build" / "extra" / "explorer"
+    shutil.rmtree(target.parent, ignore_errors=True)
+    shutil.copytree(DOCS / "explorer", target)
+
+
+def write_api() -> None:
+    """One page a room, of every public name: what `tproper` exports is what the site documents."""
+    names = defaultdict(list)
+    for name, room in tproper._LAZY.items():
+        names[room].append(name)
+    folder = DOCS / "api"
+    folder.mkdir(exist_ok=True)
+    assert set(names) == set(ROOMS), "docs/conf.py: a room of public names has no title"
+    entries = []
+    for room, title in ROOMS.items():
+        opening = (import_module(f"tproper.{room}").__doc__ or "").split("\n\nImports from", 1)[0].strip()
+        parts = [title, "=" * len(title), "", opening, ""]
+        for name in names[room]:
+            value = getattr(tproper, name)
+            kind = "autofunction" if callable(value) and not isinstance(value, type) else "autoclass"
+            if isinstance(value, type) and issubclass(value, Exception):
+                kind = "autoexception"
+            parts += [f".. {kind}:: tproper.{name}", ""]
+        entries.append(room.strip("_"))
+        (folder / f"{entries[-1]}.rst").write_text("\n".join(parts), encoding="utf-8")
+    body = ["API", "===", "", "Every public name, by room. ``import tproper as tp``.", ""]
+    body += [".. toctree::", "   :maxdepth: 2", "", *(f"   {entry}" for entry in entries), ""]
+    (folder / "index.rst").write_text("\n".join(body), encoding="utf-8")
+
+
+def list_other_pages(app: Any, name: str, source: list[str]) -> None:
+    """Pages that benchmarks add to docs/ stand with the evidence, without a change to the first page."""
+    if name == "index":
+        listed = source[0].split()
+        others = [p.stem for p in sorted(DOCS.glob("*.md")) if p.stem not in (*listed, "index")]
+        source[0] = source[0].replace("EVERY OTHER PAGE", "\n".join(others))
+
+
+def link_names(app: Any, tree: Any) -> None:
+    """`tp.Name` in the text of a page leads to what the API says of it."""
+    for node in list(tree.findall(nodes.literal)):
+        name = re.match(r"(?:tp\.)?(\w+)", node.astext())
+        if name is None or name[1] not in tproper.__all__ or isinstance(node.parent, (nodes.reference, pending_xref)):
+            continue
+        link = pending_xref("", refdomain="py", reftype="obj", reftarget=f"tproper.{name[1]}", refexplicit=True)
+        node.replace_self(link)
+        link += node
+
+
+def setup(app: Any) -> None:
+    """Make what is generated before Sphinx looks for sources."""
+    app.connect("source-read", list_other_pages)
+    app.connect("doctree-read", link_names)
+    write_katex()
+    copy_explorer()
+    write_api()

@@ -1,0 +1,79 @@
+"""Probabilities of rows by models that have not seen them: what scores in the model card rest on.
+
+All rows are scored, in folds; where one fit takes long only the first fold is, and the card says why. An item or a
+group is never on both sides. Features keep the scale of the whole table, which knows nothing of labels.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import FloatArray
+from ..learn import random_folds
+from .progress import Bar
+from .rows import Rows
+from .schema import Schema
+from .streaming import Trained
+
+FOLDS = 5
+SECONDS = 120.0  # that the fits of all folds may take, unless --folds asks for them
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Some rows with the probabilities of models that were not trained on them."""
+
+    rows: NDArray[np.int64]
+    p: FloatArray  # (len(rows), K)
+    how: str  # in words
+
+
+def cross_fitted(rows: Rows, schema: Schema, make: Callable[[], Any], folds: int | None, seed: int) -> Unseen:
+    """Fit one model for each fold to the rows outside of it; `make` gives an estimator."""
+    n, parts = len(rows.X), folds or FOLDS
+    splits = random_folds(n, min(parts, n), np.random.default_rng(seed), rows.group)
+    p = np.full((n, len(schema.classes)), np.nan)
+    X = schema.inputs(rows.X)
+    with Bar("scoring", len(splits), "folds") as bar:
+        for f, (train, test) in enumerate(splits):
+            started = time.monotonic()
+            model = fit_part(make(), X, rows, train)
+            p[test] = Trained(model, schema).probabilities(rows.X[test], (test + 1).__getitem__)
+            bar.step()
+            took = time.monotonic() - started
+            if folds is None and f == 0 and took * len(splits) > SECONDS:
+                how = (
+                    f"on {len(test):,} of {n:,} rows, which a second model was not trained on; not cross-fitted on all "
+                    f"rows, because one fit takes {took:.0f} s (--folds {len(splits)} does it all the same)"
+                )
+                return Unseen(test, p[test], how)
+    together = f", {len(np.unique(rows.group)):,} groups kept whole" if rows.group is not None else ""
+    how = f"on all {n:,} rows, each by a model that was not trained on it ({len(splits)} folds{together})"
+    return Unseen(np.arange(n), p, how)
+
+
+def held_out(estimator: Any, rows: Rows, schema: Schema, held: NDArray[np.int64]) -> Unseen:
+    """Rows that were kept from the model itself."""
+    kind = " of those with a label" if rows.dropped else ""
+    p = Trained(estimator, schema).probabilities(rows.X[held], lambda i: f"{held[i] + 1}{kind}")
+    return Unseen(held, p, f"on {len(held):,} rows that were held out")
+
+
+def fit_part(estimator: Any, X: FloatArray, rows: Rows, part: NDArray[np.int64]) -> Any:
+    """Fit to some rows; what the fit to all rows has warned of is not said again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return estimator.fit(X[part], rows.labels[part], **fit_options(rows, part))
+
+
+def fit_options(rows: Rows, part: NDArray[np.int64]) -> dict[str, Any]:
+    """Known classes and groups of some rows, as `fit` takes them."""
+    known = None if rows.true is None else np.array([*rows.codec.classes, None], dtype=object)[rows.true[part]]
+    return {"true": known, "groups": None if rows.group is None else rows.group[part]}

@@ -1,0 +1,198 @@
+"""Scores of a model on another table, a block of rows at a time: memory does not grow with the file.
+
+Answers with a row each are brought together by item first, which takes the whole table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import FloatArray, mark
+from ..data import CELLS, Table, open_table
+from ..transitions import identity
+from .codec import Answered, Encoded, LabelCodec
+from .progress import watched
+from .reading import LabelColumns, label_columns, read
+from .resolving import annotators_of_file, parse_sources, resolve, resolve_answers
+from .schema import FeatureReader
+from .streaming import Trained, load_model, reblocked
+from .table_scores import Scores, StreamedScores, draw, why_no_scores
+from .trust import CHECKED_ROWS, Trust, trust
+
+
+@dataclass(frozen=True)
+class Question:
+    """What `tproper evaluate` is asked: a model, a table, and which columns say what."""
+
+    model: Path
+    data: Path
+    label: str
+    true_label: str | None = None
+    specs: Sequence[str] | None = None
+    source_column: str | None = None
+    item: str | None = None
+    annotator: str | None = None
+    features_from: Path | None = None
+    plot: Path | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `tproper evaluate` says."""
+
+    transition: str
+    weak: Scores | None
+    clean: Scores | None
+    trust: Trust | None
+    counts: dict[str, int]
+
+
+def evaluate_file(asked: Question) -> Evaluation:
+    """`tproper evaluate`: scores from weak and from clean labels; draws the diagram."""
+    before = None if asked.plot is None else mark(asked.plot)
+    trained = load_model(asked.model)
+    table = open_table(asked.data)
+    several = asked.item is not None or "," in asked.label
+    columns = label_columns(
+        table,
+        asked.label,
+        item=asked.item,
+        annotator=asked.annotator,
+        true=asked.true_label,
+        features_from=asked.features_from,
+    )
+    codec = evaluation_codec(trained, asked.specs, asked.source_column, several, columns)
+    source = asked.source_column
+    if source is not None and not codec.sources:
+        raise ValueError(
+            f"--source-column: expected it for labels of several sources, got a model of one: {asked.model}"
+        )
+    source = (source or trained.schema.source) if codec.sources else None
+    if source is not None:
+        table.require(source, "--source-column")
+    if codec.annotators:
+        columns = columns.of_annotators()
+    elif columns.several:
+        raise ValueError(
+            f"--label: expected one column for a model of one label a row, got {asked.label!r}; give the T of the "
+            "annotators with --transition"
+        )
+    found = evaluate(trained, columns, codec, source)
+    if asked.plot is not None:
+        draw(found.weak, found.clean, asked.plot, before)
+    return found
+
+
+def evaluation_codec(
+    trained: Trained, specs: Sequence[str] | None, source_column: str | None, several: bool, columns: LabelColumns
+) -> LabelCodec:
+    """How to read the weak labels: as in training, or by another transition for the same classes."""
+    if not specs:
+        return trained.schema.codec()
+    source = source_column or (
+        trained.schema.source if not several and any("=" in s.partition(":")[0] for s in specs) else None
+    )
+    named = parse_sources(specs, source, several)
+    classes = trained.schema.classes
+    if several or ("" in named and annotators_of_file(named[""]) is not None):
+        who = columns.labels if not columns.long else read(columns, []).answered.names  # type: ignore[union-attr]
+        T, names, known = resolve_answers(named, who, [], classes)
+        return LabelCodec(T, names, annotators=known)
+    transition, names = resolve(named, [], classes)
+    return LabelCodec(transition, names, list(named) if source else ())
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows: features, labels, which of them are missing, and the known classes."""
+
+    X: FloatArray
+    labels: Encoded
+    absent: NDArray[np.bool_]
+    true: NDArray[np.int64] | None  # -1 where unknown
+    rows: NDArray[np.int64]  # in the table, from 1
+
+
+def _blocks(table: Table, columns: LabelColumns, codec: LabelCodec, source: str | None, features: list[str]) -> Any:
+    truth = LabelCodec(identity(len(codec.classes)), codec.classes)
+    if columns.long:
+        got = read(columns, features)
+        labels, absent = got.encode(codec, columns.label)
+        true = None if columns.true is None else got.known(truth, columns.true)
+        yield Block(got.X, labels, absent, true, got.rows + 1)
+        return
+    yield from _streamed(table, columns, codec, source, features, truth)
+
+
+def _streamed(
+    table: Table, columns: LabelColumns, codec: LabelCodec, source: str | None, features: list[str], truth: LabelCodec
+) -> Iterator[Block]:
+    reader = FeatureReader(table, features)
+    extra = [c for c in (*columns.labels, source, columns.true) if c is not None]
+    wanted = list(dict.fromkeys([*features, *extra]))
+    batches = watched(table.batches(wanted), "evaluating", table.rows, lambda b: b.num_rows)
+    for batch in reblocked(batches, max(4096, CELLS // len(wanted))):
+        first = reader.rows + 1
+        X = reader.read(batch)
+        if codec.annotators:
+            answered = Answered.of({name: batch.column(name) for name in columns.labels})
+            labels, absent = codec.encode_answers(answered, first)
+        else:
+            sources = None if source is None else batch.column(source)
+            labels, absent = codec.encode(batch.column(columns.label), sources, first, columns.label)
+        true = None
+        if columns.true is not None:
+            found, unknown = truth.encode(batch.column(columns.true), None, first, columns.true)
+            true = np.where(unknown, -1, found)
+        if reader.clean:
+            yield Block(X, labels, absent, true, first + np.arange(len(X)))
+    reader.finish()
+
+
+def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source: str | None) -> Evaluation:
+    """Scores from weak labels, unless their T forbids it, and from true classes, where a column of them is given.
+
+    Rows without a label are counted.
+    """
+    schema = trained.schema
+    why = why_no_scores(codec.transition)
+    if why and columns.true is None:
+        raise ValueError(f"--true-label: expected a column with the true classes, got none, and {why}")
+    schema.check_columns(columns.home)
+    weak = None if why else StreamedScores(codec.transition)
+    clean = None if columns.true is None else StreamedScores(identity(len(schema.classes)))
+    rows = labelled = 0
+    seen: list[Encoded] = []  # labels and probabilities that T is checked with
+    shown: list[FloatArray] = []
+    for block in _blocks(columns.table, columns, codec, source, schema.features):
+        rows += len(block.X)
+        given = ~block.absent
+        labelled += int(given.sum())
+        p = trained.probabilities(block.X, block.rows.__getitem__)
+        if weak is not None:
+            weak.add(block.labels[given], p[given])
+            if sum(map(len, shown)) < CHECKED_ROWS:
+                seen.append(block.labels[given])
+                shown.append(p[given])
+        if clean is not None and block.true is not None:
+            known = block.true >= 0
+            clean.add(block.true[known], p[known])
+    if labelled == 0:
+        raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {rows} rows")
+    counts = {"all": rows, "weak": labelled, "without_label": rows - labelled}
+    if clean is not None and clean.rows == 0:
+        raise ValueError(f"--true-label: expected classes in the column {columns.true!r}, got none in {rows} rows")
+    trusted = None
+    if seen:
+        trusted = trust(np.concatenate(seen), np.concatenate(shown), codec.transition, codec.classes, codec.annotators)
+    scores = None if weak is None else weak.scores()
+    if clean is None:
+        return Evaluation(codec.transition.name, scores, None, trusted, counts)
+    counts |= {"clean": clean.rows}
+    return Evaluation(codec.transition.name, scores, clean.scores(), trusted, counts)

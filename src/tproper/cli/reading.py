@@ -1,0 +1,375 @@
+"""A table of training or evaluation as it is read: features, label columns, known classes and groups.
+
+Several annotators answer side by side, one column each (``--label ann1,ann2,ann3``), or one answer a row (``--label
+answer --item item_id --annotator who``). The rows of the second form are brought together by item: their features
+stand in every row of the item, or in a second table with one row for each (``--features-from``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import FloatArray
+from ..data import MISSING, Table, open_table, texts
+from .codec import Answered, LabelCodec
+from .progress import watched
+from .schema import FeatureReader, feature_columns, split_names
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Texts = tuple[NDArray[np.int64], list[str]]  # places among the values, -1 = null; the values
+MOST_CELLS = 1 << 27  # of answers, items x annotators (1 GiB)
+
+
+@dataclass(frozen=True)
+class LabelColumns:
+    """Which columns say what. Made by `label_columns`."""
+
+    table: Table
+    labels: list[str]  # one, or one for each annotator
+    source: str | None = None
+    item: str | None = None
+    annotator: str | None = None
+    true: str | None = None
+    group: str | None = None
+    items: Table | None = None  # a second table: the features of the items
+    of_several: bool = False  # a single column, but of one annotator among several
+
+    def of_annotators(self) -> LabelColumns:
+        """The same columns, as answers of annotators."""
+        return replace(self, of_several=True)
+
+    @property
+    def long(self) -> bool:
+        """Whether every answer has a row of its own."""
+        return self.item is not None
+
+    @property
+    def several(self) -> bool:
+        """Whether there are answers of several annotators."""
+        return self.long or self.of_several or len(self.labels) > 1
+
+    @property
+    def label(self) -> str:
+        """The label columns in words."""
+        return ",".join(self.labels)
+
+    @property
+    def taken(self) -> list[str]:
+        """All columns that are no features."""
+        named = (*self.labels, self.source, self.item, self.annotator, self.true, self.group)
+        return [name for name in dict.fromkeys(named) if name is not None]
+
+    def features(self, given: str | None, ignored: str | None) -> list[str]:
+        """The feature columns: those asked for, or all that are neither taken nor ignored."""
+        return feature_columns(
+            self.table if self.items is None else self.items,
+            self.taken,
+            split_names(given, "--features"),
+            split_names(ignored, "--ignore"),
+        )
+
+    @property
+    def home(self) -> Table:
+        """The table that holds the features."""
+        return self.table if self.items is None else self.items
+
+
+def label_columns(
+    table: Table,
+    label: str,
+    *,
+    source: str | None = None,
+    item: str | None = None,
+    annotator: str | None = None,
+    true: str | None = None,
+    group: str | None = None,
+    features_from: Path | None = None,
+) -> LabelColumns:
+    """What the options say of the columns, checked against the table's own."""
+    labels = [label] if label in table.names else split_names(label, "--label") or []
+    for name in labels:
+        table.require(name, "--label")
+    if (item is None) != (annotator is None):
+        raise ValueError("--item: expected --item and --annotator together, got one of them")
+    if item is not None and len(labels) != 1:
+        raise ValueError(f"--label: expected one column of answers beside --item and --annotator, got {label!r}")
+    if source is not None and (item is not None or len(labels) > 1):
+        raise ValueError(
+            "--source-column: expected it with one label a row, got answers of several annotators; "
+            "leave it out, and give NAME=SPEC for every annotator"
+        )
+    if features_from is not None and item is None:
+        raise ValueError("--features-from: expected it beside --item, which tells whose features they are, got none")
+    items = None if features_from is None else open_table(features_from)
+    named = (("--source-column", source), ("--item", item), ("--annotator", annotator))
+    for option, name in (*named, ("--true-label", true), ("--group", group)):
+        if name is not None and not (
+            items is not None and name in items.names and option in ("--true-label", "--group")
+        ):
+            table.require(name, option)
+    if items is not None and item is not None:
+        items.require(item, "--features-from")
+    columns = [*labels, *(name for _, name in named if name is not None)]
+    repeated = next((name for name in columns if columns.count(name) > 1), None)
+    if repeated is not None:
+        raise ValueError(f"--label: expected different columns, got {repeated!r} twice")
+    return LabelColumns(table, labels, source, item, annotator, true, group, items)
+
+
+@dataclass(frozen=True)
+class AnswerRows:
+    """Answers with a row each: the item, who answered, and what."""
+
+    item: NDArray[np.int64]  # (N,) places among `items`
+    items: list[str]
+    who: NDArray[np.int64]  # (N,) places among `annotators`
+    annotators: list[str]
+    codes: NDArray[np.int64]  # (N,) places among `values`, -1 = null
+    values: list[str]
+
+    @property
+    def given(self) -> NDArray[np.int64]:
+        """The rows that hold an answer."""
+        return np.flatnonzero(~np.array([v in MISSING for v in self.values] + [True])[self.codes])
+
+    def table(self) -> Answered:
+        """Items x annotators; a second answer of an annotator to an item is refused."""
+        n, m = len(self.items), len(self.annotators)
+        if n * m > MOST_CELLS:
+            raise ValueError(
+                f"--annotator: expected at most {MOST_CELLS:,} cells, items x annotators, got {n:,} x {m:,}; leave out "
+                "annotators with few answers (`tproper estimate annotators` takes any number of them)"
+            )
+        given = self.given
+        cell = self.item[given] * m + self.who[given]
+        _, once = np.unique(cell, return_index=True)
+        if len(once) < len(cell):
+            again = int(given[np.setdiff1d(np.arange(len(cell)), once)[0]])
+            raise ValueError(
+                f"--label: expected one answer of an annotator to an item, got another of "
+                f"{self.annotators[self.who[again]]!r} to {self.items[self.item[again]]!r} at row {again + 1}; "
+                "keep one of them"
+            )
+        out, places = np.full(n * m, -1), np.zeros(n * m, dtype=np.int64)
+        out[cell], places[cell] = self.codes[given], given
+        return Answered(out.reshape(n, m), self.values, self.annotators, places.reshape(n, m))
+
+
+@dataclass(frozen=True)
+class Read:
+    """Rows of a table, or the items of one with an answer a row: nothing is interpreted yet."""
+
+    X: FloatArray  # (n, d), as in the file
+    label: pa.Array | None  # of one label a row
+    source: pa.Array | None
+    side_by_side: Answered | None
+    answer_rows: AnswerRows | None
+    truth: Texts | None
+    group: NDArray[np.int64] | None
+    rows: NDArray[np.int64]  # where each row (or the first of its item) stands in the table, from 0
+
+    @cached_property
+    def answered(self) -> Answered | None:
+        """The answers of several annotators, items x annotators."""
+        return self.side_by_side if self.answer_rows is None else self.answer_rows.table()
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How often each label text occurs."""
+        if self.answer_rows is not None:
+            codes, values = self.answer_rows.codes, self.answer_rows.values
+        elif self.side_by_side is not None:
+            codes, values = self.side_by_side.codes, self.side_by_side.values
+        else:
+            codes, values = texts(self.label)
+        times = np.bincount(codes[codes >= 0], minlength=len(values))
+        out: dict[str, int] = {}
+        for text, n in zip(values, times.tolist(), strict=True):
+            if n:
+                out[text] = out.get(text, 0) + n
+        return out
+
+    @property
+    def used(self) -> list[str]:
+        """The label texts that occur."""
+        return list(self.counts)
+
+    @property
+    def true_names(self) -> list[str]:
+        """The texts of true classes that occur."""
+        if self.truth is None:
+            return []
+        codes, values = self.truth
+        return [values[c] for c in np.unique(codes[codes >= 0]) if values[c] not in MISSING]
+
+    def known(self, classes: LabelCodec, column: str) -> NDArray[np.int64]:
+        """The class of each row, -1 where it is unknown."""
+        if self.truth is None:
+            return np.full(len(self.X), -1)
+        found, absent = classes.encode_texts(*self.truth, column, self.rows)
+        return np.where(absent, -1, found)
+
+    def encode(self, codec: LabelCodec, column: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Labels as T takes them, and which rows have none."""
+        if self.answered is not None:
+            return codec.encode_answers(self.answered)
+        assert self.label is not None
+        return codec.encode(self.label, self.source, column=column)
+
+
+def read(columns: LabelColumns, features: Sequence[str]) -> Read:
+    """The whole table in memory; of one with an answer a row, its items."""
+    if not columns.long:
+        X, got = _columns(columns.table, columns.taken, features)
+        answered = label = None
+        if columns.several:
+            answered = Answered.of({name: got[name] for name in columns.labels})
+        else:
+            label = got[columns.labels[0]]
+        truth = None if columns.true is None else texts(got[columns.true])
+        group = None if columns.group is None else _whole(got[columns.group], "--group")[0]
+        source = None if columns.source is None else got[columns.source]
+        return Read(X, label, source, answered, None, truth, group, np.arange(len(X)))
+    return _by_item(columns, features)
+
+
+def _columns(table: Table, names: Sequence[str], features: Sequence[str]) -> tuple[FloatArray, dict[str, pa.Array]]:
+    """Features (n, d), checked, and other columns as they are."""
+    import pyarrow as pa
+
+    reader = FeatureReader(table, features)
+    blocks: list[FloatArray] = []
+    parts: dict[str, list[Any]] = {name: [] for name in names}
+    wanted = list(dict.fromkeys([*features, *names]))
+    for batch in watched(table.batches(wanted), "reading", table.rows, lambda b: b.num_rows):
+        X = reader.read(batch)
+        if reader.clean:
+            blocks.append(X)
+            for name in names:
+                parts[name].append(batch.column(name))
+    reader.finish()
+    return np.concatenate(blocks), {name: pa.chunked_array(p).combine_chunks() for name, p in parts.items()}
+
+
+def _whole(column: pa.Array, option: str) -> tuple[NDArray[np.int64], list[str]]:
+    """The distinct names of a column without gaps, in the order in which they appear, and each row's place."""
+    codes, values = texts(column)
+    distinct = list(dict.fromkeys(v for v in values if v not in MISSING))
+    place = {v: i for i, v in enumerate(distinct)}
+    out = np.array([place.get(v, -1) for v in values] + [-1], dtype=np.int64)[codes]
+    if (out < 0).any():
+        row = int((out < 0).argmax())
+        raise ValueError(f"{option}: expected a name in every row, got none at row {row + 1}")
+    return out, distinct
+
+
+# One answer a row.
+
+
+def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
+    table, items = columns.table, columns.items
+    assert columns.item is not None
+    assert columns.annotator is not None
+    here = [name for name in columns.taken if name in table.names]
+    rows_X, got = _columns(table, here, features if items is None else [])
+    item, item_names = _whole(got[columns.item], "--item")
+    who, who_names = _whole(got[columns.annotator], "--annotator")
+    order = np.argsort(np.array(who_names, dtype=object), kind="stable")
+    who, who_names = np.argsort(order)[who], [who_names[i] for i in order]
+    first = _first(item, len(item_names))
+    answers = AnswerRows(item, item_names, who, who_names, *texts(got[columns.labels[0]]))
+    facts: dict[str, Texts | None] = {"--true-label": None, "--group": None}
+    for option, name in (("--true-label", columns.true), ("--group", columns.group)):
+        if name is not None and name in got:
+            facts[option] = _one_each(texts(got[name]), item, item_names, option)
+    if items is None:
+        X = _same_features(rows_X, item, item_names, first, features)
+    else:
+        second = [n for n in (columns.true, columns.group) if n is not None and n not in table.names]
+        X_items, more = _columns(items, [columns.item, *second], features)
+        place = _places(items, _whole(more[columns.item], "--features-from"), item_names)
+        X = X_items[place]
+        for option, name in (("--true-label", columns.true), ("--group", columns.group)):
+            if name is not None and name in more:
+                codes, values = texts(more[name])
+                facts[option] = codes[place], values
+    group = None
+    if facts["--group"] is not None:
+        group = _no_gaps(facts["--group"], item_names)
+    return Read(X, None, None, None, answers, facts["--true-label"], group, first)
+
+
+def _first(item: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """The first row of each item."""
+    out = np.full(n, len(item))
+    np.minimum.at(out, item, np.arange(len(item)))
+    return out
+
+
+def _one_each(column: Texts, item: NDArray[np.int64], item_names: list[str], option: str) -> Texts:
+    """One value for each item; rows that contradict each other are refused."""
+    codes, values = column
+    known = np.flatnonzero(~np.array([v in MISSING for v in values] + [True])[codes])
+    out = np.full(len(item_names), -1)
+    out[item[known]] = codes[known]
+    wrong = known[np.array(values, dtype=object)[out[item[known]]] != np.array(values, dtype=object)[codes[known]]]
+    if len(wrong):
+        i = int(wrong[0])
+        one, other = values[codes[i]], values[out[item[i]]]
+        what = "class" if option == "--true-label" else "group"
+        raise ValueError(
+            f"{option}: expected one {what} for each item, got {one!r} and {other!r} for {item_names[item[i]]!r} "
+            f"at row {i + 1}"
+        )
+    return out, values
+
+
+def _no_gaps(column: Texts, item_names: list[str]) -> NDArray[np.int64]:
+    codes, values = column
+    empty = np.array([v in MISSING for v in values] + [True])[codes]
+    if empty.any():
+        raise ValueError(f"--group: expected a group for every item, got none for {item_names[int(empty.argmax())]!r}")
+    return codes
+
+
+def _same_features(
+    X: FloatArray, item: NDArray[np.int64], item_names: list[str], first: NDArray[np.int64], features: Sequence[str]
+) -> FloatArray:
+    """An item has one row of features, however many answers."""
+    differs = X[first[item]] != X
+    if differs.any():
+        i, j = np.argwhere(differs)[0].tolist()
+        raise ValueError(
+            f"column {features[j]!r}: expected the same value in all rows of an item, got {X[first[item[i]], j]:g} and "
+            f"{X[i, j]:g} for {item_names[item[i]]!r} at row {i + 1}; leave it out with --ignore, or give the features "
+            "of the items in a table of their own (--features-from)"
+        )
+    return X[first]
+
+
+def _places(items: Table, named: tuple[NDArray[np.int64], list[str]], wanted: Iterable[str]) -> NDArray[np.int64]:
+    """Where each item stands in the second table."""
+    codes, names = named
+    if len(names) < len(codes):
+        again = int(np.setdiff1d(np.arange(len(codes)), _first(codes, len(names)))[0])
+        raise ValueError(
+            f"--features-from: expected every item once in {items.path}, got {names[codes[again]]!r} again at row "
+            f"{again + 1}"
+        )
+    place = {name: i for i, name in enumerate(names)}
+    lacking = next((name for name in wanted if name not in place), None)
+    if lacking is not None:
+        raise ValueError(
+            f"--features-from: expected the features of every item in {items.path}, got none of {lacking!r}"
+        )
+    row_of = np.argsort(codes)
+    return np.array([row_of[place[name]] for name in wanted], dtype=np.int64)

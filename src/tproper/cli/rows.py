@@ -1,0 +1,187 @@
+"""The rows that a model is trained on: from what was read to labels that a loss takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .._core import FloatArray
+from ..data import MISSING, texts
+from ..learn import KINDS
+from ..transitions import (
+    ENUMERATION_LIMIT,
+    AnnotatorTransition,
+    CandidateSetTransition,
+    Transition,
+    identity,
+)
+from .codec import Encoded, LabelCodec
+from .from_data import Estimate, choose_kind, estimate_read
+from .reading import LabelColumns, Read
+from .resolving import blank_label, label_notes, resolve, resolve_answers
+from .schema import standardisation
+
+ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A training table in memory: features, encoded weak labels, and how they came about."""
+
+    X: FloatArray  # (n, d), as in the file
+    labels: Encoded  # what the loss is given, for `transition`
+    transition: Transition
+    own: Encoded  # as the codec's transition takes them; where `silent` they mean nothing
+    silent: NDArray[np.bool_]  # rows without a weak label: of known class, or kept as uninformative
+    codec: LabelCodec
+    dropped: int  # rows without a label that were left out
+    notes: list[str]  # what looks odd in the labels
+    true: NDArray[np.int64] | None = None  # the known classes, -1 where unknown
+    group: NDArray[np.int64] | None = None  # rows that belong together
+    estimate: Estimate | None = None  # where T was estimated from this table
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often every label occurs, by name, the most frequent first; answers, whoever gave them."""
+        own = self.own[~self.silent]
+        if self.codec.annotators:
+            named: Counter[str] = Counter()
+            for a in range(own.shape[1]):
+                distinct, count = np.unique(own[own[:, a] >= 0, a], return_counts=True)
+                for y, n in zip(distinct, count, strict=True):
+                    named[self.codec.name(y, a)] += int(n)
+            out = dict(named.most_common())
+        else:
+            distinct, count = np.unique(own, axis=0, return_counts=True)
+            order = np.argsort(-count, kind="stable")
+            out = {self.codec.name(distinct[i]): int(count[i]) for i in order}
+        return out | ({"no label": int(self.silent.sum())} if self.silent.any() else {})
+
+    @property
+    def blank(self) -> int:
+        """How many rows without any label were kept."""
+        return int((self.silent if self.true is None else self.silent & (self.true < 0)).sum())
+
+    @property
+    def answers(self) -> dict[str, int]:
+        """How many answers each annotator gave."""
+        return {name: int((self.own[:, a] >= 0).sum()) for a, name in enumerate(self.codec.annotators)}
+
+
+def make_rows(
+    got: Read,
+    columns: LabelColumns,
+    features: Sequence[str],
+    specs: dict[str, str],
+    classes: Sequence[str] | None,
+    missing: str,
+    loss: str,
+    seed: int,
+) -> Rows:
+    """Names become labels, T is resolved or estimated, rows that say nothing are left out or kept as blank."""
+    if not set(got.used) - MISSING:
+        raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {len(got.rows)} rows")
+    codec, estimate = _codec(got, columns, features, specs, classes, seed)
+    labels, absent = got.encode(codec, columns.label)
+    true = group = None
+    if columns.true is not None:
+        true = got.known(LabelCodec(identity(len(codec.classes)), codec.classes), columns.true)
+    keep = np.ones(len(absent), dtype=bool)
+    if missing == "drop":
+        keep = ~absent if true is None else ~absent | (true >= 0)
+    X, labels, absent = got.X[keep], labels[keep], absent[keep]
+    true = None if true is None else true[keep]
+    group = None if got.group is None else got.group[keep]
+    if len(X) < 2:
+        raise ValueError(f"{columns.table.path}: expected at least two rows with a label, got {len(X)}")
+    _check_variety(labels[~absent], codec, columns.label)
+    blank = absent if true is None else absent & (true < 0)  # where the class is known the label adds nothing
+    full, given = keep_blank(codec.transition, labels, blank, loss) if blank.any() else (codec.transition, labels)
+    notes = label_notes(got.counts, codec.classes)
+    return Rows(X, given, full, labels, absent, codec, int((~keep).sum()), notes, true, group, estimate)
+
+
+def _codec(
+    got: Read,
+    columns: LabelColumns,
+    features: Sequence[str],
+    specs: dict[str, str],
+    classes: Sequence[str] | None,
+    seed: int,
+) -> tuple[LabelCodec, Estimate | None]:
+    """How labels are read: by the T of the specs, or by one that is estimated from these rows."""
+    kind = estimate_kind(specs)
+    if kind is not None:
+        centre, scale = standardisation(got.X, features)
+        kind = kind or choose_kind(columns, got)
+        found = estimate_read(kind, got, columns, (got.X - centre) / scale, classes, seed)
+        return LabelCodec(found.transition, found.classes, annotators=found.annotators), found
+    if columns.several:
+        assert got.answered is not None
+        T, names, who = resolve_answers(specs, got.answered.names, got.used, classes, got.true_names)
+        return LabelCodec(T, names, annotators=who), None
+    shares = None
+    if got.source is not None:
+        codes, values = texts(got.source)
+        times = Counter(values[c] for c in codes if c >= 0)
+        shares = {name: times[name] / max(sum(times[n] for n in specs), 1) for name in specs}
+    transition, names = resolve(specs, got.used, classes, shares, truth=got.true_names)
+    return LabelCodec(transition, names, list(specs) if got.source is not None else ()), None
+
+
+def estimate_kind(specs: dict[str, str]) -> str | None:
+    """``estimate`` gives "", ``estimate:KIND`` the kind, and every other spec None."""
+    asked = [spec for spec in specs.values() if spec.split(":")[0].strip() == ESTIMATE]
+    if not asked:
+        return None
+    if list(specs) != [""]:
+        raise ValueError(
+            "--transition: expected estimate once, for all labels, got it for one source; give answers of several "
+            "annotators as columns (--label A,B,C) or with --item and --annotator"
+        )
+    kind = asked[0].partition(":")[2].strip()
+    if kind and kind not in KINDS:
+        raise ValueError(f"--transition: expected estimate:KIND with KIND one of {', '.join(KINDS)}, got {asked[0]!r}")
+    return kind
+
+
+def _check_variety(present: Encoded, codec: LabelCodec, column: str) -> None:
+    if codec.annotators:
+        return  # two annotators of one class each may name two; a class that nobody names is the estimate's to see
+    if len(np.unique(present, axis=0)) < 2:
+        only = codec.name(present[0]) if len(present) else "none"
+        raise ValueError(f"--label: expected at least two different labels in the column {column!r}, got only {only!r}")
+
+
+def keep_blank(
+    transition: Transition, labels: Encoded, absent: NDArray[np.bool_], loss: str
+) -> tuple[Transition, Encoded]:
+    """Missing labels as labels that say nothing.
+
+    For candidate sets and forward correction that is the set of all classes, whose loss is a constant. Elsewhere T gets
+    one more row, "no label", of the probability that a label is missing: the targets of the others grow to make up for
+    it, so that the loss stays proper.
+    """
+    if isinstance(transition, AnnotatorTransition):
+        return transition, labels  # a row without answers says nothing as it is
+    if isinstance(transition, CandidateSetTransition):
+        if loss == "forward":
+            labels = labels.copy()
+            labels[absent] = True
+            return transition, labels
+        if transition.num_classes > ENUMERATION_LIMIT:
+            raise ValueError(
+                f"--missing: expected drop for candidate sets of more than {ENUMERATION_LIMIT} classes with this loss, "
+                "got uninformative; --loss forward keeps them"
+            )
+        filled = labels.copy()
+        filled[absent] = labels[~absent][0]
+        labels = transition.row_index(torch.as_tensor(filled)).numpy()
+    rows = labels.copy()
+    rows[absent] = transition.num_weak_labels
+    return blank_label(transition, float(absent.mean())), rows

@@ -1,0 +1,235 @@
+"""Running trials from the command line: `reproduce` and `bench` share options, display, store and engines."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import typer
+
+from .._core import mark
+from ..data import check_file
+from ..lab import (
+    KERNELS,
+    Dataset,
+    LabWork,
+    Pixels,
+    Record,
+    Runner,
+    Status,
+    Stop,
+    StoppedError,
+    Store,
+    Trial,
+    check_mirror,
+    check_suffix,
+    damaged,
+    export_records,
+    folder_of_data,
+    gather,
+    import_ray,
+    kernel_group,
+    kernels_of,
+    load,
+    not_a_store,
+    run_trials_on_ray,
+)
+from .errors import check_writable, say
+from .progress import Bar
+from .run_options import Engine, RunOptions
+
+
+@contextmanager
+def resource_errors(out: Path) -> Iterator[None]:
+    """A full store or a full GPU as an OSError, which ``user_errors`` turns into one sentence."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if damaged(error):
+            raise not_a_store(out / "records.sqlite", error) from error
+        raise OSError(f"the store cannot be written ({error}); what was stored before is kept") from error
+    except torch.cuda.OutOfMemoryError as error:
+        raise OSError("the GPU's memory is full; try a smaller --slots") from error
+    except RuntimeError as error:
+        if "CUDA error" not in str(error):
+            raise
+        reason = str(error).splitlines()[0]
+        raise OSError(f"the GPU was lost ({reason}); run the command again to go on from the last minute") from error
+
+
+def names_among(text: str, known: tuple[str, ...], what: str) -> list[str]:
+    """The names in a comma-separated text, all of them known."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        found = ", ".join(unknown) or "nothing"
+        raise ValueError(f"expected {what} among {', '.join(known)}, got {found}")
+    return names
+
+
+def check_options(asked: RunOptions) -> None:
+    """Refuse before anything is made what could not be done."""
+    if asked.minutes is not None and not asked.minutes >= 0:
+        raise ValueError(f"expected --minutes to be a number >= 0, got {asked.minutes:g}")
+    if asked.kernels not in KERNELS:
+        raise ValueError(f"expected --kernels among {', '.join(KERNELS)}, got {asked.kernels}")
+    if asked.export is not None:
+        _check_export(asked.export, asked.out)
+    for source in asked.records or []:
+        check_file(source)
+    if asked.data is not None:
+        folder_of_data(asked.data)
+    if asked.mirror is not None:
+        check_mirror(asked.mirror, "--mirror")
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise ValueError(f"expected --device auto, cpu or cuda, got {name}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("expected a CUDA GPU for --device cuda, found none; try --device cpu")
+    return torch.device(name)
+
+
+def _check_export(path: Path, out: Path) -> None:
+    """Refuse before hours of work what could not be written after them."""
+    check_suffix(path)
+    if path.is_dir() or not (path.parent.is_dir() or path.parent.resolve() == out.resolve()):
+        raise ValueError(f"expected --export to name a file in a folder that is there, got {path}")
+    check_writable(path)
+    if path.suffix == ".parquet" and not all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow")):
+        raise ValueError(f"expected pandas and pyarrow to write {path}, found none; pip install 'tproper[tables]'")
+
+
+class Display:
+    """Trials, epochs, speed and time left: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self) -> None:
+        self.bar = Bar("", 1, "trials").__enter__()
+        self.last = 0.0  # when a line was printed
+
+    def show(self, status: Status) -> None:
+        """What the runner reports."""
+        detail = f"{status.active} running, {status.epochs} epochs"
+        if status.epochs:
+            detail += f", {status.seconds_per_epoch:.4f} s per trial-epoch, {self._left(status)}"
+        now = time.monotonic()
+        if self.bar.shown:
+            self.bar.at(status.done, status.note, total=status.total, unit=f"trials {detail}")
+        elif now - self.last > 20 or status.done == status.total:
+            self.last = now
+            say(f"{status.note}: {status.done}/{status.total} trials, {detail}", err=True)
+
+    @staticmethod
+    def _left(status: Status) -> str:
+        """A guess: trials to go, at the mean length of a trial so far or 80 epochs, whichever is more."""
+        to_go = status.active / 2 + status.waiting
+        seconds = to_go * 80 * status.seconds_per_epoch
+        return f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {seconds:.0f} s left"
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self.bar.__exit__(None, None, None)
+
+
+class Work:
+    """What all models of a run share."""
+
+    def __init__(self, asked: RunOptions, device: torch.device) -> None:
+        self.store, self.device, self.display = Store(asked.out), device, Display()
+        self.stop = Stop(None if asked.minutes is None else 60 * asked.minutes)
+        self.folder, self.mirror, self.slots, self.kernels = asked.data, asked.mirror, asked.slots, asked.kernels
+        self.checkpoint_seconds = asked.checkpoint_seconds
+        self.loaded: dict[str, tuple[Any, Pixels]] = {}
+        self.given: dict[str, np.ndarray] = {}  # weak labels of files, by digest
+        self.soft: np.ndarray | None = None  # class probabilities of the test images
+        self.own: tuple[str, ...] = ()  # where a user's own losses stand: file.py:function
+        self.cluster: dict[str, Any] | None = None  # where to run, if not here
+        if asked.engine is Engine.ray:
+            self.cluster = {"address": asked.address, "gpus": asked.gpus_per_task, "cpus": float(asked.threads or 1)}
+
+    def run(self, trials: list[Trial]) -> list[Record] | None:
+        """Train what is not yet in the store; all records, or None if stopped before the end."""
+        if self.store.done() >= {trial.id for trial in trials}:  # needs no data, which may be far away
+            for trial in trials:
+                self.store.forget(trial)
+            self.display.show(Status(len(trials), len(trials), note=trials[0].config.model))
+            return self.store.records()
+        if self.cluster is not None:
+            folder = None if self.folder is None else str(self.folder.resolve())
+            lab = LabWork(
+                folder, self.mirror, "auto", self.kernels, int(self.cluster["cpus"]), self.given, self.soft, self.own
+            )
+            complete = run_trials_on_ray(
+                trials, lab, self.store, stack=self.slots, stop=self.stop, show=self.display.show, **self.cluster
+            )
+            return self.store.records() if complete else None
+        data = self.images(trials[0].config.dataset)
+        runner = Runner(
+            *data, self.store, self.slots, self.kernels, self.checkpoint_seconds, self.given, self.soft
+        )  # fmt: skip
+        if not runner.run(trials, self.stop, self.display.show):
+            return None
+        return self.store.records()
+
+    def images(self, name: str) -> tuple[Dataset, Pixels]:
+        """A data set, loaded once."""
+        if name not in self.loaded:
+            self.take(load(name, self.folder, self.mirror, stop=lambda: bool(self.stop)))
+        return self.loaded[name]
+
+    def take(self, data: Dataset) -> None:
+        """Use a data set that is loaded already."""
+        self.loaded[data.name] = (data, Pixels(data, self.device))
+
+
+def run_all(asked: RunOptions, body: Callable[[Work], bool], check: Callable[[Work], None] = lambda work: None) -> None:
+    """Open the store, take over records, run `body` until it is done or stopped, and export; `check` comes first.
+
+    A run that was stopped ends the command with 130 (Ctrl-C) or 75 (out of time: run it again).
+    """
+    before = None if asked.export is None else mark(asked.export)
+    place = _device(asked.device)
+    if asked.engine is Engine.local and (asked.address is not None or asked.gpus_per_task is not None):
+        raise ValueError("--address and --gpus-per-task belong to --engine ray")
+    if asked.engine is Engine.ray:
+        import_ray()  # before anything is made
+    if asked.threads:
+        torch.set_num_threads(asked.threads)
+    taken = [(source, gather(source)) for source in asked.records or []]
+    work = Work(asked, place)
+    try:
+        work.store.check()
+        _take_over(work, taken)
+        check(work)
+        with work.stop.on_signals():
+            try:
+                complete = body(work)
+            except StoppedError:  # in a download
+                complete = False
+        if asked.export is not None:
+            export_records(work.store.records(), asked.export, before)
+    finally:
+        work.display.close()
+        work.store.close()
+    if not complete:
+        say(f"stopped; unfinished trials are kept in {asked.out}, run the command again", err=True)
+        raise typer.Exit(130 if work.stop.signal == signal.SIGINT else 75)
+
+
+def _take_over(work: Work, taken: list[tuple[Path, list[Record]]]) -> None:
+    """Finished records of other runs; those of other kernels stay where they are."""
+    for source, rows in taken:
+        fit = [r for r in rows if kernels_of(r) == kernel_group(r["model"], work.kernels)]
+        note = f", {len(rows) - len(fit)} of other kernels left out" if len(fit) < len(rows) else ""
+        say(f"{work.store.add(fit)} records taken from {source}{note}")

@@ -1,0 +1,103 @@
+"""What speaks for the scores and what against them: the test of T, and how far scores move with T's rates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core import FloatArray
+from ..data import short
+from ..estimation import Sensitivity, TransitionCheck, check_transition, sensitivity
+from ..metrics import restrict
+from ..transitions import Transition
+from .codec import Encoded
+
+CHECKED_ROWS = 20_000  # more rows than these add nothing
+LIMITS = {"accuracy": (0.0, 1.0), "log_loss": (0.0, float("inf")), "brier": (0.0, 2.0)}
+NAMES = {"accuracy": "accuracy", "log_loss": "log loss", "brier": "Brier score"}
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The check of T on some rows, and the sensitivity of each score that has one."""
+
+    name: str  # of T
+    check: TransitionCheck
+    moved: dict[str, Sensitivity]
+    classes: list[str]
+    annotators: list[str]
+
+    @property
+    def doubts(self) -> list[str]:
+        """A warning that cannot be overlooked where labels contradict T."""
+        if self.check.plausible:
+            return []
+        worst = min(self.check.tests, key=lambda test: test.p_value)
+        return [
+            f"T IS DOUBTFUL: labels contradict the transition {self.name} (p = {self.check.p_value:.2g}): "
+            f"{worst.sentence}. Do not trust scores and probabilities that rest on it; tproper.check_transition says "
+            "more"
+        ]
+
+    @property
+    def lines(self) -> list[str]:
+        """What stands below a table of scores."""
+        out = [*self._moves(), *self._verdict()]
+        numbered = re.search(r"\b(class|label|classes|annotator) \(?\d", "\n".join(out))
+        if numbered:
+            who = f"; annotators: {_numbered(self.annotators)}" if self.annotators else ""
+            out.append(f"(classes: {_numbered(self.classes)}{who})")
+        return out
+
+    def _moves(self) -> list[str]:
+        """How far each score moves, within what is possible."""
+        movable = {name: s for name, s in self.moved.items() if s.rate}
+        if not movable:
+            return ["T has no rates that could be off, so no score moves with them"] if self.moved else []
+        moves = list(next(iter(movable.values())).ranges)
+        lines = [f"{'if T is off by':<20}" + "".join(f"{m:<22g}" for m in moves) + "the rate that matters most"]
+        for name, s in movable.items():
+            ends = [tuple(restrict(x, LIMITS[name]) for x in s.ranges[m]) for m in moves]
+            cells = "".join(f"{f'{low:.4f} to {high:.4f}':<22}" for low, high in ends)
+            lines.append(f"{NAMES[name]:<20}{cells}{s.rate.rstrip(',')}: {0.01 * s.effect:+.4f} for each +.01")
+        return lines
+
+    def _verdict(self) -> list[str]:
+        if not self.check.plausible:
+            return [f"WARNING, of all scores above: {doubt}" for doubt in self.doubts]
+        if self.check.confirmed:
+            return [f"the labels agree with T where they can tell (p = {self.check.p_value:.2g})"]
+        why = [note.rstrip(".") for note in self.check.notes] or ["there are too few of them to tell"]
+        return [f"nothing in these labels confirms T, so look at the lines above: {why[0]}", *why[1:]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"check": self.check.to_dict(), "sensitivity": {name: s.to_dict() for name, s in self.moved.items()}}
+
+
+def trust(
+    labels: Encoded, p: FloatArray, transition: Transition, classes: Sequence[str], annotators: Sequence[str] = ()
+) -> Trust:
+    """From weak labels, and probabilities of models that had not seen them."""
+    if len(labels) > CHECKED_ROWS:
+        some = np.linspace(0, len(labels) - 1, CHECKED_ROWS).round().astype(np.int64)
+        labels, p = labels[some], p[some]
+    moved = {}
+    for name in NAMES:
+        try:
+            predicted = p.argmax(axis=1) if name == "accuracy" else p
+            moved[name] = sensitivity(
+                name, labels, predicted, transition, classes=classes, annotators=annotators or None
+            )
+        except ValueError:  # an infinite log loss moves nowhere
+            continue
+    check = check_transition(labels, transition, p)
+    return Trust(transition.name, check, moved, list(classes), list(annotators))
+
+
+def _numbered(names: Sequence[str]) -> str:
+    return short([f"{i} = {name}" for i, name in enumerate(names)], 12)

@@ -1,0 +1,57 @@
+"""Which epoch to keep: the calibrated risk of held-out weak labels, for a stack of trials at once.
+
+The raw weak risk calls a better model worse for being too sure of itself. So every epoch's scores are first scaled by
+one temperature, fitted to the same labels, and epochs and learning rates are compared by ``mean -log (T p)_y`` after
+that. It is what `tproper.learn` does for one model (a test holds it to that), on the device and with a trial axis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..learn import LOG_SCALE_SPREAD, LOG_SCALES
+from ..transitions import Transition
+
+GOLDEN = (5**0.5 - 1) / 2
+STEPS = 22  # of golden section: the log-scale is then known to 5e-5, the risk far better
+
+
+class WeakRisk:
+    """``-log (T softmax(e^a v))_y`` on held-out rows, at the log-scale a that suits each trial best."""
+
+    def __init__(self, transition: Transition, device: torch.device):
+        self.transition = transition
+        self.tables = {name: torch.tensor(np.array(t), device=device) for name, t in transition.tables().items()}
+
+    def mean(self, scores: Tensor, labels: Tensor, log_scale: Tensor) -> Tensor:
+        """Mean risks (S,) of centred scores (S, n, K) at log-scales (S,)."""
+        scaled = log_scale.exp()[:, None, None] * scores
+        return -self.transition.log_probability(scaled, labels, self.tables).mean(dim=1)
+
+    @torch.no_grad()
+    def calibrated(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Risks (S,) of scores (S, n, K) after one temperature a trial; nan where scores have left the numbers."""
+        v = scores.double()
+        v = v - v.mean(dim=-1, keepdim=True)
+        prior = 0.5 / (LOG_SCALE_SPREAD**2 * v.shape[1])
+
+        def objective(a: Tensor) -> Tensor:
+            return self.mean(v, labels, a) + prior * a**2
+
+        grid = [torch.full((len(v),), float(a), dtype=v.dtype, device=v.device) for a in LOG_SCALES]
+        step = float(LOG_SCALES[1] - LOG_SCALES[0])
+        first = torch.stack([objective(a) for a in grid]).argmin(dim=0)
+        centre = torch.stack(grid).gather(0, first[None])[0]
+        low, high = centre - step, centre + step
+        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+        at_left, at_right = objective(left), objective(right)
+        for _ in range(STEPS):
+            down = at_left <= at_right  # the minimum lies in [low, right]
+            low, high = torch.where(down, low, left), torch.where(down, right, high)
+            new = torch.where(down, high - GOLDEN * (high - low), low + GOLDEN * (high - low))
+            value = objective(new)
+            left, right = torch.where(down, new, right), torch.where(down, left, new)
+            at_left, at_right = torch.where(down, value, at_right), torch.where(down, at_left, value)
+        return self.mean(v, labels, (low + high) / 2)

@@ -1,0 +1,222 @@
+"""The benchmark: many methods on one problem, all by one rule and one budget.
+
+The rule: every learning rate of a grid, and more beyond an end that wins, is tried in trials of a short budget; the
+rate with the least calibrated risk of held-out weak labels is taken; then come the trials that are reported, each with
+the full budget and a cosine schedule. No clean label enters any of it. Clean labels score the result, and choose the
+epoch in the lines that say so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ..transitions import Transition
+from .datasets import Dataset
+from .methods import METHODS, Method, find_method, from_function, methods_for
+from .problems import Problem, drawn_problem, given_problem, read_labels, resolve
+from .protocol import SEARCH_SEED, WEAK, Protocol, Trial, TrialConfig
+from .real_labels import SOURCES, parse_spec, real_problem
+from .records import Record
+from .sweep import beyond, breadth_first
+
+#: Learning rates tried, by data set; and epochs of a reported trial.
+RATES = {"cifar10": (0.03, 0.1, 0.3, 1.0), "mnist": (0.1, 0.3, 1.0, 3.0), "digits": (0.1, 0.3, 1.0, 3.0)}
+EPOCHS = {"cifar10": 60, "mnist": 60, "digits": 30}
+BATCH = {"digits": 32}  # 1293 training examples: batches of 256 would leave five steps an epoch
+ROUNDS = 3  # how often a search goes beyond an end of its grid
+SEARCH_SHARE = 4  # a search trial has a quarter of the epochs
+
+
+# --- the problem ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Posed:
+    """A problem on a data set, the labels it needs from files, and T as methods are told it."""
+
+    problem: Problem
+    told: Transition
+    given: Mapping[str, np.ndarray]
+    about: str
+
+
+def pose(
+    name: str,
+    data: Dataset,
+    labels: Path | None = None,
+    told: str | None = None,
+    source: str | None = None,
+    merged: str = "",
+) -> Posed:
+    """The problem of a name.
+
+    ``complementary``, ``symmetric:0.3``, ``T.csv``, ...: labels are drawn from that T, and `told`, if given, is what
+    methods are told in its place. ``cifar10n:random1``, ``llava:3``, ...: published labels from the folder `labels`
+    (`real_problem`). Any name with a file `labels`: one's own, with the T `told` that they are taken to follow.
+    """
+    if name.split(":")[0] in SOURCES:
+        if told is not None or merged:
+            raise ValueError(f"problem: expected {name} without a T or groups of its own (write {name}:T=uniform)")
+        if labels is None:
+            raise ValueError(f"problem: expected the folder with the label files for {name}; say --labels FOLDER")
+        real = real_problem(name, labels, data.train_labels)
+        how = "estimated" if parse_spec(name).way == "estimated" else "given"
+        problem = given_problem(name, real.labels, real.transition, data, how)
+        return _posed(problem, data, {problem.digest: real.labels}, real.description)
+    if labels is not None:
+        if told is None:
+            raise ValueError(f"problem: expected the T that the labels of {labels} follow; say --transition SPEC")
+        array = read_labels(labels)
+        problem = given_problem(name, array, told, data, source or "given", merged)
+        return _posed(problem, data, {problem.digest: array}, f"labels of {labels.name}")
+    problem = drawn_problem(name, data, told, source or "wrong", merged)
+    return _posed(problem, data, {}, f"labels drawn from {name}")
+
+
+def _posed(problem: Problem, data: Dataset, given: Mapping[str, np.ndarray], about: str) -> Posed:
+    told = resolve(problem, data, given).told
+    return Posed(problem, told, given, f"{about}; T {problem.source}: {told.name}")
+
+
+# --- the methods ----------------------------------------------------------------------------------
+
+
+def chosen_methods(text: str, told: Transition) -> tuple[list[str], dict[str, str]]:
+    """The names in a comma-separated text, ``all`` standing for every method that fits; and who is left out, and why.
+
+    A name may carry settings with commas of their own: ``gls:0.3,2``.
+    """
+    names: list[str] = []
+    for part in (p.strip() for p in text.split(",")):
+        if names and ":" in names[-1] and _is_number(part):
+            names[-1] += f",{part}"
+        elif part:
+            names.append(part)
+    if not names:
+        raise ValueError(f"methods: expected names of methods, or all, got {text!r}")
+    fitting: dict[str, None] = {}
+    left_out: dict[str, str] = {}
+    for name in names:
+        for each in [m.name for m in methods_for(told)] if name == "all" else [name]:
+            try:
+                find_method(each).build(told)
+                fitting[each] = None
+            except ValueError as error:  # a T without a reconstruction, for one; asked for by name it is a mistake
+                if name != "all":
+                    raise
+                left_out[each] = str(error)
+    return list(fitting), left_out
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def register_own(place: str) -> tuple[Method, str]:
+    """A user's own loss, ``file.py:function``, as a method by the function's name; and the digest of its file."""
+    file, colon, name = place.rpartition(":")
+    path = Path(file)
+    if not colon or not name.isidentifier() or not path.is_file():
+        raise ValueError(f"method: expected file.py:function, got {place!r}" + ("" if not file else ", not there"))
+    spec = importlib.util.spec_from_file_location(f"tproper_own_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function: Callable[..., torch.Tensor] | None = getattr(module, name, None)
+    if not callable(function):
+        raise ValueError(f"method: expected a function {name} in {path}, got none")
+    method = from_function(function, name)
+    known = METHODS.get(name)
+    if known is not None and known.reference != method.reference:
+        raise ValueError(f"method: expected a name that is not taken, got {name!r}; rename the function")
+    METHODS[name] = method
+    return method, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# --- the trials -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every method may spend, and what all trials share."""
+
+    rates: tuple[float, ...]
+    epochs: int
+    search_epochs: int
+    trials: int = 3
+    search_trials: int = 1
+    weight_decay: float = 1e-4
+    learned_lr: float = 0.01
+
+
+def config_of(method: str, model: str, data: str, posed: Posed, budget: Budget, code: str = "") -> TrialConfig:
+    """A method's configuration; its learning rate is still the first of the grid."""
+    protocol = Protocol(batch_size=BATCH.get(data, Protocol.batch_size), max_epochs=budget.epochs, schedule="cosine")
+    learns = find_method(method).build(posed.told).start(1, torch.device("cpu")) is not None
+    return TrialConfig(
+        data, model, method, budget.rates[0], budget.weight_decay, protocol=protocol, problem=posed.problem,
+        learned_lr=budget.learned_lr if learns else 0.0, code=code,
+    )  # fmt: skip
+
+
+def tried(config: TrialConfig, rates: Sequence[float], budget: Budget) -> list[TrialConfig]:
+    """A method's search configurations: every rate, with the short budget."""
+    short = replace(config.protocol, max_epochs=budget.search_epochs)
+    return [replace(config, lr=rate, protocol=short) for rate in rates]
+
+
+def best_rate(config: TrialConfig, rates: Sequence[float], budget: Budget, records: Iterable[Record]) -> float:
+    """The rate whose search trials have the least mean weak risk; ties go to the first.
+
+    A rate at which training left the numbers counts as infinite; of a method that leaves them at every rate, the
+    smallest.
+    """
+    risks: dict[str, list[float]] = {}
+    for record in records:
+        if SEARCH_SEED <= record["seed"] < SEARCH_SEED + budget.search_trials:
+            risk = (record.get("selections") or {}).get(WEAK, {}).get("weak_risk")
+            risks.setdefault(record["config_key"], []).append(math.inf if risk is None else risk)
+    configs = tried(config, rates, budget)
+    missing = [c for c in configs if len(risks.get(c.key, [])) < budget.search_trials]
+    if missing:
+        raise ValueError(f"{len(missing)} of {len(configs)} search configurations of {config.loss} have no record")
+    means = {c.lr: sum(risks[c.key]) / len(risks[c.key]) for c in configs}
+    if all(math.isinf(mean) for mean in means.values()):
+        return min(means)
+    return min(means, key=lambda rate: means[rate])
+
+
+def run_bench(
+    configs: Sequence[TrialConfig], budget: Budget, run: Callable[[list[Trial]], list[Record] | None]
+) -> list[TrialConfig] | None:
+    """Search, choose, train: the configurations that were trained in full; None if it was stopped.
+
+    The search goes two values beyond an end of the grid that wins, up to `ROUNDS` times. ``run`` trains trials and
+    returns all records of the store, or None if it was stopped.
+    """
+    rates = {config.key: budget.rates for config in configs}
+    best = {config.key: budget.rates[0] for config in configs}
+    seeds = range(SEARCH_SEED, SEARCH_SEED + budget.search_trials)
+    for rounds_left in range(ROUNDS, -1, -1) if len(budget.rates) > 1 else ():
+        records = run(breadth_first([c for config in configs for c in tried(config, rates[config.key], budget)], seeds))
+        if records is None:
+            return None
+        best = {config.key: best_rate(config, rates[config.key], budget, records) for config in configs}
+        more = {key: beyond(rates[key], rate) for key, rate in best.items() if rounds_left}
+        if not any(more.values()):
+            break
+        rates = {key: (*grid, *more[key]) for key, grid in rates.items()}
+    chosen = [replace(config, lr=best[config.key]) for config in configs]
+    return chosen if run(breadth_first(chosen, range(budget.trials))) is not None else None

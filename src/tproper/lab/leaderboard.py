@@ -1,0 +1,299 @@
+"""The leaderboard: methods side by side on each problem, from the records of `tproper bench`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._core import json_text, write_file
+from ..transitions import Transition
+from .methods import Card, Method, find_method
+from .pages import Page, Table, moments
+from .paper import MODELS
+from .problems import text_transition
+from .protocol import RULES, SEARCH_SEED, WEAK, TrialConfig
+from .records import Record, kernels_of
+
+PAGE = Page("Leaderboard", "leaderboard.md", "leaderboard.html")
+#: The scores of a row: which part of a selection, which number of it, its heading, whether more is better.
+ACCURACY = ("raw", "accuracy")
+LOG_LOSS = ("by_weak", "log_loss")
+SCORES: dict[tuple[str, str], str] = {
+    ACCURACY: "accuracy, %",
+    ("raw", "log_loss"): "log loss",
+    LOG_LOSS: "calibrated",
+    ("raw", "brier"): "Brier",
+    ("by_weak", "brier"): "calibrated",
+    ("raw", "ece"): "calibration error",
+    ("by_weak", "ece"): "calibrated",
+}
+SOFT: dict[tuple[str, str], str] = {
+    ("raw", "soft_log_loss"): "against people's",
+    ("by_weak", "soft_log_loss"): "calibrated",
+}
+NOTE = (
+    "Test set, mean ± standard error over trials; two lines a method: the epoch chosen by clean validation labels, and "
+    "by the calibrated risk of held-out weak labels, which no clean label enters. The learning rate of every method is "
+    "chosen by that weak risk too, from the same grid with the same budget. Probabilities are those of the method's "
+    "own link, and then calibrated by held-out weak labels alone (`tproper.calibrate`). The certificate says whether "
+    "the method's loss is proper and bounded from below for the T that it is told. `tproper bench` makes the records."
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The trials of one method in a block."""
+
+    config: TrialConfig
+    records: list[Record]
+
+    def values(self, rule: str, score: tuple[str, str]) -> list[float]:
+        """A score of every trial that has it (one that left the numbers has none)."""
+        part, name = score
+        found = [(r["selections"][rule].get(part) or {}).get(name) for r in self.records]
+        return [float(v) for v in found if v is not None]
+
+    def mean(self, rule: str, score: tuple[str, str]) -> tuple[float, float]:
+        """Mean and standard error; nan where a trial has none."""
+        values = self.values(rule, score)
+        if len(values) < len(self.records) or not values:
+            return math.nan, math.nan
+        mean, sd, n = moments(values)
+        return mean, sd / math.sqrt(n)
+
+    @property
+    def maps(self) -> str:
+        """The maps that calibration by weak labels has chosen."""
+        names = [(r["selections"][WEAK].get("by_weak") or {}).get("method") for r in self.records]
+        return ", ".join(sorted({n for n in names if n})) or "-"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One problem on one data set with one model."""
+
+    config: TrialConfig  # of any of its trials
+    kernels: str
+    entries: list[Entry]
+    searches: list[Record]
+
+    @property
+    def told(self) -> Transition:
+        """The T that methods are told."""
+        problem = self.config.problem
+        assert problem is not None
+        classes = len(problem.merged.split("|")) if problem.merged else 10
+        return text_transition(problem.told or problem.labels, classes)
+
+    @property
+    def title(self) -> str:
+        """Problem, data set, model."""
+        config, problem = self.config, self.config.problem
+        assert problem is not None
+        name = (
+            MODELS[config.model][1]
+            if MODELS[config.model][0] == config.dataset
+            else f"{config.dataset}, {config.model}"
+        )
+        return f"{problem.name}: {name}" + (f", kernels {self.kernels}" if self.kernels else "")
+
+    def note(self) -> str:
+        """What T is told, the budget and the search."""
+        config, problem = self.config, self.config.problem
+        assert problem is not None
+        parts = [f"T {problem.source}" + (f", classes merged as {problem.merged}" if problem.merged else "")]
+        parts.append(f"{config.protocol.max_epochs} epochs, weight decay {config.weight_decay:g}")
+        if self.searches:
+            by_method = [{r["lr"] for r in self.searches if r["loss"] == e.config.loss} for e in self.entries]
+            rates = sorted(set.intersection(*by_method))
+            epochs = sorted({r["config"]["protocol"]["max_epochs"] for r in self.searches})
+            seeds = len({r["seed"] for r in self.searches})
+            parts.append(
+                f"learning rates {', '.join(f'{rate:g}' for rate in rates)}, and beyond an end that wins, searched "
+                f"with {seeds} {'trial' if seeds == 1 else 'trials'} of {', '.join(map(str, epochs))} epochs each"
+            )
+        return "; ".join(parts) + "."
+
+
+# --- from records to blocks -----------------------------------------------------------------------
+
+
+def blocks(records: Sequence[Record]) -> list[Block]:
+    """The blocks of the records that belong to a benchmark, in the order of their first record."""
+    groups: dict[Any, list[tuple[TrialConfig, Record]]] = {}
+    for record in records:
+        config = TrialConfig.from_dict(record["config"])
+        if config.problem is None:
+            continue
+        groups.setdefault((config.problem, config.dataset, config.model, kernels_of(record)), []).append(
+            (config, record)
+        )
+    out = []
+    for (*_, kernels), group in groups.items():
+        searches = [r for _, r in group if r["seed"] >= SEARCH_SEED]
+        budgets: dict[Any, dict[str, Entry]] = {}
+        for config, record in group:
+            if record["seed"] < SEARCH_SEED:
+                block = budgets.setdefault((config.protocol, config.weight_decay), {})
+                block.setdefault(config.key, Entry(config, [])).records.append(record)
+        out += [
+            Block(next(iter(entries.values())).config, kernels, list(entries.values()), searches)
+            for entries in budgets.values()
+        ]
+    return out
+
+
+# --- certificates ---------------------------------------------------------------------------------
+
+
+class Verdicts:
+    """What is proven of methods for a T; slow ones are kept in a file beside the records.
+
+    Certificates of the library's own losses are exact and quick. A function is decided by a search of many seconds,
+    which is made where `decide` says so.
+    """
+
+    def __init__(self, file: Path | None = None, decide: bool = False):
+        self.file, self.decide = file, decide
+        self.known: dict[str, dict[str, Any]] = {}
+        if file is not None and file.exists():
+            self.known = json.loads(file.read_text(encoding="utf-8"))
+
+    def of(self, config: TrialConfig, told: Transition) -> Card | None:
+        """The card of a configuration's method; None where it is not decided here."""
+        try:
+            method = find_method(config.loss)
+        except ValueError:  # another user's own
+            return None
+        problem = config.problem
+        assert problem is not None
+        text = json_text([config.loss, problem.told or problem.labels, problem.merged, config.code])
+        key = hashlib.sha256(text.encode()).hexdigest()[:16]
+        if key in self.known:
+            return Card(**self.known[key])
+        if not (self.decide or self._quick(method, told)):
+            return None
+        card = method.card(told)
+        if not self._quick(method, told):
+            self.known[key] = {k: v for k, v in card.to_dict().items() if k != "certificate"}
+        return card
+
+    @staticmethod
+    def _quick(method: Method, told: Transition) -> bool:
+        return method.decide is None or hasattr(method.build(told), "core")
+
+    def save(self) -> None:
+        """Keep what was decided."""
+        if self.file is not None and self.decide:
+            write_file(self.file, (json_text(self.known, indent=1, sort_keys=True) + "\n").encode(), overwrite=True)
+
+
+def is_proper_and_bounded(card: Card | None) -> bool:
+    """Whether both are certified."""
+    return card is not None and card.proper is True and card.bounded is True
+
+
+def short_verdict(card: Card | None) -> str:
+    """A verdict for a cell of a table."""
+    if card is None:
+        return "not decided here"
+    if card.proper is None or card.bounded is None:
+        return "no certificate applies"
+    return (
+        f"{'proper' if card.proper else 'not proper'}, {'bounded' if card.bounded else 'unbounded'} ({card.evidence})"
+    )
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def number(mean: float, error: float, scale: float = 1.0, digits: int = 3) -> str:
+    """Mean ± standard error."""
+    if math.isnan(mean):
+        return "-"
+    text = f"{scale * mean:.{digits}f}"
+    return text if math.isnan(error) else f"{text} ± {scale * error:.{digits}f}"
+
+
+def block_table(block: Block, verdicts: Verdicts, rules: Sequence[str] = RULES) -> Table:
+    """Two lines a method, the best accuracy by weak labels first; then who leads."""
+    told = block.told
+    soft = any(e.values(WEAK, next(iter(SOFT))) for e in block.entries)
+    scores = SCORES | (SOFT if soft else {})
+    entries = sorted(block.entries, key=lambda e: -_or_least(e.mean(rules[-1], ACCURACY)[0]))
+    cards = {e.config.key: verdicts.of(e.config, told) for e in entries}
+    rows = []
+    for entry in entries:
+        rates = sorted({r["lr"] for r in block.searches if r["loss"] == entry.config.loss})
+        for rule in rules:
+            first = rule == rules[0]
+            rate = f"{entry.config.lr:g}" + (
+                " (end of the grid)" if entry.config.lr in (*rates[:1], *rates[-1:]) else ""
+            )
+            cells = [number(*entry.mean(rule, score), *((100, 2) if score == ACCURACY else ())) for score in scores]
+            rest = [entry.maps, rate, str(len(entry.records)), short_verdict(cards[entry.config.key])]
+            rows.append([title_of(entry.config) if first else "", rule, *cells, *(rest if first else [""] * 4)])
+    head = ["", "epoch by", *scores.values(), "map", "learning rate", "trials", "certificate"]
+    return Table(block.title, f"{block.note()} {leaders(block, cards, rules)}", head, rows)
+
+
+def _or_least(value: float) -> float:
+    return -math.inf if math.isnan(value) else value
+
+
+def title_of(config: TrialConfig) -> str:
+    """A method's name in print."""
+    try:
+        return find_method(config.loss).title
+    except ValueError:
+        return config.loss
+
+
+def leaders(block: Block, cards: dict[str, Card | None], rules: Sequence[str] = RULES) -> str:
+    """Whether a proper bounded loss leads, by accuracy and by log loss, and by how much if not."""
+    sentences = []
+    for rule in rules:
+        for score, what, sign in ((ACCURACY, "accuracy", 1.0), (LOG_LOSS, "calibrated log loss", -1.0)):
+            sentence = _leader(block, cards, rule, score, what, sign)
+            if sentence:
+                sentences.append(sentence)
+    return " ".join(sentences)
+
+
+def _leader(
+    block: Block, cards: dict[str, Card | None], rule: str, score: tuple[str, str], what: str, sign: float
+) -> str:
+    ranked = sorted(
+        (e for e in block.entries if not math.isnan(e.mean(rule, score)[0])),
+        key=lambda e: -sign * e.mean(rule, score)[0],
+    )
+    if not ranked:
+        return ""
+    scale, digits = (100, 2) if score == ACCURACY else (1, 3)
+    best = ranked[0]
+    mean, error = best.mean(rule, score)
+    start = f"By {what}, epoch by {rule} labels, {title_of(best.config)} leads ({number(mean, error, scale, digits)})"
+    if is_proper_and_bounded(cards[best.config.key]):
+        return f"{start}, a proper bounded loss."
+    proper = next((e for e in ranked if is_proper_and_bounded(cards[e.config.key])), None)
+    if proper is None:
+        return f"{start}; no loss here is certified proper and bounded."
+    other, other_error = proper.mean(rule, score)
+    apart = number(abs(mean - other), math.hypot(error, other_error), scale, digits)
+    name = title_of(proper.config)
+    return f"{start}, which is not certified proper and bounded; the best that is, {name}, is {apart} behind."
+
+
+def leaderboard(
+    records: Sequence[Record], verdicts: Verdicts | None = None, rules: Sequence[str] = RULES
+) -> list[Table]:
+    """A table for each block of the records."""
+    verdicts = Verdicts() if verdicts is None else verdicts
+    tables = [block_table(block, verdicts, rules) for block in blocks(records)]
+    verdicts.save()
+    return tables

@@ -1,0 +1,222 @@
+"""Weak-label problems: which labels a trial learns from, and what it is told about them.
+
+A `Problem` is plain data, and part of a trial's identity: T as text, the digest of a file of labels. A `Task` is the
+problem on a data set: T as an object, and the weak labels of every training image, drawn from a trial's seed or given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._core import json_text
+from ..transitions import Transition, complementary, make_transition, transition_to_dict
+from .datasets import Dataset
+
+#: Two classes out of ten, positive first, for problems with two: even digits; vehicles.
+TWO_CLASSES = {"mnist": "0+2+4+6+8|1+3+5+7+9", "digits": "0+2+4+6+8|1+3+5+7+9", "cifar10": "0+1+8+9|2+3+4+5+6+7"}
+#: How methods come to know T.
+SOURCES = ("known", "wrong", "given", "estimated")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Weak labels and the T that methods are told.
+
+    Parameters
+    ----------
+    name : str
+        As a reader calls it.
+    labels : str
+        The T that labels are drawn from, as text (``symmetric:0.3``) or JSON; empty where they come from a file.
+    digest : str
+        SHA-256 of the labels of a file; empty where they are drawn.
+    told : str
+        The T that methods are told; empty where it is the one that labels are drawn from.
+    source : "known", "wrong", "given" or "estimated"
+        How they come to know it.
+    merged : str
+        Groups of the data set's classes that are the classes of this problem: ``0+1|2+3``; empty: as they are.
+    """
+
+    name: str
+    labels: str = ""
+    digest: str = ""
+    told: str = ""
+    source: str = "known"
+    merged: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.labels) == bool(self.digest):
+            raise ValueError("problem: expected either a T to draw labels from or the digest of given labels")
+        if self.digest and not self.told:
+            raise ValueError("problem: expected the T that given labels are taken to follow, got none")
+        if self.source not in SOURCES:
+            raise ValueError(f"problem: expected source to be one of {', '.join(SOURCES)}, got {self.source!r}")
+        if (self.source == "known") != (not self.told):
+            raise ValueError(f"problem: expected a T that methods are told where it is {self.source}")
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A problem on a data set: its images with their classes, T as methods are told it, and the labels."""
+
+    data: Dataset
+    told: Transition
+    truth: Transition | None = None  # what labels are drawn from
+    given: np.ndarray | None = None  # labels from a file, in the data set's order
+
+    def weak_labels(self, seed: int) -> np.ndarray:
+        """A weak label for every training image: drawn by the seed, on the CPU, or those of the file."""
+        if self.given is not None:
+            return self.given
+        assert self.truth is not None
+        return np.asarray(self.truth.sample(self.data.train_labels, seed=seed))
+
+
+def papers_task(data: Dataset) -> Task:
+    """The paper's: one uniform complementary label an image, T known."""
+    transition = complementary(data.num_classes)
+    return Task(data, transition, transition)
+
+
+def resolve(problem: Problem | None, data: Dataset, given: Mapping[str, np.ndarray] | None = None) -> Task:
+    """The task of a problem on a data set; `given` has the labels of files by their digest."""
+    if problem is None:
+        return papers_task(data)
+    data = merge_classes(data, problem.merged)
+    truth = text_transition(problem.labels, data.num_classes) if problem.labels else None
+    told = text_transition(problem.told, data.num_classes) if problem.told else truth
+    assert told is not None
+    labels = None
+    if problem.digest:
+        if problem.digest not in (given or {}):
+            raise ValueError(f"labels: expected the file of the problem {problem.name} (SHA-256 {problem.digest})")
+        labels = np.asarray(told.encode(checked_labels((given or {})[problem.digest], told, data)))
+    elif truth is not None and truth.label_shape != told.label_shape:
+        raise ValueError(f"problem: expected a told T with labels like those of {truth.name}, got {told.name}")
+    return Task(data, told, truth, labels)
+
+
+def merge_classes(data: Dataset, groups: str) -> Dataset:
+    """The data set with its classes merged into those groups, in their order."""
+    if not groups:
+        return data
+    transition = make_transition(f"coarse:{groups}", data.num_classes)
+    kept = transition.matrix().argmax(axis=0)  # class -> group
+    return replace(
+        data,
+        train_labels=kept[data.train_labels],
+        test_labels=kept[data.test_labels],
+        num_classes=transition.num_weak_labels,
+    )
+
+
+# --- T as text ------------------------------------------------------------------------------------
+
+
+def text_transition(text: str, num_classes: int) -> Transition:
+    """The T that a problem's text stands for: a specification, or JSON."""
+    return make_transition(json.loads(text) if text.startswith("{") else text, num_classes)
+
+
+def transition_text(transition: Transition) -> str:
+    """T as JSON, exact; of an estimate the matrix alone, which is all that training uses."""
+    plain = transition_to_dict(transition)
+    if plain["family"] == "estimated":
+        plain = plain | {"family": "matrix"}
+        for name in ("notes", "concentration", "draws"):
+            del plain[name]
+    return json_text(plain, sort_keys=True)
+
+
+def drawn_problem(
+    spec: str, data: Dataset, told: str | Transition | None = None, source: str = "wrong", merged: str = ""
+) -> Problem:
+    """Labels drawn from `spec` (``complementary``, ``partial:0.3``, ``T.csv``, ...), on a data set.
+
+    On a T of two classes the data set's classes are merged into two (`TWO_CLASSES`), unless `merged` says how. `told`
+    is what methods are told in its place.
+    """
+    classes = None if not merged else len(merged.split("|"))
+    try:
+        transition = make_transition(spec, classes)
+    except ValueError:
+        transition = make_transition(spec, classes or data.num_classes)
+    if not merged and transition.num_classes == 2 < data.num_classes:
+        if data.num_classes != 10 or data.name not in TWO_CLASSES:
+            raise ValueError(f"merged: expected two groups of the {data.num_classes} classes of {data.name}, got none")
+        merged = TWO_CLASSES[data.name]
+    wanted = merge_classes(data, merged).num_classes
+    make_transition(transition, wanted)  # refuses another number of classes
+    text = transition_text(transition) if _is_file(spec) else spec
+    if told is None:
+        return Problem(spec, text, merged=merged)
+    return Problem(f"{spec}, T {source}", text, told=_told(told, wanted), source=source, merged=merged)
+
+
+def given_problem(
+    name: str, labels: np.ndarray, told: str | Transition, data: Dataset, source: str = "given", merged: str = ""
+) -> Problem:
+    """Labels from a file, and the T that they are taken to follow."""
+    wanted = merge_classes(data, merged)
+    text = _told(told, wanted.num_classes)
+    digest = labels_digest(checked_labels(labels, text_transition(text, wanted.num_classes), wanted))
+    return Problem(name, digest=digest, told=text, source=source, merged=merged)
+
+
+def _told(told: str | Transition, num_classes: int) -> str:
+    transition = make_transition(told, num_classes)
+    return transition_text(transition) if not isinstance(told, str) or _is_file(told) else told
+
+
+def _is_file(spec: str) -> bool:
+    return Path(spec).suffix.lower() in (".csv", ".npy", ".json")
+
+
+# --- labels from a file ---------------------------------------------------------------------------
+
+
+def read_labels(path: str | Path) -> np.ndarray:
+    """Weak labels, one row an image: ``.npy``, or ``.csv`` of whole numbers."""
+    path = Path(path)
+    try:
+        if path.suffix == ".npy":
+            return np.asarray(np.load(path, allow_pickle=False))
+        if path.suffix == ".csv":
+            table = np.loadtxt(path, delimiter=",", dtype=np.int64, ndmin=2, encoding="utf-8-sig")
+            return table[:, 0] if table.shape[1] == 1 else table
+    except OSError as error:
+        raise ValueError(f"labels: cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ValueError(f"labels: {path} is no table of labels: {error}") from None
+    raise ValueError(f"labels: expected a .npy or .csv file, got {path}")
+
+
+def checked_labels(labels: Any, told: Transition, data: Dataset) -> np.ndarray:
+    """Labels (n,), answers (n, m) or masks (n, K) of all training images, as the transition takes them."""
+    array = np.asarray(labels)
+    if told.label_kind == "masks" and array.dtype != bool and np.isin(array, (0, 1)).all():
+        array = array.astype(bool)
+    n = len(data.train_labels)
+    if array.ndim == 0 or len(array) != n:
+        got = "one number" if array.ndim == 0 else f"{len(array)} rows"
+        raise ValueError(f"labels: expected one row for each of the {n} training images of {data.name}, got {got}")
+    encoded = told.encode(array).numpy()
+    if encoded.shape != (n, *told.label_shape):
+        raise ValueError(
+            f"labels: expected shape {(n, *told.label_shape)} for the transition {told.name}, got {array.shape}"
+        )
+    return encoded
+
+
+def labels_digest(labels: np.ndarray) -> str:
+    """SHA-256 of labels, the same however they were stored."""
+    plain = np.ascontiguousarray(labels, dtype=np.int64)
+    return hashlib.sha256(json.dumps(plain.shape).encode() + plain.astype("<i8").tobytes()).hexdigest()

@@ -1,0 +1,128 @@
+"""Rows whose true class is known, among rows of weak labels: one more annotator, who is never wrong.
+
+Given the class, a weak label says nothing more of the features, so the joint likelihood of both kinds of rows is
+
+    sum over rows of unknown class of log (T p(x))_y  +  sum over rows of known class of log p_z(x),
+
+which is the forward loss of ``annotators([T, identity])`` with the answers (y, -1) and (-1, z). Backward losses of it
+give rows of known class their one-hot target, and others the target of their weak label: each row is unbiased by
+itself, whatever decided which classes are known (as long as the class, given the features, did not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..losses import WeakLabelLoss
+from ..transitions import (
+    ENUMERATION_LIMIT,
+    AnnotatorTransition,
+    BagTransition,
+    Transition,
+    annotators,
+    families,
+    identity,
+    multi_source,
+)
+from . import labels as _labels
+
+if TYPE_CHECKING:
+    from .classifier import WeakLabelClassifier
+
+
+def rows_of_unknown_class(true: Any, n: int) -> NDArray[np.int64]:
+    """The rows whose weak label counts: all where `true` is None or knows none, and none where it knows all."""
+    if true is None:
+        return np.arange(n)
+    return np.flatnonzero(~_labels.is_known(true, n))
+
+
+def weak_part(y: Any, true: Any) -> Any:
+    """The labels of the rows of unknown class; all labels where there are no such rows."""
+    if true is None:
+        return y
+    rows = rows_of_unknown_class(true, _labels.count(y))
+    return _labels.take(y, rows) if 0 < len(rows) < _labels.count(y) else y
+
+
+def encode_both(
+    y: Any, true: Any, transition: Transition, classes: NDArray[Any]
+) -> tuple[Tensor, NDArray[np.int64] | None]:
+    """Weak labels as the transition takes them, and known classes, -1 where unknown.
+
+    Where the class is known the weak label is not looked at: it may be missing, and what is returned means nothing.
+    """
+    if true is None:
+        return _labels.encode(y, transition, classes), None
+    n = _labels.count(y)
+    known = _labels.encode_true(true, classes, n)
+    rows = np.flatnonzero(known < 0)
+    if not len(rows):
+        size = (n, len(classes)) if transition.per_class_labels else (n, *transition.label_shape)
+        return torch.zeros(size, dtype=torch.bool if transition.per_class_labels else torch.int64), known
+    some = _labels.encode(_labels.take(y, rows) if len(rows) < n else y, transition, classes)
+    out = torch.zeros((n, *some.shape[1:]), dtype=some.dtype)
+    out[torch.as_tensor(rows)] = some
+    return out, known
+
+
+def with_truth(
+    transition: Transition, labels: Tensor, known: NDArray[np.int64], forward: bool
+) -> tuple[Transition, Tensor]:
+    """T and labels of both kinds of rows.
+
+    Candidate sets of `partial_labels` and a forward loss: a known class is the set of that class alone, whose loss is
+    ``-log p_z`` up to a constant. Other candidate sets become the labels of two sources, up to 12 classes.
+    """
+    K = transition.num_classes
+    z = torch.as_tensor(known)
+    told = z >= 0
+    if isinstance(transition, BagTransition):
+        raise ValueError("true: expected None with bags of unlabeled data, whose classes are the bags', got some")
+    if transition.per_class_labels:
+        if forward and isinstance(transition, families.IndependentSets):
+            labels = labels.clone()
+            labels[told] = torch.nn.functional.one_hot(z[told], K).bool()
+            return transition, labels
+        if K > ENUMERATION_LIMIT or bool(told.all()) or not bool(told.any()):
+            raise ValueError(
+                f"true: expected partial_labels with a forward loss, or at most {ENUMERATION_LIMIT} classes and rows "
+                f"of both kinds, got {transition.name} of {K} classes"
+            )
+        share = float(told.double().mean())
+        filled = labels.clone()
+        filled[told] = labels[~told][0]
+        rows = torch.where(told, transition.num_weak_labels + z, transition.row_index(filled))
+        return multi_source([transition, identity(K)], [1 - share, share]), rows
+    several = isinstance(transition, AnnotatorTransition)
+    weak = (labels if several else labels[:, None]).clone()
+    weak[told] = -1
+    parts = transition.transitions if isinstance(transition, AnnotatorTransition) else [transition]
+    return annotators([*parts, identity(K)]), torch.cat([weak, z[:, None]], dim=1)
+
+
+@contextmanager
+def taught(clf: WeakLabelClassifier, labels: Tensor, known: NDArray[np.int64] | None) -> Iterator[Tensor]:
+    """The labels to fit; meanwhile the classifier's transition and loss are those of both kinds of rows.
+
+    Afterwards they are those of weak labels again: that is what it will be asked about.
+    """
+    if known is None or not (known >= 0).any():
+        yield labels
+        return
+    if isinstance(clf.loss, WeakLabelLoss):
+        raise ValueError("true: expected a loss by its name, or a callable that makes one from T, got a loss object")
+    weak = clf.transition_, clf.loss_
+    clf.transition_, both = with_truth(clf.transition_, labels, known, clf.loss == "forward")
+    try:
+        clf.loss_ = clf._make_loss()
+        yield both
+    finally:
+        clf.transition_, clf.loss_ = weak

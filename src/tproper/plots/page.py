@@ -1,0 +1,85 @@
+"""Markdown as one HTML page that needs nothing besides itself: model cards and reports, in the colours of the site."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from itertools import pairwise
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+from .style import PAGE_COLOURS
+
+_PICTURES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg"}
+
+_STYLE = """
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.55 -apple-system, BlinkMacSystemFont,
+  "Segoe UI", Helvetica, Arial, sans-serif; }
+main { max-width: 76rem; margin: 0 auto; padding: 1.2rem 1.2rem 4rem; }
+h1 { font-size: 1.8rem; line-height: 1.2; letter-spacing: -0.01em; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
+a { color: var(--accent); } p, li { max-width: 85ch; overflow-wrap: anywhere; }
+nav { background: var(--panel); border: 1px solid var(--line); border-radius: 10px; padding: .7rem 1.1rem; }
+nav ul { margin: .3rem 0 0; padding: 0; list-style: none; columns: 22rem; font-size: .92rem; }
+.table { overflow-x: auto; margin: .8rem 0; }
+table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
+td, th { border-bottom: 1px solid var(--line); padding: .35rem .7rem; text-align: right; vertical-align: top; }
+th { color: var(--muted); font-weight: 600; }
+td:first-child, th:first-child { text-align: left; position: sticky; left: 0; background: var(--ground); }
+code, pre { font: .87em/1.5 "SFMono-Regular", Menlo, Consolas, "DejaVu Sans Mono", monospace; background: var(--code); }
+code { padding: .1em .35em; border-radius: 4px; } pre { padding: .8rem 1rem; border-radius: 8px; overflow-x: auto; }
+pre code { padding: 0; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
+figure { margin: 0; max-width: 46rem; }
+figure img { width: 100%; height: auto; background: #fff; border: 1px solid var(--line); border-radius: 8px; }
+figcaption { color: var(--muted); font-size: .88rem; }
+@media (max-width: 40em) { td, th { padding: .3rem .45rem; } td:first-child { max-width: 9.5rem; } }
+"""
+
+
+def html_page(markdown: str, title: str, folder: Path) -> str:
+    """A page from Markdown: a contents list, tables that scroll by themselves on a phone, pictures inside the page.
+
+    Pictures are files in `folder`; those of one paragraph stand side by side, each with its text as a caption. Raw HTML
+    is shown as text, so names from a table can do no harm. Light or dark, as the reader's system is.
+    """
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(markdown)
+    entries: list[tuple[str, str]] = []
+    for token, following in pairwise(tokens):
+        if token.type == "heading_open" and token.tag == "h2":
+            entries.append((f"section-{len(entries) + 1}", parser.renderer.render([following], parser.options, {})))
+            token.attrSet("id", entries[-1][0])
+    body = str(parser.renderer.render(tokens, parser.options, {}))
+    body = body.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
+    body = re.sub(r"<p>((?:<img [^>]*>\s*)+)</p>", lambda found: _figures(found[1], folder), body)
+    if len(entries) > 2:
+        items = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in entries)
+        contents = f'<nav aria-label="Contents"><strong>Contents</strong><ul>{items}</ul></nav>\n'
+        first = body.index("<h2")
+        body = body[:first] + contents + body[first:]
+    head = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(title)}</title>\n"
+    head += '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    head += '<meta name="color-scheme" content="light dark">'
+    return f"{head}<style>{_colours()}{_STYLE}</style>\n<main>\n{body}</main></html>\n"
+
+
+def _colours() -> str:
+    """The palette as CSS variables, by day and by night."""
+    sets = {scheme: "".join(f"--{n}: {c}; " for n, c in found.items()) for scheme, found in PAGE_COLOURS.items()}
+    return f":root {{ {sets['light']}}}\n@media (prefers-color-scheme: dark) {{ :root {{ {sets['dark']}}} }}"
+
+
+def _figures(images: str, folder: Path) -> str:
+    """The pictures of a paragraph, each inside the page."""
+    out = []
+    for source, alt in re.findall(r'<img src="([^"]*)" alt="([^"]*)"', images):
+        path = folder / html.unescape(source)
+        if path.suffix not in _PICTURES or not path.is_file():
+            raise ValueError(f"markdown: expected pictures that lie beside the page, got {source!r}")
+        data = base64.b64encode(path.read_bytes()).decode()
+        inside = f'<img alt="{alt}" src="data:{_PICTURES[path.suffix]};base64,{data}">'
+        out.append(f"<figure>{inside}<figcaption>{alt}</figcaption></figure>")
+    return f'<div class="figures">{"".join(out)}</div>'

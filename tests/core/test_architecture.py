@@ -1,0 +1,63 @@
+"""The architecture as it is drawn: rooms in order, four routes that visit no room twice, and names that exist."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from test_layout import ROOMS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+ROUTES = dict(re.findall(r"^\*\*(.*?)\*\*.*?:\n\n((?: {4}.*\n)+)", PAGE, re.M))
+REFERENCE = re.compile(r"(?:Theorem|Proposition|Corollary|Appendix|Section) [\dA-Z.]+|Assumption \(b\)")
+LINE = re.compile(r"( {4,})(\w+) +(\S+(?:, \S+)*) {2,}(\S.*)")
+
+
+def test_the_table_of_rooms_is_the_order_of_layers():
+    assert re.findall(r"^\| `(\w+)` \|", PAGE, re.M) == ROOMS
+
+
+def test_there_are_four_routes():
+    assert [name.split(",")[0].strip("`") for name in ROUTES] == [
+        "A loss call",
+        "WeakLabelClassifier.fit",
+        "tproper train --tune",
+        "tproper reproduce table2",
+    ]
+
+
+@pytest.mark.parametrize("name", ROUTES)
+def test_no_route_visits_a_room_twice_and_every_module_exists(name):
+    lines = [LINE.fullmatch(line) for line in ROUTES[name].splitlines()]
+    assert all(lines), name
+    rooms = [line[2] for line in lines]
+    assert len(rooms) >= 4
+    assert len(set(rooms)) == len(rooms)
+    for line in lines:
+        for module in line[3].split(", "):
+            assert find_spec(f"tproper.{line[2]}.{module}") is not None, module
+
+
+@pytest.mark.parametrize("name", ROUTES)
+def test_a_room_calls_rooms_above_it_alone(name):
+    above: list[tuple[int, str]] = []
+    for line in ROUTES[name].splitlines():
+        indent, room = len(LINE.fullmatch(line)[1]), LINE.fullmatch(line)[2]
+        above = [(i, r) for i, r in above if i < indent]
+        assert all(ROOMS.index(room) < ROOMS.index(r) for _, r in above)
+        above.append((indent, room))
+
+
+def test_the_readme_s_theory_stands_where_it_says():
+    rows = re.findall(r"^\| (.*?) \| (.*?) \|$", (ROOT / "README.md").read_text().split("| theory | code |")[1], re.M)
+    table = dict(rows[1:8])
+    assert len(table) == 7
+    for theory, code in table.items():
+        path = ROOT / re.search(r"\]\((.*?)\)", code)[1]
+        assert path.exists(), theory
+        words = path.read_text() if path.is_file() else "".join(p.read_text() for p in path.rglob("*.py"))
+        for reference in re.findall(
+            r"(?:Theorem|Proposition|Corollary|Appendix|Section) [\dA-Z.]+|Assumption \(b\)", theory
+        ):
+            assert reference in words, (theory, reference)

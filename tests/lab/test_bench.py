@@ -1,0 +1,334 @@
+"""`tproper bench`: one rule for every method, killed and resumed, a user's own loss and labels, the leaderboard."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_commands import records, run, run_here, start, wait_for
+
+import tproper as tp
+from tproper.lab import comparing, leaderboard
+from tproper.lab.comparing import Budget, best_rate, chosen_methods, config_of, pose, register_own, run_bench
+from tproper.lab.datasets import load
+from tproper.lab.methods import METHODS
+from tproper.lab.problems import Problem
+from tproper.lab.protocol import SEARCH_SEED, Trial
+from tproper.lab.report import write_report
+
+SMALL = ["complementary", "--data", "digits", "--models", "linear", "--methods", "forward,scl_exp", "--trials", "2",
+         "--epochs", "4", "--search-epochs", "2", "--lr", "0.3,1", "--device", "cpu"]  # fmt: skip
+BUDGET = Budget((0.1, 0.3), 8, 2)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("digits")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    done = run("bench", *SMALL, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def same(found, expected):
+    """Equal but for rounding: a stack of another size sums in another order, and a bin's edge may fall between."""
+    assert [r["id"] for r in found] == [r["id"] for r in expected]
+    for a, b in zip(found, expected, strict=True):
+        assert a["config"] == b["config"]
+        for name in ("risk", "valid", "weak"):
+            assert a[name] == pytest.approx(b[name], rel=1e-4, abs=2e-2 if name == "valid" else 0), name
+        for rule in ("clean", "weak"):
+            for part in ("raw", "by_weak"):
+                mine, other = a["selections"][rule].get(part), b["selections"][rule].get(part)
+                assert (mine is None) == (other is None)
+                if mine is not None and a["selections"][rule]["epoch"] == b["selections"][rule]["epoch"]:
+                    assert mine["log_loss"] == pytest.approx(other["log_loss"], rel=1e-3), part
+
+
+def test_search_trials_and_reported_ones_are_stored(undisturbed):
+    rows = records(undisturbed)
+    searched = [r for r in rows if r["seed"] >= SEARCH_SEED]
+    reported = [r for r in rows if r["seed"] < SEARCH_SEED]
+    assert {r["loss"] for r in reported} == {"forward", "scl_exp"}
+    assert {r["config"]["protocol"]["max_epochs"] for r in searched} == {2}
+    assert {r["config"]["protocol"]["max_epochs"] for r in reported} == {4}
+    for loss in ("forward", "scl_exp"):
+        risks = {r["lr"]: r["selections"]["weak"]["weak_risk"] for r in searched if r["loss"] == loss}
+        assert {0.3, 1.0} <= set(risks)
+        used = {r["lr"] for r in reported if r["loss"] == loss}
+        assert used == {min(risks, key=lambda rate: math.inf if risks[rate] is None else risks[rate])}
+    page = (undisturbed / "report/leaderboard.md").read_text()
+    assert page.startswith("# Leaderboard\n")
+    assert "## complementary: digits, linear" in page
+    assert "| SCL-EXP | clean |" in page
+
+
+def test_killed_and_resumed_it_finds_the_same_records(undisturbed, tmp_path):
+    args = ["bench", *SMALL, "--out", tmp_path, "--checkpoint-seconds", "0"]
+    process = start(*args)
+    folder = tmp_path / "checkpoints"
+    wait_for(lambda: folder.is_dir() and any(folder.glob("*.safetensors")), process)
+    process.kill()
+    process.wait()
+    assert len(records(tmp_path)) < len(records(undisturbed))
+    done = run(*args)
+    assert done.returncode == 0, done.stderr
+    same(records(tmp_path), records(undisturbed))
+    assert not [p for p in folder.iterdir() if not p.name.startswith(".")]
+
+
+def test_time_limit_stops_cleanly_and_exported_records_go_on(undisturbed, tmp_path):
+    done = run_here("bench", *SMALL, "--out", tmp_path / "a", "--minutes", "0")
+    assert done.exit_code == 75
+    exported = tmp_path / "bench.jsonl"
+    assert run_here("bench", *SMALL, "--out", undisturbed, "--export", exported).exit_code == 0
+    fresh = run_here("bench", *SMALL, "--out", tmp_path / "b", "--records", exported)
+    assert fresh.exit_code == 0, fresh.output
+    assert records(tmp_path / "b") == records(undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["complementry"], "transition: expected one of binary, coarse, complementary"),
+        (["complementary", "--methods", "sgd"], "method: expected one of"),
+        (["complementary", "--methods", "rc"], "method: expected one for complementary labels"),
+        (["complementary", "--methods", ","], "methods: expected names of methods, or all, got ','"),
+        (["complementary", "--models", "resnet20"], "expected --models for one data set, got resnet20"),
+        (["complementary", "--lr", "fast"], "expected --lr to be positive numbers with commas between them, got fast"),
+        (["complementary", "--lr", "0.1,-1"], "expected --lr to be positive numbers"),
+        (["complementary", "--select", "best"], "expected --select among clean, weak, got best"),
+        (["complementary", "--method-file", "mine.py"], "method: expected file.py:function, got 'mine.py'"),
+        (["complementary", "--soft", "."], "expected cifar10h"),
+        (["llava:1"], "expected the folder with the label files for llava:1; say --labels FOLDER"),
+        (["mine", "--labels", "mine.npy"], "expected the T that the labels of mine.npy follow; say --transition SPEC"),
+        (["mine", "--labels", "no.npy", "--transition", "pair:0.1"], "labels: cannot read no.npy"),
+        (["complementary", "--transition", "partial:0.3"], "expected a told T with labels like those of complementary"),
+        (["pu:0.5", "--merge", "0+1|2"], "transition"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_nothing_is_made(args, sentence, tmp_path):
+    done = run_here("bench", *args, "--data", "digits", "--out", tmp_path / "run")
+    assert done.exit_code == 2, done.output
+    assert sentence in " ".join(done.output.split())
+    assert "Traceback" not in done.output
+    assert not (tmp_path / "run").exists()
+
+
+# --- the plan ---------------------------------------------------------------------------------------
+
+
+def fake_run(seen, risk):
+    """Records without training: the weak risk is a function of the method and its rate."""
+    rows = {}
+
+    def train(trials):
+        seen.append([t for t in trials if t.id not in rows])
+        for t in trials:
+            value = risk(t.config.loss, t.config.lr)
+            rows[t.id] = {
+                "seed": t.seed, "config_key": t.config.key, "lr": t.config.lr, "loss": t.config.loss,
+                "selections": {"weak": {"weak_risk": value}},
+            }  # fmt: skip
+        return list(rows.values())
+
+    return train
+
+
+def test_every_method_gets_the_same_search_and_goes_beyond_an_end(digits):
+    posed = pose("complementary", digits)
+    configs = [config_of(name, "linear", "digits", posed, BUDGET) for name in ("forward", "bc", "ga")]
+    optima = {"forward": 0.2, "bc": 0.0006, "ga": 1e-9}
+
+    def risk(loss, rate):
+        return None if loss == "ga" else abs(math.log(rate / optima[loss]))
+
+    seen = []
+    best = run_bench(configs, BUDGET, fake_run(seen, risk))
+    assert {c.loss: c.lr for c in best} == {"forward": 0.3, "bc": 0.001, "ga": 0.0001}
+    first = {(t.config.loss, t.config.lr) for t in seen[0]}
+    assert first == {(loss, rate) for loss in optima for rate in BUDGET.rates}
+    assert [t.seed for t in seen[-1]] == [s for s in range(3) for _ in configs]
+    assert {t.config.protocol.max_epochs for t in seen[-1]} == {8}
+    assert run_bench(configs, BUDGET, lambda trials: None) is None
+    alone = []
+    fixed = Budget((0.5,), 8, 2, trials=1)
+    assert [c.lr for c in run_bench(configs, fixed, fake_run(alone, risk))] == [0.5] * 3
+    assert len(alone) == 1  # one rate: nothing to search
+
+
+def test_a_search_without_records_is_said(digits):
+    posed = pose("complementary", digits)
+    config = config_of("forward", "linear", "digits", posed, BUDGET)
+    with pytest.raises(ValueError, match="2 of 2 search configurations of forward have no record"):
+        best_rate(config, BUDGET.rates, BUDGET, [])
+
+
+def test_names_of_methods(digits):
+    T = tp.complementary(10)
+    assert chosen_methods("forward, gls:0.3,2,bc", T) == (["forward", "gls:0.3,2", "bc"], {})
+    everything, left_out = chosen_methods("all,forward", T)
+    assert len(everything) == len(set(everything)) >= 8
+    assert not left_out
+    everything, left_out = chosen_methods("all", tp.coarse_labels([[0, 1], [2, 3]]))
+    assert "forward" in everything
+    assert "bc" in left_out
+    learner = config_of("adapted", "linear", "digits", pose("complementary", digits), BUDGET)
+    assert learner.learned_lr == BUDGET.learned_lr
+    assert config_of("bc", "linear", "digits", pose("complementary", digits), BUDGET).learned_lr == 0.0
+
+
+def test_what_a_problem_says_of_t(digits):
+    wrong = pose("symmetric:0.3", digits, told="symmetric:0.1")
+    assert (wrong.problem.source, wrong.told.name) == ("wrong", "symmetric_noise(10, 0.1)")
+    assert "T wrong" in wrong.about
+    estimated = pose("symmetric:0.3", digits, told="symmetric:0.31", source="estimated")
+    assert estimated.problem.source == "estimated"
+    assert wrong.problem != estimated.problem
+
+
+# --- one's own loss and labels ----------------------------------------------------------------------
+
+GUIDE = Path(__file__).parents[2] / "docs" / "bench.md"
+
+
+def test_own_loss_and_own_labels_in_twelve_lines(tmp_path, monkeypatch):
+    """The guide's own lines: a Python file, and the commands that use it."""
+    monkeypatch.chdir(tmp_path)
+    known = dict(METHODS)
+    python, shell = re.findall(r"```(?:python|sh) own\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+    lines = [line for line in (python + shell).splitlines() if line.strip()]
+    assert len(lines) <= 12
+    Path("mine.py").write_text(python)
+    try:
+        for line in shell.replace("\\\n", " ").splitlines():
+            if line.startswith("python "):
+                exec(compile(Path("mine.py").read_text(), "mine.py", "exec"), {"__name__": "__main__"})
+            else:
+                done = run_here(*line.split()[1:])
+                assert done.exit_code == 0, done.output
+    finally:
+        METHODS.clear()
+        METHODS.update(known)
+    page = Path("runs/bench/report/leaderboard.md").read_text()
+    assert "| my_loss | clean |" in page
+    assert "| forward log | clean |" in page
+    rows = records(Path("runs/bench"))
+    assert {bool(r["config"].get("code")) for r in rows if r["loss"] == "my_loss"} == {True}
+    assert {r["config"]["problem"]["source"] for r in rows} == {"given"}
+
+
+def test_a_changed_loss_is_another_trial(tmp_path, digits):
+    known = dict(METHODS)
+    try:
+        codes = []
+        for body in ("scores.sum(-1)", "2 * scores.sum(-1)"):
+            (tmp_path / "mine.py").write_text(f"def mine(scores, labels):\n    return {body}\n")
+            codes.append(register_own(f"{tmp_path / 'mine.py'}:mine")[1])
+        assert codes[0] != codes[1]
+        posed = pose("complementary", digits)
+        keys = {config_of("mine", "linear", "digits", posed, BUDGET, code).key for code in codes}
+        assert len(keys) == 2
+        (tmp_path / "theirs.py").write_text("def forward(scores, labels):\n    return scores\n")
+        with pytest.raises(ValueError, match="expected a name that is not taken, got 'forward'; rename the function"):
+            register_own(f"{tmp_path / 'theirs.py'}:forward")
+        with pytest.raises(ValueError, match="expected a function other in"):
+            register_own(f"{tmp_path / 'mine.py'}:other")
+    finally:
+        METHODS.clear()
+        METHODS.update(known)
+
+
+# --- the leaderboard --------------------------------------------------------------------------------
+
+
+def made(method, accuracies, lr=0.1, problem=None, log_losses=None):
+    """Records of reported trials with these scores."""
+    problem = problem or Problem("complementary", "complementary")
+    posed = comparing.Posed(problem, tp.complementary(10), {}, "")
+    config = config_of(method, "linear", "digits", posed, Budget((lr,), 8, 2))
+    out = []
+    for seed, accuracy in enumerate(accuracies):
+        trial = Trial(config, seed)
+        scores = {
+            "accuracy": accuracy,
+            "log_loss": (log_losses or [1 - a for a in accuracies])[seed],
+            "brier": 0.5,
+            "ece": 0.1,
+        }
+        part = {"epoch": 3, "raw": scores, "by_weak": {"method": "temperature", **scores}}
+        out.append({
+            "id": trial.id, "config_key": config.key, "seed": seed, "dataset": "digits", "model": "linear",
+            "loss": method, "lr": lr, "config": config.as_dict(), "software": "torch", "machine": "m", "revision": "r",
+            "selections": {"clean": part, "weak": part},
+        })  # fmt: skip
+    return out
+
+
+def test_a_proper_bounded_leader_is_said_and_so_is_one_that_is_not():
+    records = [*made("forward", [0.70, 0.72]), *made("nn", [0.60, 0.62])]
+    (table,) = leaderboard.leaderboard(records)
+    assert "By accuracy, epoch by weak labels, forward log leads (71.00 ± 1.00), a proper bounded loss." in table.note
+    records = [*made("forward", [0.70, 0.72]), *made("nn", [0.80, 0.80], log_losses=[0.9, 0.9])]
+    (table,) = leaderboard.leaderboard(records)
+    assert (
+        "By accuracy, epoch by weak labels, BC + NN leads (80.00 ± 0.00), which is not certified proper and bounded; "
+        "the best that is, forward log, is 9.00 ± 1.00 behind." in table.note
+    )
+    assert "By calibrated log loss, epoch by weak labels, forward log leads (0.290 ± 0.010)" in table.note
+    assert [row[0] for row in table.rows] == ["BC + NN", "", "forward log", ""]
+    assert table.rows[0][2] == "80.00 ± 0.00"
+    assert table.rows[2][-1] == "proper, bounded (exact)"
+
+
+def test_blocks_are_problems_and_a_trial_that_diverged_has_no_mean():
+    other = Problem("symmetric:0.3", "symmetric:0.3")
+    broken = made("bc", [0.1, 0.1])
+    broken[1]["selections"] = {r: {"epoch": 1, "raw": {"accuracy": 0.1, "log_loss": None}} for r in ("clean", "weak")}
+    records = [*made("forward", [0.7, 0.7]), *broken, *made("forward", [0.9, 0.9], problem=other)]
+    first, second = leaderboard.leaderboard(records, rules=["weak"])
+    assert (first.title, second.title) == ("complementary: digits, linear", "symmetric:0.3: digits, linear")
+    assert [row[1] for row in first.rows] == ["weak", "weak"]
+    assert first.rows[1][2:5] == ["10.00 ± 0.00", "-", "-"]
+
+
+def test_slow_certificates_are_made_on_request_and_kept(tmp_path, monkeypatch):
+    calls = []
+    card = leaderboard.Card("scl_exp", "SCL-EXP", "r", "T", False, True, "numerical", "not proper")
+    monkeypatch.setattr(leaderboard.Method, "card", lambda self, T: calls.append(self.name) or card)
+    records = made("scl_exp", [0.7, 0.8])
+    kept = tmp_path / "certificates.json"
+
+    def verdict(decide):
+        (table,) = leaderboard.leaderboard(records, leaderboard.Verdicts(kept, decide))
+        return table.rows[0][-1]
+
+    assert verdict(False) == "not decided here"
+    assert verdict(True) == "not proper, bounded (numerical)"
+    assert verdict(False) == "not proper, bounded (numerical)"
+    assert calls == ["scl_exp"]
+    assert len(json.loads(kept.read_text())) == 1
+
+
+def test_a_leaderboard_does_not_replace_another_file(undisturbed, tmp_path):
+    (tmp_path / "leaderboard.md").write_text("mine\n")
+    with pytest.raises(ValueError, match="expected an older report, got another file"):
+        write_report(undisturbed, tmp_path)
+
+
+def test_published_labels_are_posed_with_their_t(digits, tmp_path):
+    rng = np.random.default_rng(0)
+    z = digits.train_labels
+    labels = np.where(rng.random(len(z)) < 0.2, rng.integers(0, 10, len(z)), z)
+    np.savez(tmp_path / "mine.npz", labels=labels)
+    posed = pose("file:mine.npz:noisy", digits, labels=tmp_path)
+    assert posed.problem.source == "given"
+    assert np.array_equal(posed.given[posed.problem.digest], labels)
+    with pytest.raises(ValueError, match="without a T or groups of its own"):
+        pose("file:mine.npz:noisy", digits, labels=tmp_path, told="pair:0.1")
