@@ -16,6 +16,7 @@ from .checks import (
 )
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
 from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
+from .grouping import Split, compact, fold_numbers, group_codes, held_out_rows, random_folds
 from .history import thin
 from .numerics import (
     centre,
@@ -31,7 +32,7 @@ from .numerics import (
     spherical_threshold,
     warm_root,
 )
-from .plain import json_text, plain
+from .plain import count_text, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
 from .tracing import forward_mode, readable, traced, transformed
 
@@ -47,6 +48,7 @@ __all__ = [
     "Mark",
     "NonFiniteError",
     "NotReconstructibleError",
+    "Split",
     "TakenError",
     "Work",
     "add_at",
@@ -55,10 +57,15 @@ __all__ = [
     "atomic_folder",
     "centre",
     "checks",
+    "compact",
+    "count_text",
     "critical_k_of",
     "entmax",
     "finite_rows",
+    "fold_numbers",
     "forward_mode",
+    "group_codes",
+    "held_out_rows",
     "in_simplex",
     "increasing_root",
     "inner",
@@ -70,6 +77,7 @@ __all__ = [
     "plain",
     "plugins",
     "project_simplex",
+    "random_folds",
     "read_sealed",
     "readable",
     "simplex_threshold",

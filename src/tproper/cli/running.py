@@ -70,8 +70,8 @@ def names_among(text: str, known: tuple[str, ...], what: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        found = ", ".join(unknown) or "nothing"
-        raise ValueError(f"expected {what} among {', '.join(known)}, got {found}")
+        got = ", ".join(unknown) or "nothing"
+        raise ValueError(f"expected {what} among {', '.join(known)}, got {got}")
     return names
 
 
