@@ -20,7 +20,7 @@ from tproper.lab.methods import METHODS
 from tproper.lab.problems import Problem
 from tproper.lab.protocol import SEARCH_SEED, Trial
 from tproper.lab.ray_engine import LabWork
-from tproper.lab.report import write_report
+from tproper.lab.report import write_leaderboard_alone, write_report
 from tproper.lab.runner import Runner, Stop
 from tproper.lab.store import Store
 
@@ -334,6 +334,15 @@ def test_kept_certificates_that_are_something_else_are_said(tmp_path):
     (tmp_path / "certificates.json").write_text("[1")
     with pytest.raises(ValueError, match="expected certificates that were kept, got something else; remove it"):
         leaderboard.Verdicts(tmp_path / "certificates.json")
+
+
+def test_the_documentation_shows_what_the_records_say(tmp_path):
+    """`tproper report results --certify --leaderboard docs/leaderboard.md` makes the page again."""
+    results = GUIDE.parents[1] / "results"
+    write_leaderboard_alone(results, tmp_path / "leaderboard.md")
+    text = (tmp_path / "leaderboard.md").read_text()
+    assert (GUIDE.parent / "leaderboard.md").read_text() == text
+    assert "not decided here" not in text
 
 
 def test_slow_certificates_are_made_on_request_and_kept(tmp_path, monkeypatch):

@@ -42,7 +42,7 @@ NOTE = (
     "by the calibrated risk of held-out weak labels, which no clean label enters. The learning rate of every method is "
     "chosen by that weak risk too, from the same grid with the same budget. Probabilities are those of the method's "
     "own link, and then calibrated by held-out weak labels alone (`tproper.calibrate`). The certificate says whether "
-    "the method's loss is proper and bounded from below for the T that it is told. `tproper bench` makes the records."
+    "the method's loss is proper and bounded from below for the T that it is told. `tproper bench` makes the records, `tproper report` this page."
 )
 
 
