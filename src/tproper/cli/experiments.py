@@ -33,14 +33,14 @@ GRIDS = {Target.fig2: paper.COEFFICIENTS, Target.fig3: paper.EXPONENTS}
 
 def _numbers(text: str) -> tuple[float, ...]:
     try:
-        found = tuple(dict.fromkeys(float(part) for part in text.split(",")))
+        values = tuple(dict.fromkeys(float(part) for part in text.split(",")))
     except ValueError:
-        found = ()
-    if not found or not all(0 < value < math.inf for value in torch.tensor(found, dtype=torch.float32).tolist()):
+        values = ()
+    if not values or not all(0 < v < math.inf for v in torch.tensor(values, dtype=torch.float32).tolist()):
         raise ValueError(
             f"expected --values to be positive numbers with commas between them, none beyond float32, got {text}"
         )
-    return found
+    return values
 
 
 def _models(models: str, dataset: str, target: Target) -> list[str]:

@@ -29,8 +29,8 @@ def can_draw() -> bool:
 
 def new_figure(width: float, height: float) -> Figure:
     """A figure that belongs to no window system."""
-    made: Figure = plots.figure(figsize=(width, height), layout="constrained")
-    return made
+    figure: Figure = plots.figure(figsize=(width, height), layout="constrained")
+    return figure
 
 
 def colour(method: str) -> str:

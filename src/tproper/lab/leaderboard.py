@@ -42,7 +42,8 @@ NOTE = (
     "by the calibrated risk of held-out weak labels, which no clean label enters. The learning rate of every method is "
     "chosen by that weak risk too, from the same grid with the same budget. Probabilities are those of the method's "
     "own link, and then calibrated by held-out weak labels alone (`tproper.calibrate`). The certificate says whether "
-    "the method's loss is proper and bounded from below for the T that it is told. `tproper bench` makes the records, `tproper report` this page."
+    "the method's loss is proper and bounded from below for the T that it is told. `tproper bench` makes the "
+    "records, `tproper report` this page."
 )
 
 
@@ -56,8 +57,8 @@ class Entry:
     def values(self, rule: str, score: tuple[str, str]) -> list[float]:
         """A score of every trial that has it (one that left the numbers has none)."""
         part, name = score
-        found = [(r["selections"][rule].get(part) or {}).get(name) for r in self.records]
-        return [float(v) for v in found if v is not None]
+        values = [(r["selections"][rule].get(part) or {}).get(name) for r in self.records]
+        return [float(v) for v in values if v is not None]
 
     def mean(self, rule: str, score: tuple[str, str]) -> tuple[float, float]:
         """Mean and standard error; nan where a trial has none."""
@@ -164,13 +165,13 @@ def by_the_rule(entries: list[Entry], searches: Sequence[Record]) -> list[Entry]
     return out
 
 
-def distinct_titles(found: Sequence[Block]) -> list[str]:
+def distinct_titles(all_blocks: Sequence[Block]) -> list[str]:
     """The blocks' titles; where two have the same, with what sets them apart."""
-    titles = [block.title for block in found]
+    titles = [block.title for block in all_blocks]
     for more in (lambda b: f"{b.config.protocol.max_epochs} epochs", lambda b: b.config.key[:6]):
         titles = [
             f"{title} ({more(block)})" if titles.count(title) > 1 else title
-            for title, block in zip(titles, found, strict=True)
+            for title, block in zip(titles, all_blocks, strict=True)
         ]
     return titles
 
@@ -253,7 +254,7 @@ def number(mean: float, error: float, scale: float = 1.0, digits: int = 3) -> st
 
 
 def block_table(
-    title: str, block: Block, cards: Mapping[str, Card | None], found: Sequence[Lead], rules: Sequence[str] = RULES
+    title: str, block: Block, cards: Mapping[str, Card | None], leading: Sequence[Lead], rules: Sequence[str] = RULES
 ) -> Table:
     """A line for every method and rule, the best accuracy by the last rule first."""
     soft = any(e.values(WEAK, next(iter(SOFT))) for e in block.entries)
@@ -274,7 +275,7 @@ def block_table(
             cells = [number(*entry.mean(rule, score), *((100, 2) if score == ACCURACY else ())) for score in scores]
             rows.append([title_of(entry.config) if first else "", rule, *cells, *(rest if first else [""] * 4)])
     head = ["", "epoch by", *scores.values(), "map", "learning rate", "trials", "certificate"]
-    return Table(title, f"{block.note()} {sentences(found)}".rstrip(), head, rows)
+    return Table(title, f"{block.note()} {sentences(leading)}".rstrip(), head, rows)
 
 
 def _or_least(value: float) -> float:
@@ -289,7 +290,7 @@ def title_of(config: TrialConfig) -> str:
         return config.loss
 
 
-#: How a leader is found: score, what it is called, the scale and digits it is written with, which end is the best.
+#: How a leader is known: score, what it is called, the scale and digits it is written with, which end is the best.
 CONTESTS = (
     (ACCURACY, "accuracy", (100, 2), 1.0),
     (LOG_LOSS, "calibrated log loss", (1, 3), -1.0),
@@ -342,14 +343,14 @@ def leads(block: Block, cards: Mapping[str, Card | None], rules: Sequence[str] =
     return out
 
 
-def sentences(found: Sequence[Lead]) -> str:
+def sentences(leading: Sequence[Lead]) -> str:
     """Whether a proper bounded loss leads, and by how much not."""
     out = []
-    names = {title_of(lead.best.config) for lead in found}
-    if len(found) > 1 and len(names) == 1 and all(lead.is_proper for lead in found):
-        values = ", ".join(f"{lead.value} {lead.what} (epoch by {lead.rule} labels)" for lead in found)
+    names = {title_of(lead.best.config) for lead in leading}
+    if len(leading) > 1 and len(names) == 1 and all(lead.is_proper for lead in leading):
+        values = ", ".join(f"{lead.value} {lead.what} (epoch by {lead.rule} labels)" for lead in leading)
         return f"{names.pop()}, a proper bounded loss, leads by every score: {values}."
-    for lead in found:
+    for lead in leading:
         start = f"By {lead.what}, epoch by {lead.rule} labels, {title_of(lead.best.config)} leads ({lead.value})"
         if lead.is_proper:
             out.append(f"{start}, a proper bounded loss.")
@@ -363,15 +364,15 @@ def sentences(found: Sequence[Lead]) -> str:
     return " ".join(out)
 
 
-def summary_table(found: Mapping[str, Sequence[Lead]]) -> Table:
+def summary_table(leading: Mapping[str, Sequence[Lead]]) -> Table:
     """Every block in a line."""
     rows = []
-    for title, block in found.items():
+    for title, block in leading.items():
         for lead in block:
             proper = "-" if lead.proper is None else title_of(lead.proper.config)
             gap = "-" if lead.proper is None else "leads" if lead.is_proper else lead.gap
             rows.append([title, lead.what, lead.rule, f"{title_of(lead.best.config)}, {lead.value}", proper, gap])
-    behind = sum(not lead.is_proper for block in found.values() for lead in block)
+    behind = sum(not lead.is_proper for block in leading.values() for lead in block)
     note = (
         "A proper bounded loss leads in every line."
         if not behind
@@ -387,12 +388,12 @@ def leaderboard(
 ) -> list[Table]:
     """Who leads, and a table for each block of the records."""
     verdicts = Verdicts() if verdicts is None else verdicts
-    tables, found = [], {}
+    tables, leading = [], {}
     all_blocks = blocks(records)
     for title, block in zip(distinct_titles(all_blocks), all_blocks, strict=True):
         told = block.told
         cards = {e.config.key: verdicts.of(e.config, told) for e in block.entries}
-        found[title] = leads(block, cards, rules)
-        tables.append(block_table(title, block, cards, found[title], rules))
+        leading[title] = leads(block, cards, rules)
+        tables.append(block_table(title, block, cards, leading[title], rules))
     verdicts.save()
-    return [summary_table(found), *tables] if len(tables) > 1 else tables
+    return [summary_table(leading), *tables] if len(tables) > 1 else tables

@@ -223,11 +223,11 @@ class Runner:
     def _restored(self, stack: Stack, trial: Trial) -> tuple[Progress, Tensors] | tuple[()]:
         """A trial's checkpoint; nothing, and a line on stderr, if there is one that cannot be used."""
         try:
-            found = self.store.restore(trial, self.kernels)
-            if found is None:
+            kept = self.store.restore(trial, self.kernels)
+            if kept is None:
                 return ()
-            if stack.accepts(found[1], trial):
-                return found
+            if stack.accepts(kept[1], trial):
+                return kept
             reason = f"the checkpoint {trial.id}.safetensors lacks tensors of this model"
         except CheckpointError as error:
             reason = str(error)
