@@ -1,13 +1,15 @@
-"""The laboratory: the paper's experiments, run many trials at once, stored, resumed and reported.
+"""The laboratory: experiments run many trials at once, stored, resumed and reported; the paper's, and any others.
 
 A trial flows through the files in this order::
 
-    paper/sweep -> which trials      protocol -> what a trial is     datasets -> images and labels
-    engine      -> a stack of trials runner   -> stacks until done   store    -> one row a trial
-    report      -> tables, figures, one HTML page
+    paper/sweep, comparing -> which trials    protocol, problems -> what a trial is, its weak labels
+    datasets  -> images and true labels       methods, neighbours, objectives -> what it minimises
+    engine    -> a stack of trials            choosing, results -> which epoch counts, and its scores
+    runner    -> stacks until done            store, records -> one row a trial
+    report, leaderboard -> tables, figures, pages
 
-Only torch, numpy and the core are imported at the top of these modules; pandas, pooch, matplotlib,
-typer and rich are imported where they are used, so that the engine runs on a bare GPU machine.
+Only torch, numpy and the rooms above are imported at the top of these modules; pandas, pooch, matplotlib, markdown-it
+and Triton are imported where they are used, so that the engine runs on a bare GPU machine.
 
 Imports from `plots` and the rooms above it.
 """
