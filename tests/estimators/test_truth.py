@@ -174,7 +174,7 @@ def test_calibration_by_copies_of_rows_is_honest_with_groups_alone() -> None:
     [
         ({"true": np.full(400, 7)}, "true: expected classes among 0, 1, 2, got 7 at row 0"),
         ({"true": np.zeros(3, int)}, "true: expected one class for each of the 400 rows"),
-        ({"true": np.zeros((400, 2), int)}, "true: expected one class a row"),
+        ({"true": np.zeros((400, 2), int)}, "true: expected one class per row"),
         ({"groups": np.zeros(400)}, "groups: expected at least two different groups, got one"),
         ({"groups": np.zeros(3)}, "groups: expected one group for each of the 400 rows"),
         ({"groups": np.where(np.arange(400) == 5, np.nan, 1.0)}, "groups: expected a group for every row, got none at"),

@@ -32,7 +32,7 @@ from .numerics import (
     spherical_threshold,
     warm_root,
 )
-from .plain import json_text, plain
+from .plain import count_text, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
 from .tracing import forward_mode, readable, traced, transformed
 
@@ -58,6 +58,7 @@ __all__ = [
     "centre",
     "checks",
     "compact",
+    "count_text",
     "critical_k_of",
     "entmax",
     "finite_rows",

@@ -66,10 +66,10 @@ def estimate(
     check_writable(out)
     columns = (item, annotator, features_from, group)
     asked = work.Asked(source, label, true_label, features, ignore, classes, *columns, sampling, structure, seed)
-    found, picture = work.estimate_file(data, asked, out, plot)
+    result, picture = work.estimate_file(data, asked, out, plot)
     if as_json:
-        echo_json(found.to_dict() | {"out": str(out), "plot": None if picture is None else str(picture)})
+        echo_json(result.to_dict() | {"out": str(out), "plot": None if picture is None else str(picture)})
         return
-    say(found.text)
+    say(result.text)
     say(f"\nwritten to {out}: train with --transition {out}")
     say(f"picture of T: {picture}" if picture is not None else f"no picture of T: {work.NO_PICTURE}")

@@ -215,8 +215,8 @@ class Read:
         """The class of each row, -1 where it is unknown."""
         if self.truth is None:
             return np.full(len(self.X), -1)
-        found, absent = classes.encode_texts(*self.truth, column, self.rows)
-        return np.where(absent, -1, found)
+        encoded, absent = classes.encode_texts(*self.truth, column, self.rows)
+        return np.where(absent, -1, encoded)
 
     def encode(self, codec: LabelCodec, column: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Labels as T takes them, and which rows have none."""

@@ -85,7 +85,7 @@ def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_cla
     M = int(labels.max()) + 1
     K = _number_of_classes(num_classes, classes, M)
     if with_features and not (classes >= 0).any():
-        M = max(M, K)  # labels are called like classes: one that does not occur is a label still
+        M = max(M, K)  # labels have the names of classes: one that does not occur is still a label
     return Evidence(labels, classes, M, K)
 
 
@@ -115,7 +115,7 @@ def _labels(weak: Labels) -> np.ndarray:
         weak = weak.detach().cpu().numpy()
     array = np.asarray(weak)
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"weak: expected one weak label a row (n,), got shape {array.shape}")
+        raise ValueError(f"weak: expected one weak label per row (n,), got shape {array.shape}")
     if array.dtype.kind not in "iu":
         raise ValueError(f"weak: expected integers 0 .. M-1, got {checks.short(array.tolist())}; encode names first")
     if array.min() < 0:
@@ -128,7 +128,7 @@ def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
         return np.full(n, -1)
     array = true.detach().cpu().numpy() if isinstance(true, torch.Tensor) else np.asarray(true)
     if array.shape != (n,):
-        raise ValueError(f"true: expected one class a row, shape ({n},), got {array.shape}")
+        raise ValueError(f"true: expected one class per row, shape ({n},), got {array.shape}")
     if array.dtype.kind not in "iu":
         raise ValueError(f"true: expected integers, -1 where the class is unknown, got {checks.short(array.tolist())}")
     if array.min() < -1:

@@ -65,7 +65,7 @@ class Solution:
         return self.P is not None and float(self.P.max(axis=0).mean()) < SURE
 
     def renamed(self, order: np.ndarray) -> Solution:
-        """The same with classes called otherwise: class k is what was class order[k]."""
+        """The same with the classes renamed: class k is what was class order[k]."""
         assert self.P is not None
         self.folds.rename(order)
         return Solution(self.T[:, order], self.heat, self.value, self.folds, self.P[order], self.told)
@@ -98,7 +98,7 @@ def converge(evidence: Evidence, now: Solution, structure: str) -> Solution:
     """Rounds of p given T and T given p, until T has settled."""
     last = -np.inf
     for _ in range(ROUNDS):
-        # where p says little T is shrunk between rounds too, or else its noise would become that of the next p
+        # where p says little, T is shrunk between rounds too; otherwise its noise would become that of the next p
         T = _mean(now.shrunk(evidence, structure)[0]) if now.unsure else now.T
         V = now.folds.scores(T)
         T, heat = update(evidence, T, V, now.heat, now.folds.volume * V.shape[1], structure)
@@ -215,7 +215,7 @@ def apart(A: FloatArray, B: FloatArray, named: bool) -> float:
 
 
 def names(T: FloatArray, structure: str) -> tuple[np.ndarray, str]:
-    """Which column is which class, for labels called like classes: the likelihood is the same for every order.
+    """Which column is which class, for labels with the names of classes: the likelihood is the same for every order.
 
     Labels are taken to say what the class is where each class can be given a label of its own that leads the others.
     They are taken to say what it is not where none does, or where the lead is small and each class has one label, of

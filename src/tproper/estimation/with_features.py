@@ -127,5 +127,5 @@ def best_heat(scores: FloatArray, t: FloatArray) -> tuple[float, float]:
         p = softmax(np.exp(log_heat) * scores)
         return -float(np.log(np.maximum((p * t).sum(axis=0), 1e-300)).sum())
 
-    found = minimize_scalar(value, bounds=(np.log(0.1), np.log(30.0)), method="bounded", options={"xatol": 1e-2})
-    return float(np.exp(found.x)), -float(found.fun)
+    solution = minimize_scalar(value, bounds=(np.log(0.1), np.log(30.0)), method="bounded", options={"xatol": 1e-2})
+    return float(np.exp(solution.x)), -float(solution.fun)

@@ -267,10 +267,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any, true: Any, groups: Any) -> WeakLabelClassifier:
         grid = None if flag(self.tune) is True else self.tune
-        found = _search.search(self, X, y, sample_weight, grid, true=true, groups=groups)
-        best = _search.with_params(self, found.best_params, found.names)
+        result = _search.search(self, X, y, sample_weight, grid, true=true, groups=groups)
+        best = _search.with_params(self, result.best_params, result.names)
         self._adopt(best.fit(X, y, sample_weight, true=true, groups=groups))
-        self.cv_results_, self.best_params_, self.best_index_ = found.results, found.best_params, found.best_index
+        self.cv_results_, self.best_params_, self.best_index_ = result.results, result.best_params, result.best_index
         return self
 
     def _adopt(self, other: WeakLabelClassifier) -> WeakLabelClassifier:
@@ -318,12 +318,12 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _changes(self) -> Calibrator | None:
         """The calibrator, where there is one that changes anything."""
-        found: Calibrator | None = getattr(self, "calibrator_", None)
-        return found if found is not None and not found.is_identity else None
+        calibrator: Calibrator | None = getattr(self, "calibrator_", None)
+        return calibrator if calibrator is not None and not calibrator.is_identity else None
 
     def _calibrated(self, scores: FloatArray) -> FloatArray:
-        found = self._changes()
-        return scores if found is None else found.map(scores)
+        calibrator = self._changes()
+        return scores if calibrator is None else calibrator.map(scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy as estimated from the *weak* labels y: the mean of ``(R e_y)`` at the predicted class.

@@ -85,5 +85,5 @@ def with_estimate(estimator: Any, X: Any, y: Any, true: Any = None, groups: Any 
     known = None if true is None else _labels.encode_true(true, names, len(labels))
     seed = settings.pop("random_state", estimator.random_state)
     size = settings.pop("num_classes", len(names))
-    found = transition_of(estimate_labels(kind, labels, size, known, features, seed, groups, **settings))
-    return clone(estimator).set_params(transition=found, classes=names)
+    estimated = transition_of(estimate_labels(kind, labels, size, known, features, seed, groups, **settings))
+    return clone(estimator).set_params(transition=estimated, classes=names)

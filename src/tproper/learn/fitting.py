@@ -122,7 +122,7 @@ def calibrator(
     method: str,
     groups: NDArray[np.int64] | None,
 ) -> Calibrator:
-    """Calibrated by held-out scores; left alone, and said so, where a label cannot occur under T."""
+    """Calibrated by held-out scores; left alone, with a note, where a label cannot occur under T."""
     y = labels.cpu()
     n = len(y)
     value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
@@ -131,8 +131,8 @@ def calibrator(
     if not np.isfinite(scores).all():
         return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
     base, note = _base(clf.loss_, scores, weights)
-    found = calibrate(base * scores, y, clf.transition_, method, inputs="scores", sample_weight=weights, groups=groups)
-    return found.on_top_of(base, note)
+    fitted = calibrate(base * scores, y, clf.transition_, method, inputs="scores", sample_weight=weights, groups=groups)
+    return fitted.on_top_of(base, note)
 
 
 def uncalibrated(clf: WeakLabelClassifier, scores: FloatArray, weights: FloatArray | None, why: str) -> Calibrator:
@@ -163,7 +163,7 @@ def fit_minibatches(
     stop = flag(clf.early_stopping) is True or (
         clf.early_stopping == "auto" and clf.model != "linear" and n >= AUTO_EARLY_STOPPING
     )
-    hold = stop or method not in (None, "auto", "identity")  # a method that was asked for needs rows of its own
+    hold = stop or method not in (None, "auto", "identity")  # a method that the caller names needs rows of its own
     train, held = _held_out(n, clf.validation_fraction if hold else 0.0, rng, clf._groups)
     kept = len(train)
     clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
