@@ -79,6 +79,7 @@ def cross_fitted(
     at = (FORGETTING * fit.coef, FORGETTING * fit.intercept)
     for train, test in folds(len(labels), clf._groups):
         w = None if weights is None else weights[train]
+        more = len(labels) / len(train)  # the same prior beside fewer rows
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has said so
             part = linear.fit_linear(
@@ -86,12 +87,12 @@ def cross_fitted(
                 labels[torch.as_tensor(train)],
                 clf.loss_,
                 w,
-                clf.l2_,
+                more * clf.l2_,
                 max(clf.tol, CROSS_FIT_TOL),
                 clf.max_iter,
                 at,
                 0,
-                prior,
+                more * prior,
             )
         out[test] = np.asarray(X[test] @ part.coef.T) + part.intercept
     return out
