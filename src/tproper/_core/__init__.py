@@ -17,6 +17,7 @@ from .checks import (
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
 from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
 from .history import thin
+from .memory import check_room, free_memory
 from .numerics import (
     centre,
     critical_k_of,
@@ -54,12 +55,14 @@ __all__ = [
     "atomic_file",
     "atomic_folder",
     "centre",
+    "check_room",
     "checks",
     "count_text",
     "critical_k_of",
     "entmax",
     "finite_rows",
     "forward_mode",
+    "free_memory",
     "in_simplex",
     "increasing_root",
     "inner",
