@@ -14,6 +14,7 @@ from .checks import (
     Labels,
     NotReconstructibleError,
 )
+from .encodings import other_encoding
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
 from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
 from .history import thin
@@ -71,6 +72,7 @@ __all__ = [
     "look_up",
     "mark",
     "optimizer_tensors",
+    "other_encoding",
     "plain",
     "plugins",
     "project_simplex",
