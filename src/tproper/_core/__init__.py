@@ -17,6 +17,7 @@ from .checks import (
 from .encodings import other_encoding
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
 from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
+from .grouping import Split, compact, fold_numbers, group_codes, held_out_rows, random_folds
 from .history import thin
 from .memory import check_room, free_memory
 from .numerics import (
@@ -49,6 +50,7 @@ __all__ = [
     "Mark",
     "NonFiniteError",
     "NotReconstructibleError",
+    "Split",
     "TakenError",
     "Work",
     "add_at",
@@ -58,12 +60,16 @@ __all__ = [
     "centre",
     "check_room",
     "checks",
+    "compact",
     "count_text",
     "critical_k_of",
     "entmax",
     "finite_rows",
+    "fold_numbers",
     "forward_mode",
     "free_memory",
+    "group_codes",
+    "held_out_rows",
     "in_simplex",
     "increasing_root",
     "inner",
@@ -76,6 +82,7 @@ __all__ = [
     "plain",
     "plugins",
     "project_simplex",
+    "random_folds",
     "read_sealed",
     "readable",
     "simplex_threshold",

@@ -119,8 +119,8 @@ def _codec(
     if kind is not None:
         centre, scale = standardisation(got.X, features)
         kind = kind or choose_kind(columns, got)
-        found = estimate_read(kind, got, columns, (got.X - centre) / scale, classes, seed)
-        return LabelCodec(found.transition, found.classes, annotators=found.annotators), found
+        estimate = estimate_read(kind, got, columns, (got.X - centre) / scale, classes, seed)
+        return LabelCodec(estimate.transition, estimate.classes, annotators=estimate.annotators), estimate
     if columns.several:
         assert got.answered is not None
         T, names, who = resolve_answers(specs, got.answered.names, got.used, classes, got.true_names)

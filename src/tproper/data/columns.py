@@ -1,4 +1,4 @@
-"""Columns of Arrow files as arrays: what is not a number, or no candidate set, is refused with its column and row."""
+"""Columns of Arrow files as arrays: what is not a number, or not a candidate set, is refused by column and row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ColumnError(ValueError):
 
 
 class CandidateLists:
-    """Candidate sets of many rows as lists of classes: a few numbers a row, where masks take K bytes.
+    """Candidate sets of many rows as lists of classes: a few numbers per row, where masks take K bytes.
 
     ``lists[rows]`` gives the boolean masks (b, K) that losses take, for those rows only.
     """

@@ -66,10 +66,10 @@ class Dataset:
 
 def check_digest(name: str, content: bytes, expected: str | None, where: Path) -> bytes:
     """The content, if its SHA-256 is the expected one (None: not checked)."""
-    found = hashlib.sha256(content).hexdigest()
-    if expected is not None and found != expected:
+    digest = hashlib.sha256(content).hexdigest()
+    if expected is not None and digest != expected:
         raise DataError(
-            f"{where} is truncated or altered: the content of {name} has SHA-256 {found}, "
+            f"{where} is truncated or altered: the content of {name} has SHA-256 {digest}, "
             f"expected {expected}; remove the file and fetch it again"
         )
     return content

@@ -367,11 +367,26 @@ def kept_verdicts(run: Path) -> Path:
 
 
 def write_leaderboard(
-    records: Sequence[Record], out: Path, kept: Path, rules: Sequence[str] = RULES, decide: bool = False
+    records: Sequence[Record],
+    out: Path,
+    kept: Path,
+    rules: Sequence[str] = RULES,
+    decide: bool = False,
+    page: Page = leaderboard.PAGE,
 ) -> list[Path]:
-    """The leaderboard's two files."""
+    """The leaderboard's files."""
     tables = leaderboard.leaderboard(records, leaderboard.Verdicts(kept, decide), rules)
-    return leaderboard.PAGE.write(out, f"{leaderboard.NOTE} {provenance(records)}", tables)
+    return page.write(out, f"{leaderboard.NOTE} {provenance(records)}", tables)
+
+
+def write_leaderboard_alone(run: Path, file: Path, rules: Sequence[str] = RULES, decide: bool = False) -> list[Path]:
+    """The leaderboard of a run's or folder's records as one Markdown file of this name."""
+    records = [r for r in load_records(run) if "problem" in r["config"]]
+    if not records:
+        raise ValueError(f"expected at least one finished trial of a benchmark in {run}, found none")
+    page = Page(leaderboard.PAGE.title, file.name, None)
+    page.check(file.parent)
+    return write_leaderboard(records, file.parent, kept_verdicts(run), rules, decide, page)
 
 
 def write_papers(records: Sequence[Record], out: Path) -> list[Path]:

@@ -42,6 +42,7 @@ class Status:
     epochs: int = 0
     started: float = field(default_factory=time.monotonic)
     note: str = ""
+    epochs_each: float = 80  # how long a trial may be
 
     @property
     def seconds_per_epoch(self) -> float:
@@ -153,6 +154,8 @@ class Runner:
             if trial.id in done:  # a kill between storing and forgetting leaves a checkpoint behind
                 self.store.forget(trial)
         status = Status(len(trials), len(trials) - len(waiting), note=trials[0].config.model)
+        protocol = trials[0].config.protocol
+        status.epochs_each = protocol.max_epochs if protocol.schedule == "cosine" else status.epochs_each
         show(status)
         self.saved = time.monotonic()
         with makers(self.device) as pool:

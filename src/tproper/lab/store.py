@@ -165,9 +165,9 @@ class Store:
             progress = _progress(header.get("progress"), trial.config.protocol)
         except (ValueError, RecursionError, OSError) as error:
             raise CheckpointError(f"the checkpoint {path} cannot be used ({error})") from error
-        made = header.get("kernels", "auto")
-        if kernel_group(trial.config.model, made) != kernel_group(trial.config.model, kernels):
-            raise CheckpointError(f"the checkpoint {path} was made with kernels {made}, expected {kernels}")
+        kernels_then = header.get("kernels", "auto")
+        if kernel_group(trial.config.model, kernels_then) != kernel_group(trial.config.model, kernels):
+            raise CheckpointError(f"the checkpoint {path} was made with kernels {kernels_then}, expected {kernels}")
         return progress, state
 
     def forget(self, trial: Trial) -> None:

@@ -86,9 +86,9 @@ def not_replaceable(path: Path) -> str | None:
     if not path.exists() and not path.is_symlink():
         return None
     if not path.is_dir():
-        return "which is no folder"
-    found = {entry.name for entry in path.iterdir()}
-    if not found:
+        return "which is not a folder"
+    entries = {entry.name for entry in path.iterdir()}
+    if not entries:
         return None
     try:
         description = json.loads((path / DESCRIPTION).read_bytes())
@@ -96,7 +96,7 @@ def not_replaceable(path: Path) -> str | None:
         description = None
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         return "which is neither"
-    foreign = sorted(found - FILES)
+    foreign = sorted(entries - FILES)
     return f"which also holds {foreign[0]!r}: move it away first" if foreign else None
 
 
@@ -204,9 +204,9 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     else:  # what was given as an object is the fitted loss's own
         for name in ("potential", "reconstruction"):
             if name not in settings and hasattr(estimator.loss_, name):
-                found = getattr(estimator.loss_, name)
+                setting = getattr(estimator.loss_, name)
                 apart = name == "potential" and settings.get("squeeze") is not None  # squeezed again by the next fit
-                estimator.set_params(**{name: found.base if apart and isinstance(found, Squeezed) else found})
+                estimator.set_params(**{name: setting.base if apart and isinstance(setting, Squeezed) else setting})
     estimator.n_features_in_ = int(architecture["n_features"])
     if description["feature_names"] is not None:
         estimator.feature_names_in_ = np.asarray(description["feature_names"], dtype=object)

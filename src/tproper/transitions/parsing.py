@@ -209,7 +209,7 @@ def _read_npy(path: Path) -> Any:
     """The array, whose size is compared with the file's and the limit before anything is allocated."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (SyntaxError, TokenError, EOFError, OverflowError) as error:  # what numpy says of a header that is none
+    except (SyntaxError, TokenError, EOFError, OverflowError) as error:  # what numpy raises for an invalid header
         raise ValueError(f"its header cannot be read: {' '.join(str(error).split())}") from None
     if array.size > MOST_ENTRIES:
         raise ValueError(
