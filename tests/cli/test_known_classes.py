@@ -242,3 +242,66 @@ def test_contradictory_gold_is_refused(tmp_path: Path, run: Run) -> None:
         said = refused(run, *command, bad, *common, *more, "--out", tmp_path / ("m" if more else "T.json"))
         assert "--true-label: expected one class for each item, got" in said
         assert "for 'i1' at row" in said
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One table with many kinds of labels, a third of its classes known."""
+    rng, n = np.random.default_rng(0), 180
+    z = rng.integers(3, size=n)
+    X = (rng.normal(size=(n, 2)) + np.array([[0, 2.5], [2.5, 0], [-2.5, -1.5]])[z]).round(3)
+    cells = {
+        "sets": ["|".join(CLASSES[m]) for m in tp.partial_labels(3, 0.3).sample(z, 1)],
+        "fixed": ["|".join(CLASSES[m]) for m in tp.multi_complementary(3, 1).sample(z, 1)],
+        "noisy": ["" if i % 10 == 0 else CLASSES[y] for i, y in enumerate(tp.symmetric_noise(3, 0.3).sample(z, 3))],
+        "a": CLASSES[tp.symmetric_noise(3, 0.2).sample(z, 4)],
+        "b": CLASSES[tp.symmetric_noise(3, 0.3).sample(z, 5)],
+        "pu": ["yes" if y else "" for y in (z == 0) & (rng.random(n) < 0.6)],
+        "source": np.array(["s", "t"])[rng.integers(2, size=n)],
+        "true": [CLASSES[c] if i < 60 else "" for i, c in enumerate(z)],
+        "positive": [("no" if c else "yes") if i < 60 else "" for i, c in enumerate(z)],
+    }
+    folder = tmp_path_factory.mktemp("kinds")
+    write(folder / "t.csv", ",".join(["x", "y", *cells]), [(*X[i], *(c[i] for c in cells.values())) for i in range(n)])
+    return folder
+
+
+KINDS = {
+    "partial": ["--label", "sets", "--transition", "partial:0.3", "--true-label", "true"],
+    "fixed size": ["--label", "fixed", "--transition", "multi_complementary:1", "--true-label", "true"],
+    "gaps": ["--label", "noisy", "--transition", "symmetric:0.3", "--missing", "uninformative", "--true-label", "true"],
+    "answers": ["--label", "a,b", "--transition", "symmetric:0.25", "--true-label", "true"],
+    "pu": ["--label", "pu", "--transition", "pu:0.6", "--classes", "yes,no", "--true-label", "positive"],
+    "sources": ["--label", "noisy", "--source-column", "source", "--transition", "s=symmetric:0.3", "--transition",
+                "t=symmetric:0.3", "--true-label", "true"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", ["forward", "gls"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_known_classes_beside_every_kind_of_label(kinds: Path, tmp_path: Path, run: Run, kind: str, loss: str) -> None:
+    common = ["--features", "x,y", "--loss", loss, "--holdout", "0", "--calibrate", "none", "--out", tmp_path / "m"]
+    good(run, "train", kinds / "t.csv", *KINDS[kind], *common)
+    label = KINDS[kind][1]
+    scored = good(run, "evaluate", tmp_path / "m", kinds / "t.csv", "--label", label, *KINDS[kind][-2:], "--json")
+    assert json.loads(scored.stdout)["clean"]["accuracy"]["value"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("label", "more", "name"),
+    [
+        ("a,b", ["--true-label", "true"], "annotators(2)"),
+        ("sets", [], "estimated"),
+        ("pu", ["--classes", "yes,no"], "positive_unlabeled"),
+        ("noisy", ["--true-label", "true"], "estimated transition"),
+    ],
+)
+def test_the_kind_of_estimate_follows_the_labels(
+    kinds: Path, tmp_path: Path, run: Run, label: str, more: list[str], name: str
+) -> None:
+    common = ["--features", "x,y", "--transition", "estimate", "--holdout", "0", "--calibrate", "none", "--json"]
+    facts = json.loads(
+        good(run, "train", kinds / "t.csv", "--label", label, *more, *common, "--out", tmp_path / "m").stdout
+    )
+    assert name in facts["transition"]
+    assert facts["estimate"]

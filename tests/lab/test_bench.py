@@ -417,3 +417,20 @@ def test_a_worker_gets_labels_and_losses_that_only_the_user_has(digits, tmp_path
     Runner(digits, Pixels(digits, torch.device("cpu")), store, 2, given=posed.given).run(trials[1:], Stop())
     same([r for r in rows if r["loss"] == "ce"], store.records())
     store.close()
+
+
+def test_own_losses_that_cannot_be_run_are_refused_in_a_sentence(tmp_path):
+    broken, first, second = tmp_path / "broken.py", tmp_path / "first.py", tmp_path / "second.py"
+    broken.write_text("def mine(scores, labels)\n    return 0\n")
+    for path in (first, second):
+        path.write_text("def mine(scores, labels):\n    return scores.square().mean((1, 2))\n")
+    files = [f"--method-file={path}:mine" for path in (first, second)]
+    for arguments, message in (
+        ([f"--method-file={broken}:mine"], "broken.py cannot be run: SyntaxError"),
+        (files, "expected functions of different names, got mine, mine"),
+        (["--transition-is", "estimated"], "--transition-is belongs to --transition"),
+    ):
+        done = run_here("bench", *SMALL, *arguments, "--out", tmp_path / "run")
+        assert done.exit_code == 2
+        assert message in done.output
+        assert not (tmp_path / "run").exists()

@@ -14,10 +14,12 @@ from .checks import (
     Labels,
     NotReconstructibleError,
 )
+from .encodings import other_encoding
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
 from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
 from .grouping import Split, compact, fold_numbers, group_codes, held_out_rows, random_folds
 from .history import thin
+from .memory import check_room, free_memory
 from .numerics import (
     centre,
     critical_k_of,
@@ -56,6 +58,7 @@ __all__ = [
     "atomic_file",
     "atomic_folder",
     "centre",
+    "check_room",
     "checks",
     "compact",
     "count_text",
@@ -64,6 +67,7 @@ __all__ = [
     "finite_rows",
     "fold_numbers",
     "forward_mode",
+    "free_memory",
     "group_codes",
     "held_out_rows",
     "in_simplex",
@@ -74,6 +78,7 @@ __all__ = [
     "look_up",
     "mark",
     "optimizer_tensors",
+    "other_encoding",
     "plain",
     "plugins",
     "project_simplex",

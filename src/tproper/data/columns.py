@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._core import checks
 from ..transitions import CandidateSetTransition
+from .tables import first_inexact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,6 +142,15 @@ def numbers(column: pa.Array, name: str) -> NDArray[Any]:
         out: NDArray[Any] = (column if plain else column.cast(pa.float64())).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         raise ColumnError(f"column {name!r}: expected numbers, got {kind}", LEAVE_OUT) from None
+    inexact = first_inexact(column)
+    if inexact is not None:
+        row, text = inexact
+        raise ColumnError(
+            f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text}, which would be "
+            "rounded",
+            LEAVE_OUT,
+            row,
+        )
     return out
 
 

@@ -133,7 +133,10 @@ def register_own(place: str) -> tuple[Method, str]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # anything may go wrong in a user's file, and it is theirs to mend
+        raise ValueError(f"method: {path} cannot be run: {type(error).__name__}: {error}") from error
     function: Callable[..., torch.Tensor] | None = getattr(module, name, None)
     if not callable(function):
         raise ValueError(f"method: expected a function {name} in {path}, got none")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, compact, held_out_rows, thin
+from .._core import Before, FloatArray, check_room, compact, held_out_rows, thin
 from ..losses import WeakLabelLoss
 from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, calibrate, folds, identity_calibrator, method_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 AUTO_EARLY_STOPPING = 500  # rows from which early_stopping="auto" holds some out
 AUTO_BATCH = (8, 128)  # batch_size="auto" is a tenth of the rows within these
 REMEMBERED = 1024  # entries of `history_` after any number of calls of partial_fit
+TABLES = 3  # (n, K) tables of float64 that the linear solver holds at least: scores, losses' inputs, gradients
 CROSS_FIT_TOL = 1e-4  # gradient of the cross-fitted models: their scores need no more digits
 FORGETTING = 0.1  # share of the solution's scores that cross-fits begin from: the same minimum, without its memory
 
@@ -43,6 +44,12 @@ def fit_lbfgs(
             "early_stopping=True trains linear models in minibatches on any device"
         )
     assert isinstance(clf.loss_, WeakLabelLoss)
+    n, K = len(labels), len(clf.classes_)
+    check_room(
+        8 * TABLES * n * K,
+        f"{TABLES} tables of {n:,} rows x {K:,} classes",
+        "use fewer rows or classes, or train in minibatches (early_stopping=True)",
+    )
     at = None
     if start is not None:
         assert isinstance(start, nn.Linear)
@@ -79,6 +86,7 @@ def cross_fitted(
     at = (FORGETTING * fit.coef, FORGETTING * fit.intercept)
     for train, test in folds(len(labels), clf._groups):
         w = None if weights is None else weights[train]
+        more = len(labels) / len(train)  # the same prior beside fewer rows
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has said so
             part = linear.fit_linear(
@@ -86,12 +94,12 @@ def cross_fitted(
                 labels[torch.as_tensor(train)],
                 clf.loss_,
                 w,
-                clf.l2_,
+                more * clf.l2_,
                 max(clf.tol, CROSS_FIT_TOL),
                 clf.max_iter,
                 at,
                 0,
-                prior,
+                more * prior,
             )
         out[test] = np.asarray(X[test] @ part.coef.T) + part.intercept
     return out

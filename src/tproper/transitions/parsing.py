@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import plugins
+from .._core import other_encoding, plugins
 from . import families
 from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
@@ -177,6 +177,11 @@ def read_matrix(path: str | Path) -> Transition:
     kind = path.suffix.lower()
     names: list[Any] | None = None
     try:
+        if kind != ".npy" and path.is_file():  # a pipe can be read once
+            with path.open("rb") as file:
+                encoding = other_encoding(file.read(4))
+            if encoding is not None:
+                raise ValueError(f"expected text in UTF-8, got {encoding}; save the file as UTF-8")
         if kind == ".npy":
             matrix = _read_npy(path)
         elif kind == ".csv":
