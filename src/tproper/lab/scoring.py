@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from ..metrics import clean_scores
@@ -23,7 +21,5 @@ def probability_scores(probabilities: torch.Tensor, labels: torch.Tensor) -> dic
     met: there the log loss is only a lower bound, and infinite where a projected link says exactly zero. Probabilities
     that are no numbers have no scores.
     """
-    if not bool(torch.isfinite(probabilities).all()):
-        return dict.fromkeys(("log_loss", "brier", "ece"), math.nan) | {"zeros": 0}
     scores = clean_scores(labels, probabilities, floor=FLOOR)
     return {name: scores[name] for name in ("log_loss", "brier", "ece", "zeros")}
