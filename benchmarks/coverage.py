@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from _protocol import RECORDS, machine, store
+from coverage_elsewhere import section
 
 import tproper as tp
 from tproper.metrics import TopLabel
@@ -310,7 +311,7 @@ def render(record: dict[str, Any]) -> str:
         "missing to 100.",
     ]
     lines += known_section(record.get("known", [])) + clean_rows_section(record.get("clean_rows", []))
-    return "\n".join(lines + certain_section(record.get("certain", []))) + "\n"
+    return "\n".join(lines + certain_section(record.get("certain", [])) + section()) + "\n"
 
 
 def known_section(cells: list[dict[str, Any]]) -> list[str]:

@@ -105,7 +105,7 @@ def sensitivity(
 
 
 class Names:
-    """What labels, classes and annotators are called."""
+    """The names of labels, classes and annotators."""
 
     def __init__(self, transition: Transition, classes: Sequence[Any] | None, annotators: Sequence[Any] | None) -> None:
         K = transition.num_classes

@@ -25,7 +25,7 @@ from .ray_engine import LabWork, import_ray, run_trials_on_ray
 from .real_labels import cifar10h_counts
 from .record_files import check_suffix, export_records, gather
 from .records import Record, kernel_group, kernels_of
-from .report import write_report
+from .report import write_leaderboard_alone, write_report
 from .runner import Runner, Status, Stop
 from .store import Store, damaged, not_a_store
 
@@ -82,5 +82,6 @@ __all__ = [
     "save_figure",
     "setting_of",
     "sweep",
+    "write_leaderboard_alone",
     "write_report",
 ]

@@ -8,8 +8,6 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from markdown_it import MarkdownIt
-
 from .style import PAGE_COLOURS
 
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg"}
@@ -47,6 +45,8 @@ def html_page(markdown: str, title: str, folder: Path) -> str:
     Pictures are files in `folder`; those of one paragraph stand side by side, each with its text as a caption. Raw HTML
     is shown as text, so names from a table can do no harm. Light or dark, as the reader's system is.
     """
+    from markdown_it import MarkdownIt  # late: the lab's engine runs without
+
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(markdown)
     entries: list[tuple[str, str]] = []
