@@ -72,10 +72,14 @@ def examine() -> Checkup:
     for name in requirements(None):
         versions[name] = _version(name, problems) or _absent(name, problems)
     extras = {extra: [n for n in requirements(extra) if not _version(n, problems)] for extra in EXTRAS}
+    remarks = notes()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # small work: on a busy machine more threads only wait for each other
     started = time.perf_counter()
     tests = {name: _outcome(test) for name, test in TESTS.items()}
     seconds = time.perf_counter() - started
-    return Checkup(versions, problems, extras, gpu(), tests, seconds, notes())
+    torch.set_num_threads(threads)
+    return Checkup(versions, problems, extras, gpu(), tests, seconds, remarks)
 
 
 def requirements(extra: str | None) -> list[str]:
