@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import tproper as tp
@@ -224,3 +226,9 @@ def test_sizes_are_compared_before_anything_is_allocated(tmp_path: Path, part: s
     edit(tmp_path / "m", **{part: huge})
     with pytest.raises(tp.ModelFileError, match=r"size mismatch|classes: expected 100000000000"):
         tp.load(tmp_path / "m")
+
+
+def test_a_pipeline_is_told_how_it_is_saved(tmp_path: Path) -> None:
+    pipeline = make_pipeline(StandardScaler(), tp.WeakLabelClassifier("symmetric:0.2"))
+    with pytest.raises(ValueError, match=r"expected a WeakLabelClassifier, got a Pipeline, .* pipeline\[-1\]"):
+        tp.save(pipeline, tmp_path / "model")

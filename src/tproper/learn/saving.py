@@ -20,6 +20,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -55,6 +56,11 @@ def save(
     if isinstance(estimator, WeakLabelClassifierCV):
         check_is_fitted(estimator, "best_estimator_")
         estimator = estimator.best_estimator_
+    if isinstance(estimator, Pipeline):
+        raise ValueError(
+            "estimator: expected a WeakLabelClassifier, got a Pipeline, whose other steps are code that no file here "
+            "holds; save its last step, pipeline[-1], and the steps before it, pipeline[:-1], with skops or joblib"
+        )
     if not isinstance(estimator, WeakLabelClassifier):
         raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(estimator).__name__}")
     check_is_fitted(estimator, "module_")

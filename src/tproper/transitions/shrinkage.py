@@ -160,7 +160,7 @@ def _label_weights(form: Form, counts: FloatArray) -> FloatArray:
     N, n = off.sum(axis=2) + 1.0 / M, off.sum(axis=1)  # (L, M), (L, K)
     w = N / N.sum(axis=1, keepdims=True)
     for _ in range(8):
-        load = n / (1 - w[:, :K])
+        load = n / np.maximum(1 - w[:, :K], 1e-12)  # one label may have all there is, to the last digit
         rest = np.repeat(load.sum(axis=1, keepdims=True), M, axis=1)
         rest[:, :K] -= load
         w = np.where(rest > 0, N / np.where(rest > 0, rest, 1.0), w)
