@@ -1,4 +1,4 @@
-"""Disks that are full or closed, and a process killed at any moment: nothing half-written stays, nothing old is lost."""
+"""Disks that are full or closed, and kills at any moment: nothing half-written stays, nothing old is lost."""
 
 from __future__ import annotations
 
