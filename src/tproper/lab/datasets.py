@@ -14,6 +14,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
 from typing import IO
 
@@ -92,7 +93,7 @@ def _read_gz(path: Path) -> bytes:
         raise DataError(f"{path} is truncated or not a gzip file ({error})") from error
 
 
-def _at_most(file: IO[bytes], where: Path) -> bytes:
+def _at_most(file: BufferedIOBase | IO[bytes], where: Path) -> bytes:
     """All of a file, unless there is far more of it than any of these data sets has: a few bytes may unpack to that."""
     content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
