@@ -24,7 +24,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", find_spec)
     for module in (digits, inspection):
         monkeypatch.setattr(module, "find_spec", find_spec)
-    monkeypatch.setattr("tproper.cli.evaluate.find_spec", find_spec)
+    monkeypatch.setattr("tproper.cli.errors.find_spec", find_spec)
 
 
 @pytest.mark.usefixtures("without")
