@@ -31,7 +31,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.katex",
 ]
-exclude_patterns = ["_build", "_vendor", "explorer/vendor", "gallery", "playbook", "**/GALLERY_HEADER.rst"]
+exclude_patterns = ["_build", "_vendor", "explorer", "gallery", "playbook", "**/GALLERY_HEADER.rst"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 suppress_warnings = ["config.cache"]
 default_role = "py:obj"  # `name` in a docstring links to what the site knows by that name, and is code otherwise
@@ -84,7 +84,6 @@ def variables(scheme: str) -> dict[str, str]:
 html_theme = "furo"
 html_title = "tproper"
 html_static_path = ["_static", "_build/generated"]
-html_extra_path = ["_build/extra"]  # the Explorer is a site of its own, beside index.html
 html_css_files = ["site.css"]
 html_favicon = "_static/icon.svg"
 html_show_sphinx, html_show_copyright = False, False
@@ -126,11 +125,9 @@ def write_katex() -> None:
     (DOCS / "_build" / "generated" / "katex.css").write_text(style, encoding="utf-8")
 
 
-def copy_explorer() -> None:
-    """The Explorer as it is."""
-    target = DOCS / "_build" / "extra" / "explorer"
-    shutil.rmtree(target.parent, ignore_errors=True)
-    shutil.copytree(DOCS / "explorer", target)
+def copy_explorer(app: Any, error: Exception | None) -> None:
+    """The Explorer is a site of its own, beside index.html, as it is."""
+    shutil.copytree(DOCS / "explorer", Path(app.outdir) / "explorer", dirs_exist_ok=True)
 
 
 def write_api() -> None:
@@ -181,6 +178,6 @@ def setup(app: Any) -> None:
     """Make what is generated before Sphinx looks for sources."""
     app.connect("source-read", list_other_pages)
     app.connect("doctree-read", link_names)
+    app.connect("build-finished", copy_explorer)
     write_katex()
-    copy_explorer()
     write_api()

@@ -43,7 +43,7 @@ def blocks(text: str) -> list[Block]:
     """The blocks of code of a page."""
     fences = list(FENCE.finditer(text))
     out = []
-    for match, following in zip(fences, [*fences[1:], None], strict=True):
+    for match, following in zip(fences, [*fences, None][1:], strict=True):
         if match[1] == "output":
             continue
         told = following is not None and following[1] == "output" and not text[match.end() : following.start()].strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tproper.cli.errors import printable
-from tproper.data import ParquetSource, first_text, look_alikes, numbers, open_table
+from tproper.data import ParquetSource, first_text, look_alikes, numbers, open_table, tables
 from tproper.data.folders import data_files
 
 Run = Callable[..., Any]
@@ -125,3 +126,52 @@ def test_training_says_so(tmp_path: Path, run: Run) -> None:
     assert result.exit_code == 0, result.output
     assert "warning: the class 'elefant' is seen once, and looks like 'elephant'" in result.stderr.replace("\n", " ")
     assert "elefant' is seen once" in (tmp_path / "m" / "model_card.md").read_text()
+
+
+def test_true_in_one_block_and_numbers_in_another(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The border between them may be the border between two blocks: each block looks well by itself."""
+    rows = [f"{n % 5 + 10},{'ab'[n % 2]}\n" for n in range(200)]
+    flags = [f"{['true', 'false'][n % 2]},{'ab'[n % 3 > 1]}\n" for n in range(400)]
+    data = tmp_path / "t.csv"
+    data.write_text("x,y\n" + "".join(rows + flags))
+    said = set()
+    for size in range(980, 1030):  # some blocks end just there
+        monkeypatch.setattr(tables, "CSV_BLOCK", size)
+        result = run("train", data, *TRAIN, "--out", tmp_path / "m")
+        assert result.exit_code == 2, (size, result.output)
+        said.add("throughout" in result.stderr.replace("\n", " "))
+    assert said == {True, False}
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**60) - 1, 2**63 + 1])
+def test_streams_refuse_whole_numbers_that_would_be_rounded_wherever_they_are(
+    tmp_path: Path, run: Run, value: int
+) -> None:
+    """In the last row group, far behind what is looked at before the work."""
+    rows = 3000
+    x = pa.array([*range(rows - 1), value], pa.int64() if value < 2**63 else pa.uint64())
+    table = pa.table({"x": x, "y": ["ab"[n % 2] for n in range(rows)]})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=500)
+    result = run("train", tmp_path / "t.parquet", *TRAIN, "--out", tmp_path / "m", "--stream")
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.split())
+    assert f"whole ones up to 2^53), got {value}, which would be rounded, first at row 3000 of t.parquet" in said
+    assert "--ignore" in said
+
+
+@pytest.mark.parametrize("name", ["T.csv", "T.json"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+def test_matrices_in_other_encodings_are_named(tmp_path: Path, run: Run, name: str, encoding: str) -> None:
+    text = "[[0.8,0.1],[0.2,0.9]]" if name == "T.json" else "0.8,0.1\n0.2,0.9\n"
+    (tmp_path / name).write_bytes(text.encode(encoding))
+    result = run("inspect", tmp_path / name)
+    assert result.exit_code == 2
+    assert f"expected text in UTF-8, got {'UTF-32' if encoding == 'utf-32' else ''}" in " ".join(result.stderr.split())
+    assert "save the file as UTF-8" in " ".join(result.stderr.split())
+
+
+def test_compressed_tables_in_another_encoding_are_named(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress("x,y\n1,a\n2,b\n".encode("utf-16")))
+    result = run("train", tmp_path / "t.csv.gz", *TRAIN, "--out", tmp_path / "m")
+    assert result.exit_code == 2
+    assert "UTF-16" in result.stderr

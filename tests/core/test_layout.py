@@ -20,7 +20,7 @@ LIGHT = {"torch", "numpy", "scipy", "__future__"}
 # Loaded only when they are needed, because they are slow to import or come with an extra.
 LATE = {
     "scipy", "sklearn", "matplotlib", "mpltern", "pandas", "polars", "pyarrow", "pooch", "ray", "requests", "rich",
-    "safetensors", "tensorboard", "triton", "typer", "joblib", "onnx", "onnxruntime",
+    "safetensors", "tensorboard", "triton", "typer", "joblib", "markdown_it", "onnx", "onnxruntime",
 }  # fmt: skip
 LONGEST_FILE, LONGEST_FUNCTION = 450, 60
 # Still to be mended; a file leaves its list together with the change that mends it.

@@ -108,7 +108,7 @@ MASKS = np.array([[True, False, True], [False, True, True], [True, False, False]
             {"weak": MASKS, "true": [1, 1, 0, 1]},
             "true: expected every known class among the candidates of its row, got class 1",
         ),
-        ({"weak": MASKS, "true": [0, 1]}, "true: expected one class a row, shape (4,), got (2,)"),
+        ({"weak": MASKS, "true": [0, 1]}, "true: expected one class per row, shape (4,), got (2,)"),
         ({"weak": MASKS, "true": [0, 5, 0, 1]}, "true: expected classes in [0, 3), got 5"),
         ({"weak": MASKS, "num_classes": 4}, "labels: expected boolean candidate masks (n, 4)"),
         ({"weak": MASKS * 2}, "labels: expected masks of 0 and 1 (or booleans), got other integers"),

@@ -108,7 +108,7 @@ def test_printed():
 def test_labels_of_another_T_are_noticed():
     """Shares outside of the hull of T's columns."""
     result = tp.weak_prevalence(np.zeros(500, dtype=int), tp.symmetric_noise(3, 0.3))
-    assert any("no mixture of T's columns" in note for note in result.notes)
+    assert any("not a mixture of T's columns" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(

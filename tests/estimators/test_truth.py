@@ -10,7 +10,7 @@ import torch
 from sklearn.datasets import load_breast_cancer, load_digits
 
 import tproper as tp
-from tproper.learn.grouping import group_codes, held_out_rows, random_folds
+from tproper._core import fold_numbers, group_codes, held_out_rows, random_folds
 from tproper.learn.truth import with_truth
 
 
@@ -149,6 +149,9 @@ def test_no_group_is_on_both_sides(seed: int) -> None:
         assert len(test)
         assert not set(groups[train]) & set(groups[test])
         assert sorted([*train, *test]) == list(range(200))
+    numbers = fold_numbers(200, 3, rng, groups)
+    assert all(len(set(numbers[groups == g])) == 1 for g in range(8))
+    assert set(numbers) == {0, 1, 2}
     tests = [test for _, test in random_folds(200, 5, rng, groups)]
     assert sorted(np.concatenate(tests)) == list(range(200))
 
@@ -171,7 +174,7 @@ def test_calibration_by_copies_of_rows_is_honest_with_groups_alone() -> None:
     [
         ({"true": np.full(400, 7)}, "true: expected classes among 0, 1, 2, got 7 at row 0"),
         ({"true": np.zeros(3, int)}, "true: expected one class for each of the 400 rows"),
-        ({"true": np.zeros((400, 2), int)}, "true: expected one class a row"),
+        ({"true": np.zeros((400, 2), int)}, "true: expected one class per row"),
         ({"groups": np.zeros(400)}, "groups: expected at least two different groups, got one"),
         ({"groups": np.zeros(3)}, "groups: expected one group for each of the 400 rows"),
         ({"groups": np.where(np.arange(400) == 5, np.nan, 1.0)}, "groups: expected a group for every row, got none at"),

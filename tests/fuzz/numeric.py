@@ -216,15 +216,11 @@ def bounds(rng: Rng, folder: Path) -> None:
     lower = torch.as_tensor(loss.lower_bounds())
     labels = T.encode(T.weak_labels if T.label_shape else list(range(T.num_weak_labels)))
     v = torch.as_tensor(rng.standard_normal((len(labels), T.num_classes))).requires_grad_()
-    optimizer = torch.optim.LBFGS([v], max_iter=100, line_search_fn="strong_wolfe")
-
-    def closure() -> torch.Tensor:
+    optimizer = torch.optim.Adam([v], lr=0.2)
+    for _ in range(150):
         optimizer.zero_grad()
-        total: torch.Tensor = loss(v, labels).sum()
-        total.backward()
-        return total
-
-    optimizer.step(closure)  # type: ignore[no-untyped-call]
+        loss(v, labels).sum().backward()
+        optimizer.step()
     with torch.no_grad():
         values = loss(v, labels)
     finite = values.isfinite()

@@ -2,21 +2,27 @@
 
 import json
 import math
+import pickle
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from test_commands import records, run, run_here, start, wait_for
 
 import tproper as tp
 from tproper.lab import comparing, leaderboard
 from tproper.lab.comparing import Budget, best_rate, chosen_methods, config_of, pose, register_own, run_bench
 from tproper.lab.datasets import load
+from tproper.lab.engine import Pixels
 from tproper.lab.methods import METHODS
 from tproper.lab.problems import Problem
 from tproper.lab.protocol import SEARCH_SEED, Trial
-from tproper.lab.report import write_report
+from tproper.lab.ray_engine import LabWork
+from tproper.lab.report import write_leaderboard_alone, write_report
+from tproper.lab.runner import Runner, Stop
+from tproper.lab.store import Store
 
 SMALL = ["complementary", "--data", "digits", "--models", "linear", "--methods", "forward,scl_exp", "--trials", "2",
          "--epochs", "4", "--search-epochs", "2", "--lr", "0.3,1", "--device", "cpu"]  # fmt: skip
@@ -274,7 +280,7 @@ def made(method, accuracies, lr=0.1, problem=None, log_losses=None):
 def test_a_proper_bounded_leader_is_said_and_so_is_one_that_is_not():
     records = [*made("forward", [0.70, 0.72]), *made("nn", [0.60, 0.62])]
     (table,) = leaderboard.leaderboard(records)
-    assert "By accuracy, epoch by weak labels, forward log leads (71.00 ± 1.00), a proper bounded loss." in table.note
+    assert "forward log, a proper bounded loss, leads by every score: 71.00 ± 1.00 accuracy (epoch by" in table.note
     records = [*made("forward", [0.70, 0.72]), *made("nn", [0.80, 0.80], log_losses=[0.9, 0.9])]
     (table,) = leaderboard.leaderboard(records)
     assert (
@@ -292,10 +298,51 @@ def test_blocks_are_problems_and_a_trial_that_diverged_has_no_mean():
     broken = made("bc", [0.1, 0.1])
     broken[1]["selections"] = {r: {"epoch": 1, "raw": {"accuracy": 0.1, "log_loss": None}} for r in ("clean", "weak")}
     records = [*made("forward", [0.7, 0.7]), *broken, *made("forward", [0.9, 0.9], problem=other)]
-    first, second = leaderboard.leaderboard(records, rules=["weak"])
+    summary, first, second = leaderboard.leaderboard(records, rules=["weak"])
+    assert [row[0] for row in summary.rows] == [first.title] * 2  # in the second, a method is alone
+    assert "leads" not in second.note
+    assert summary.note == "A proper bounded loss leads in every line."
     assert (first.title, second.title) == ("complementary: digits, linear", "symmetric:0.3: digits, linear")
     assert [row[1] for row in first.rows] == ["weak", "weak"]
     assert first.rows[1][2:5] == ["10.00 ± 0.00", "-", "-"]
+
+
+def test_of_several_rates_the_one_that_the_search_has_chosen_is_shown():
+    slow, fast = made("forward", [0.5, 0.6], lr=0.1), made("forward", [0.7, 0.8], lr=0.3)
+    searches = []
+    for rows, risk in ((slow, 2.1), (fast, 2.0)):
+        searches.append({**rows[0], "seed": SEARCH_SEED, "selections": {"weak": {"weak_risk": risk}}})
+    other = made("nn", [0.3, 0.3])
+    (table,) = leaderboard.leaderboard([*slow, *fast, *searches, *other])
+    assert [row[2] for row in table.rows if row[0] == "forward log"] == ["75.00 ± 5.00"]
+    searches[0]["selections"] = {"weak": {"weak_risk": 1.0}}
+    (table,) = leaderboard.leaderboard([*slow, *fast, *searches, *other])
+    assert [row[2] for row in table.rows if row[0] == "forward log"] == ["55.00 ± 5.00"]
+    searches[0]["selections"] = {"weak": {"weak_risk": None}}  # it left the numbers
+    (table,) = leaderboard.leaderboard([*fast, *searches[:1], *other])
+    assert [row[2] for row in table.rows if row[0] == "forward log"] == ["75.00 ± 5.00"]  # the only one there is
+
+
+def test_blocks_of_one_name_are_told_apart():
+    a, b = (Problem("x", "symmetric:0.3", told=f"symmetric:{p}", source="wrong") for p in (0.1, 0.2))
+    records = [*made("forward", [0.5, 0.6], problem=a), *made("forward", [0.5, 0.6], problem=b)]
+    _, first, second = leaderboard.leaderboard(records)
+    assert first.title != second.title
+
+
+def test_kept_certificates_that_are_something_else_are_said(tmp_path):
+    (tmp_path / "certificates.json").write_text("[1")
+    with pytest.raises(ValueError, match="expected certificates that were kept, got something else; remove it"):
+        leaderboard.Verdicts(tmp_path / "certificates.json")
+
+
+def test_the_documentation_shows_what_the_records_say(tmp_path):
+    """`tproper report results --certify --leaderboard docs/leaderboard.md` makes the page again."""
+    results = GUIDE.parents[1] / "results"
+    write_leaderboard_alone(results, tmp_path / "leaderboard.md")
+    text = (tmp_path / "leaderboard.md").read_text()
+    assert (GUIDE.parent / "leaderboard.md").read_text() == text
+    assert "not decided here" not in text
 
 
 def test_slow_certificates_are_made_on_request_and_kept(tmp_path, monkeypatch):
@@ -316,6 +363,18 @@ def test_slow_certificates_are_made_on_request_and_kept(tmp_path, monkeypatch):
     assert len(json.loads(kept.read_text())) == 1
 
 
+def test_the_leaderboard_alone(undisturbed, tmp_path):
+    done = run_here("report", undisturbed, "--leaderboard", tmp_path / "board.md", "--select", "weak")
+    assert done.exit_code == 0, done.output
+    assert [p.name for p in tmp_path.iterdir()] == ["board.md"]
+    text = (tmp_path / "board.md").read_text()
+    assert text.startswith("# Leaderboard\n")
+    assert "| clean |" not in text
+    both = run_here("report", undisturbed, "--leaderboard", tmp_path / "board.md", "--out", tmp_path)
+    assert both.exit_code == 2
+    assert "expected --out or --leaderboard, got both" in both.output
+
+
 def test_a_leaderboard_does_not_replace_another_file(undisturbed, tmp_path):
     (tmp_path / "leaderboard.md").write_text("mine\n")
     with pytest.raises(ValueError, match="expected an older report, got another file"):
@@ -332,3 +391,46 @@ def test_published_labels_are_posed_with_their_t(digits, tmp_path):
     assert np.array_equal(posed.given[posed.problem.digest], labels)
     with pytest.raises(ValueError, match="without a T or groups of its own"):
         pose("file:mine.npz:noisy", digits, labels=tmp_path, told="pair:0.1")
+
+
+def test_a_worker_gets_labels_and_losses_that_only_the_user_has(digits, tmp_path):
+    """What Ray sends to workers is enough to run a user's own problem, and gives the records of a local run."""
+    known = dict(METHODS)
+    (tmp_path / "mine.py").write_text("def mine(scores, labels):\n    return scores.square().mean(-1)\n")
+    np.save(tmp_path / "labels.npy", digits.train_labels)
+    place = f"{tmp_path / 'mine.py'}:mine"
+    try:
+        _, code = register_own(place)
+        posed = pose("mine", digits, tmp_path / "labels.npy", "identity")
+        budget = Budget((0.1,), 2, 1, trials=1)
+        trials = [
+            Trial(config_of(name, "linear", "digits", posed, budget, c), 0) for name, c in (("mine", code), ("ce", ""))
+        ]
+        METHODS.pop("mine")
+        work = pickle.loads(pickle.dumps(LabWork(device="cpu", given=posed.given, own=(place,))))
+        rows = work(trials)
+    finally:
+        METHODS.clear()
+        METHODS.update(known)
+    assert sorted(r["id"] for r in rows) == sorted(t.id for t in trials)
+    store = Store(tmp_path / "run")
+    Runner(digits, Pixels(digits, torch.device("cpu")), store, 2, given=posed.given).run(trials[1:], Stop())
+    same([r for r in rows if r["loss"] == "ce"], store.records())
+    store.close()
+
+
+def test_own_losses_that_cannot_be_run_are_refused_in_a_sentence(tmp_path):
+    broken, first, second = tmp_path / "broken.py", tmp_path / "first.py", tmp_path / "second.py"
+    broken.write_text("def mine(scores, labels)\n    return 0\n")
+    for path in (first, second):
+        path.write_text("def mine(scores, labels):\n    return scores.square().mean((1, 2))\n")
+    files = [f"--method-file={path}:mine" for path in (first, second)]
+    for arguments, message in (
+        ([f"--method-file={broken}:mine"], "broken.py cannot be run: SyntaxError"),
+        (files, "expected functions of different names, got mine, mine"),
+        (["--transition-is", "estimated"], "--transition-is belongs to --transition"),
+    ):
+        done = run_here("bench", *SMALL, *arguments, "--out", tmp_path / "run")
+        assert done.exit_code == 2
+        assert message in done.output
+        assert not (tmp_path / "run").exists()

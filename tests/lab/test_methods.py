@@ -258,16 +258,22 @@ def test_families_of_many_classes_are_decided_with_few():
     assert with_few_classes(tp.multi_complementary(10, 5)).same_as(tp.multi_complementary(4, 2))
     assert with_few_classes(NOISE) is NOISE
     assert with_few_classes(tp.pair_noise(5, 0.2)) is None
-    assert METHODS["scl_exp"].card(tp.complementary(10)).verdict.endswith("decided for complementary(4))")
+    assert METHODS["scl_nl"].card(tp.complementary(10)).verdict.endswith("decided for complementary(4))")
+    assert METHODS["avg"].card(tp.partial_labels(14, 0.3)).verdict.endswith("decided for partial_labels(4, 0.3))")
 
 
-def test_a_counterexample_for_many_classes_is_one_for_that_transition():
-    rng = np.random.default_rng(0)
-    T = tp.Transition(rng.dirichlet(np.ones(8), 8).T)
-    assert setting_of(T) in ("noisy", "complementary")
-    name = "ce" if setting_of(T) == "noisy" else "scl_nl"
+@pytest.mark.parametrize(
+    ("name", "T"),
+    [
+        ("ce", tp.Transition(0.5 * np.eye(8) + 0.5 * np.random.default_rng(0).dirichlet(np.ones(8), 8).T)),
+        ("scl_exp", tp.complementary(10)),
+        ("avg", tp.partial_labels(8, 0.3)),
+    ],
+)
+def test_a_counterexample_for_many_classes_is_one_for_that_transition(name, T):
     card = METHODS[name].card(T)
     assert (card.proper, card.bounded, card.transition) == (False, True, T.name)
+    assert card.verdict == "not proper, bounded below (counterexample)"
     p, q = (card.certificate.counterexample[x] for x in "pq")
     gain = expected_risk(METHODS[name], T, p, p) - expected_risk(METHODS[name], T, p, q)
     assert gain == pytest.approx(card.certificate.counterexample["gain"])
@@ -307,6 +313,8 @@ def test_a_users_own_loss_is_one_function():
 def test_a_users_own_mistakes_are_told():
     with pytest.raises(ValueError, match=r"method: expected a function of \(scores, labels\), got int"):
         from_function(3)
+    with pytest.raises(ValueError, match=r"method: expected a function of \(scores, labels\), got <lambda>\(scores\)"):
+        from_function(lambda scores: scores)
     with pytest.raises(ValueError, match=r"labels: expected some of complementary, .*, got nosy"):
         from_function(squares, labels={"nosy"})
     _, v, labels, _ = problem("ce", "noisy")

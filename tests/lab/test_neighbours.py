@@ -77,7 +77,7 @@ def excluded(label):
 
 
 def mae_estimator(v, label):
-    """Feng et al. 2020b, eq. 8: the unbiased estimator for s excluded classes, loss |p - e_z|_1 = 2 - 2 p_z."""
+    """Feng et al. 2020b: the unbiased estimator for s excluded classes, loss |p - e_z|_1 = 2 - 2 p_z."""
     loss, out = 2 - 2 * softmax(v), excluded(label)
     inside = [z for z in range(K) if z not in out]
     s = len(out)
@@ -125,7 +125,7 @@ def test_scl_nl_is_forward_of_the_uniform_transition_up_to_a_constant():
 
 
 def test_ure_is_the_backward_risk():
-    """Ishida et al. 2019, eq. 8: -(K - 1) l(y) + sum_z l(z), and gradient ascent on what of it is negative."""
+    """Ishida et al. 2019: -(K - 1) l(y) + sum_z l(z), and gradient ascent on what of it is negative."""
     v, y, T = stack(), indices(), tp.complementary(K)
 
     def each(v, y):

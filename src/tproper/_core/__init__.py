@@ -14,9 +14,12 @@ from .checks import (
     Labels,
     NotReconstructibleError,
 )
+from .encodings import other_encoding
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
 from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
+from .grouping import Split, compact, fold_numbers, group_codes, held_out_rows, random_folds
 from .history import thin
+from .memory import check_room, free_memory
 from .numerics import (
     centre,
     critical_k_of,
@@ -31,7 +34,7 @@ from .numerics import (
     spherical_threshold,
     warm_root,
 )
-from .plain import json_text, plain
+from .plain import count_text, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
 from .tracing import forward_mode, readable, traced, transformed
 
@@ -47,6 +50,7 @@ __all__ = [
     "Mark",
     "NonFiniteError",
     "NotReconstructibleError",
+    "Split",
     "TakenError",
     "Work",
     "add_at",
@@ -54,11 +58,18 @@ __all__ = [
     "atomic_file",
     "atomic_folder",
     "centre",
+    "check_room",
     "checks",
+    "compact",
+    "count_text",
     "critical_k_of",
     "entmax",
     "finite_rows",
+    "fold_numbers",
     "forward_mode",
+    "free_memory",
+    "group_codes",
+    "held_out_rows",
     "in_simplex",
     "increasing_root",
     "inner",
@@ -67,9 +78,11 @@ __all__ = [
     "look_up",
     "mark",
     "optimizer_tensors",
+    "other_encoding",
     "plain",
     "plugins",
     "project_simplex",
+    "random_folds",
     "read_sealed",
     "readable",
     "simplex_threshold",

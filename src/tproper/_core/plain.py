@@ -29,3 +29,8 @@ def plain(value: Any) -> Any:
 def json_text(value: Any, **options: Any) -> str:
     """JSON that every reader of JSON takes; `options` are those of ``json.dumps``."""
     return json.dumps(plain(value), allow_nan=False, **options)
+
+
+def count_text(number: int) -> str:
+    """A count for people: numbers of candidate sets have thousands of digits, which Python refuses to write out."""
+    return str(number) if number < 10**9 else f"about 10^{math.log10(number):.0f}"

@@ -1,4 +1,4 @@
-"""The command `tproper`: one file a command; `main` puts them together.
+"""The command `tproper`: one file per command; `main` puts them together.
 
 Imports from every room above it; no other room imports from here. Commands read options, call a room, and print.
 """

@@ -15,6 +15,7 @@ from ..lab import (
     SEARCH_SHARE,
     Budget,
     Dataset,
+    Method,
     chosen_methods,
     cifar10h_counts,
     config_of,
@@ -37,7 +38,9 @@ def run(asked: Asked) -> None:
         dataset, models = _where(asked)
         budget = _budget(asked, dataset)
         rules = rules_among(asked.select)
-        own = {place: register_own(place) for place in asked.method_files}
+        own = _own(asked)
+        if asked.transition_is is not None and asked.transition is None:
+            raise ValueError("--transition-is belongs to --transition, which was not given")
         data = load(dataset, asked.run.data, asked.run.mirror)
         posed = pose(asked.problem, data, asked.labels, asked.transition, asked.transition_is, asked.merge)
         soft = None if asked.soft is None else _soft(asked.soft, data)
@@ -59,6 +62,18 @@ def run(asked: Asked) -> None:
 
         run_all(asked.run, body)
     report(asked.run.out, None, rules)
+
+
+def _own(asked: Asked) -> dict[str, tuple[Method, str]]:
+    """The user's own losses by the place they stand in, each with a name of its own."""
+    own = {place: register_own(place) for place in asked.method_files}
+    names = [method.name for method, _ in own.values()]
+    if len(set(names)) < len(asked.method_files):
+        raise ValueError(
+            f"--method-file: expected functions of different names, got {', '.join(names)} from "
+            f"{', '.join(asked.method_files)}"
+        )
+    return own
 
 
 def _soft(folder: Path, data: Dataset) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What is said of a model: its card, in Markdown, and the closing words of `tproper train`."""
+"""What a user is told about a model: its card, in Markdown, and the closing words of `tproper train`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def in_words(certificate: Any) -> str:
     elif certificate.proper:
         first = "The true class probabilities minimise this loss, but other probabilities may do so as well."
     else:
-        first = "This loss is not proper: even with endless data its minimum may lie beside the true probabilities."
+        first = "This loss is not proper: even with unlimited data its minimum may differ from the true probabilities."
     if certificate.lower_bounded:
         second = "It is bounded from below, so training cannot run off to minus infinity."
     else:

@@ -43,8 +43,8 @@ class Checkup:
 
     @property
     def healthy(self) -> bool:
-        """Whether everything that is installed works; an extra that is not installed is no illness."""
-        return not self.problems and all(said == "ok" for said in self.tests.values())
+        """Whether everything that is installed works; an extra that is not installed is not a problem."""
+        return not self.problems and all(outcome == "ok" for outcome in self.tests.values())
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for scripts."""
@@ -58,7 +58,7 @@ class Checkup:
         for extra, lacking in self.extras.items():
             how = f"not there: {', '.join(lacking)}; pip install 'tproper[{extra}]'" if lacking else "there"
             lines.append(f"{'extra ' + extra:<16} {how}")
-        lines += ["", *(f"{'self-test':<16} {name}: {said}" for name, said in self.tests.items())]
+        lines += ["", *(f"{'self-test':<16} {name}: {outcome}" for name, outcome in self.tests.items())]
         lines += [f"note: {note}" for note in self.notes]
         lines += [f"PROBLEM: {problem}" for problem in self.problems]
         verdict = "all is well" if self.healthy else "something installed does not work"
@@ -72,10 +72,14 @@ def examine() -> Checkup:
     for name in requirements(None):
         versions[name] = _version(name, problems) or _absent(name, problems)
     extras = {extra: [n for n in requirements(extra) if not _version(n, problems)] for extra in EXTRAS}
+    remarks = notes()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # small work: on a busy machine more threads only wait for each other
     started = time.perf_counter()
     tests = {name: _outcome(test) for name, test in TESTS.items()}
     seconds = time.perf_counter() - started
-    return Checkup(versions, problems, extras, gpu(), tests, seconds, notes())
+    torch.set_num_threads(threads)
+    return Checkup(versions, problems, extras, gpu(), tests, seconds, remarks)
 
 
 def requirements(extra: str | None) -> list[str]:
@@ -116,7 +120,7 @@ def gpu() -> str:
 
 
 def notes() -> list[str]:
-    """What is no illness but may slow things down."""
+    """What is not a problem but may slow things down."""
     cores, threads = os.cpu_count() or 1, torch.get_num_threads()
     out = []
     if threads > 1 and "OMP_NUM_THREADS" not in os.environ:

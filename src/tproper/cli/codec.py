@@ -154,9 +154,9 @@ class LabelCodec:
         place = {name: a for a, name in enumerate(self.annotators)}
         for j, name in enumerate(answered.names):
             a, rows = place[name], None if answered.places is None else answered.places[:, j]
-            found, absent = self._encode(a, answered.codes[:, j], answered.values, first_row, name, rows)
-            out[:, a] = np.where(absent, -1, found)
-        return out, (out < 0).all(axis=1)
+            encoded, absent = self._encode(a, answered.codes[:, j], answered.values, first_row, name, rows)
+            out[:, a] = np.where(absent, -1, encoded)
+        return out, np.asarray((out < 0).all(axis=1))
 
     def encode_texts(
         self, codes: NDArray[np.int64], values: list[str], column: str, rows: NDArray[np.int64] | None = None
@@ -177,11 +177,11 @@ class LabelCodec:
         assert isinstance(self.transition, StackedTransition)
         for d in np.unique(which):
             rows = np.flatnonzero(which == d)
-            found, absent = self._encode(int(d), label_codes[rows], label_values, first_row, column, rows)
+            encoded, absent = self._encode(int(d), label_codes[rows], label_values, first_row, column, rows)
             if self._vocabularies[d].masks:
-                found[absent] = True  # any valid mask will do
-                found = self.transition.sources[d].row_index(torch.as_tensor(found)).numpy()
-            out[rows] = self.transition.offsets[d] + found
+                encoded[absent] = True  # any valid mask will do
+                encoded = self.transition.sources[d].row_index(torch.as_tensor(encoded)).numpy()
+            out[rows] = self.transition.offsets[d] + encoded
             missing[rows] = absent
         return out, missing
 
@@ -189,14 +189,14 @@ class LabelCodec:
         codes, values = texts(column)
         known = {name: d for d, name in enumerate(self.sources)}
         table = np.array([known.get(v, -1) for v in values] + [-1])
-        found = table[codes]
-        if (found < 0).any():
-            row = int((found < 0).argmax())
+        sources = table[codes]
+        if (sources < 0).any():
+            row = int((sources < 0).argmax())
             got = "nothing" if codes[row] < 0 else repr(values[codes[row]])
             raise ValueError(
                 f"--source-column: expected one of {short(self.sources)}, got {got} at row {first_row + row}"
             )
-        return found
+        return sources
 
     def _encode(
         self,

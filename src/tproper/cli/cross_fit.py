@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray
-from ..learn import random_folds
+from .._core import FloatArray, random_folds
 from .progress import Bar
 from .rows import Rows
 from .schema import Schema
@@ -67,7 +66,7 @@ def held_out(estimator: Any, rows: Rows, schema: Schema, held: NDArray[np.int64]
 
 
 def fit_part(estimator: Any, X: FloatArray, rows: Rows, part: NDArray[np.int64]) -> Any:
-    """Fit to some rows; what the fit to all rows has warned of is not said again."""
+    """Fit to some rows; what the fit to all rows has warned of is not repeated."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return estimator.fit(X[part], rows.labels[part], **fit_options(rows, part))

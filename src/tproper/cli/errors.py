@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import tempfile
 import warnings
@@ -14,13 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 import typer
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# How torch says that memory is full: it has no error of its own for that.
+_ASKED = re.compile(r"tried to allocate (\d+) bytes")
 # TypeError and KeyError are ours to fix, so they keep their traceback.
 _MISTAKES = (ValueError, FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError, ModuleNotFoundError)
 
@@ -42,16 +45,22 @@ def user_errors(command: Callable[P, T]) -> Callable[P, T]:
             say(f"error: {_sentence(error)}", err=True)
             raise typer.Exit(1) from None
         except MemoryError as error:  # NumPy says how much was asked for
-            say(
-                f"error: not enough memory: {_sentence(error) or 'the size is unknown'}; use fewer rows or classes",
-                True,
-            )
-            raise typer.Exit(1) from None
+            _no_memory(_sentence(error) or "the size is unknown")
+        except RuntimeError as error:
+            asked = _ASKED.search(str(error))
+            if asked is None:
+                raise
+            _no_memory(f"{int(asked[1]) / 2**30:.1f} GiB were asked for in one piece")
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(130) from None
 
     return wrapped
+
+
+def _no_memory(what: str) -> NoReturn:
+    say(f"error: not enough memory: {what}{'' if '; use' in what else '; use fewer rows or classes'}", err=True)
+    raise typer.Exit(1) from None
 
 
 def printable(text: str) -> str:

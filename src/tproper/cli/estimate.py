@@ -10,7 +10,7 @@ import typer
 
 from .errors import check_picture, check_writable, say
 from .later import Later
-from .options import Annotator, Data, FeaturesFrom, Item, Json, Seed, at_least, echo_json
+from .options import Annotator, Data, FeaturesFrom, Group, Item, Json, Seed, at_least, echo_json
 
 if TYPE_CHECKING:
     from . import from_data as work
@@ -48,6 +48,7 @@ def estimate(
     item: Item = None,
     annotator: Annotator = None,
     features_from: FeaturesFrom = None,
+    group: Group = None,
     sampling: Annotated[str, typer.Option(help="pu: 'one sample' or 'two samples'")] = "one sample",
     structure: Annotated[str, typer.Option(help=f"what few counts are shrunk to: {STRUCTURES}")] = "auto",
     plot: Annotated[
@@ -63,12 +64,12 @@ def estimate(
     if plot is not None:
         check_picture(plot)
     check_writable(out)
-    columns = (item, annotator, features_from)
+    columns = (item, annotator, features_from, group)
     asked = work.Asked(source, label, true_label, features, ignore, classes, *columns, sampling, structure, seed)
-    found, picture = work.estimate_file(data, asked, out, plot)
+    result, picture = work.estimate_file(data, asked, out, plot)
     if as_json:
-        echo_json(found.to_dict() | {"out": str(out), "plot": None if picture is None else str(picture)})
+        echo_json(result.to_dict() | {"out": str(out), "plot": None if picture is None else str(picture)})
         return
-    say(found.text)
+    say(result.text)
     say(f"\nwritten to {out}: train with --transition {out}")
     say(f"picture of T: {picture}" if picture is not None else f"no picture of T: {work.NO_PICTURE}")

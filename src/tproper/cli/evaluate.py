@@ -41,21 +41,21 @@ def evaluate(
     asked = work.Question(
         model, data, label, true_label, transition, source_column, item, annotator, features_from, plot
     )
-    found = work.evaluate_file(asked)
-    weak, clean, counts = found.weak, found.clean, found.counts
-    for doubt in [] if found.trust is None else found.trust.doubts:
+    result = work.evaluate_file(asked)
+    weak, clean, counts = result.weak, result.clean, result.counts
+    for doubt in [] if result.trust is None else result.trust.doubts:
         say(f"warning: {doubt}", err=True)
     if as_json:
-        out: dict[str, Any] = {"rows": counts, "transition": found.transition}
+        out: dict[str, Any] = {"rows": counts, "transition": result.transition}
         out |= {"weak": None, "no_scores": scores.UNSCORABLE} if weak is None else {"weak": scores.plain(weak)}
         if clean is not None:
             out["clean"] = scores.plain(clean)
-        out["trust"] = None if found.trust is None else found.trust.to_dict()
+        out["trust"] = None if result.trust is None else result.trust.to_dict()
         echo_json(out)
         return
     say(f"{counts['weak']:,} rows with a weak label ({counts['without_label']:,} without)")
     if weak is None:
         say(f"No scores from weak labels: {scores.UNSCORABLE}.")
-    say(scores.as_text(weak, clean, found.trust))
+    say(scores.as_text(weak, clean, result.trust))
     if plot is not None:
         say(f"reliability diagram: {plot}")

@@ -80,13 +80,13 @@ def evaluate_file(asked: Question) -> Evaluation:
         columns = columns.of_annotators()
     elif columns.several:
         raise ValueError(
-            f"--label: expected one column for a model of one label a row, got {asked.label!r}; give the T of the "
+            f"--label: expected one column for a model of one label per row, got {asked.label!r}; give the T of the "
             "annotators with --transition"
         )
-    found = evaluate(trained, columns, codec, source)
+    result = evaluate(trained, columns, codec, source)
     if asked.plot is not None:
-        draw(found.weak, found.clean, asked.plot, before)
-    return found
+        draw(result.weak, result.clean, asked.plot, before)
+    return result
 
 
 def evaluation_codec(
@@ -148,8 +148,8 @@ def _streamed(
             labels, absent = codec.encode(batch.column(columns.label), sources, first, columns.label)
         true = None
         if columns.true is not None:
-            found, unknown = truth.encode(batch.column(columns.true), None, first, columns.true)
-            true = np.where(unknown, -1, found)
+            encoded, unknown = truth.encode(batch.column(columns.true), None, first, columns.true)
+            true = np.where(unknown, -1, encoded)
         if reader.clean:
             yield Block(X, labels, absent, true, first + np.arange(len(X)))
     reader.finish()

@@ -10,7 +10,19 @@ from pathlib import Path
 
 import torch
 
-from ..lab import FLAT_MODELS, NAMES, RULES, Protocol, TrialConfig, figure1, paper, save_figure, sweep, write_report
+from ..lab import (
+    FLAT_MODELS,
+    NAMES,
+    RULES,
+    Protocol,
+    TrialConfig,
+    figure1,
+    paper,
+    save_figure,
+    sweep,
+    write_leaderboard_alone,
+    write_report,
+)
 from .errors import say
 from .reproduce import Asked, Target
 from .running import Work, check_options, names_among, resource_errors, run_all
@@ -21,14 +33,14 @@ GRIDS = {Target.fig2: paper.COEFFICIENTS, Target.fig3: paper.EXPONENTS}
 
 def _numbers(text: str) -> tuple[float, ...]:
     try:
-        found = tuple(dict.fromkeys(float(part) for part in text.split(",")))
+        values = tuple(dict.fromkeys(float(part) for part in text.split(",")))
     except ValueError:
-        found = ()
-    if not found or not all(0 < value < math.inf for value in torch.tensor(found, dtype=torch.float32).tolist()):
+        values = ()
+    if not values or not all(0 < v < math.inf for v in torch.tensor(values, dtype=torch.float32).tolist()):
         raise ValueError(
             f"expected --values to be positive numbers with commas between them, none beyond float32, got {text}"
         )
-    return found
+    return values
 
 
 def _models(models: str, dataset: str, target: Target) -> list[str]:
@@ -142,4 +154,10 @@ def rules_among(select: str) -> list[str]:
 def report(run: Path, out: Path | None, rules: Sequence[str] = RULES, certify: bool = False) -> None:
     """Write the report of a run, and name its files."""
     for path in write_report(run, out or (run if run.is_dir() else run.parent) / "report", rules, certify):
+        say(path)
+
+
+def report_leaderboard(run: Path, file: Path, rules: Sequence[str], certify: bool) -> None:
+    """Write the leaderboard alone."""
+    for path in write_leaderboard_alone(run, file, rules, certify):
         say(path)

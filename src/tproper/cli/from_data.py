@@ -52,6 +52,7 @@ class Asked:
     item: str | None
     annotator: str | None
     features_from: Path | None
+    group: str | None
     sampling: str
     structure: str
     seed: int
@@ -83,6 +84,7 @@ def estimate_file(data: Path, asked: Asked, out: Path, plot: Path | None) -> tup
         item=asked.item,
         annotator=asked.annotator,
         true=asked.true_label,
+        group=asked.group,
         features_from=asked.features_from,
     )
     kind = asked.source.value
@@ -158,6 +160,10 @@ def estimate_read(
     return by_kind.get(kind, _noisy)(kind, got, columns, X, classes, seed, settings or {})
 
 
+def _part(group: NDArray[np.int64] | None, rows: NDArray[Any]) -> NDArray[np.int64] | None:
+    return None if group is None else group[rows]
+
+
 def _known(got: Read, columns: LabelColumns, classes: Sequence[str]) -> NDArray[np.int64] | None:
     if columns.true is None:
         return None
@@ -184,7 +190,10 @@ def _noisy(
     given = ~absent
     with working(f"estimating T from {int(given.sum()):,} rows"):
         truth = None if known is None else known[given]
-        found = estimate_labels(kind, weak[given], len(names), truth, None if X is None else X[given], seed, **settings)
+        features = None if X is None else X[given]
+        found = estimate_labels(
+            kind, weak[given], len(names), truth, features, seed, _part(got.group, given), **settings
+        )
     T = transition_of(found)
     own = words[: T.num_weak_labels]
     if own != names:  # labels with names of their own
@@ -192,6 +201,10 @@ def _noisy(
         del plain["label_kind"]
         T = transition_from_dict(plain)
     clean = 0 if truth is None else int((truth >= 0).sum())
+    seen = set() if truth is None else set(truth.tolist())
+    lacking = [name for z, name in enumerate(names) if z not in seen]
+    if lacking and kind == "clean":
+        say(f"warning: no row of class {short(lacking)} is known: T's column is what other classes suggest", err=True)
     rows = int(given.sum())
     head = f"classes {short(names, 20)}\nfrom {rows:,} labels, {clean:,} of them in rows of known class"
     return Estimate(f"{T}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean})
@@ -257,7 +270,7 @@ def _pu(
     weak, absent = got.encode(LabelCodec(identity(3), words), columns.label)
     labels = np.where(absent | (weak > 0), 1, 0)
     with working(f"estimating the class prior from {len(labels):,} rows"):
-        found: Any = estimate_labels(kind, labels, 2, None, X, seed, **settings)
+        found: Any = estimate_labels(kind, labels, 2, None, X, seed, got.group, **settings)
     facts = {"rows": len(labels), "prior": found.prior.to_dict(), "rate": found.rate.to_dict()}
     return Estimate(str(found), found.transition, names, facts=facts)
 
@@ -281,7 +294,8 @@ def _annotators(
     truth = None if known is None else known[items]
     with working(f"estimating T of annotators from {len(answers):,} answers"):
         given = None if X is None else X[items]
-        found: Estimated = estimate_labels(kind, answers, len(names), truth, given, seed, **settings)
+        group = _part(got.group, items)
+        found: Estimated = estimate_labels(kind, answers, len(names), truth, given, seed, group, **settings)
     assert isinstance(found, AnnotatorEstimate)
     who = [str(a) for a in answers.annotators]
     facts = {"prior": found.prior.tolist(), "notes": found.notes}

@@ -59,14 +59,14 @@ def inspect_transition(spec: str, k: float, alpha: float, reconstruction: str, p
 
 def certificates(transition: Transition, k: float, alpha: float, reconstruction: str) -> dict[str, Certificate]:
     """The paper's losses and forward correction, certified; forward alone where T has no reconstruction."""
-    found: dict[str, Certificate] = {}
+    out: dict[str, Certificate] = {}
     if transition.diagnose().reconstructible:
         R = transition.reconstruction(reconstruction)
-        found["BC"] = certify(BackwardLoss(transition, reconstruction=R))
-        found[f"BC+gLS ({k:g}, {alpha:g})"] = certify(BackwardLoss(transition, squeeze=(k, alpha), reconstruction=R))
-        found["BC+GA"] = certify(GradientAscentLoss(transition, reconstruction=R))
-    found["forward"] = certify(ForwardLoss(transition))
-    return found
+        out["BC"] = certify(BackwardLoss(transition, reconstruction=R))
+        out[f"BC+gLS ({k:g}, {alpha:g})"] = certify(BackwardLoss(transition, squeeze=(k, alpha), reconstruction=R))
+        out["BC+GA"] = certify(GradientAscentLoss(transition, reconstruction=R))
+    out["forward"] = certify(ForwardLoss(transition))
+    return out
 
 
 def check_picture(transition: Transition) -> None:

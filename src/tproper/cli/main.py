@@ -1,4 +1,4 @@
-"""The command `tproper`: one file a command, loaded when it is called."""
+"""The command `tproper`: one file per command, loaded when it is called."""
 
 from __future__ import annotations
 

@@ -111,11 +111,11 @@ def label_columns(
         raise ValueError("--features-from: expected it beside --item, which tells whose features they are, got none")
     items = None if features_from is None else open_table(features_from)
     named = (("--source-column", source), ("--item", item), ("--annotator", annotator))
-    for option, name in (*named, ("--true-label", true), ("--group", group)):
-        if name is not None and not (
-            items is not None and name in items.names and option in ("--true-label", "--group")
-        ):
-            table.require(name, option)
+    either = (("--true-label", true), ("--group", group))  # these may stand with the features of the items
+    for option, column in (*named, *either):
+        second = items is not None and (option, column) in either and column in items.names
+        if column is not None and not second:
+            table.require(column, option)
     if items is not None and item is not None:
         items.require(item, "--features-from")
     columns = [*labels, *(name for _, name in named if name is not None)]
@@ -215,8 +215,8 @@ class Read:
         """The class of each row, -1 where it is unknown."""
         if self.truth is None:
             return np.full(len(self.X), -1)
-        found, absent = classes.encode_texts(*self.truth, column, self.rows)
-        return np.where(absent, -1, found)
+        encoded, absent = classes.encode_texts(*self.truth, column, self.rows)
+        return np.where(absent, -1, encoded)
 
     def encode(self, codec: LabelCodec, column: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Labels as T takes them, and which rows have none."""

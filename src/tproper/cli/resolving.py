@@ -45,10 +45,10 @@ def parse_sources(specs: Sequence[str], source_column: str | None, several: bool
 
 def members_of(values: Iterable[str], sets: bool) -> list[str]:
     """The distinct names in label texts, sorted: by value where all are integers, else by name."""
-    found = {part.strip() for v in values for part in (v.split(SET_SEPARATOR) if sets else [v])} - MISSING
-    if found and all(re.fullmatch(r"-?\d+", name) for name in found):
-        return sorted(found, key=int)
-    return sorted(found)
+    members = {part.strip() for v in values for part in (v.split(SET_SEPARATOR) if sets else [v])} - MISSING
+    if members and all(re.fullmatch(r"-?\d+", name) for name in members):
+        return sorted(members, key=int)
+    return sorted(members)
 
 
 def resolve(
@@ -117,23 +117,23 @@ def _parts(
             )
         return [parse_transition(spec, len(names)) for spec in specs.values()], names
     sets = not clean and any(SET_SEPARATOR in v for v in values)
-    said, found = members_of(values, sets), members_of([*values, *truth], sets)
-    parts = [_sized(spec, found) for spec in specs.values()]
+    labelled, named = members_of(values, sets), members_of([*values, *truth], sets)
+    parts = [_sized(spec, named) for spec in specs.values()]
     single = [t for part in parts for t in (part.transitions if isinstance(part, AnnotatorTransition) else [part])]
     K = parts[0].num_classes
     own_labels = all(t.num_weak_labels != K and not isinstance(t, CandidateSetTransition) for t in single)
-    if own_labels and not clean and len(said) != K:
+    if own_labels and not clean and len(labelled) != K:
         return parts, [str(z) for z in range(K)]  # labels do not name classes
-    if len(found) != K:
+    if len(named) != K:
         raise ValueError(
-            f"--transition: {parts[0].name} has {K} classes, but the labels name {len(found)} ({short(found)}); "
+            f"--transition: {parts[0].name} has {K} classes, but the labels name {len(named)} ({short(named)}); "
             "list every class, in order, with --classes"
         )
     symmetric = all(isinstance(t, (UniformTransition, CandidateSetTransition)) for t in single)
-    if not symmetric and (K == 2 or found != [str(z) for z in range(K)]):
+    if not symmetric and (K == 2 or named != [str(z) for z in range(K)]):
         order = "POSITIVE,NEGATIVE" if K == 2 else "the order of its columns"
         raise ValueError(f"--classes: expected the classes of {parts[0].name} in order ({order}), got none")
-    return parts, found
+    return parts, named
 
 
 def classes_of_files(specs: Sequence[str]) -> list[str] | None:
@@ -174,15 +174,15 @@ def _content(spec: str) -> Mapping[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _sized(spec: str, found: list[str]) -> Transition:
+def _sized(spec: str, classes: list[str]) -> Transition:
     try:
         return parse_transition(spec)
     except UnknownSizeError:  # the number of classes was left to the data
-        if len(found) < 2:
+        if len(classes) < 2:
             raise ValueError(
-                f"--label: expected labels that name two or more classes, got {short(found) or 'none'}; use --classes"
+                f"--label: expected labels that name two or more classes, got {short(classes) or 'none'}; use --classes"
             ) from None
-        return parse_transition(spec, len(found))
+        return parse_transition(spec, len(classes))
 
 
 def _stack(parts: list[Transition], names: list[str], shares: dict[str, float] | None) -> Transition:

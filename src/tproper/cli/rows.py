@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,7 +87,11 @@ def make_rows(
     """Names become labels, T is resolved or estimated, rows that say nothing are left out or kept as blank."""
     if not set(got.used) - MISSING:
         raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {len(got.rows)} rows")
-    codec, estimate = _codec(got, columns, features, specs, classes, seed)
+    with warnings.catch_warnings(record=True) as caught:  # what an estimate of T cannot tell belongs in the card
+        warnings.simplefilter("always")
+        codec, estimate = _codec(got, columns, features, specs, classes, seed)
+    told = [w for w in caught if issubclass(w.category, UserWarning)]
+    doubts = list(dict.fromkeys(" ".join(str(w.message).split()) for w in told))
     labels, absent = got.encode(codec, columns.label)
     true = group = None
     if columns.true is not None:
@@ -102,7 +107,7 @@ def make_rows(
     _check_variety(labels[~absent], codec, columns.label)
     blank = absent if true is None else absent & (true < 0)  # where the class is known the label adds nothing
     full, given = keep_blank(codec.transition, labels, blank, loss) if blank.any() else (codec.transition, labels)
-    notes = label_notes(got.counts, codec.classes)
+    notes = doubts + label_notes(got.counts, codec.classes)
     return Rows(X, given, full, labels, absent, codec, int((~keep).sum()), notes, true, group, estimate)
 
 
@@ -119,8 +124,8 @@ def _codec(
     if kind is not None:
         centre, scale = standardisation(got.X, features)
         kind = kind or choose_kind(columns, got)
-        found = estimate_read(kind, got, columns, (got.X - centre) / scale, classes, seed)
-        return LabelCodec(found.transition, found.classes, annotators=found.annotators), found
+        estimate = estimate_read(kind, got, columns, (got.X - centre) / scale, classes, seed)
+        return LabelCodec(estimate.transition, estimate.classes, annotators=estimate.annotators), estimate
     if columns.several:
         assert got.answered is not None
         T, names, who = resolve_answers(specs, got.answered.names, got.used, classes, got.true_names)

@@ -70,8 +70,8 @@ def names_among(text: str, known: tuple[str, ...], what: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        found = ", ".join(unknown) or "nothing"
-        raise ValueError(f"expected {what} among {', '.join(known)}, got {found}")
+        got = ", ".join(unknown) or "nothing"
+        raise ValueError(f"expected {what} among {', '.join(known)}, got {got}")
     return names
 
 
@@ -132,9 +132,9 @@ class Display:
 
     @staticmethod
     def _left(status: Status) -> str:
-        """A guess: trials to go, at the mean length of a trial so far or 80 epochs, whichever is more."""
+        """A guess: trials to go, at the length that their schedule sets, or 80 epochs where it sets none."""
         to_go = status.active / 2 + status.waiting
-        seconds = to_go * 80 * status.seconds_per_epoch
+        seconds = to_go * status.epochs_each * status.seconds_per_epoch
         return f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {seconds:.0f} s left"
 
     def close(self) -> None:

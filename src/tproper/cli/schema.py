@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core import FloatArray
-from ..data import ColumnError, Moments, Table, first_inexact, first_text, numbers, short
+from ..data import ColumnError, Moments, Table, first_inexact, first_text, holds_truth, numbers, short
 from ..transitions import transition_from_dict
 from .codec import LabelCodec
 from .schema_checks import fault
@@ -64,6 +64,7 @@ class FeatureReader:
         self.table = table
         self.columns = list(columns)
         self.rows = 0
+        self._truth: dict[str, bool] = {}  # columns of text: whether they have true and false for numbers
         self._bad: dict[str, list[int]] = {}  # column -> [rows without a value, infinite rows, first row]
 
     @property
@@ -90,6 +91,7 @@ class FeatureReader:
                     f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text} at row "
                     f"{self.rows + row + 1}, which would be rounded; leave an identifier out with --ignore"
                 )
+            self._check_truth(batch.column(name), name)
             X[:, j] = values
         finite = np.isfinite(X)
         if not finite.all():
@@ -101,6 +103,17 @@ class FeatureReader:
                 seen[1] += int((~finite[:, j]).sum() - missing.sum())
         self.rows += batch.num_rows
         return X
+
+    def _check_truth(self, column: pa.Array, name: str) -> None:
+        """Where blocks of numbers and blocks of true and false follow each other, neither can be meant."""
+        truth = holds_truth(column)
+        if truth is not None and self._truth.setdefault(name, truth) != truth:
+            kinds = ["numbers", "true and false"]
+            raise ValueError(
+                f"column {name!r}: expected numbers throughout, or true and false throughout, got {kinds[truth]} from "
+                f"about row {self.rows + 1} on and {kinds[not truth]} before; write them alike, or leave it out with "
+                "--ignore"
+            )
 
     def finish(self) -> None:
         """Raise for missing or infinite values, and for a table without rows."""

@@ -62,8 +62,8 @@ def scan_labels(table: Table, label: str) -> Counter[str]:
         _check_members(batch.column(label), label, row)
         row += batch.num_rows
         codes, values = texts(batch.column(label))
-        found, times = np.unique(codes, return_counts=True)
-        for code, n in zip(found.tolist(), times.tolist(), strict=True):
+        present, times = np.unique(codes, return_counts=True)
+        for code, n in zip(present.tolist(), times.tolist(), strict=True):
             if code < 0 or values[code] in MISSING:
                 missing += n
             else:
@@ -78,7 +78,7 @@ def scan_labels(table: Table, label: str) -> Counter[str]:
 
 
 def _check_members(column: Any, label: str, first_row: int) -> None:
-    """A list with a gap in it is no label: say where it is."""
+    """A list with a gap in it is not a label: say where it is."""
     if not is_list(column.type) or not column.flatten().null_count:
         return
     row = next(i for i, members in enumerate(column.to_pylist()) if members is not None and None in members)
@@ -89,7 +89,7 @@ def _check_members(column: Any, label: str, first_row: int) -> None:
 
 
 def check_features(table: Table, columns: Sequence[str]) -> None:
-    """Read the first rows as training in memory reads them, so that what is no number is refused in the same words."""
+    """Read the first rows as training in memory reads them: what is not a number is refused in the same words."""
     for batch in table.batches(columns):
         FeatureReader(table, columns).read(batch.slice(0, 1024))
         return

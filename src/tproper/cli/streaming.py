@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SAMPLED_ROWS = (
-    8192  # labels are drawn for so many rows at a time, whatever the file's own blocks: same seed, same labels
+    8192  # labels are drawn for this many rows at a time, whatever the file's own blocks: same seed, same labels
 )
 PREDICTED = "predicted"
 
@@ -189,14 +189,14 @@ def weaken_file(
 def simulation_codec(table: Table, plan: Weakening, specs: dict[str, str], classes: Sequence[str] | None) -> LabelCodec:
     """T and the class names; the label column is read once for them where ``--classes`` does not give them."""
     plan.check(table)
-    found: dict[str, None] = {}
+    names_seen: dict[str, None] = {}
     if classes is None:
         for batch in table.batches([plan.label]):
             codes, values = texts(batch.column(plan.label))
-            found.update(dict.fromkeys(values[c] for c in np.unique(codes[codes >= 0])))
-        if not set(found) - MISSING:
+            names_seen.update(dict.fromkeys(values[c] for c in np.unique(codes[codes >= 0])))
+        if not set(names_seen) - MISSING:
             raise ValueError(f"{table.path}: expected classes in the column {plan.label!r}, got none")
-    transition, names = resolve(specs, list(found), classes, clean=True)
+    transition, names = resolve(specs, list(names_seen), classes, clean=True)
     return LabelCodec(transition, names, list(specs) if plan.source_column else ())
 
 

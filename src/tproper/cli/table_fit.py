@@ -56,28 +56,28 @@ def fit_table(data: Path, columns: Columns, settings: Settings, out: Path, strea
     specs = parse_sources(columns.transition, columns.source, several)
     kind = estimate_kind(specs)
     table = open_table(data)
-    found = columns.of(table)
+    labels = columns.of(table)
     if "" in specs and kind is None and annotators_of_file(specs[""]) is not None:
-        found = found.of_annotators()
-    features = found.features(columns.features, columns.ignore)
+        labels = labels.of_annotators()
+    features = labels.features(columns.features, columns.ignore)
     classes = split_names(columns.classes, "--classes")
-    names = {"features": features, "label": found.label, "source": found.source, "specs": specs}
+    names = {"features": features, "label": labels.label, "source": labels.source, "specs": specs}
     if stream:
-        _check_streamed(table, columns, found, features, settings, kind is not None)
+        _check_streamed(table, columns, labels, features, settings, kind is not None)
         return streamed.train(table, data, names, classes, settings, out)
-    got = read(found, features)
-    rows = make_rows(got, found, features, specs, classes, columns.missing, settings.loss or "forward", settings.seed)
+    got = read(labels, features)
+    rows = make_rows(got, labels, features, specs, classes, columns.missing, settings.loss or "forward", settings.seed)
     return training.train(rows, settings, names, data, out)
 
 
 def _check_streamed(
-    table: Table, columns: Columns, found: LabelColumns, features: list[str], settings: Settings, estimated: bool
+    table: Table, columns: Columns, labels: LabelColumns, features: list[str], settings: Settings, estimated: bool
 ) -> None:
     unfit = {
         "--tune": settings.tune,
         "--source-column": columns.source is not None,
         "--missing uninformative": columns.missing != "drop",
-        "answers of several annotators": found.several,
+        "answers of several annotators": labels.several,
         "--true-label": columns.true is not None,
         "--group": columns.group is not None,
         "--transition estimate": estimated,

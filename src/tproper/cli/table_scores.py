@@ -44,7 +44,7 @@ from .codec import Encoded
 from .trust import Trust
 
 BLOCK_CELLS = 1 << 20  # probabilities in a block ...
-BLOCK_ROWS = 50_000  # ... of at least so many rows, that the means of heavy-tailed scores may count as normal
+BLOCK_ROWS = 50_000  # ... of at least this many rows, so that the means of heavy-tailed scores count as normal
 Scores = dict[str, Score | Calibration]
 UNSCORABLE = "this transition makes some classes look alike, so weak labels alone cannot score a model"
 _MEANS = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
@@ -210,7 +210,8 @@ def as_text(weak: Scores | None, clean: Scores | None, trusted: Trust | None = N
             return "-"
         low, high = score.interval
         mark = "" if score.informative else " *"
-        return f"{score.shown:.4f}  ({low:.4f} to {high:.4f}){mark}"
+        value = "unknown" if math.isnan(score.shown) else f"{score.shown:.4f}"
+        return f"{value}  ({low:.4f} to {high:.4f}){mark}"
 
     columns = {"from weak labels alone": weak, "from clean labels": clean}
     shown = {head: scores for head, scores in columns.items() if scores is not None}

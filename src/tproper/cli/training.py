@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from .._core import FloatArray, atomic_folder, sweep
+from .._core import FloatArray, atomic_folder, held_out_rows, sweep
 from ..learn import (
     L2,
     WeakLabelClassifier,
     default_grid,
-    held_out_rows,
     not_replaceable,
     with_params,
     write_model,
@@ -194,7 +193,13 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
 def _calibration(estimator: Any) -> str:
     """What the calibration did, and the calibration error before and after, from weak labels."""
     found = getattr(estimator, "calibrator_", None)
-    return "probabilities are the loss's own: not calibrated" if found is None else str(found)
+    if found is None:
+        return "calibration: none, probabilities are the loss's own"
+    if found.method != "identity" or not found.reliability:
+        return str(found)
+    low, high = found.reliability["after"]["interval"]
+    error = f"calibration error {found.reliability['after']['value']:.4g} (95% interval {low:.4g} to {high:.4g})"
+    return "\n".join(["calibration: identity", f"{error}, before and after", *found.notes])
 
 
 def finish(

@@ -47,7 +47,7 @@ class Trust:
     def lines(self) -> list[str]:
         """What stands below a table of scores."""
         out = [*self._moves(), *self._verdict()]
-        numbered = re.search(r"\b(class|label|classes|annotator) \(?\d", "\n".join(out))
+        numbered = re.search(r"\b(class|classes|label|annotators?) \(?\d", "\n".join(out))
         if numbered:
             who = f"; annotators: {_numbered(self.annotators)}" if self.annotators else ""
             out.append(f"(classes: {_numbered(self.classes)}{who})")
@@ -70,7 +70,10 @@ class Trust:
         if not self.check.plausible:
             return [f"WARNING, of all scores above: {doubt}" for doubt in self.doubts]
         if self.check.confirmed:
-            return [f"the labels agree with T where they can tell (p = {self.check.p_value:.2g})"]
+            return [
+                f"no test speaks against T (p = {self.check.p_value:.2g}), and the surest rows have the labels that T "
+                "gives them; an error of T too small for these rows to show moves the scores as above"
+            ]
         why = [note.rstrip(".") for note in self.check.notes] or ["there are too few of them to tell"]
         return [f"nothing in these labels confirms T, so look at the lines above: {why[0]}", *why[1:]]
 

@@ -1,7 +1,7 @@
 """Checkpoints of streamed training: what was done, with which weights, and in which run.
 
-A checkpoint serves the run that it was made by, and no other. So it carries that run's identity: the data files, the
-columns, the order of the batches, the model, the loss and the optimizer. The number of epochs is no part of it.
+A checkpoint serves the run that made it, and no other. So it carries that run's identity: the data files, the
+columns, the order of the batches, the model, the loss and the optimizer. The number of epochs is not part of it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def described(value: Any) -> Any:
     if isinstance(value, Transition):
         try:
             return transition_to_dict(value)
-        except ValueError:  # names of labels that are no plain data
+        except ValueError:  # names of labels that are not plain data
             return {"name": value.name, "matrix": described(value.matrix())}
     if isinstance(value, nn.Module):
         return _loss(value)
@@ -179,18 +179,18 @@ def _bounded(value: Any, level: int = 0) -> Any:
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
     """In words: "another seed (4 instead of 3), files (b.parquet)"."""
-    said = []
+    differences = []
     for key in [*now, *(k for k in before if k not in now)]:
         old, new = before.get(key), now.get(key)
         if old == new:
             continue
         if isinstance(old, dict) and isinstance(new, dict):
             inner = [k for k in [*new, *(k for k in old if k not in new)] if old.get(k) != new.get(k)]
-            said.append(f"{key} ({', '.join(inner[:3])}{' and more' if len(inner) > 3 else ''})")
+            differences.append(f"{key} ({', '.join(inner[:3])}{' and more' if len(inner) > 3 else ''})")
         else:
             values = f"{_text(new)} instead of {_text(old)}"
-            said.append(f"{key} ({values})" if len(values) <= 120 and "sha256" not in values else key)
-    return "another " + ", ".join(said)
+            differences.append(f"{key} ({values})" if len(values) <= 120 and "sha256" not in values else key)
+    return "another " + ", ".join(differences)
 
 
 def _text(value: Any) -> str:
@@ -298,7 +298,7 @@ def read_checkpoint(
 ) -> tuple[StreamProgress, dict[str, Tensor], dict[str, Any]]:
     """Progress, tensors and facts of a checkpoint of this very run; one of another run is refused.
 
-    One that was damaged raises `DamagedError`. A file that is no checkpoint at all is not ours to replace, and is
+    One that was damaged raises `DamagedError`. A file that is not a checkpoint at all is not ours to replace, and is
     refused as well. `rows` is the number of rows of an epoch, where it is known.
     """
     try:

@@ -1,4 +1,4 @@
-"""Columns of Arrow files as arrays: what is not a number, or no candidate set, is refused with its column and row."""
+"""Columns of Arrow files as arrays: what is not a number, or not a candidate set, is refused by column and row."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._core import checks
 from ..transitions import CandidateSetTransition
+from .tables import first_inexact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +32,7 @@ class ColumnError(ValueError):
 
 
 class CandidateLists:
-    """Candidate sets of many rows as lists of classes: a few numbers a row, where masks take K bytes.
+    """Candidate sets of many rows as lists of classes: a few numbers per row, where masks take K bytes.
 
     ``lists[rows]`` gives the boolean masks (b, K) that losses take, for those rows only.
     """
@@ -141,6 +142,15 @@ def numbers(column: pa.Array, name: str) -> NDArray[Any]:
         out: NDArray[Any] = (column if plain else column.cast(pa.float64())).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         raise ColumnError(f"column {name!r}: expected numbers, got {kind}", LEAVE_OUT) from None
+    inexact = first_inexact(column)
+    if inexact is not None:
+        row, text = inexact
+        raise ColumnError(
+            f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text}, which would be "
+            "rounded",
+            LEAVE_OUT,
+            row,
+        )
     return out
 
 

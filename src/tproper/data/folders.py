@@ -27,7 +27,7 @@ def data_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
 
 
 def check_file(path: Path) -> None:
-    """Data are read more than once: of a pipe nothing would come the second time, and it would be waited for."""
+    """Data are read more than once; a pipe would give nothing the second time, and the reader would wait forever."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise ValueError(
             f"{path}: expected a file, which can be read more than once, got a pipe or a device; "

@@ -34,7 +34,7 @@ from .sources import IterableSource, Source, as_source
 
 
 class Learner:
-    """A module, a loss and an optimizer as something that learns batch by batch and can be put aside.
+    """A module, a loss and an optimizer as something that learns batch by batch and can be saved and resumed.
 
     `optimizer` makes an optimizer from parameters, for example ``lambda p: torch.optim.SGD(p, lr=.1, momentum=.9)``.
     `standardise` is a pair (mean, standard deviation) of the features, as `ParquetSource.moments` gives it.
@@ -67,7 +67,7 @@ class Learner:
     def partial_fit(self, X: NDArray[Any], labels: NDArray[Any]) -> Learner:
         """One step on one batch. A batch whose loss or gradient is not finite is refused, and no step is made.
 
-        Weights that a finite gradient leads out of the numbers are spoiled for good, and that is said.
+        Weights that a finite gradient turns infinite are lost for good, and the error says so.
         """
         check_finite(np.asarray(X))
         self.module.train()
@@ -122,7 +122,7 @@ _SETTINGS = (
 
 
 class _EstimatorLearner:
-    """A scikit-learn style classifier of this package, seen as something that can be put aside.
+    """A scikit-learn style classifier of this package, seen as something that can be saved and resumed.
 
     Its module, optimiser and random numbers do not exist before the first batch. To go on from a checkpoint it is shown
     one batch, which makes them, and then given their contents.
@@ -233,7 +233,7 @@ def fit_stream(
 
 
 def _learner(given: Any, classes: Any) -> Any:
-    """What is trained: the object itself, or a classifier seen as something that can be put aside."""
+    """What is trained: the object itself, or a classifier seen as something that can be saved and resumed."""
     if not hasattr(given, "partial_fit"):
         raise ValueError(f"learner: expected an object with partial_fit, got {type(given).__name__}")
     if not hasattr(given, "stream_state") and hasattr(given, "predict_proba"):
@@ -281,7 +281,7 @@ class _Keeper:
             self.saved = time.monotonic()
 
     def now_and_then(self, at: StreamProgress) -> None:
-        """Put everything aside if the last time is long ago."""
+        """Save everything if the last time was long ago."""
         if self.path is not None and time.monotonic() - self.saved > self.seconds:
             self.save(at)
 

@@ -8,7 +8,9 @@ values are never filled in, and what is only passed through keeps its spelling.
 from __future__ import annotations
 
 import difflib
+import gzip
 import re
+import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray
+from .._core import FloatArray, other_encoding
 from ..transitions import SET_SEPARATOR
 from .folders import check_file, check_same_columns, data_files
 
@@ -238,17 +240,14 @@ class _Parquet(Table):
 
 
 def _check_encoding(path: Path) -> None:
-    """UTF-16, which spreadsheets write as "Unicode text", is named: its bytes may pass for an odd table otherwise."""
-    if path.suffix.lower() == ".gz" or not path.is_file():
+    """Another encoding is named: its bytes may pass for an odd table otherwise."""
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            name = other_encoding(file.read(4))
+    except (EOFError, zlib.error, gzip.BadGzipFile):  # said when it is read
         return
-    with path.open("rb") as file:
-        start = file.read(4)
-    names = {b"\xff\xfe\x00\x00": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
-    for mark, name in names.items():
-        if start.startswith(mark):
-            raise TableError(f"{path}: expected text in UTF-8, got {name}; save the file as UTF-8")
-    if len(start) == 4 and (start[1::2] == b"\0\0" or start[::2] == b"\0\0"):
-        raise TableError(f"{path}: expected text in UTF-8, got what looks like UTF-16; save the file as UTF-8")
+    if name is not None:
+        raise TableError(f"{path}: expected text in UTF-8, got {name}; save the file as UTF-8")
 
 
 class _reading:
@@ -370,6 +369,17 @@ def numbers(column: pa.Array) -> FloatArray | None:
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
     except pa.ArrowInvalid:
         return None
+
+
+def holds_truth(column: pa.Array) -> bool | None:
+    """Whether a column of text has true and false for numbers; None where it is not text, or says nothing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return None
+    values = missing_as_null(column.cast(pa.string())).drop_null()
+    return bool(pc.any(pc.is_in(values, value_set=pa.array(list(_TRUTH)))).as_py()) if len(values) else None
 
 
 def first_text(column: pa.Array) -> tuple[int, str]:

@@ -82,7 +82,7 @@ def _csv_lines(columns: Mapping[str, pa.Array], separator: str) -> bytes:
             quoted = pc.binary_join_element_wise('"', pc.replace_substring(array, '"', '""'), '"', "")
             array = pc.if_else(special, quoted, array)
         cells.append(array)
-    if len(cells) == 1:  # a lone empty cell must not become a blank line, which is no row at all
+    if len(cells) == 1:  # a lone empty cell must not become a blank line, which would not be a row at all
         cells[0] = pc.if_else(pc.equal(cells[0], ""), '""', cells[0])
     lines = pc.binary_join_element_wise(*cells, separator)
     return ("\n".join(lines.to_pylist()) + "\n").encode()

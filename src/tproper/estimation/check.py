@@ -47,7 +47,7 @@ class TransitionCheck:
     notes: list[str]
     name: str
     n: int
-    confirmed: bool  # plausible, and some labels look as pure as T says they can; else nothing here confirms T
+    confirmed: bool  # plausible, and some labels look as pure as T says they can; otherwise nothing here confirms T
     _level: float = field(default=PLAUSIBLE, repr=False)
 
     @property
@@ -267,7 +267,7 @@ def _in_groups(view: View, groups: list[Group]) -> list[TransitionTest]:
     name = "label shares in groups of predictions"
     if isinstance(view, SeveralAnswers):
         busy = np.argsort(-(view.answers >= 0).sum(axis=0), kind="stable")[:10]
-        found = []
+        results = []
         for a in busy:
             one, rows = view.one(int(a))
             place = np.full(view.n, -1)
@@ -277,11 +277,11 @@ def _in_groups(view: View, groups: list[Group]) -> list[TransitionTest]:
                 for g in groups
                 if len(kept := place[g.rows][place[g.rows] >= 0]) >= 20
             ]
-            found += [(int(a), t) for t in _in_groups(one, inner)]
-        if not found:
+            results += [(int(a), t) for t in _in_groups(one, inner)]
+        if not results:
             return []
-        a, worst = min(found, key=lambda pair: pair[1].p_value)
-        p_value = min(1.0, len(found) * worst.p_value)
+        a, worst = min(results, key=lambda pair: pair[1].p_value)
+        p_value = min(1.0, len(results) * worst.p_value)
         return [TransitionTest(name, worst.statistic, p_value, f"annotator {a}: {worst.sentence}")]
     blocks = [(g, view.block(g.rows, g.mean)) for g in groups]
     used = [(g, b) for g, b in blocks if b is not None]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from .._core import Labels, checks
+from .._core import Labels, checks, group_codes
 from ..transitions import EstimatedTransition, Transition, structure_of
 from .arguments import features, generator
 from .features import from_features
@@ -26,6 +26,7 @@ def estimate_transition(
     model: Any = "linear",
     structure: str = "auto",
     random_state: Any = None,
+    groups: Any = None,
 ) -> EstimatedTransition:
     """T from weak labels and the true class of some rows, or features, or both.
 
@@ -51,6 +52,8 @@ def estimate_transition(
         "complementary".
     random_state : int, Generator or None
         How rows are put into folds; None is 0.
+    groups : (n,) names, optional
+        With `X`: rows of one group are never in different folds.
 
     Returns
     -------
@@ -64,19 +67,26 @@ def estimate_transition(
         if structure != "auto" or not isinstance(model, str):
             raise ValueError("structure: expected the defaults of structure and model for candidate masks, got others")
         return from_masks(masks, _known(true, *masks.shape), None if X is None else _features(X, len(masks)))
+    evidence = _evidence(weak, true, X is not None, num_classes)
+    if X is None:
+        return Transition.from_counts(evidence.clean, structure=structure)
+    n = len(evidence.weak)
+    rng, together = generator(random_state), group_codes(groups, n)
+    return from_features(evidence, _features(X, n), model, structure, rng, together)
+
+
+def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_classes: int | None) -> Evidence:
+    """One label a row, checked, beside the known classes."""
     labels = _labels(weak)
     classes = _known(true, len(labels), num_classes)
-    if X is None and not (classes >= 0).any():
+    if not with_features and not (classes >= 0).any():
         what = "got neither" if true is None else "got -1 in every row and no features"
         raise ValueError(f"true: expected the class of some rows, or features X, {what}")
     M = int(labels.max()) + 1
     K = _number_of_classes(num_classes, classes, M)
-    if X is not None and not (classes >= 0).any():
-        M = max(M, K)  # labels are called like classes: one that does not occur is a label still
-    evidence = Evidence(labels, classes, M, K)
-    if X is None:
-        return Transition.from_counts(evidence.clean, structure=structure)
-    return from_features(evidence, _features(X, len(labels)), model, structure, generator(random_state))
+    if with_features and not (classes >= 0).any():
+        M = max(M, K)  # labels have the names of classes: one that does not occur is still a label
+    return Evidence(labels, classes, M, K)
 
 
 def _masks(weak: Labels, num_classes: int | None) -> np.ndarray | None:
@@ -105,7 +115,7 @@ def _labels(weak: Labels) -> np.ndarray:
         weak = weak.detach().cpu().numpy()
     array = np.asarray(weak)
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"weak: expected one weak label a row (n,), got shape {array.shape}")
+        raise ValueError(f"weak: expected one weak label per row (n,), got shape {array.shape}")
     if array.dtype.kind not in "iu":
         raise ValueError(f"weak: expected integers 0 .. M-1, got {checks.short(array.tolist())}; encode names first")
     if array.min() < 0:
@@ -118,7 +128,7 @@ def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
         return np.full(n, -1)
     array = true.detach().cpu().numpy() if isinstance(true, torch.Tensor) else np.asarray(true)
     if array.shape != (n,):
-        raise ValueError(f"true: expected one class a row, shape ({n},), got {array.shape}")
+        raise ValueError(f"true: expected one class per row, shape ({n},), got {array.shape}")
     if array.dtype.kind not in "iu":
         raise ValueError(f"true: expected integers, -1 where the class is unknown, got {checks.short(array.tolist())}")
     if array.min() < -1:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._core import FloatArray, checks
+from .._core import FloatArray, checks, group_codes
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
 from .answers import Answers, as_answers, true_classes
 from .arguments import features, generator
@@ -115,6 +115,7 @@ def estimate_annotators(
     random_state: Any = None,
     prior_counts: float | Sequence[float] = 1.0,
     start: str = "auto",
+    groups: Any = None,
 ) -> AnnotatorEstimate:
     """Classes of items, and T of each annotator, from answers of unknown quality.
 
@@ -134,16 +135,14 @@ def estimate_annotators(
         Items that each class is taken to have been seen with before.
     start : "auto", "majority" or "opposite"
         "opposite" for answers that say what the class is *not*; "auto" tells the two apart by their likelihood.
+    groups : (n,) names, optional
+        With `X`: items of one group are never in different folds.
     """
-    given = as_answers(answers)
-    known = true_classes(true, given)
-    K = _number_of_classes(num_classes, given, known)
-    counts = _prior_counts(prior_counts, K)
     if start not in ("auto", "majority", "opposite"):
         raise ValueError(f"start: expected 'auto', 'majority' or 'opposite', got {start!r}")
-    rng = generator(random_state)
+    crowd = _crowd(answers, true, num_classes, prior_counts)
+    rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
     matrix = None if X is None else features(X, len(given.items), "items")
-    crowd = Crowd(given, max(len(given.classes), K), K, known, counts)
     sign = choose_start(crowd, rng) if start == "auto" else 1.0 if start == "majority" else -1.0
     fit = run(crowd, sign, rng)
     notes = _notes(crowd, fit, sign, matrix is not None)
@@ -151,9 +150,10 @@ def estimate_annotators(
         name_classes(crowd, fit)
     classifier = None
     if matrix is not None:
-        log_prior, classifier = fit_with_features(crowd, fit, matrix, rng)
+        together = group_codes(groups, len(given.items))
+        log_prior, classifier = fit_with_features(crowd, fit, matrix, rng, together)
         if sign > 0 and name_classes(crowd, fit):  # once more, from the names that are right
-            log_prior, classifier = fit_with_features(crowd, fit, matrix, rng)
+            log_prior, classifier = fit_with_features(crowd, fit, matrix, rng, together)
     else:
         log_prior = np.log(fit.prior)
     rho = dependence(crowd, fit, log_prior, sign, rng)
@@ -164,6 +164,16 @@ def estimate_annotators(
     return AnnotatorEstimate(
         posteriors, fit.prior, fit.concentration.astype(np.float64), given, fit.strength, rho, copied, classifier, notes
     )
+
+
+def _crowd(
+    answers: Answers | ArrayLike, true: Any, num_classes: int | None, prior_counts: float | Sequence[float]
+) -> Crowd:
+    """Who answered what, checked, beside the known classes."""
+    given = as_answers(answers)
+    known = true_classes(true, given)
+    K = _number_of_classes(num_classes, given, known)
+    return Crowd(given, max(len(given.classes), K), K, known, _prior_counts(prior_counts, K))
 
 
 def _notes(crowd: Crowd, fit: Fit, sign: float, with_features: bool) -> list[str]:

@@ -25,7 +25,7 @@ from .answers import Answers
 
 EVEN = 0.5  # of an answer, spread evenly: no answer is impossible because it was not seen yet
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # of shrinkage, in answers for each class
-ALL, SAMPLE = 200_000, 50_000  # answers that the strength is chosen with: all of so many, else a sample
+ALL, SAMPLE = 200_000, 50_000  # answers that the strength is chosen with: all, up to this many, or a sample
 TOLERANCE = 1e-5  # change of log likelihood for each answer, below which EM ends
 MOST_ROUNDS = 200
 A_HANDFUL = 10  # annotators, up to which EM ends before the strength is chosen

@@ -10,7 +10,7 @@ and standard deviation s_a follow from T, and independent answers have no covari
 (each item under each class by its posterior), k answers have the variance ``sum s^2 (1 + (k - 1) rho)`` and are worth
 ``k / (1 + (k - 1) rho)`` independent ones, as in cluster samples (Kish, 1965). The log posterior of an item is divided
 by ``1 + (k - 1) rho``; as rho depends on the posteriors in turn, the two are repeated until they agree. T is taken
-without the item's own share in it, else the fit would hide part of the dependence.
+without the item's own share in it; otherwise the fit would hide part of the dependence.
 """
 
 from __future__ import annotations

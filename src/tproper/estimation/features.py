@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import FloatArray
+from .._core import FloatArray, fold_numbers
 from ..transitions import EstimatedTransition, Shrunk, shrink
 from .folds import FOLDS, EstimatorFolds, LinearFolds
 from .likelihood import NEVER, Evidence, effective_rows, update
@@ -65,7 +65,7 @@ class Solution:
         return self.P is not None and float(self.P.max(axis=0).mean()) < SURE
 
     def renamed(self, order: np.ndarray) -> Solution:
-        """The same with classes called otherwise: class k is what was class order[k]."""
+        """The same with the classes renamed: class k is what was class order[k]."""
         assert self.P is not None
         self.folds.rename(order)
         return Solution(self.T[:, order], self.heat, self.value, self.folds, self.P[order], self.told)
@@ -98,7 +98,7 @@ def converge(evidence: Evidence, now: Solution, structure: str) -> Solution:
     """Rounds of p given T and T given p, until T has settled."""
     last = -np.inf
     for _ in range(ROUNDS):
-        # where p says little T is shrunk between rounds too, or else its noise would become that of the next p
+        # where p says little, T is shrunk between rounds too; otherwise its noise would become that of the next p
         T = _mean(now.shrunk(evidence, structure)[0]) if now.unsure else now.T
         V = now.folds.scores(T)
         T, heat = update(evidence, T, V, now.heat, now.folds.volume * V.shape[1], structure)
@@ -215,7 +215,7 @@ def apart(A: FloatArray, B: FloatArray, named: bool) -> float:
 
 
 def names(T: FloatArray, structure: str) -> tuple[np.ndarray, str]:
-    """Which column is which class, for labels called like classes: the likelihood is the same for every order.
+    """Which column is which class, for labels with the names of classes: the likelihood is the same for every order.
 
     Labels are taken to say what the class is where each class can be given a label of its own that leads the others.
     They are taken to say what it is not where none does, or where the lead is small and each class has one label, of
@@ -254,8 +254,10 @@ def _vague(evidence: Evidence, worth: FloatArray) -> list[str]:
     ]
 
 
-def from_features(evidence: Evidence, X: Any, model: Any, structure: str, rng: Any) -> EstimatedTransition:
-    """The joint estimate with the model asked for."""
-    fold = rng.permutation(np.arange(len(evidence.weak)) % FOLDS)
+def from_features(
+    evidence: Evidence, X: Any, model: Any, structure: str, rng: Any, groups: np.ndarray | None = None
+) -> EstimatedTransition:
+    """The joint estimate with the model asked for; folds keep groups whole."""
+    fold = fold_numbers(len(evidence.weak), FOLDS, rng, groups)
     folds = LinearFolds(X, evidence, fold) if isinstance(model, str) else EstimatorFolds(model, X, evidence, fold)
     return joint(evidence, folds, structure)

@@ -1,4 +1,4 @@
-"""Models of the class given the features, one a fold: the scores of a row come from a model that has not seen it.
+"""Models of the class given the features, one per fold: the scores of a row come from a model that has not seen it.
 
 `LinearFolds` has the small linear model of its own; `EstimatorFolds` wraps any scikit-learn classifier.
 """
@@ -20,7 +20,7 @@ VOLUME = 1e-3  # lambda, for each row, for models other than linear ones
 
 def penalty(T: FloatArray) -> float:
     """l2 of the linear models. What a label says about the scores goes with the squares of T's singular values; the
-    penalty goes with it, or else the model would give up classes where labels say little (complementary ones)."""
+    penalty goes with it; otherwise the model would give up classes where labels say little (complementary ones)."""
     return L2 * float((np.linalg.svd(T, compute_uv=False)[1:] ** 2).mean())
 
 
@@ -94,7 +94,7 @@ class EstimatorFolds:
         fitted = self._fit(gamma, np.flatnonzero(self.fold != f))
         p = np.zeros((self.evidence.K, int((self.fold == f).sum())))
         p[fitted.classes_] = fitted.predict_proba(self.X[self.fold == f]).T
-        # a forest says 0 and 1: no label may become impossible by that
+        # a forest says 0 and 1, which must not make a label impossible
         return (p + 1e-3) / (1 + 1e-3 * self.evidence.K)
 
     def rename(self, order: np.ndarray) -> None:

@@ -47,7 +47,7 @@ class Fit:
 
     statistic: float
     df: int  # codimension of the face on which the nearest point lies
-    priors: list[FloatArray]  # class shares, one (K,) a block
+    priors: list[FloatArray]  # class shares, one (K,) per block
 
     @property
     def p_value(self) -> float:

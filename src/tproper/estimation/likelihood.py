@@ -87,7 +87,7 @@ def update(
     V = V - V.max(axis=0)
     order, known = evidence._order, evidence._known
     sorted_V, known_V = V[:, order], V[:, known]
-    fixed = evidence.clean + 1.0 / M  # one pseudo-count a class keeps T off the boundary
+    fixed = evidence.clean + 1.0 / M  # one pseudo-count per class keeps T off the boundary
     own = (evidence.true[known], np.arange(len(known)))
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
@@ -138,7 +138,7 @@ def effective_rows(evidence: Evidence, T: FloatArray, P: FloatArray) -> FloatArr
     ends = [*evidence._edges[1:], p.shape[1]]
     for y, begin, end in zip(evidence._labels, evidence._edges, ends, strict=True):
         H[y] = scaled[:, begin:end] @ scaled[:, begin:end].T
-    prior = 1.0 / (evidence.M * np.maximum(T, 1e-4) ** 2)  # one pseudo-count a class bounds what nothing is known of
+    prior = 1.0 / (evidence.M * np.maximum(T, 1e-4) ** 2)  # one pseudo-count per class bounds what is unknown
     C = np.linalg.inv(H + np.einsum("yz,zw->yzw", prior, np.eye(evidence.K)))
     S = C.sum(axis=0)
     variance = np.einsum("yzz->yz", C - C @ np.linalg.solve(S, C))

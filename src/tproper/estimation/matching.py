@@ -164,7 +164,7 @@ class ScoreTests:
         return confidence - means[top]
 
     def _features(self, likelihood: FloatArray) -> Any:
-        """One row an example: u in its group's columns | u (biases) | temperature | trend."""
+        """One row per example: u in its group's columns | u (biases) | temperature | trend."""
         from scipy.sparse import coo_array
 
         n, K = self.p.shape

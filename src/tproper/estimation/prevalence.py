@@ -173,5 +173,5 @@ def _notes(
 
         misfit = 2 * n * float((q * np.log(q / (T @ value))).sum())
         if not isinstance(transition, EstimatedTransition) and misfit > chi2.ppf(0.99, transition.num_weak_labels - 1):
-            notes.append("these label shares are no mixture of T's columns: T is not the transition of these labels")
+            notes.append("these label shares are not a mixture of T's columns: T is not the transition of these labels")
     return notes

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import FloatArray, checks
+from .._core import FloatArray, checks, group_codes
 from ..metrics import Z95, Score
 from ..transitions import POSITIVE_UNLABELED, EstimatedTransition
 
@@ -71,6 +71,7 @@ def estimate_pu(
     *,
     sampling: Sampling = "one sample",
     random_state: int = 0,
+    groups: Any = None,
 ) -> PUEstimate:
     """Class prior and ``r = P(labeled | positive)``, with 95% intervals.
 
@@ -88,6 +89,8 @@ def estimate_pu(
         and `rate` and `transition` belong to the two samples pooled, which is what a model is trained with.
     random_state : int
         Seed of the folds and of the bootstrap.
+    groups : (n,) names, optional
+        With `X`: examples of one group are never in different folds.
 
     The intervals come from a bootstrap of the scores; they rest on labels given at random among the positives, and on
     examples above the threshold being positive but for at most 5% (else on the curve, which the notes say).
@@ -96,7 +99,7 @@ def estimate_pu(
         raise ValueError(f"sampling: expected 'one sample' or 'two samples', got {sampling!r}")
     seed = checks.integer(random_state, "random_state", 0)
     s = labeled_of(labeled)
-    values = _scores_of(s, X, scores, seed)
+    values = _scores_of(s, X, scores, seed, group_codes(groups, len(s)))
     table = _binned(values, s)
     rng = np.random.default_rng(seed)
     curve = _fit_curve(table)
@@ -147,11 +150,11 @@ def labeled_of(value: Any) -> NDArray[np.bool_]:
     return array
 
 
-def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int) -> FloatArray:
+def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int, groups: NDArray[np.int64] | None) -> FloatArray:
     if (X is None) == (scores is None):
         raise ValueError("X: expected either X or scores, got both or neither")
     if scores is None:
-        return _cross_fitted(s, X, seed)
+        return _cross_fitted(s, X, seed, groups)
     try:
         given = scores.detach().cpu().numpy() if isinstance(scores, Tensor) else scores
         values = np.asarray(given, dtype=np.float64)
@@ -166,10 +169,10 @@ def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int) -> FloatArr
     return values
 
 
-def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int) -> FloatArray:
+def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int, groups: NDArray[np.int64] | None) -> FloatArray:
     """Log-odds of being labeled, each example's from a logistic regression that has not seen it."""
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedKFold
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
     from sklearn.utils import check_array
@@ -178,7 +181,8 @@ def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int) -> FloatArray:
     if len(features) != len(s):
         raise ValueError(f"X: expected one row for each of the {len(s)} examples, got {len(features)}")
     out = np.empty(len(s))
-    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(features, s):
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    for train, test in kind(FOLDS, shuffle=True, random_state=seed).split(features, s, groups):
         model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
         out[test] = model.fit(features[train], s[train]).decision_function(features[test])
     return out

@@ -105,7 +105,7 @@ def sensitivity(
 
 
 class Names:
-    """What labels, classes and annotators are called."""
+    """The names of labels, classes and annotators."""
 
     def __init__(self, transition: Transition, classes: Sequence[Any] | None, annotators: Sequence[Any] | None) -> None:
         K = transition.num_classes
@@ -144,8 +144,11 @@ def _rates(
         except NotReconstructibleError:
             return list(ANYTHING[score])
 
+    several = hasattr(transition, "transitions")
+    value_of = _means(score, labels, predictions, transition) if several else by_function
+
     def slope(at: Callable[[float], Transition]) -> float:
-        low, high = (by_function(at(side * INSIDE))[0] for side in (-1, 1))
+        low, high = (value_of(at(side * INSIDE))[0] for side in (-1, 1))
         return (high - low) / (2 * INSIDE)
 
     if isinstance(transition, families.IndependentSets):
@@ -154,8 +157,8 @@ def _rates(
         return _Rates("p, the probability of a wrong candidate,", slope(at), lambda m: [at(-m), at(m)]), by_function
     if isinstance(transition, CandidateSetTransition):
         return _Rates("", 0.0, lambda m: []), by_function
-    if hasattr(transition, "transitions"):
-        return _annotator_rates(transition, slope, names), by_function
+    if several:
+        return _annotator_rates(transition, slope, names), value_of
     if isinstance(transition, UniformTransition) and transition.num_classes > DENSE_CLASSES:
         K, d, name = transition.num_classes, transition.diagonal, transition.name
         if not 0 < d < 1:
@@ -163,6 +166,23 @@ def _rates(
         at = _around(d, lambda q: UniformTransition(K, q, name))
         return _Rates("P(label = class)", slope(at), lambda m: [at(-m), at(m)]), by_function
     return _table_rates(score, labels, predictions, transition, names)
+
+
+def _means(score: str, labels: Labels, predictions: Any, transition: Transition) -> Callable[[Transition], list[float]]:
+    """The score at another T of the annotators: the mean of ``<r_i, s_i>`` alone, without its interval."""
+    y = transition.encode(labels.to_numpy() if hasattr(labels, "to_numpy") else labels).cpu()
+    s = _each_score(score, predictions, len(y), transition.num_classes)
+
+    def value(T: Transition) -> list[float]:
+        try:
+            R = T.reconstruction()
+        except NotReconstructibleError:
+            return list(ANYTHING[score])
+        silent = R.silent(y)
+        heard = np.ones(len(y), dtype=bool) if silent is None else ~silent.numpy()
+        return [float((R.targets(y).numpy()[heard] * s[heard]).sum(axis=1).mean())]
+
+    return value
 
 
 def _around(value: float, make: Callable[[float], Transition]) -> Callable[[float], Transition]:
@@ -283,14 +303,28 @@ def _table_rates(
 
 def _class_scores(score: str, y: NDArray[np.int64], predictions: Any, M: int, K: int) -> FloatArray:
     """S[y, z]: the sum over the examples with label y of the score that they get if their class is z."""
-    given = predictions.detach().cpu().numpy() if isinstance(predictions, Tensor) else np.asarray(predictions)
     S = np.zeros((M, K))
     if score == "accuracy":
-        np.add.at(S, (y, given.astype(np.int64)), 1.0)
+        np.add.at(S, (y, _plain(predictions).astype(np.int64)), 1.0)
         return S
+    s = _each_score(score, predictions, len(y), K)
+    for z in range(K):
+        S[:, z] = np.bincount(y, s[:, z], M)
+    return S
+
+
+def _each_score(score: str, predictions: Any, n: int, K: int) -> FloatArray:
+    """s_i(z) (n, K): what example i scores if its class is z; a log loss that is not finite counts as 0."""
+    given = _plain(predictions)
+    if score == "accuracy":
+        out = np.zeros((n, K))
+        out[np.arange(n), given.astype(np.int64)] = 1.0
+        return out
     q = given.astype(np.float64)
     with np.errstate(divide="ignore"):
         s = -np.log(q) if score == "log_loss" else (q**2).sum(axis=1, keepdims=True) - 2 * q + 1
-    for z in range(K):
-        S[:, z] = np.bincount(y, np.where(np.isfinite(s[:, z]), s[:, z], 0.0), M)
-    return S
+    return np.where(np.isfinite(s), s, 0.0)
+
+
+def _plain(predictions: Any) -> NDArray[Any]:
+    return predictions.detach().cpu().numpy() if isinstance(predictions, Tensor) else np.asarray(predictions)

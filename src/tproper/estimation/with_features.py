@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray
+from .._core import FloatArray, fold_numbers
 from .dawid_skene import Crowd, Fit, advance
 from .softmax import Design, LinearSoftmax, softmax
 
@@ -70,13 +70,13 @@ class Folds:
 
 
 def fit_with_features(
-    crowd: Crowd, fit: Fit, X: FloatArray, rng: np.random.Generator
+    crowd: Crowd, fit: Fit, X: FloatArray, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
 ) -> tuple[FloatArray, LinearModel]:
     """Log p(x) of each item, cross-fitted (n, K), and the classifier of all items; `fit` is brought along."""
     mean, scale = X.mean(axis=0), X.std(axis=0)
     scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
     design = Design((X - mean) / scale)
-    fold = rng.permutation(np.arange(crowd.n) % FOLDS)
+    fold = fold_numbers(crowd.n, FOLDS, rng, groups)
     folds, log_prior = Folds(design, fold, crowd.num_classes), np.log(fit.prior)
     l2, heat = 0.0, 1.0
     for r in range(ROUNDS):
@@ -127,5 +127,5 @@ def best_heat(scores: FloatArray, t: FloatArray) -> tuple[float, float]:
         p = softmax(np.exp(log_heat) * scores)
         return -float(np.log(np.maximum((p * t).sum(axis=0), 1e-300)).sum())
 
-    found = minimize_scalar(value, bounds=(np.log(0.1), np.log(30.0)), method="bounded", options={"xatol": 1e-2})
-    return float(np.exp(found.x)), -float(found.fun)
+    solution = minimize_scalar(value, bounds=(np.log(0.1), np.log(30.0)), method="bounded", options={"xatol": 1e-2})
+    return float(np.exp(solution.x)), -float(solution.fun)

@@ -1,13 +1,15 @@
-"""The laboratory: the paper's experiments, run many trials at once, stored, resumed and reported.
+"""The laboratory: experiments run many trials at once, stored, resumed and reported; the paper's, and any others.
 
 A trial flows through the files in this order::
 
-    paper/sweep -> which trials      protocol -> what a trial is     datasets -> images and labels
-    engine      -> a stack of trials runner   -> stacks until done   store    -> one row a trial
-    report      -> tables, figures, one HTML page
+    paper/sweep, comparing -> which trials    protocol, problems -> what a trial is, its weak labels
+    datasets  -> images and true labels       methods, neighbours, objectives -> what it minimises
+    engine    -> a stack of trials            choosing, results -> which epoch counts, and its scores
+    runner    -> stacks until done            store, records -> one row a trial
+    report, leaderboard -> tables, figures, pages
 
-Only torch, numpy and the core are imported at the top of these modules; pandas, pooch, matplotlib,
-typer and rich are imported where they are used, so that the engine runs on a bare GPU machine.
+Only torch, numpy and the rooms above are imported at the top of these modules; pandas, pooch, matplotlib, markdown-it
+and Triton are imported where they are used, so that the engine runs on a bare GPU machine.
 
 Imports from `plots` and the rooms above it.
 """
@@ -25,7 +27,7 @@ from .ray_engine import LabWork, import_ray, run_trials_on_ray
 from .real_labels import cifar10h_counts
 from .record_files import check_suffix, export_records, gather
 from .records import Record, kernel_group, kernels_of
-from .report import write_report
+from .report import write_leaderboard_alone, write_report
 from .runner import Runner, Status, Stop
 from .store import Store, damaged, not_a_store
 
@@ -82,5 +84,6 @@ __all__ = [
     "save_figure",
     "setting_of",
     "sweep",
+    "write_leaderboard_alone",
     "write_report",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..learn import LOG_SCALE_SPREAD, LOG_SCALES
+from ..learn import LOG_SCALES, log_scale_prior
 from ..transitions import Transition
 
 GOLDEN = (5**0.5 - 1) / 2
@@ -35,10 +35,9 @@ class WeakRisk:
         """Risks (S,) of scores (S, n, K) after one temperature a trial; nan where scores have left the numbers."""
         v = scores.double()
         v = v - v.mean(dim=-1, keepdim=True)
-        prior = 0.5 / (LOG_SCALE_SPREAD**2 * v.shape[1])
 
         def objective(a: Tensor) -> Tensor:
-            return self.mean(v, labels, a) + prior * a**2
+            return self.mean(v, labels, a) + log_scale_prior(a, v.shape[1])[0]
 
         grid = [torch.full((len(v),), float(a), dtype=v.dtype, device=v.device) for a in LOG_SCALES]
         step = float(LOG_SCALES[1] - LOG_SCALES[0])

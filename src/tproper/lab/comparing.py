@@ -133,7 +133,10 @@ def register_own(place: str) -> tuple[Method, str]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # anything may go wrong in a user's file, and it is theirs to mend
+        raise ValueError(f"method: {path} cannot be run: {type(error).__name__}: {error}") from error
     function: Callable[..., torch.Tensor] | None = getattr(module, name, None)
     if not callable(function):
         raise ValueError(f"method: expected a function {name} in {path}, got none")
@@ -178,10 +181,9 @@ def tried(config: TrialConfig, rates: Sequence[float], budget: Budget) -> list[T
 
 
 def best_rate(config: TrialConfig, rates: Sequence[float], budget: Budget, records: Iterable[Record]) -> float:
-    """The rate whose search trials have the least mean weak risk; ties go to the first.
+    """The rate whose search trials have the least mean weak risk; ties go to the smaller.
 
-    A rate at which training left the numbers counts as infinite; of a method that leaves them at every rate, the
-    smallest.
+    A rate at which training left the numbers counts as infinite.
     """
     risks: dict[str, list[float]] = {}
     for record in records:
@@ -193,9 +195,7 @@ def best_rate(config: TrialConfig, rates: Sequence[float], budget: Budget, recor
     if missing:
         raise ValueError(f"{len(missing)} of {len(configs)} search configurations of {config.loss} have no record")
     means = {c.lr: sum(risks[c.key]) / len(risks[c.key]) for c in configs}
-    if all(math.isinf(mean) for mean in means.values()):
-        return min(means)
-    return min(means, key=lambda rate: means[rate])
+    return min(means, key=lambda rate: (means[rate], rate))
 
 
 def run_bench(

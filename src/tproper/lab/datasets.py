@@ -14,13 +14,16 @@ import tarfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from .data_files import CIFAR_ARCHIVE, DataError
 from .download import fetch
 
+LARGEST = 1 << 28  # bytes of a file's content; the largest of them has 47 million
 NAMES = ("mnist", "cifar10", "digits")
 
 #: SHA-256 of the uncompressed content of every file.
@@ -64,10 +67,10 @@ class Dataset:
 
 def check_digest(name: str, content: bytes, expected: str | None, where: Path) -> bytes:
     """The content, if its SHA-256 is the expected one (None: not checked)."""
-    found = hashlib.sha256(content).hexdigest()
-    if expected is not None and found != expected:
+    digest = hashlib.sha256(content).hexdigest()
+    if expected is not None and digest != expected:
         raise DataError(
-            f"{where} is truncated or altered: the content of {name} has SHA-256 {found}, "
+            f"{where} is truncated or altered: the content of {name} has SHA-256 {digest}, "
             f"expected {expected}; remove the file and fetch it again"
         )
     return content
@@ -84,9 +87,18 @@ def _find(directory: Path, names: tuple[str, ...], folders: tuple[str, ...]) -> 
 
 def _read_gz(path: Path) -> bytes:
     try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return _at_most(file, path)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} is truncated or not a gzip file ({error})") from error
+
+
+def _at_most(file: BufferedIOBase | IO[bytes], where: Path) -> bytes:
+    """All of a file, unless there is far more of it than any of these data sets has: a few bytes may unpack to that."""
+    content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise DataError(f"{where}: expected at most {LARGEST:,} bytes of content, got more")
+    return content
 
 
 def parse_idx(content: bytes, where: Path, dimensions: int) -> np.ndarray:
@@ -147,7 +159,7 @@ def _cifar_contents(directory: Path, names: list[str]) -> dict[str, tuple[Path, 
                 member = tar.extractfile(f"{CIFAR_FOLDER}/{name}")
                 if member is None:
                     raise DataError(f"{archive}: {name} is not a file")
-                contents[name] = (archive, member.read())
+                contents[name] = (archive, _at_most(member, archive))
     except KeyError as error:
         raise DataError(f"{archive} lacks {error.args[0]}") from error
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:

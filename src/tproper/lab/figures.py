@@ -11,24 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from .. import plots
 from .._core import write_file
 from ..potentials import LogSumExp
 from . import paper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-#: Okabe and Ito's colours, which the colour-blind can tell apart.
-COLOURS = {
-    "bc": "#D55E00",
-    "bc_tuned": "#E69F00",
-    "ga": "#56B4E9",
-    "ga_tuned": "#0072B2",
-    "gls": "#009E73",
-    "gls_released": "#009E73",
-    "forward": "#CC79A7",
-}
-
 
 NO_FIGURES = "Without figures, which need matplotlib: pip install 'tproper[plots]'."
 
@@ -40,12 +29,13 @@ def can_draw() -> bool:
 
 def new_figure(width: float, height: float) -> Figure:
     """A figure that belongs to no window system."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure: Figure = plots.figure(figsize=(width, height), layout="constrained")
     return figure
+
+
+def colour(method: str) -> str:
+    """The colour of a row's loss, as in every picture."""
+    return plots.COLOURS[paper.METHODS[method][0]]
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
@@ -114,7 +104,7 @@ def figure1(inclusion: float = 0.1) -> Figure:
     line = figure.add_subplot(2, 2, 4)
     third = np.linspace(1e-4, 1 - 1e-4, 2001)
     along = np.stack([(1 - third) / 2, (1 - third) / 2, third], axis=1)
-    line.plot(third, weak_loss(along, "110", inclusion), color=COLOURS["bc"])
+    line.plot(third, weak_loss(along, "110", inclusion), color=colour("bc"))
     line.set_xlabel("$p_3$, with $p_1 = p_2 = (1 - p_3)/2$")
     line.set_ylabel("loss")
     line.set_title("(d) y = (1, 1, 0): falls without bound")
@@ -136,11 +126,11 @@ def sensitivity(
     x = sorted(points)
     mean = [float(np.mean(points[v])) for v in x]
     sd = [float(np.std(points[v], ddof=1)) if len(points[v]) > 1 else 0.0 for v in x]
-    axes.errorbar(x, mean, yerr=sd, marker="o", capsize=3, color=COLOURS["gls"], label="BC + gLS")
+    axes.errorbar(x, mean, yerr=sd, marker="o", capsize=3, color=colour("gls"), label="BC + gLS")
     for method, style in (("bc_tuned", ":"), ("ga_tuned", "-.")):
         if method in lines:
             name = paper.METHODS[method][1]
-            axes.axhline(lines[method], linestyle=style, color=COLOURS[method], label=name)
+            axes.axhline(lines[method], linestyle=style, color=colour(method), label=name)
     if grey_below is None:
         axes.set_xscale("log")
     else:
@@ -168,7 +158,7 @@ def risk_traces(
         axes = figure.add_subplot(1, len(traces), place)
         for run in runs:
             values = [np.nan if value is None else value for value in run or ()]
-            axes.plot(range(1, len(values) + 1), values, color=COLOURS[method], linewidth=0.7)
+            axes.plot(range(1, len(values) + 1), values, color=colour(method), linewidth=0.7)
         low = min((value for run in runs for value in run or () if value is not None), default=0.0)
         bound = bounds[method]
         if bound is None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .._core import json_text, write_file
 from ..transitions import Transition
+from .datasets import NAMES
 from .methods import Card, Method, find_method
 from .pages import Page, Table, moments
 from .paper import MODELS
@@ -41,7 +42,8 @@ NOTE = (
     "by the calibrated risk of held-out weak labels, which no clean label enters. The learning rate of every method is "
     "chosen by that weak risk too, from the same grid with the same budget. Probabilities are those of the method's "
     "own link, and then calibrated by held-out weak labels alone (`tproper.calibrate`). The certificate says whether "
-    "the method's loss is proper and bounded from below for the T that it is told. `tproper bench` makes the records."
+    "the method's loss is proper and bounded from below for the T that it is told. `tproper bench` makes the "
+    "records, `tproper report` this page."
 )
 
 
@@ -55,8 +57,8 @@ class Entry:
     def values(self, rule: str, score: tuple[str, str]) -> list[float]:
         """A score of every trial that has it (one that left the numbers has none)."""
         part, name = score
-        found = [(r["selections"][rule].get(part) or {}).get(name) for r in self.records]
-        return [float(v) for v in found if v is not None]
+        values = [(r["selections"][rule].get(part) or {}).get(name) for r in self.records]
+        return [float(v) for v in values if v is not None]
 
     def mean(self, rule: str, score: tuple[str, str]) -> tuple[float, float]:
         """Mean and standard error; nan where a trial has none."""
@@ -124,7 +126,7 @@ class Block:
 
 
 def blocks(records: Sequence[Record]) -> list[Block]:
-    """The blocks of the records that belong to a benchmark, in the order of their first record."""
+    """The blocks of the records that belong to a benchmark, by data set, model and problem."""
     groups: dict[Any, list[tuple[TrialConfig, Record]]] = {}
     for record in records:
         config = TrialConfig.from_dict(record["config"])
@@ -141,11 +143,37 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             if record["seed"] < SEARCH_SEED:
                 block = budgets.setdefault((config.protocol, config.weight_decay), {})
                 block.setdefault(config.key, Entry(config, [])).records.append(record)
-        out += [
-            Block(next(iter(entries.values())).config, kernels, list(entries.values()), searches)
-            for entries in budgets.values()
-        ]
+        for entries in budgets.values():
+            kept = by_the_rule(list(entries.values()), searches)
+            out.append(Block(kept[0].config, kernels, kept, searches))
+    return sorted(out, key=lambda b: (NAMES.index(b.config.dataset), [*MODELS].index(b.config.model), b.title))
+
+
+def by_the_rule(entries: list[Entry], searches: Sequence[Record]) -> list[Entry]:
+    """Of a method that was trained at several rates, the one with the rate that its search has chosen by now."""
+    out = []
+    for entry in entries:
+        rates: dict[float, list[float]] = {}
+        for record in searches:
+            risk = record["selections"][WEAK]["weak_risk"]
+            if (record["loss"], record["config"].get("code", "")) == (entry.config.loss, entry.config.code):
+                rates.setdefault(record["lr"], []).append(math.inf if risk is None else risk)
+        rivals = [e for e in entries if (e.config.loss, e.config.code) == (entry.config.loss, entry.config.code)]
+        best = min(rates, key=lambda rate: (sum(rates[rate]) / len(rates[rate]), rate)) if rates else None
+        if best == entry.config.lr or all(e.config.lr != best for e in rivals):
+            out.append(entry)
     return out
+
+
+def distinct_titles(all_blocks: Sequence[Block]) -> list[str]:
+    """The blocks' titles; where two have the same, with what sets them apart."""
+    titles = [block.title for block in all_blocks]
+    for more in (lambda b: f"{b.config.protocol.max_epochs} epochs", lambda b: b.config.key[:6]):
+        titles = [
+            f"{title} ({more(block)})" if titles.count(title) > 1 else title
+            for title, block in zip(titles, all_blocks, strict=True)
+        ]
+    return titles
 
 
 # --- certificates ---------------------------------------------------------------------------------
@@ -162,7 +190,12 @@ class Verdicts:
         self.file, self.decide = file, decide
         self.known: dict[str, dict[str, Any]] = {}
         if file is not None and file.exists():
-            self.known = json.loads(file.read_text(encoding="utf-8"))
+            try:
+                self.known = {key: dict(card) for key, card in json.loads(file.read_text(encoding="utf-8")).items()}
+            except (ValueError, TypeError, AttributeError) as error:
+                raise ValueError(
+                    f"{file}: expected certificates that were kept, got something else; remove it"
+                ) from error
 
     def of(self, config: TrialConfig, told: Transition) -> Card | None:
         """The card of a configuration's method; None where it is not decided here."""
@@ -220,26 +253,29 @@ def number(mean: float, error: float, scale: float = 1.0, digits: int = 3) -> st
     return text if math.isnan(error) else f"{text} ± {scale * error:.{digits}f}"
 
 
-def block_table(block: Block, verdicts: Verdicts, rules: Sequence[str] = RULES) -> Table:
-    """Two lines a method, the best accuracy by weak labels first; then who leads."""
-    told = block.told
+def block_table(
+    title: str, block: Block, cards: Mapping[str, Card | None], leading: Sequence[Lead], rules: Sequence[str] = RULES
+) -> Table:
+    """A line for every method and rule, the best accuracy by the last rule first."""
     soft = any(e.values(WEAK, next(iter(SOFT))) for e in block.entries)
     scores = SCORES | (SOFT if soft else {})
     entries = sorted(block.entries, key=lambda e: -_or_least(e.mean(rules[-1], ACCURACY)[0]))
-    cards = {e.config.key: verdicts.of(e.config, told) for e in entries}
     rows = []
     for entry in entries:
         rates = sorted({r["lr"] for r in block.searches if r["loss"] == entry.config.loss})
+        at_end = " (end of the grid)" if entry.config.lr in (*rates[:1], *rates[-1:]) else ""
+        rest = [
+            entry.maps,
+            f"{entry.config.lr:g}{at_end}",
+            str(len(entry.records)),
+            short_verdict(cards[entry.config.key]),
+        ]
         for rule in rules:
             first = rule == rules[0]
-            rate = f"{entry.config.lr:g}" + (
-                " (end of the grid)" if entry.config.lr in (*rates[:1], *rates[-1:]) else ""
-            )
             cells = [number(*entry.mean(rule, score), *((100, 2) if score == ACCURACY else ())) for score in scores]
-            rest = [entry.maps, rate, str(len(entry.records)), short_verdict(cards[entry.config.key])]
             rows.append([title_of(entry.config) if first else "", rule, *cells, *(rest if first else [""] * 4)])
     head = ["", "epoch by", *scores.values(), "map", "learning rate", "trials", "certificate"]
-    return Table(block.title, f"{block.note()} {leaders(block, cards, rules)}", head, rows)
+    return Table(title, f"{block.note()} {sentences(leading)}".rstrip(), head, rows)
 
 
 def _or_least(value: float) -> float:
@@ -254,46 +290,110 @@ def title_of(config: TrialConfig) -> str:
         return config.loss
 
 
-def leaders(block: Block, cards: dict[str, Card | None], rules: Sequence[str] = RULES) -> str:
-    """Whether a proper bounded loss leads, by accuracy and by log loss, and by how much if not."""
-    sentences = []
-    for rule in rules:
-        for score, what, sign in ((ACCURACY, "accuracy", 1.0), (LOG_LOSS, "calibrated log loss", -1.0)):
-            sentence = _leader(block, cards, rule, score, what, sign)
-            if sentence:
-                sentences.append(sentence)
-    return " ".join(sentences)
+#: How a leader is known: score, what it is called, the scale and digits it is written with, which end is the best.
+CONTESTS = (
+    (ACCURACY, "accuracy", (100, 2), 1.0),
+    (LOG_LOSS, "calibrated log loss", (1, 3), -1.0),
+)
 
 
-def _leader(
-    block: Block, cards: dict[str, Card | None], rule: str, score: tuple[str, str], what: str, sign: float
-) -> str:
-    ranked = sorted(
-        (e for e in block.entries if not math.isnan(e.mean(rule, score)[0])),
-        key=lambda e: -sign * e.mean(rule, score)[0],
+@dataclass(frozen=True)
+class Lead:
+    """Who leads a block by one score and one choice of epochs, and the best loss that is proper and bounded."""
+
+    rule: str
+    what: str
+    format: tuple[float, int]
+    best: Entry
+    score: tuple[float, float]
+    proper: Entry | None
+    behind: tuple[float, float]
+
+    @property
+    def is_proper(self) -> bool:
+        """Whether the leader is proper and bounded itself."""
+        return self.best is self.proper
+
+    @property
+    def value(self) -> str:
+        """The leader's score."""
+        return number(*self.score, *self.format)
+
+    @property
+    def gap(self) -> str:
+        """What the best proper and bounded loss lacks."""
+        return number(*self.behind, *self.format)
+
+
+def leads(block: Block, cards: Mapping[str, Card | None], rules: Sequence[str] = RULES) -> list[Lead]:
+    """The leaders by every score and rule; none where a method is alone."""
+    out = []
+    for rule in rules if len(block.entries) > 1 else ():
+        for score, what, written, sign in CONTESTS:
+            means = {e.config.key: e.mean(rule, score) for e in block.entries}
+            ranked = [e for e in block.entries if not math.isnan(means[e.config.key][0])]
+            if not ranked:
+                continue
+            ranked.sort(key=lambda e: -sign * means[e.config.key][0])
+            proper = next((e for e in ranked if is_proper_and_bounded(cards[e.config.key])), None)
+            mean, error = means[ranked[0].config.key]
+            other, other_error = means[(proper or ranked[0]).config.key]
+            behind = (abs(mean - other), math.hypot(error, other_error))
+            out.append(Lead(rule, what, written, ranked[0], (mean, error), proper, behind))
+    return out
+
+
+def sentences(leading: Sequence[Lead]) -> str:
+    """Whether a proper bounded loss leads, and by how much not."""
+    out = []
+    names = {title_of(lead.best.config) for lead in leading}
+    if len(leading) > 1 and len(names) == 1 and all(lead.is_proper for lead in leading):
+        values = ", ".join(f"{lead.value} {lead.what} (epoch by {lead.rule} labels)" for lead in leading)
+        return f"{names.pop()}, a proper bounded loss, leads by every score: {values}."
+    for lead in leading:
+        start = f"By {lead.what}, epoch by {lead.rule} labels, {title_of(lead.best.config)} leads ({lead.value})"
+        if lead.is_proper:
+            out.append(f"{start}, a proper bounded loss.")
+        elif lead.proper is None:
+            out.append(f"{start}; no loss here is certified proper and bounded.")
+        else:
+            out.append(
+                f"{start}, which is not certified proper and bounded; the best that is, "
+                f"{title_of(lead.proper.config)}, is {lead.gap} behind."
+            )
+    return " ".join(out)
+
+
+def summary_table(leading: Mapping[str, Sequence[Lead]]) -> Table:
+    """Every block in a line."""
+    rows = []
+    for title, block in leading.items():
+        for lead in block:
+            proper = "-" if lead.proper is None else title_of(lead.proper.config)
+            gap = "-" if lead.proper is None else "leads" if lead.is_proper else lead.gap
+            rows.append([title, lead.what, lead.rule, f"{title_of(lead.best.config)}, {lead.value}", proper, gap])
+    behind = sum(not lead.is_proper for block in leading.values() for lead in block)
+    note = (
+        "A proper bounded loss leads in every line."
+        if not behind
+        else f"A proper bounded loss leads in {len(rows) - behind} of {len(rows)} lines; the last column says by how "
+        "much it is behind in the others."
     )
-    if not ranked:
-        return ""
-    scale, digits = (100, 2) if score == ACCURACY else (1, 3)
-    best = ranked[0]
-    mean, error = best.mean(rule, score)
-    start = f"By {what}, epoch by {rule} labels, {title_of(best.config)} leads ({number(mean, error, scale, digits)})"
-    if is_proper_and_bounded(cards[best.config.key]):
-        return f"{start}, a proper bounded loss."
-    proper = next((e for e in ranked if is_proper_and_bounded(cards[e.config.key])), None)
-    if proper is None:
-        return f"{start}; no loss here is certified proper and bounded."
-    other, other_error = proper.mean(rule, score)
-    apart = number(abs(mean - other), math.hypot(error, other_error), scale, digits)
-    name = title_of(proper.config)
-    return f"{start}, which is not certified proper and bounded; the best that is, {name}, is {apart} behind."
+    head = ["", "by", "epoch by", "leads", "best proper bounded loss", "behind by"]
+    return Table("Who leads", note, head, rows)
 
 
 def leaderboard(
     records: Sequence[Record], verdicts: Verdicts | None = None, rules: Sequence[str] = RULES
 ) -> list[Table]:
-    """A table for each block of the records."""
+    """Who leads, and a table for each block of the records."""
     verdicts = Verdicts() if verdicts is None else verdicts
-    tables = [block_table(block, verdicts, rules) for block in blocks(records)]
+    tables, leading = [], {}
+    all_blocks = blocks(records)
+    for title, block in zip(distinct_titles(all_blocks), all_blocks, strict=True):
+        told = block.told
+        cards = {e.config.key: verdicts.of(e.config, told) for e in block.entries}
+        leading[title] = leads(block, cards, rules)
+        tables.append(block_table(title, block, cards, leading[title], rules))
     verdicts.save()
-    return tables
+    return [summary_table(leading), *tables] if len(tables) > 1 else tables

@@ -9,6 +9,7 @@ Names may carry settings after a colon: ``gls:0.3,2`` is k = .3, alpha = 2; ``fo
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
@@ -310,6 +311,10 @@ class _Function(Softmax):
         return losses.mean(1) if losses.ndim == 2 else losses
 
 
+def _written(function: Callable[..., Any]) -> str:
+    return f"{getattr(function, '__name__', 'one')}{inspect.signature(function)}"
+
+
 def from_function(
     function: Callable[[Tensor, Tensor], Tensor],
     name: str | None = None,
@@ -321,6 +326,12 @@ def from_function(
     """
     if not callable(function):
         raise ValueError(f"method: expected a function of (scores, labels), got {type(function).__name__}")
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        raise ValueError(f"method: expected a function of (scores, labels), got {_written(function)}") from None
+    except ValueError:  # a built-in that does not tell its arguments
+        pass
     kinds = frozenset(labels)
     if kinds - set(SETTINGS):
         unknown = ", ".join(sorted(kinds - set(SETTINGS)))

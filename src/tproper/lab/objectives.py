@@ -227,8 +227,8 @@ class StackObjective:
         if self._in_kernel is not None:
             assert self.kernel is not None
             tensors = (scores, labels, self.kind, self.k, self.alpha)
-            found = self.kernel.with_gradient(*(self._in_kernel.rows(t) for t in tensors))
-            self._put(self._in_kernel, risk, slope, *found)
+            both = self.kernel.with_gradient(*(self._in_kernel.rows(t) for t in tensors))
+            self._put(self._in_kernel, risk, slope, *both)
         for name, group in self._groups.items():
             assert group.loss is not None
             learned = self.learned.get(name)

@@ -158,7 +158,8 @@ def drawn_problem(
     text = transition_text(transition) if _is_file(spec) else spec
     if told is None:
         return Problem(spec, text, merged=merged)
-    return Problem(f"{spec}, T {source}", text, told=_told(told, wanted), source=source, merged=merged)
+    other = f"{told}, {source}" if isinstance(told, str) else source
+    return Problem(f"{spec} (T told: {other})", text, told=_told(told, wanted), source=source, merged=merged)
 
 
 def given_problem(
@@ -213,6 +214,11 @@ def checked_labels(labels: Any, told: Transition, data: Dataset) -> np.ndarray:
         raise ValueError(
             f"labels: expected shape {(n, *told.label_shape)} for the transition {told.name}, got {array.shape}"
         )
+    if not told.label_shape:
+        impossible = np.isneginf(told.log_row_maxima())[encoded]
+        if impossible.any():
+            row = int(impossible.argmax())
+            raise ValueError(f"labels: expected labels that T allows, got {encoded[row]} at row {row}, whose row is 0")
     return encoded
 
 

@@ -95,12 +95,12 @@ def gather(source: str | Path) -> list[Record]:
     files = [source]
     if source.is_dir():
         files = sorted(path for path in source.iterdir() if path.suffix in SUFFIXES)
-    found: dict[tuple[str, str], Record] = {}
+    unique: dict[tuple[str, str], Record] = {}
     differing: dict[str, None] = {}
     for file in files:
         for row in read_records(file):
-            if found.setdefault((row["id"], kernels_of(row)), row) != row:
+            if unique.setdefault((row["id"], kernels_of(row)), row) != row:
                 differing[row["id"]] = None
     if differing:
         raise RecordError(f"{source}: expected one record a trial, got records that differ of {', '.join(differing)}")
-    return list(found.values())
+    return list(unique.values())

@@ -191,7 +191,7 @@ def _selections(value: Any, where: str) -> Any:
 
 
 def is_number(value: object, whole: bool = False) -> bool:
-    """Whether JSON held a number, or a whole one; true and false are none."""
+    """Whether JSON held a number, or a whole one; true and false do not count."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:  # JSON has larger ones; the store does not
         return False
     return isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)

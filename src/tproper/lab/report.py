@@ -96,9 +96,9 @@ def load_records(run: Path) -> list[Record]:
 def contexts(records: Sequence[Record]) -> list[tuple[str, str, Protocol]]:
     """The (data set, model, protocol) of the records, the paper's columns first."""
     order = [*paper.MODELS]
-    found = {(r["dataset"], r["model"], Protocol(**r["config"]["protocol"])) for r in records}
+    kinds = {(r["dataset"], r["model"], Protocol(**r["config"]["protocol"])) for r in records}
     return sorted(
-        found, key=lambda c: (order.index(c[1]), c[0], c[2].max_epochs, c[2].augment_validation, astuple(c[2]))
+        kinds, key=lambda c: (order.index(c[1]), c[0], c[2].max_epochs, c[2].augment_validation, astuple(c[2]))
     )
 
 
@@ -147,19 +147,19 @@ def searched(records: Sequence[Record]) -> bool:
 def cells(records: Sequence[Record], dataset: str, model: str, protocol: Protocol) -> list[Cell]:
     """The cells of one column of Table 2 that have at least one trial."""
     column = [r for r in records if (r["dataset"], r["model"]) == (dataset, model)]
-    found: list[Cell] = []
+    column_cells: list[Cell] = []
     for method in paper.METHODS:
         config: TrialConfig | None = paper.chosen(method, model, dataset, protocol)
         if searched(column):
-            config = _found_by_search(method, config, column) or config
+            config = _searched_config(method, config, column) or config
         assert config is not None
         mine = [r for r in column if r["config_key"] == config.key and r["seed"] < SEARCH_SEED]
-        if mine and all(cell.config != config for cell in found):  # two rows may have the same settings
-            found.append(Cell(method, model, config, mine))
-    return found
+        if mine and all(cell.config != config for cell in column_cells):  # two rows may have the same settings
+            column_cells.append(Cell(method, model, config, mine))
+    return column_cells
 
 
-def _found_by_search(method: str, base: TrialConfig | None, column: list[Record]) -> TrialConfig | None:
+def _searched_config(method: str, base: TrialConfig | None, column: list[Record]) -> TrialConfig | None:
     """The winner of a finished search, followed through the records alone."""
     assert base is not None
     try:
@@ -306,13 +306,13 @@ def grids(records: Sequence[Record], column: list[Cell]) -> list[Grid]:
                 by_k.setdefault(config.k, []).append(100 * r["accuracy"])
             if config.k == base.k:
                 by_alpha.setdefault(config.alpha, []).append(100 * r["accuracy"])
-    found = [Grid(2, "k", "alpha = 2", by_k), Grid(3, "alpha", f"k = {base.k:g}", by_alpha)]
-    return [grid for grid in found if set(grid.points) - {getattr(base, grid.axis)}]
+    both = [Grid(2, "k", "alpha = 2", by_k), Grid(3, "alpha", f"k = {base.k:g}", by_alpha)]
+    return [grid for grid in both if set(grid.points) - {getattr(base, grid.axis)}]
 
 
 def grid_table(title: str, grid: Grid) -> Table:
     """The numbers behind Figure 2 or 3."""
-    rows = [[f"{value:g}", shown(*moments(found)), str(len(found))] for value, found in sorted(grid.points.items())]
+    rows = [[f"{value:g}", shown(*moments(those)), str(len(those))] for value, those in sorted(grid.points.items())]
     note = "Mean ± sample standard deviation; learning rate and weight decay as the paper chose them for gLS."
     return Table(title, note, [grid.axis, "test accuracy, %", "trials"], rows)
 
@@ -367,11 +367,26 @@ def kept_verdicts(run: Path) -> Path:
 
 
 def write_leaderboard(
-    records: Sequence[Record], out: Path, kept: Path, rules: Sequence[str] = RULES, decide: bool = False
+    records: Sequence[Record],
+    out: Path,
+    kept: Path,
+    rules: Sequence[str] = RULES,
+    decide: bool = False,
+    page: Page = leaderboard.PAGE,
 ) -> list[Path]:
-    """The leaderboard's two files."""
+    """The leaderboard's files."""
     tables = leaderboard.leaderboard(records, leaderboard.Verdicts(kept, decide), rules)
-    return leaderboard.PAGE.write(out, f"{leaderboard.NOTE} {provenance(records)}", tables)
+    return page.write(out, f"{leaderboard.NOTE} {provenance(records)}", tables)
+
+
+def write_leaderboard_alone(run: Path, file: Path, rules: Sequence[str] = RULES, decide: bool = False) -> list[Path]:
+    """The leaderboard of a run's or folder's records as one Markdown file of this name."""
+    records = [r for r in load_records(run) if "problem" in r["config"]]
+    if not records:
+        raise ValueError(f"expected at least one finished trial of a benchmark in {run}, found none")
+    page = Page(leaderboard.PAGE.title, file.name, None)
+    page.check(file.parent)
+    return write_leaderboard(records, file.parent, kept_verdicts(run), rules, decide, page)
 
 
 def write_papers(records: Sequence[Record], out: Path) -> list[Path]:

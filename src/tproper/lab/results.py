@@ -69,8 +69,10 @@ class Finished:
         weak = stack.weak[slot][stack.valid_index[slot]]
         clean = stack.valid_labels[slot].clone()  # the slot goes to another trial
         labels = torch.from_numpy(stack.data.test_labels)
-        kept = [t.cpu() for t in (scores, own, labels, clean, weak)]
-        return cls(trial, assignment.progress, stack.rules, *kept, stack.task.told, machine(stack.device), soft)
+        return cls(
+            trial, assignment.progress, stack.rules, scores.cpu(), own.cpu(), labels, clean.cpu(), weak.cpu(),
+            stack.task.told, machine(stack.device), soft,
+        )  # fmt: skip
 
 
 def make_record(finished: Finished, revision: str, kernels: str = "auto") -> Record:
@@ -131,15 +133,19 @@ def selection(finished: Finished, place: int) -> dict[str, Any]:
     }
     if finished.trial.seed >= SEARCH_SEED or not np.isfinite(finished.scores[place].numpy()).all():
         return out
-    by_weak = calibrate(valid, finished.valid_weak, finished.told, inputs="scores")
-    by_clean = calibrate(valid, finished.valid_labels, identity(valid.shape[1]), "temperature", inputs="scores")
-    for name, calibrator in (("by_weak", by_weak), ("by_clean", by_clean)):
+    clean = (finished.valid_labels, identity(valid.shape[1]), "temperature")
+    for name, given in (("by_weak", (finished.valid_weak, finished.told, "auto")), ("by_clean", clean)):
+        try:
+            calibrator = calibrate(valid, *given, inputs="scores")
+        except ValueError as error:  # a T under which a label cannot occur: the record says so, and the trial is kept
+            out[name] = {"method": f"none: {error}"}
+            continue
         scored = _scored(finished, calibrator.probabilities(test))
         out[name] = {"method": calibrator.method, "temperature": _significant(calibrator.temperature), **scored}
     return out
 
 
-def _scored(finished: Finished, p: np.ndarray) -> dict[str, float | None]:
+def _scored(finished: Finished, p: np.ndarray) -> dict[str, Any]:
     """Accuracy, log loss, Brier and calibration error, and the cross entropy against soft labels if there are some."""
     out = {"accuracy": float((p.argmax(axis=1) == finished.labels.numpy()).mean())}
     out |= probability_scores(torch.from_numpy(p), finished.labels)

@@ -42,6 +42,7 @@ class Status:
     epochs: int = 0
     started: float = field(default_factory=time.monotonic)
     note: str = ""
+    epochs_each: float = 80  # how long a trial may be
 
     @property
     def seconds_per_epoch(self) -> float:
@@ -153,6 +154,8 @@ class Runner:
             if trial.id in done:  # a kill between storing and forgetting leaves a checkpoint behind
                 self.store.forget(trial)
         status = Status(len(trials), len(trials) - len(waiting), note=trials[0].config.model)
+        protocol = trials[0].config.protocol
+        status.epochs_each = protocol.max_epochs if protocol.schedule == "cosine" else status.epochs_each
         show(status)
         self.saved = time.monotonic()
         with makers(self.device) as pool:
@@ -220,11 +223,11 @@ class Runner:
     def _restored(self, stack: Stack, trial: Trial) -> tuple[Progress, Tensors] | tuple[()]:
         """A trial's checkpoint; nothing, and a line on stderr, if there is one that cannot be used."""
         try:
-            found = self.store.restore(trial, self.kernels)
-            if found is None:
+            kept = self.store.restore(trial, self.kernels)
+            if kept is None:
                 return ()
-            if stack.accepts(found[1], trial):
-                return found
+            if stack.accepts(kept[1], trial):
+                return kept
             reason = f"the checkpoint {trial.id}.safetensors lacks tensors of this model"
         except CheckpointError as error:
             reason = str(error)

@@ -165,9 +165,9 @@ class Store:
             progress = _progress(header.get("progress"), trial.config.protocol)
         except (ValueError, RecursionError, OSError) as error:
             raise CheckpointError(f"the checkpoint {path} cannot be used ({error})") from error
-        made = header.get("kernels", "auto")
-        if kernel_group(trial.config.model, made) != kernel_group(trial.config.model, kernels):
-            raise CheckpointError(f"the checkpoint {path} was made with kernels {made}, expected {kernels}")
+        kernels_then = header.get("kernels", "auto")
+        if kernel_group(trial.config.model, kernels_then) != kernel_group(trial.config.model, kernels):
+            raise CheckpointError(f"the checkpoint {path} was made with kernels {kernels_then}, expected {kernels}")
         return progress, state
 
     def forget(self, trial: Trial) -> None:
@@ -239,20 +239,20 @@ def _all_rows(db: sqlite3.Connection, path: Path) -> list[Record]:
     return records
 
 
-def _checked(path: Path, found: Sequence[Any]) -> list[Record]:
+def _checked(path: Path, rows: Sequence[Any]) -> list[Record]:
     """The records in a store's rows, every one checked."""
-    rows = []
-    for number, row in enumerate(found, start=1):
+    records = []
+    for number, row in enumerate(rows, start=1):
         where = f"{path}, row {number}"
         missing = sorted({*COLUMNS} - {*row.keys(), *LATER_COLUMNS})
         if missing:
             raise not_a_store(path, f"its table of trials lacks {', '.join(missing)}")
         try:
             seal = row[SEAL] if SEAL in row.keys() else None  # noqa: SIM118
-            rows.append(check_record(decoded(row) | {SEAL: seal}, where))
+            records.append(check_record(decoded(row) | {SEAL: seal}, where))
         except (json.JSONDecodeError, TypeError, RecursionError) as error:
             raise RecordError(f"{where}: expected JSON in {', '.join(NESTED)}, got something else") from error
-    return rows
+    return records
 
 
 def import_records(store: Store, source: str | Path) -> int:

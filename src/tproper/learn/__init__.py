@@ -6,20 +6,16 @@ Imports from `estimation` and the rooms above it.
 from .calibrator import Calibrator, calibrate
 from .classifier import WeakLabelClassifier
 from .estimating import KINDS, Estimated, estimate_labels, transition_of
-from .grouping import held_out_rows, random_folds
 from .saving import ModelFileError, load, not_replaceable, save, write_model
-from .scaling import LOG_SCALES, SPREAD
+from .scaling import LOG_SCALES, log_scale_prior
 from .scorer import CalibratedScorer, calibrated_scorer
 from .search import L2, default_grid, with_params
 from .selection import WeakLabelClassifierCV
-
-LOG_SCALE_SPREAD = SPREAD["a"]
 
 __all__ = [
     "KINDS",
     "L2",
     "LOG_SCALES",
-    "LOG_SCALE_SPREAD",
     "CalibratedScorer",
     "Calibrator",
     "Estimated",
@@ -30,10 +26,9 @@ __all__ = [
     "calibrated_scorer",
     "default_grid",
     "estimate_labels",
-    "held_out_rows",
     "load",
+    "log_scale_prior",
     "not_replaceable",
-    "random_folds",
     "save",
     "transition_of",
     "with_params",

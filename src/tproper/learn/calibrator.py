@@ -16,10 +16,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, NotReconstructibleError, checks
+from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
 from ..metrics import Z95, Score, weak_calibration
 from ..transitions import Transition, make_transition
-from .grouping import Split, compact, group_codes, random_folds
 from .scaling import METHODS, MethodName, Scaling, fit_scaling, identity_scaling, row_risks
 
 Inputs = Literal["scores", "probabilities"]
@@ -117,9 +116,9 @@ class Calibrator:
         lines = [f"calibration: {self.method}" + (f" {self.temperature:.4g}" if self.method == "temperature" else "")]
         if math.isfinite(self.gain.stderr):
             lines.append(f"weak risk falls by {self.gain.value:.4g} (standard error {self.gain.stderr:.2g})")
-        for when, found in self.reliability.items():
-            low, high = found["interval"]
-            lines.append(f"calibration error {when} {found['value']:.4g} (95% interval {low:.4g} to {high:.4g})")
+        for when, measured in self.reliability.items():
+            low, high = measured["interval"]
+            lines.append(f"calibration error {when} {measured['value']:.4g} (95% interval {low:.4g} to {high:.4g})")
         return "\n".join(lines + self.notes)
 
     def to_dict(self) -> dict[str, Any]:

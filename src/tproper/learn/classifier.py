@@ -17,7 +17,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, finite_rows
+from .._core import Before, FloatArray, finite_rows, group_codes
 from ..losses import WeakLabelLoss, make_loss
 from ..transitions import BagTransition, UnknownSizeError, make_transition
 from . import fitting, linear, minibatch, misuse
@@ -26,7 +26,6 @@ from . import search as _search
 from .calibrator import Calibrator
 from .defaults import row_count
 from .estimating import asks_for_estimate, with_estimate
-from .grouping import group_codes
 from .modules import flag, row_weights
 from .settings import check_settings
 from .truth import encode_both, taught, weak_part
@@ -202,7 +201,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_settings(self)
         if asks_for_estimate(self.transition):
-            return self._adopt(with_estimate(self, X, y, true).fit(X, y, sample_weight, true=true, groups=groups))
+            told = with_estimate(self, X, y, true, groups)
+            return self._adopt(told.fit(X, y, sample_weight, true=true, groups=groups))
         if self.tune is not None and flag(self.tune) is not False:
             return self._fit_tuned(X, y, sample_weight, true, groups)
         previous = self._warm_module() if self.warm_start else None
@@ -267,10 +267,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any, true: Any, groups: Any) -> WeakLabelClassifier:
         grid = None if flag(self.tune) is True else self.tune
-        found = _search.search(self, X, y, sample_weight, grid, true=true, groups=groups)
-        best = _search.with_params(self, found.best_params, found.names)
+        result = _search.search(self, X, y, sample_weight, grid, true=true, groups=groups)
+        best = _search.with_params(self, result.best_params, result.names)
         self._adopt(best.fit(X, y, sample_weight, true=true, groups=groups))
-        self.cv_results_, self.best_params_, self.best_index_ = found.results, found.best_params, found.best_index
+        self.cv_results_, self.best_params_, self.best_index_ = result.results, result.best_params, result.best_index
         return self
 
     def _adopt(self, other: WeakLabelClassifier) -> WeakLabelClassifier:
@@ -318,12 +318,12 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _changes(self) -> Calibrator | None:
         """The calibrator, where there is one that changes anything."""
-        found: Calibrator | None = getattr(self, "calibrator_", None)
-        return found if found is not None and not found.is_identity else None
+        calibrator: Calibrator | None = getattr(self, "calibrator_", None)
+        return calibrator if calibrator is not None and not calibrator.is_identity else None
 
     def _calibrated(self, scores: FloatArray) -> FloatArray:
-        found = self._changes()
-        return scores if found is None else found.map(scores)
+        calibrator = self._changes()
+        return scores if calibrator is None else calibrator.map(scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy as estimated from the *weak* labels y: the mean of ``(R e_y)`` at the predicted class.

@@ -162,7 +162,7 @@ def global_batch(loss: WeakLabelLoss, group: Group = None, averaged: bool = True
     Parameters
     ----------
     loss : any tproper loss with the reduction "mean" or "sum"
-        Means are over all examples of all processes, also where these have unequally many; class risks likewise.
+        Means, and class risks, are over all examples of all processes, even if these have different numbers of them.
     group : process group, optional
         The processes that share a batch; all by default.
     averaged : bool

@@ -33,6 +33,7 @@ def estimate_labels(
     true: NDArray[np.int64] | None = None,
     X: Any = None,
     random_state: Any = None,
+    groups: Any = None,
     **settings: Any,
 ) -> Estimated:
     """T by the estimator that suits the kind of labels; `transition_of` takes T out of what it gives.
@@ -44,6 +45,7 @@ def estimate_labels(
     if kind not in KINDS:
         raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {kind!r}")
     known = None if true is None or not (np.asarray(true) >= 0).any() else true
+    settings |= {} if groups is None or kind in ("clean", "partial") else {"groups": groups}
     if kind == "annotators":
         return estimate_annotators(labels, known, X, num_classes=num_classes, random_state=random_state, **settings)
     if kind == "pu":
@@ -61,7 +63,7 @@ def transition_of(estimated: Estimated) -> Transition:
     return estimated if isinstance(estimated, Transition) else estimated.transition
 
 
-def with_estimate(estimator: Any, X: Any, y: Any, true: Any = None) -> Any:
+def with_estimate(estimator: Any, X: Any, y: Any, true: Any = None, groups: Any = None) -> Any:
     """A fresh copy of the estimator with the T of these labels; its classes are the labels'."""
     given = {} if isinstance(estimator.transition, str) else estimator.transition[1]
     if not isinstance(given, Mapping):
@@ -77,10 +79,11 @@ def with_estimate(estimator: Any, X: Any, y: Any, true: Any = None) -> Any:
     if true is not None and form == "one":  # a row without a weak label says nothing of T
         labelled = _labels.labelled_rows(y)
         features, y, true = features[labelled], _labels.take(y, labelled), _labels.take(true, labelled)
+        groups = None if groups is None else _labels.take(groups, labelled)
     T, names = _labels.untold(y, form, estimator.classes, true)
     labels = _labels.encode(y, T, names).numpy()
     known = None if true is None else _labels.encode_true(true, names, len(labels))
     seed = settings.pop("random_state", estimator.random_state)
     size = settings.pop("num_classes", len(names))
-    found = transition_of(estimate_labels(kind, labels, size, known, features, seed, **settings))
-    return clone(estimator).set_params(transition=found, classes=names)
+    estimated = transition_of(estimate_labels(kind, labels, size, known, features, seed, groups, **settings))
+    return clone(estimator).set_params(transition=estimated, classes=names)

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, thin
+from .._core import Before, FloatArray, check_room, compact, held_out_rows, thin
 from ..losses import WeakLabelLoss
 from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, calibrate, folds, identity_calibrator, method_of
 from .defaults import NETWORK_L2, default_l2, intercept_l2
-from .grouping import compact, held_out_rows
 from .modules import flag, linear_module, mlp_module, on_device, same_form, seeded
 from .scaling import forward_risk, matching_scale
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 AUTO_EARLY_STOPPING = 500  # rows from which early_stopping="auto" holds some out
 AUTO_BATCH = (8, 128)  # batch_size="auto" is a tenth of the rows within these
 REMEMBERED = 1024  # entries of `history_` after any number of calls of partial_fit
+TABLES = 3  # (n, K) tables of float64 that the linear solver holds at least: scores, losses' inputs, gradients
 CROSS_FIT_TOL = 1e-4  # gradient of the cross-fitted models: their scores need no more digits
 FORGETTING = 0.1  # share of the solution's scores that cross-fits begin from: the same minimum, without its memory
 
@@ -44,6 +44,12 @@ def fit_lbfgs(
             "early_stopping=True trains linear models in minibatches on any device"
         )
     assert isinstance(clf.loss_, WeakLabelLoss)
+    n, K = len(labels), len(clf.classes_)
+    check_room(
+        8 * TABLES * n * K,
+        f"{TABLES} tables of {n:,} rows x {K:,} classes",
+        "use fewer rows or classes, or train in minibatches (early_stopping=True)",
+    )
     at = None
     if start is not None:
         assert isinstance(start, nn.Linear)
@@ -124,7 +130,7 @@ def calibrator(
     method: str,
     groups: NDArray[np.int64] | None,
 ) -> Calibrator:
-    """Calibrated by held-out scores; left alone, and said so, where a label cannot occur under T."""
+    """Calibrated by held-out scores; left alone, with a note, where a label cannot occur under T."""
     y = labels.cpu()
     n = len(y)
     value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
@@ -133,8 +139,8 @@ def calibrator(
     if not np.isfinite(scores).all():
         return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
     base, note = _base(clf.loss_, scores, weights)
-    found = calibrate(base * scores, y, clf.transition_, method, inputs="scores", sample_weight=weights, groups=groups)
-    return found.on_top_of(base, note)
+    fitted = calibrate(base * scores, y, clf.transition_, method, inputs="scores", sample_weight=weights, groups=groups)
+    return fitted.on_top_of(base, note)
 
 
 def uncalibrated(clf: WeakLabelClassifier, scores: FloatArray, weights: FloatArray | None, why: str) -> Calibrator:
@@ -165,7 +171,7 @@ def fit_minibatches(
     stop = flag(clf.early_stopping) is True or (
         clf.early_stopping == "auto" and clf.model != "linear" and n >= AUTO_EARLY_STOPPING
     )
-    hold = stop or method not in (None, "auto", "identity")  # a method that was asked for needs rows of its own
+    hold = stop or method not in (None, "auto", "identity")  # a method that the caller names needs rows of its own
     train, held = _held_out(n, clf.validation_fraction if hold else 0.0, rng, clf._groups)
     kept = len(train)
     clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)

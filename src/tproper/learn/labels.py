@@ -37,15 +37,15 @@ SHOWN = 8  # names listed in a message
 def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, NDArray[Any]]:
     """T and the class names, from what the user said and, where that leaves something open, from the labels.
 
-    Classes are those given, or the sorted distinct labels where weak labels are called like classes (or the sorted
+    Classes are those given, or the sorted distinct labels where weak labels have the names of classes (or the sorted
     distinct members of candidate lists); labels 0 .. K-1 of which some are missing stand for K classes all the same.
     """
     names = None if classes is None else _distinct_names(classes)
     known = None if names is None else len(names)
-    found: NDArray[Any] | None = None
+    scalars: NDArray[Any] | None = None
     if transition is None:
-        found = _scalars(y) if names is None else None
-        T = make_transition("identity", known if found is None else _at_least_two(_unique(found), "y"))
+        scalars = _scalars(y) if names is None else None
+        T = make_transition("identity", known if scalars is None else _at_least_two(_unique(scalars), "y"))
     else:
         try:
             T = make_transition(transition, known)
@@ -60,7 +60,7 @@ def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, N
     if isinstance(T, AnnotatorTransition):
         return T, _classes_of_answers(y, T)
     if T.label_kind == "classes":
-        return T, _sized(_unique(_scalars(y) if found is None else found), K)
+        return T, _sized(_unique(_scalars(y) if scalars is None else scalars), K)
     return T, np.arange(K)
 
 
@@ -119,8 +119,8 @@ def untold(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[Tr
     if form == "one":
         names = classes
         if names is None and true is not None:
-            said, known = _scalars(y), _object_column(true)
-            names = _unique([*said.tolist(), *(item(z) for z in known[~_absent(known[:, None])[:, 0]])])
+            given, known = _scalars(y), _object_column(true)
+            names = _unique([*given.tolist(), *(item(z) for z in known[~_absent(known[:, None])[:, 0]])])
             names = names if len(names) > 1 else None
         return resolve(y, None, names)
     names = None if classes is None else _distinct_names(classes)
@@ -175,7 +175,7 @@ def _object_column(values: Any) -> NDArray[Any]:
         values = values.detach().cpu().numpy()
     array = np.asarray(values)
     if array.ndim != 1:
-        raise ValueError(f"true: expected one class a row (n,), missing where unknown, got shape {array.shape}")
+        raise ValueError(f"true: expected one class per row (n,), missing where unknown, got shape {array.shape}")
     return array.astype(object)
 
 
@@ -204,7 +204,7 @@ def decode_rows(rows: NDArray[np.int64], transition: Transition, classes: NDArra
 
 
 def _holds_collections(y: Any) -> bool:
-    """Labels that are lists, sets, tuples or series themselves; a 2-d array is none."""
+    """Whether labels are lists, sets, tuples or series themselves; a 2-d array does not count."""
     if isinstance(y, (np.ndarray, Tensor)) and y.ndim > 1:
         return False
     if hasattr(y, "columns") or isinstance(y, (str, bytes)):  # a data frame is 2-d
@@ -250,13 +250,13 @@ def _unique(labels: Iterable[Any]) -> NDArray[Any]:
     return out if out.dtype.kind == "U" and array.dtype.kind == "U" else np.asarray(ordered, dtype=object)
 
 
-def _at_least_two(found: NDArray[Any], name: str) -> int:
-    if len(found) < 2:
+def _at_least_two(distinct: NDArray[Any], name: str) -> int:
+    if len(distinct) < 2:
         raise ValueError(
-            f"{name}: expected labels of at least 2 classes, got only one class: {item(found[0])!r}; "
+            f"{name}: expected labels of at least 2 classes, got only one class: {item(distinct[0])!r}; "
             "pass `classes` if there are more"
         )
-    return len(found)
+    return len(distinct)
 
 
 def _distinct_names(classes: Any) -> NDArray[Any]:
@@ -268,15 +268,15 @@ def _distinct_names(classes: Any) -> NDArray[Any]:
     return names
 
 
-def _sized(found: NDArray[Any], num_classes: int) -> NDArray[Any]:
-    """The K class names behind the distinct labels found."""
-    if len(found) == num_classes:
-        return found
-    if all(is_index(item(label)) and 0 <= item(label) < num_classes for label in found):
+def _sized(distinct: NDArray[Any], num_classes: int) -> NDArray[Any]:
+    """The K class names behind the distinct labels."""
+    if len(distinct) == num_classes:
+        return distinct
+    if all(is_index(item(label)) and 0 <= item(label) < num_classes for label in distinct):
         return np.arange(num_classes)
     raise ValueError(
-        f"y: expected labels of {num_classes} classes, as the transition has, got {len(found)} distinct ones: "
-        f"{_shown(found.tolist())}; pass `classes`"
+        f"y: expected labels of {num_classes} classes, as the transition has, got {len(distinct)} distinct ones: "
+        f"{_shown(distinct.tolist())}; pass `classes`"
     )
 
 

@@ -1,4 +1,4 @@
-"""Tools of scikit-learn that take weak labels for classes: there is no hook by which an estimator could refuse them.
+"""Tools of scikit-learn that mistake weak labels for classes: an estimator has no hook to refuse them.
 
 An estimator cannot say "my y are not classes" by tags (scikit-learn 1.9), so the callers are recognised, and warned.
 """

@@ -68,8 +68,8 @@ def row_weights(sample_weight: Any, X: Any) -> FloatArray:
     try:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     except (TypeError, ValueError) as error:
-        said = " ".join(str(error).split())
-        raise ValueError(f"sample_weight: expected a finite number >= 0 for each row, got others ({said})") from None
+        reason = " ".join(str(error).split())
+        raise ValueError(f"sample_weight: expected a finite number >= 0 for each row, got others ({reason})") from None
     if not weights.sum() > 0:
         raise ValueError("sample_weight: expected some positive weights, got zeros alone")
     return np.asarray(weights)

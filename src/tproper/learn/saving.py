@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from .. import __version__
-from .._core import atomic_folder, json_text
+from .._core import atomic_folder, checks, json_text
 from ..losses import loss_from_dict, loss_to_dict
 from ..potentials import Squeezed
 from ..transitions import transition_from_dict, transition_to_dict
@@ -91,9 +92,9 @@ def not_replaceable(path: Path) -> str | None:
     if not path.exists() and not path.is_symlink():
         return None
     if not path.is_dir():
-        return "which is no folder"
-    found = {entry.name for entry in path.iterdir()}
-    if not found:
+        return "which is not a folder"
+    entries = {entry.name for entry in path.iterdir()}
+    if not entries:
         return None
     try:
         description = json.loads((path / DESCRIPTION).read_bytes())
@@ -101,7 +102,7 @@ def not_replaceable(path: Path) -> str | None:
         description = None
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         return "which is neither"
-    foreign = sorted(found - FILES)
+    foreign = sorted(entries - FILES)
     return f"which also holds {foreign[0]!r}: move it away first" if foreign else None
 
 
@@ -209,9 +210,9 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     else:  # what was given as an object is the fitted loss's own
         for name in ("potential", "reconstruction"):
             if name not in settings and hasattr(estimator.loss_, name):
-                found = getattr(estimator.loss_, name)
+                setting = getattr(estimator.loss_, name)
                 apart = name == "potential" and settings.get("squeeze") is not None  # squeezed again by the next fit
-                estimator.set_params(**{name: found.base if apart and isinstance(found, Squeezed) else found})
+                estimator.set_params(**{name: setting.base if apart and isinstance(setting, Squeezed) else setting})
     estimator.n_features_in_ = int(architecture["n_features"])
     if description["feature_names"] is not None:
         estimator.feature_names_in_ = np.asarray(description["feature_names"], dtype=object)
@@ -235,18 +236,22 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
 
 def _module(architecture: Mapping[str, Any], K: int, tensors: dict[str, Tensor]) -> torch.nn.Module:
     """The network with its weights; nothing is allocated before its sizes are those of the file's tensors."""
-    with torch.device("meta"):
-        if architecture["model"] == "mlp":
-            module: torch.nn.Module = mlp_module(int(architecture["n_features"]), K, tuple(architecture["hidden"]))
-        else:
-            module = torch.nn.Linear(int(architecture["n_features"]), K, dtype=torch.float64)
-    wanted, held = ({n: (*t.shape, t.dtype) for n, t in d.items()} for d in (module.state_dict(), tensors))
+    widths = list(architecture["hidden"]) if architecture["model"] == "mlp" else []
+    sizes = [checks.integer(n, "architecture", 1) for n in (architecture["n_features"], *widths, K)]
+    wanted: dict[str, Any] = {}
+    for i, (a, b) in enumerate(pairwise(sizes)):
+        prefix, dtype = (f"{2 * i}.", torch.float32) if architecture["model"] == "mlp" else ("", torch.float64)
+        wanted |= {f"{prefix}weight": (b, a, dtype), f"{prefix}bias": (b, dtype)}
+    held = {n: (*t.shape, t.dtype) for n, t in tensors.items()}
     if wanted != held:
         name = min(n for n in {*wanted, *held} if wanted.get(n) != held.get(n))
         raise ModelFileError(
             f"architecture: size mismatch: expected that of the tensors in {TENSORS}, {held.get(name)} for {name!r}, "
             f"got {wanted.get(name)}"
         )
+    module: torch.nn.Module = torch.nn.Linear(sizes[0], K, dtype=torch.float64, device="meta")
+    if architecture["model"] == "mlp":
+        module = mlp_module(sizes[0], K, widths)
     module.load_state_dict(tensors, strict=True, assign=True)
     return module
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -97,7 +97,7 @@ def fit_scaling(
         S = math.exp(x[0]) * mixed(D)
         f, E = risk(S + b[:, None])
         of_D = np.zeros(0) if not width else np.einsum("kn,kn->k", E, V) if method == "vector" else (E @ V.T).ravel()
-        of_a, slope = _log_scale_prior(x[0], total)
+        of_a, slope = log_scale_prior(x[0], total)
         gradient = np.r_[np.vdot(E, S) + slope, E.sum(axis=1) + precision[:K] * b, math.exp(x[0]) * of_D]
         gradient[K + 1 :] += precision[K:] * D
         return f + of_a + 0.5 * float(precision @ x[1:] ** 2), gradient
@@ -149,7 +149,7 @@ def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
 
     def objective(a: float) -> tuple[float, FloatArray]:
         f, E = risk(math.exp(a) * V)
-        of_a, slope = _log_scale_prior(a, total)
+        of_a, slope = log_scale_prior(a, total)
         return f + of_a, np.array([math.exp(a) * np.vdot(E, unmasked) + slope])
 
     grid = LOG_SCALES
@@ -167,8 +167,9 @@ def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
     return float(out.x[0]) if out.fun <= min(values) else first
 
 
-def _log_scale_prior(a: float, total: float) -> tuple[float, float]:
-    """Minus the log density of a, and its slope, for each of `total` labels."""
+def log_scale_prior(a: Any, total: float) -> tuple[Any, Any]:
+    """Minus the log density of a (a number, or a tensor of them), and its slope, for each of `total` labels."""
     width = FREEDOM * SPREAD["a"] ** 2
     half = 0.5 * (FREEDOM + 1)
-    return half * math.log1p(a * a / width) / total, 2 * half * a / (width + a * a) / total
+    log1p = torch.log1p if isinstance(a, Tensor) else math.log1p
+    return half * log1p(a * a / width) / total, 2 * half * a / (width + a * a) / total

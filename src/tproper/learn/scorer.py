@@ -68,11 +68,11 @@ def _last(estimator: Any) -> Any:
 def _scores(estimator: Any, X: Any, K: int) -> FloatArray:
     """Log-probabilities where they are finite, else decision values, (n, K)."""
     log_proba = getattr(estimator, "predict_log_proba", None)
-    found = None if log_proba is None else np.asarray(log_proba(X), dtype=np.float64)
-    if found is None or not np.isfinite(found).all():
-        found = np.asarray(estimator.decision_function(X), dtype=np.float64)
-    if found.ndim == 1:
-        found = np.stack([-found / 2, found / 2], axis=1)
-    if found.shape[1] != K:
-        raise ValueError(f"estimator: expected one with scores for {K} classes, got {found.shape[1]}")
-    return checks.matrix(found, "scores")
+    scores = None if log_proba is None else np.asarray(log_proba(X), dtype=np.float64)
+    if scores is None or not np.isfinite(scores).all():
+        scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    if scores.ndim == 1:
+        scores = np.stack([-scores / 2, scores / 2], axis=1)
+    if scores.shape[1] != K:
+        raise ValueError(f"estimator: expected one with scores for {K} classes, got {scores.shape[1]}")
+    return checks.matrix(scores, "scores")

@@ -23,11 +23,10 @@ from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.validation import _num_samples
 from torch import Tensor
 
-from .._core import FloatArray, checks
+from .._core import FloatArray, Split, checks, group_codes, random_folds
 from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition
 from . import labels as _labels
 from .calibrator import method_of
-from .grouping import Split, group_codes, random_folds
 from .modules import row_weights
 from .scaling import calibrated_risks
 from .truth import encode_both, weak_part, with_truth

@@ -6,6 +6,7 @@ numbers for tables and records; ``weak_*(labels, ..., tp.identity(K))`` gives th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,9 @@ def reliability(labels: ArrayLike | Tensor, probabilities: ArrayLike | Tensor, b
     """
     z, p = _arrays(labels, probabilities)
     confidence, hit = p.max(axis=1), p.argmax(axis=1) == z
+    if not np.isfinite(confidence).all():  # a model that diverged: its error is not a number, and no bin holds it
+        nothing = np.empty(0)
+        return Reliability(nothing, nothing, nothing, math.nan)
     place = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
     count = np.bincount(place, minlength=bins).astype(np.float64)
     gap = np.bincount(place, hit - confidence, bins)

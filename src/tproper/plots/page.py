@@ -8,8 +8,6 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from markdown_it import MarkdownIt
-
 from .style import PAGE_COLOURS
 
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg"}
@@ -26,16 +24,18 @@ nav ul { margin: .3rem 0 0; padding: 0; list-style: none; columns: 22rem; font-s
 .table { overflow-x: auto; margin: .8rem 0; }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
 td, th { border-bottom: 1px solid var(--line); padding: .35rem .7rem; text-align: right; vertical-align: top; }
-th { color: var(--muted); font-weight: 600; }
+td { white-space: nowrap; } th { color: var(--muted); font-weight: 600; }
 td:first-child, th:first-child { text-align: left; position: sticky; left: 0; background: var(--ground); }
 code, pre { font: .87em/1.5 "SFMono-Regular", Menlo, Consolas, "DejaVu Sans Mono", monospace; background: var(--code); }
 code { padding: .1em .35em; border-radius: 4px; } pre { padding: .8rem 1rem; border-radius: 8px; overflow-x: auto; }
 pre code { padding: 0; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
-figure { margin: 0; max-width: 46rem; }
+figure { margin: 0; max-width: 34rem; } figure.wide { grid-column: 1 / -1; max-width: none; overflow-x: auto; }
+figure.wide img { min-width: 56rem; }
 figure img { width: 100%; height: auto; background: #fff; border: 1px solid var(--line); border-radius: 8px; }
 figcaption { color: var(--muted); font-size: .88rem; }
-@media (max-width: 40em) { td, th { padding: .3rem .45rem; } td:first-child { max-width: 9.5rem; } }
+@media (max-width: 40em) { td, th { padding: .3rem .45rem; }
+  td:first-child { min-width: 7rem; max-width: 9.5rem; white-space: normal; } }
 """
 
 
@@ -45,6 +45,8 @@ def html_page(markdown: str, title: str, folder: Path) -> str:
     Pictures are files in `folder`; those of one paragraph stand side by side, each with its text as a caption. Raw HTML
     is shown as text, so names from a table can do no harm. Light or dark, as the reader's system is.
     """
+    from markdown_it import MarkdownIt  # late: the lab's engine runs without
+
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(markdown)
     entries: list[tuple[str, str]] = []
@@ -79,7 +81,15 @@ def _figures(images: str, folder: Path) -> str:
         path = folder / html.unescape(source)
         if path.suffix not in _PICTURES or not path.is_file():
             raise ValueError(f"markdown: expected pictures that lie beside the page, got {source!r}")
-        data = base64.b64encode(path.read_bytes()).decode()
+        content = path.read_bytes()
+        data = base64.b64encode(content).decode()
         inside = f'<img alt="{alt}" src="data:{_PICTURES[path.suffix]};base64,{data}">'
-        out.append(f"<figure>{inside}<figcaption>{alt}</figcaption></figure>")
+        shape = ' class="wide"' if path.suffix == ".png" and _is_wide(content) else ""
+        out.append(f"<figure{shape}>{inside}<figcaption>{alt}</figcaption></figure>")
     return f'<div class="figures">{"".join(out)}</div>'
+
+
+def _is_wide(png: bytes) -> bool:
+    """A row of panels has a row of the page to itself; the header of a PNG holds its width and height."""
+    width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+    return width > 2 * height

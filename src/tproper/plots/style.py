@@ -33,9 +33,9 @@ def figure(*args: Any, **kwargs: Any) -> Any:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("plots need matplotlib: pip install 'tproper[plots]'") from error
-    made = Figure(*args, **kwargs)
-    FigureCanvasAgg(made)  # no global state, no display
-    return made
+    drawing = Figure(*args, **kwargs)
+    FigureCanvasAgg(drawing)  # no global state, no display
+    return drawing
 
 
 def draw_training(ax: Any, risks: Mapping[str, Sequence[float]], bounds: Mapping[str, float]) -> None:

@@ -189,7 +189,7 @@ def _settled(name: str, v: Tensor, gap: Tensor) -> Tensor:
         worst = float(torch.where(gap.isnan(), math.inf, gap).max())
         raise NotComputedError(
             f"conjugate: numerical, not computed for {name}: Newton's method stopped at a duality gap of {worst:.2g}; "
-            "is F convex?"
+            "is F convex, and smooth? It does not settle at kinks (of max, abs, relu); smooth them"
         )
     return v
 

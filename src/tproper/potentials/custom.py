@@ -28,6 +28,8 @@ class ConvexPotential(Potential):
     ----------
     function : callable
         F at centred scores; must be convex, with ``F(v) - max v`` bounded from below. `tproper.certify` tests this.
+        Values, links and losses are right at kinks, too (of max, abs, relu); conjugates, and with them bounds and
+        certificates, come by Newton's method, which does not settle there: `NotComputedError` says so.
     domain : "simplex" or "affine"
         Where F* is finite: "affine" if F grows faster than linearly, "simplex" if it grows like max v.
     strictly_proper : bool

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, NotReconstructibleError, checks, look_up, tracing
+from .._core import FloatArray, Labels, NotReconstructibleError, checks, count_text, look_up, tracing
 from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, Reconstruction, Tables, Transition, dense_guard
 from .dense import left_inverse
 from .diagnosis import Diagnosis
@@ -68,7 +68,7 @@ class AnnotatorTransition(Transition):
         if not self.listed:
             raise ValueError(
                 f"{self.name}: complete rows of answers are listed up to {MOST_LABELS} of them, got "
-                f"{_count(self.num_weak_labels)}; targets, samples, losses and certificates need no list"
+                f"{count_text(self.num_weak_labels)}; targets, samples, losses and certificates need no list"
             )
         return list(product(*(range(size) for size in self.sizes)))
 
@@ -80,7 +80,7 @@ class AnnotatorTransition(Transition):
     def row_index(self, labels: Tensor) -> Tensor:
         """The row of `matrix()` that belongs to each complete row of answers."""
         if not self.listed:
-            raise ValueError(f"{self.name}: {_count(self.num_weak_labels)} rows of answers have no numbers")
+            raise ValueError(f"{self.name}: {count_text(self.num_weak_labels)} rows of answers have no numbers")
         if tracing.readable(labels) and bool((labels < 0).any()):
             row = int((labels < 0).any(-1).reshape(-1).nonzero()[0])
             raise ValueError(f"labels: expected an answer of every annotator, got a missing one at row {row}")
@@ -160,7 +160,7 @@ class AnnotatorTransition(Transition):
         if not self.listed:
             raise NotReconstructibleError(
                 f"transition: expected an annotator whose own T can be inverted (or at most {MOST_LABELS} different "
-                f"rows of answers, for 'tightest' too), got {_count(self.num_weak_labels)} rows of answers; "
+                f"rows of answers, for 'tightest' too), got {count_text(self.num_weak_labels)} rows of answers; "
                 "use 'auto', or ForwardLoss"
             )
         return CompleteReconstruction(left_inverse(self.matrix(), method, prior), self, method)
@@ -359,7 +359,3 @@ def _own(method: str) -> str:
 
 def _tensors(tables: dict[str, FloatArray]) -> dict[str, Tensor]:
     return {k: torch.as_tensor(np.array(a)) for k, a in tables.items()}
-
-
-def _count(number: int) -> str:
-    return str(number) if number < 10**9 else f"about 10^{math.log10(number):.0f}"

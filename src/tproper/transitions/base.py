@@ -27,6 +27,7 @@ from .._core import (
     Labels,
     NotReconstructibleError,
     checks,
+    count_text,
     inner,
     log_mixture,
     look_up,
@@ -114,7 +115,7 @@ class Transition(LabelKind):
         return self._T.copy()
 
     def __repr__(self) -> str:
-        return f"<{self.name}: {self.num_weak_labels} weak labels, {self.num_classes} classes>"
+        return f"<{self.name}: {count_text(self.num_weak_labels)} weak labels, {self.num_classes} classes>"
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Weak labels in their canonical tensor form, checked."""

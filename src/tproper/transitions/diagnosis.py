@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import FloatArray, checks, plain
+from .._core import FloatArray, checks, count_text, plain
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Diagnosis:
         out = {
             "transition": self.name,
             "num_classes": self.num_classes,
-            "num_weak_labels": self.num_weak_labels,
+            "num_weak_labels": M if (M := self.num_weak_labels) < 2**53 else count_text(M),
             "rank": self.rank,
             "reconstructible": self.reconstructible,
             "smallest_singular_value": self.smallest_singular_value,
@@ -73,7 +73,7 @@ class Diagnosis:
         rows = [
             (
                 "weak labels x classes",
-                f"{M if M < 10**9 else f'about 10^{math.log10(M):.0f}'} x {self.num_classes}",
+                f"{count_text(M)} x {self.num_classes}",
             ),
             ("rank", f"{self.rank} of {self.num_classes}"),
             (

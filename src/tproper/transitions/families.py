@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._core import FloatArray, checks
+from .._core import FloatArray, checks, count_text
 from .base import DENSE_LIMIT, Transition
 from .kinds import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets, log_binomial
 from .stacked import StackedTransition
 from .uniform import UniformTransition
+
+MOST_IN_SETS = 100_000  # classes of candidate sets: a mask of one example has so many entries
 
 
 def _named(transition: Transition, name: str) -> Transition:
@@ -71,12 +73,22 @@ def complementary(K: int, weights: ArrayLike | None = None, noise: float = 0.0) 
     return _named(Transition((1 - noise) * W / sums + noise * np.eye(K)), f"biased {name}")
 
 
+def _set_size(K: int) -> int:
+    K = checks.integer(K, "K", 2)
+    if K > MOST_IN_SETS:
+        raise ValueError(
+            f"K: expected at most {MOST_IN_SETS:,} classes for candidate sets, got {count_text(K)}: the mask of one "
+            f"example would take {count_text(K)} bytes"
+        )
+    return K
+
+
 def partial_labels(K: int, p: float) -> CandidateSetTransition:
     """Candidate sets: the true class, and every other class independently with probability p (Example 2).
 
     Labels are boolean masks (n, K), True = still possible. ``P(S | z) = p^(|S|-1) (1-p)^(K-|S|)``.
     """
-    K, p = checks.integer(K, "K", 2), checks.real(p, "p", 0, 1)
+    K, p = _set_size(K), checks.real(p, "p", 0, 1)
     j = np.arange(K + 1)
     log_p = math.log(p) if p > 0 else -np.inf
     log_q = math.log1p(-p) if p < 1 else -np.inf
@@ -91,7 +103,7 @@ def multi_complementary(K: int, m: int) -> CandidateSetTransition:
 
     Labels are boolean masks (n, K) of the K - m classes still possible.
     """
-    K, m = checks.integer(K, "K", 2), checks.integer(m, "m", 1)
+    K, m = _set_size(K), checks.integer(m, "m", 1)
     if m >= K:
         raise ValueError(f"m: expected at most K - 1 = {K - 1} classes to be excluded, got {m}")
     log_weight = np.full(K + 1, -np.inf)

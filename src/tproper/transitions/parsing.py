@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import plugins
+from .._core import other_encoding, plugins
 from . import families
 from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
@@ -139,13 +139,19 @@ def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int
         if key not in kinds:
             raise ValueError(f"transition: expected {family.usage(name)!r}, got the unknown parameter {key!r}")
         values[key] = _number(text, kinds[key], key, name)
-    if values.get("K", 0) > MOST_CLASSES:
-        size = values["K"] * 8 / 2**30
-        raise ValueError(
-            f"transition: expected at most {MOST_CLASSES:,} classes, got {values['K']:,}: "
-            f"one number for each of them takes {size:,.1f} GiB"
-        )
+    _check_size(values.get("K"))
     return family.make(**values)
+
+
+def _check_size(classes: Any) -> None:
+    """Before anything of that size is made."""
+    if isinstance(classes, int) and classes > MOST_CLASSES:
+        digits = f"{classes:,}" if classes < 10**15 else f"about 1e{int(classes.bit_length() * 0.30103)}"
+        size = f"{classes * 8 / 2**30:,.1f}" if classes < 10**15 else "far more"
+        raise ValueError(
+            f"transition: expected at most {MOST_CLASSES:,} classes, got {digits}: "
+            f"one number for each of them takes {size} GiB"
+        )
 
 
 def _number(text: str, kind: type, key: str, name: str) -> Any:
@@ -171,6 +177,11 @@ def read_matrix(path: str | Path) -> Transition:
     kind = path.suffix.lower()
     names: list[Any] | None = None
     try:
+        if kind != ".npy" and path.is_file():  # a pipe can be read once
+            with path.open("rb") as file:
+                encoding = other_encoding(file.read(4))
+            if encoding is not None:
+                raise ValueError(f"expected text in UTF-8, got {encoding}; save the file as UTF-8")
         if kind == ".npy":
             matrix = _read_npy(path)
         elif kind == ".csv":
@@ -198,7 +209,7 @@ def _read_npy(path: Path) -> Any:
     """The array, whose size is compared with the file's and the limit before anything is allocated."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (SyntaxError, TokenError, EOFError, OverflowError) as error:  # what numpy says of a header that is none
+    except (SyntaxError, TokenError, EOFError, OverflowError) as error:  # what numpy raises for an invalid header
         raise ValueError(f"its header cannot be read: {' '.join(str(error).split())}") from None
     if array.size > MOST_ENTRIES:
         raise ValueError(
@@ -329,6 +340,7 @@ def transition_from_dict(data: Mapping[str, Any]) -> Transition:
 
 
 def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
+    _check_size(data.get("num_classes"))
     if family == "uniform":
         K = families.identity(data["num_classes"]).num_classes  # checks K
         d = families.checks.real(data["diagonal"], "diagonal", 0, 1)

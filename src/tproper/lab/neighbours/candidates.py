@@ -20,7 +20,7 @@ SETS = ("partial", "multi_complementary")
 
 
 def cc(scores: Tensor, masks: Tensor) -> Tensor:
-    """CC: ``-log sum over s of p`` (Feng et al. 2020a, eq. 11). Forward correction but for a constant of the set."""
+    """CC: ``-log sum over s of p`` (Feng et al. 2020a). Forward correction but for a constant of the set."""
     return -log_mass(scores, masks)
 
 
@@ -38,7 +38,7 @@ def confidence(scores: Tensor, masks: Tensor) -> Tensor:
 def self_weighted(scores: Tensor, masks: Tensor) -> Tensor:
     """``-sum over s of w_z log p_z``, w the model's own confidence, detached.
 
-    RC (Feng et al. 2020a, eq. 8) and PRODEN (Lv et al. 2020, eq. 6) with cross entropy. Their authors keep each
+    RC (Feng et al. 2020a) and PRODEN (Lv et al. 2020) with cross entropy. Their authors keep each
     example's w from the last time it was seen, and start from w = 1/|s|; here w comes from the current scores, a common
     variant without state. The gradient of this variant, ``-sum w_z d log p_z``, is that of CC: the three train the same
     model, step by step.

@@ -38,7 +38,7 @@ def log_mass(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def scl_nl(scores: Tensor, labels: Tensor) -> Tensor:
-    """SCL-NL: ``-log(1 - p_y)``, the negative-learning loss (Chou et al. 2020, Table 1; Kim et al. 2019).
+    """SCL-NL: ``-log(1 - p_y)``, the negative-learning loss (Chou et al. 2020; Kim et al. 2019).
 
     Forward correction with the uniform T is ``-log((1 - p_y) / (K - 1))``: the same but for a constant.
     """
@@ -46,14 +46,14 @@ def scl_nl(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def scl_exp(scores: Tensor, labels: Tensor) -> Tensor:
-    """SCL-EXP: ``exp(p_y)`` (Chou et al. 2020, Table 1)."""
+    """SCL-EXP: ``exp(p_y)`` (Chou et al. 2020)."""
     return at(torch.softmax(scores, -1), labels).exp()
 
 
 def l_w(scores: Tensor, labels: Tensor) -> Tensor:
     """L-W: ``-(1 + w_y) log q_y`` with ``q = softmax(1 - p)`` and ``w = (1 - p) / (K - 1)`` (Gao & Zhang 2021).
 
-    q models the complementary label itself; w, through which gradients flow as in the authors' code, weighs labels
+    q models the complementary label itself; w, through which gradients flow, weighs labels
     that the model finds likely.
     """
     rest = 1 - torch.softmax(scores, -1)
@@ -61,7 +61,7 @@ def l_w(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def pairwise_comparison(scores: Tensor, labels: Tensor) -> Tensor:
-    """PC: ``sum over z != y of sigmoid(v_y - v_z)``, the sigmoid loss of each pair (Ishida et al. 2017, eq. 8)."""
+    """PC: ``sum over z != y of sigmoid(v_y - v_z)``, the sigmoid loss of each pair (Ishida et al. 2017)."""
     return torch.sigmoid(at(scores, labels)[..., None] - scores).sum(-1) - 0.5  # z = y gives one half
 
 

@@ -56,7 +56,7 @@ def log_abs_det(matrices: Tensor) -> Tensor:
 
 
 class VolMinNet(LearnedForward):
-    """VolMinNet: ``forward risk + lambda log |det T|`` (Li et al. 2021, eq. 4).
+    """VolMinNet: ``forward risk + lambda log |det T|`` (Li et al. 2021).
 
     T is ``I + sigmoid(w)`` off the diagonal, columns normalised, so that the diagonal is always the largest entry of
     its column. The smallest T that explains the labels is the true one where some examples are sure enough of their
@@ -116,7 +116,7 @@ register(
     _method(
         "volminnet", "VolMinNet", "Li, Liu, Han, Niu & Sugiyama 2021, ICML", {"noisy"},
         lambda T: VolMinNet(T.num_classes),
-        "its minimiser is p where the data identify T (sufficiently scattered, the paper's Theorem 1); log |det T| "
+        "its minimiser is p where the data identify T (sufficiently scattered, the paper assumes); log |det T| "
         "falls without end as T nears a singular one, so the risk is not bounded from below in T",
     )
 )  # fmt: skip

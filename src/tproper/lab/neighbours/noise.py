@@ -25,7 +25,7 @@ def cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def smoothed(rate: float, scores: Tensor, labels: Tensor) -> Tensor:
-    """Generalised label smoothing, ``(1 - r) l_y + r mean_z l_z``, l_z = -log p_z (Wei et al. 2022, eq. 1).
+    """Generalised label smoothing, ``(1 - r) l_y + r mean_z l_z``, l_z = -log p_z (Wei et al. 2022).
 
     r > 0 is label smoothing (Szegedy et al. 2016), r < 0 negative label smoothing, which is not bounded from below.
     """
@@ -34,7 +34,7 @@ def smoothed(rate: float, scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def symmetric(alpha: float, beta: float, scores: Tensor, labels: Tensor) -> Tensor:
-    """SCE: ``alpha (-log p_y) + beta (-A) (1 - p_y)``, A = -4 for log 0 (Wang et al. 2019, eq. 5 to 7).
+    """SCE: ``alpha (-log p_y) + beta (-A) (1 - p_y)``, A = -4 for log 0 (Wang et al. 2019).
 
     The second term is the reverse cross entropy ``-sum_z p_z log e_y(z)``.
     """
@@ -43,7 +43,7 @@ def symmetric(alpha: float, beta: float, scores: Tensor, labels: Tensor) -> Tens
 
 
 def generalised(q: float, scores: Tensor, labels: Tensor) -> Tensor:
-    """GCE: ``(1 - p_y^q) / q``: cross entropy as q -> 0, 1 - p_y at q = 1 (Zhang & Sabuncu 2018, eq. 6)."""
+    """GCE: ``(1 - p_y^q) / q``: cross entropy as q -> 0, 1 - p_y at q = 1 (Zhang & Sabuncu 2018)."""
     return -torch.expm1(q * at(torch.log_softmax(scores, -1), labels)) / q
 
 

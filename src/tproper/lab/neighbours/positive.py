@@ -33,7 +33,7 @@ class PositiveUnlabeled(Softmax):
     """The risks of PU learning, with a loss l of the margin.
 
     ``positive = pi R_p^+`` and ``negative = R_u^- - pi R_p^-``; both are estimated without bias (du Plessis et al.
-    2015, eq. 2), and the second can become negative though its mean cannot.
+    2015), and the second can become negative though its mean cannot.
     """
 
     def __init__(self, rate: float, loss: Callable[[Tensor], Tensor], join: Callable[[Tensor, Tensor], Tensor]) -> None:

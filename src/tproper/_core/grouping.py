@@ -69,6 +69,21 @@ def random_folds(n: int, parts: int, rng: np.random.Generator, groups: NDArray[n
     return [(np.sort(np.concatenate([p for p in every if p is not test])), test) for test in every]
 
 
+def fold_numbers(
+    n: int, parts: int, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """The fold of each row, 0 .. parts - 1; whole groups each, of which there must be as many as folds."""
+    if groups is None:
+        return np.asarray(rng.permutation(np.arange(n) % parts))
+    count = int(groups.max()) + 1
+    if count < parts:
+        raise ValueError(f"groups: expected at least {parts} different groups, one for each fold, got {count}")
+    out = np.empty(n, dtype=np.int64)
+    for f, rows in enumerate(random_parts(n, parts, rng, groups)):
+        out[rows] = f
+    return out
+
+
 def held_out_rows(n: int, share: float, rng: np.random.Generator, groups: NDArray[np.int64] | None = None) -> Split:
     """Rows to fit, and about a `share` of all held out of them, by whole groups; at least one group stays to fit."""
     if groups is None:

@@ -1,0 +1,110 @@
+"""Disks that are full or closed, and kills at any moment: nothing half-written stays, nothing old is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tproper as tp
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and signals")
+LIMITED = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # as on a full disk: writing fails, the process lives
+from tproper.cli.main import app
+import tproper.cli.from_data, tproper.cli.evaluating, tproper.cli.training
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+app(sys.argv[2:])
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    z = rng.integers(3, size=3000)
+    X = rng.normal(size=(3000, 2)) + z[:, None]
+    weak = np.where(rng.random(3000) < 0.2, rng.integers(3, size=3000), z)
+    rows = [
+        f"{a:.3f},{b:.3f},c{y},{f'c{k}' if i < 300 else ''}"
+        for i, ((a, b), y, k) in enumerate(zip(X, weak, z, strict=True))
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["x,y,weak,kind", *rows]) + "\n")
+    return tmp_path / "t.csv"
+
+
+def commands(table: Path, out: Path) -> dict[str, list[str]]:
+    return {
+        "estimate": ["estimate", "clean", str(table), "--label", "weak", "--true-label", "kind",
+                     "--out", f"{out}.json"],
+        "train": ["train", str(table), "--label", "weak", "--ignore", "kind", "--transition", "symmetric:0.2",
+                  "--epochs", "5", "--out", str(out)],
+        "simulate": ["simulate", str(table), "--label", "weak", "--transition", "symmetric:0.2", "--out", f"{out}.csv"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["estimate", "train", "simulate"])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(name: str, table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "result"
+    out.parent.mkdir()
+    line = [sys.executable, "-c", LIMITED, "300", *commands(table, out)[name]]
+    done = subprocess.run(line, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "File too large" in done.stderr
+    assert list(out.parent.iterdir()) == []
+
+
+def test_a_full_disk_leaves_the_older_file(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "T"
+    (tmp_path / "T.json").write_text("[[0.9, 0.1], [0.1, 0.9]]")
+    subprocess.run([sys.executable, "-c", LIMITED, "300", *commands(table, out)["estimate"]], capture_output=True)
+    assert tp.parse_transition(str(tmp_path / "T.json")).num_classes == 2
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["T.json", "t.csv"]
+
+
+def test_killed_at_any_moment_estimate_leaves_the_old_file_or_the_new_one(table: Path, tmp_path: Path) -> None:
+    """And what a killed process left behind is gone after the next."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    out = folder / "T"
+    old = "[[0.9, 0.1], [0.1, 0.9]]"
+    line = [sys.executable, "-m", "tproper", *commands(table, out)["estimate"]]
+    began = time.monotonic()
+    assert subprocess.run(line, capture_output=True).returncode == 0
+    whole = time.monotonic() - began
+    for share in (0.8, 0.95):
+        (folder / "T.json").write_text(old)
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(share * whole)
+        process.kill()
+        process.wait()
+        content = (folder / "T.json").read_text()
+        assert content == old or json.loads(content)["family"] == "estimated"
+    assert subprocess.run(line, capture_output=True).returncode == 0
+    assert {p.name for p in folder.iterdir()} <= {"T.json", "T.png"}
+    assert isinstance(tp.parse_transition(str(folder / "T.json")), tp.EstimatedTransition)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
+@pytest.mark.parametrize("name", ["estimate", "train", "simulate"])
+def test_a_folder_without_permission_is_said_before_the_work(name: str, table: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o500)
+    done = subprocess.run(
+        [sys.executable, "-m", "tproper", *commands(table, folder / "result")[name]], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "Permission denied" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_limit_of_these_tests_is_not_this_process() -> None:
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] in (resource.RLIM_INFINITY, -1)
