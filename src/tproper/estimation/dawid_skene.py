@@ -192,11 +192,16 @@ def run(crowd: Crowd, sign: float, rng: np.random.Generator) -> Fit:
     """Start from the votes, choose the strength, and go on to the end.
 
     Votes of a handful of annotators cannot tell these apart, each being a large part of every vote: strong shrinkage
-    would win by mistake. There EM goes to its end first, all but unshrunk.
+    would win by mistake. There EM goes to its end first, all but unshrunk, and once more from the votes with the
+    strength that was chosen: what it learned of each annotator without it is not to stay.
     """
-    rounds = MOST_ROUNDS if crowd.m < A_HANDFUL else FIRST_ROUNDS
-    fit = advance(crowd, first(crowd, crowd.votes(crowd.given(), crowd.known, sign), STRENGTHS[0]), rounds)
-    fit.strength = choose_strength(crowd, fit, rng)
+    handful = crowd.m < A_HANDFUL
+    start = crowd.votes(crowd.given(), crowd.known, sign)
+    fit = advance(crowd, first(crowd, start, STRENGTHS[0]), MOST_ROUNDS if handful else FIRST_ROUNDS)
+    strength = choose_strength(crowd, fit, rng)
+    if handful:
+        return fit if strength == STRENGTHS[0] else advance(crowd, first(crowd, start, strength))
+    fit.strength = strength
     fit.evidence, fit.log_likelihood = crowd.evidence(fit.T), -np.inf
     return advance(crowd, fit)
 

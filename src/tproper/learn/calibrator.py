@@ -39,7 +39,8 @@ class Calibrator:
     method : "identity", "temperature", "bias", "vector" or "matrix"
         What was chosen, or asked for.
     gain : Score
-        The fall of the weak risk on labels that the map was not fitted to (cross-validation), with its standard error.
+        The fall of the weak risk on labels that the map was not fitted to (cross-validation), with its standard error
+        given the maps: other labels would have given other maps, so with some hundred labels the interval is narrow.
     temperature, bias, scale
         The map: ``softmax(scale v + bias)`` of centred scores v; `temperature` is one over the scale, where that is
         one number.
