@@ -211,7 +211,7 @@ CASES: list[Case] = [
     ),
     ("T transposed", lambda f: train(f, transition=matrix(f, [[0.7, 0.2, 0.1], [0, 1, 0], [0, 0, 1]])), "transpose"),
     ("T with NaN", lambda f: train(f, transition=matrix(f, "nan,0\n1,1\n")), "expected finite entries"),
-    ("T ragged", lambda f: train(f, transition=matrix(f, "1,0\n0\n")), "no transition matrix"),
+    ("T ragged", lambda f: train(f, transition=matrix(f, "1,0\n0\n")), "not a transition matrix"),
     ("T negative", lambda f: train(f, transition=matrix(f, [[1.5, 0], [-0.5, 1]])), "expected probabilities"),
     (
         "T not invertible, backward",
