@@ -2,6 +2,7 @@
 # make test   - the test suite
 # make check  - ruff and mypy
 # make docs   - the site, into docs/_build/html; opens from the disk, warnings are errors
+# make pages  - run the code of README and guides, and write what it prints and draws into them
 # make bench  - the core's benchmarks, each beside a peer in one run
 # make test-matrix - the suite on Python 3.12, 3.13 and on the lowest versions declared, with uv; ROWS="3.11-lowest 3.13" for some
 # make fuzz   - random cases against references and rules, for ten minutes; SEED=N ONLY=check CASES=1 runs one again
@@ -11,7 +12,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check docs bench test-matrix fuzz constraints install clean
+.PHONY: demo test check docs pages bench test-matrix fuzz constraints install clean
 
 install: $(STAMP)
 
@@ -35,6 +36,10 @@ check: install
 docs: install
 	@OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
 	@echo "the site: docs/_build/html/index.html"
+
+pages: install
+	@OMP_NUM_THREADS=1 $(BIN)/python docs/pages.py
+	@$(BIN)/python docs/generate.py
 
 bench: install
 	@$(BIN)/python benchmarks/losses_cpu.py
