@@ -82,8 +82,8 @@ def test_summary_and_card_tell_the_same_story(workshop: Path, tmp_path: Path, ru
     for text in ("BackwardLoss", "NO lower bound", "complementary(3)", "accuracy", "calibration error"):
         assert text in said
         assert text in card
-    assert "216 rows" in said
-    assert "216 to train, 24 held out" in card
+    assert "trained on 240 rows" in said
+    assert "240 to train, 0 held out" in card
     assert (tmp_path / "m" / "reliability.png").read_bytes().startswith(b"\x89PNG")
     assert not list(tmp_path.glob(".*"))
 
@@ -356,14 +356,15 @@ def test_help_is_there_for_every_command(run: Run) -> None:
 
 
 def test_the_help_tells_the_estimators_own_defaults() -> None:
+    from tproper.cli import cross_fit
     from tproper.cli import streamed_training as _streamed_training
     from tproper.cli import train as data
     from tproper.learn.classifier import WeakLabelClassifier
 
     given = {name: p.default for name, p in inspect.signature(WeakLabelClassifier).parameters.items()}
     told = inspect.signature(data.train, eval_str=True).parameters
-    texts = {name: told[name].annotation.__metadata__[0].help for name in ("l2", "epochs", "holdout")}
+    texts = {name: told[name].annotation.__metadata__[0].help for name in ("l2", "epochs", "folds")}
     assert f"(default {given['l2']}: " in texts["l2"]
     linear, mlp, stream = given["max_iter"], given["epochs"], _streamed_training.EPOCHS
     assert f"(default {linear}, linear; {mlp}, mlp; {stream}, stream)" in texts["epochs"]
-    assert f"(default {data.HOLDOUT:g})" in texts["holdout"]
+    assert f"(default {cross_fit.FOLDS})" in texts["folds"]
