@@ -333,7 +333,7 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ctrl_c_while_training(workshop: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from tproper.learn.classifier import WeakLabelClassifier
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(WeakLabelClassifier, "fit", interrupted)

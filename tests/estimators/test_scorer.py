@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tproper as tp
+from tproper.learn import log_scale_prior
 from tproper.learn.misuse import WeakLabelsAsClassesWarning
 
 X, Y = load_digits(return_X_y=True)
@@ -39,8 +40,11 @@ def test_it_is_minus_the_forward_risk_at_the_best_temperature() -> None:
     score = tp.calibrated_scorer()(clf, X[900:], WEAK[900:])
     loss, v = tp.ForwardLoss(T), torch.as_tensor(clf.decision_function(X[900:]))
     labels = torch.as_tensor(WEAK[900:])
-    grid = [float(loss(v * a, labels)) for a in np.exp(np.linspace(-3, 2, 400))]
-    assert -score == pytest.approx(min(grid), abs=2e-4)
+    scales = np.linspace(-3, 2, 400)
+    risks = np.array([float(loss(v * np.exp(a), labels)) for a in scales])
+    best = int(np.argmin(risks + [log_scale_prior(a, len(labels))[0] for a in scales]))
+    assert -score == pytest.approx(risks[best], abs=1e-5)
+    assert risks[best] == pytest.approx(risks.min(), abs=1e-3)  # the prior keeps a temperature; labels outweigh it
     # a model twice or ten times as sure of itself knows as much
     for factor in (2.0, 10.0):
         surer = tp.WeakLabelClassifier(T, classes=range(10), calibrate=False).fit(X[:900], WEAK[:900])
