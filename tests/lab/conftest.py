@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tproper.lab import METHODS
 from tproper.lab.datasets import Dataset
 
 
@@ -13,6 +14,15 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def same_methods():
+    """A method that a test registers is gone after it."""
+    known = dict(METHODS)
+    yield
+    METHODS.clear()
+    METHODS.update(known)
 
 
 def blobs(name="digits", shape=(4, 4, 1), n=600, classes=4, augment=False, seed=0):
