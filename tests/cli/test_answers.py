@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import good, refused
 
 pytest.importorskip("pyarrow")
 
@@ -47,19 +48,6 @@ def write(path: Path, header: str, rows: list[Any]) -> Path:
 
 WIDE = ["--label", "ann,bob,eve", "--ignore", "kind"]
 LONG = ["--label", "answer", "--item", "item", "--annotator", "who"]
-
-
-def good(run: Run, *arguments: object) -> Any:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def refused(run: Run, *arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 2, result.output
-    assert "Traceback" not in result.output
-    return " ".join(result.stderr.split())
 
 
 def weights(folder: Path) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import good, refused
 
 pytest.importorskip("pyarrow")
 
@@ -45,19 +46,6 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("known")
     write(folder / "t.csv", HEADER, rows())
     return folder
-
-
-def good(run: Run, *arguments: object) -> Any:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def refused(run: Run, *arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 2, result.output
-    assert "Traceback" not in result.output
-    return " ".join(result.stderr.split())
 
 
 def test_known_classes_estimate_t_and_train_the_model(desk: Path, tmp_path: Path, run: Run) -> None:

@@ -23,20 +23,7 @@ LATE = {
     "safetensors", "tensorboard", "triton", "typer", "joblib", "markdown_it", "onnx", "onnxruntime",
 }  # fmt: skip
 LONGEST_FILE, LONGEST_FUNCTION = 450, 60
-# Still to be mended; a file leaves its list together with the change that mends it.
-INNER_IMPORTS: set[str] = set()
-TOO_LONG: set[str] = set()
-IMPORTS_ALL: set[str] = set()
-SAME_NAME: set[str] = set()
 FILES = sorted(p.relative_to(PACKAGE) for room in ROOMS for p in (PACKAGE / room).rglob("*.py"))
-
-
-def held(path: Path, debts: set[str], faults: list[str]) -> None:
-    """No faults; a file on the list of debts has some, or it leaves the list."""
-    if str(path) in debts:
-        assert faults, f"{path} is mended: take it off its list"
-        pytest.xfail(f"still to be mended: {faults}")
-    assert faults == []
 
 
 def room_of(path: Path) -> str:
@@ -77,7 +64,7 @@ def own(path: Path) -> list[tuple[list[str], str | None, bool]]:
 def test_rooms_import_from_rooms_above_them_alone(path):
     allowed = [*ROOMS[: ROOMS.index(room_of(path)) + 1], "__version__"]
     targets = [parts[0] if parts else name for parts, name, _ in own(path)]
-    held(path, IMPORTS_ALL, [str(target or "tproper itself") for target in targets if target not in allowed])
+    assert [str(target or "tproper itself") for target in targets if target not in allowed] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
@@ -101,7 +88,7 @@ def exported(room: str) -> set[str]:
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_imports_stand_at_the_top(path):
     inner = [module for _, module, _, inside in imports(path) if inside and module.split(".")[0] not in LATE]
-    held(path, INNER_IMPORTS, inner)
+    assert inner == []
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -131,7 +118,7 @@ def test_files_and_functions_stay_small(path):
     ]
     if len(text.splitlines()) > LONGEST_FILE:
         long.append("the file itself")
-    held(path, TOO_LONG, long)
+    assert long == []
 
 
 def _is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -140,7 +127,7 @@ def _is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 def test_no_two_modules_share_a_name():
     names = [p.stem for p in FILES if p.stem not in ("__init__", "base")]  # a room's base class stands in its base.py
-    assert {n for n in names if names.count(n) > 1} <= SAME_NAME
+    assert {n for n in names if names.count(n) > 1} == set()
 
 
 def test_import_brings_nothing_heavy():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from .._core import FloatArray, Mark, atomic_file, json_text, mark, write_file
 from ..data import open_table, short
 from ..estimation import AnnotatorEstimate, Answers
 from ..learn import Estimated, estimate_labels, transition_of
-from ..plots import compute_transition_map, draw_transition_map, figure
+from ..plots import can_draw, compute_transition_map, draw_transition_map, figure
 from ..transitions import (
     SET_SEPARATOR,
     UNLABELED,
@@ -108,24 +107,25 @@ def estimate_file(data: Path, asked: Asked, out: Path, plot: Path | None) -> tup
     settings: dict[str, Any] = {"structure": asked.structure} if kind in (From.clean, From.features) else {}
     settings |= {"sampling": asked.sampling} if kind == From.pu else {}
     with spoken():
-        found = estimate_read(kind, got, columns, X, split_names(asked.classes, "--classes"), asked.seed, settings)
-    for note in label_notes(got.counts, found.classes):
+        classes = split_names(asked.classes, "--classes")
+        estimate = estimate_read(Question(kind, got, columns, X, classes, asked.seed, settings))
+    for note in label_notes(got.counts, estimate.classes):
         say(f"warning: {note}", err=True)
-    write_file(out, (json_text(found.to_dict()) + "\n").encode(), since=before)
-    return found, picture if draw(found, picture, earlier) else None
+    write_file(out, (json_text(estimate.to_dict()) + "\n").encode(), since=before)
+    return estimate, picture if draw(estimate, picture, earlier) else None
 
 
-def draw(found: Estimate, path: Path, since: Mark | str) -> bool:
+def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
     """T as a heat map with intervals, one for each annotator (of the first twelve); whether it could be drawn."""
-    T = found.transition
+    T = estimate.transition
     parts = T.transitions if isinstance(T, AnnotatorTransition) else [T]
-    if find_spec("matplotlib") is None or any(t.per_class_labels for t in parts):
+    if not can_draw() or any(t.per_class_labels for t in parts):
         return False
-    titles = found.annotators or ["P(label | class), with 95% intervals"]
-    maps = [compute_transition_map(t, found.classes, n) for t, n in zip(parts, titles, strict=True)][:MOST_MAPS]
+    titles = estimate.annotators or ["P(label | class), with 95% intervals"]
+    maps = [compute_transition_map(t, estimate.classes, n) for t, n in zip(parts, titles, strict=True)][:MOST_MAPS]
     columns = min(3, len(maps))
     rows = -(-len(maps) // columns)
-    width = min(6.0, 1.5 + 0.55 * len(found.classes))
+    width = min(6.0, 1.5 + 0.55 * len(estimate.classes))
     canvas = figure(figsize=(width * columns, width * rows), layout="constrained")
     for i, data in enumerate(maps):
         draw_transition_map(canvas.add_subplot(rows, columns, i + 1), data)
@@ -138,63 +138,62 @@ def choose_kind(columns: LabelColumns, got: Read) -> str:
     """What T of these labels can be estimated from."""
     if columns.several:
         return "annotators"
-    said = got.used
-    if any(SET_SEPARATOR in text for text in said):
+    names = got.used
+    if any(SET_SEPARATOR in text for text in names):
         return "partial"
-    if len(set(members_of(said, sets=False)) - {UNLABELED}) == 1 and not got.true_names:
+    if len(set(members_of(names, sets=False)) - {UNLABELED}) == 1 and not got.true_names:
         return "pu"
     return "features"
 
 
-def estimate_read(
-    kind: str,
-    got: Read,
-    columns: LabelColumns,
-    X: FloatArray | None,
-    classes: Sequence[str] | None,
-    seed: int,
-    settings: dict[str, Any] | None = None,
-) -> Estimate:
-    """T of the labels that were read, by the estimator of this kind; X are features at unit scale."""
-    by_kind = {"annotators": _annotators, "pu": _pu, "partial": _partial}
-    return by_kind.get(kind, _noisy)(kind, got, columns, X, classes, seed, settings or {})
+@dataclass(frozen=True)
+class Question:
+    """What T is asked for: the kind of estimate, the table that was read, features at unit scale if there are some."""
+
+    kind: str
+    got: Read
+    columns: LabelColumns
+    X: FloatArray | None
+    classes: Sequence[str] | None
+    seed: int
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def known(self, classes: Sequence[str]) -> NDArray[np.int64] | None:
+        """The true classes, -1 where they are unknown; None without a column of them."""
+        if self.columns.true is None:
+            return None
+        return self.got.known(LabelCodec(identity(len(classes)), classes), self.columns.true)
+
+    def estimate(self, labels: Any, num_classes: int, true: Any, X: FloatArray | None, groups: Any = None) -> Estimated:
+        """What the estimation room makes of encoded labels."""
+        return estimate_labels(self.kind, labels, num_classes, true, X, self.seed, groups, **self.settings)
+
+
+def estimate_read(asked: Question) -> Estimate:
+    """T of the labels that were read, by the estimator of this kind."""
+    return {"annotators": _annotators, "pu": _pu, "partial": _partial}.get(asked.kind, _noisy)(asked)
 
 
 def _part(group: NDArray[np.int64] | None, rows: NDArray[Any]) -> NDArray[np.int64] | None:
     return None if group is None else group[rows]
 
 
-def _known(got: Read, columns: LabelColumns, classes: Sequence[str]) -> NDArray[np.int64] | None:
-    if columns.true is None:
-        return None
-    return got.known(LabelCodec(identity(len(classes)), classes), columns.true)
-
-
-def _noisy(
-    kind: str,
-    got: Read,
-    columns: LabelColumns,
-    X: FloatArray | None,
-    classes: Sequence[str] | None,
-    seed: int,
-    settings: dict[str, Any],
-) -> Estimate:
+def _noisy(asked: Question) -> Estimate:
     """From rows of known class, from features, or from both."""
-    if kind == "clean" and columns.true is None:
+    got, columns = asked.got, asked.columns
+    if asked.kind == "clean" and columns.true is None:
         raise ValueError("--true-label: expected the column with the true classes, got none")
     labels = members_of(got.used, sets=False)
-    names = _classes(kind, labels, got, classes)
+    names = _classes(asked.kind, labels, got, asked.classes)
     words = [*names, *(n for n in labels if n not in names)]
     weak, absent = got.encode(LabelCodec(identity(len(words)), words), columns.label)
-    known = _known(got, columns, names)
+    known = asked.known(names)
     given = ~absent
     with working(f"estimating T from {int(given.sum()):,} rows"):
         truth = None if known is None else known[given]
-        features = None if X is None else X[given]
-        found = estimate_labels(
-            kind, weak[given], len(names), truth, features, seed, _part(got.group, given), **settings
-        )
-    T = transition_of(found)
+        features = None if asked.X is None else asked.X[given]
+        estimated = asked.estimate(weak[given], len(names), truth, features, _part(got.group, given))
+    T = transition_of(estimated)
     own = words[: T.num_weak_labels]
     if own != names:  # labels with names of their own
         plain = transition_to_dict(T) | {"weak_labels": own}
@@ -203,7 +202,7 @@ def _noisy(
     clean = 0 if truth is None else int((truth >= 0).sum())
     seen = set() if truth is None else set(truth.tolist())
     lacking = [name for z, name in enumerate(names) if z not in seen]
-    if lacking and kind == "clean":
+    if lacking and asked.kind == "clean":
         say(f"warning: no row of class {short(lacking)} is known: T's column is what other classes suggest", err=True)
     rows = int(given.sum())
     head = f"classes {short(names, 20)}\nfrom {rows:,} labels, {clean:,} of them in rows of known class"
@@ -226,25 +225,18 @@ def _classes(kind: str, labels: list[str], got: Read, classes: Sequence[str] | N
     return known
 
 
-def _partial(
-    kind: str,
-    got: Read,
-    columns: LabelColumns,
-    X: FloatArray | None,
-    classes: Sequence[str] | None,
-    seed: int,
-    settings: dict[str, Any],
-) -> Estimate:
+def _partial(asked: Question) -> Estimate:
     """Candidate sets, written a|b|c: how often a wrong class is among them."""
+    got, columns, classes = asked.got, asked.columns, asked.classes
     seen = members_of(got.used, sets=True)
     names = seen if classes is None else list(classes)
     strange = [name for name in seen if name not in names]
     if strange:
         raise ValueError(f"column {columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
     masks, absent = got.encode(LabelCodec(partial_labels(len(names), 0.5), names), columns.label)
-    known = _known(got, columns, names)
+    known = asked.known(names)
     truth = None if known is None else known[~absent]
-    T = transition_of(estimate_labels(kind, masks[~absent], len(names), truth, None, seed, **settings))
+    T = transition_of(asked.estimate(masks[~absent], len(names), truth, None))
     return Estimate(f"{T}\nclasses {short(names, 20)}", T, names, facts={"rows": int((~absent).sum())})
 
 
@@ -256,50 +248,36 @@ def positive_negative(classes: Sequence[str] | None) -> list[str]:
     return list(classes)
 
 
-def _pu(
-    kind: str,
-    got: Read,
-    columns: LabelColumns,
-    X: FloatArray | None,
-    classes: Sequence[str] | None,
-    seed: int,
-    settings: dict[str, Any],
-) -> Estimate:
-    names = positive_negative(classes)
+def _pu(asked: Question) -> Estimate:
+    """The labelled are positive; the rest may be either."""
+    got = asked.got
+    names = positive_negative(asked.classes)
     words = [*names, UNLABELED]
-    weak, absent = got.encode(LabelCodec(identity(3), words), columns.label)
+    weak, absent = got.encode(LabelCodec(identity(3), words), asked.columns.label)
     labels = np.where(absent | (weak > 0), 1, 0)
     with working(f"estimating the class prior from {len(labels):,} rows"):
-        found: Any = estimate_labels(kind, labels, 2, None, X, seed, got.group, **settings)
-    facts = {"rows": len(labels), "prior": found.prior.to_dict(), "rate": found.rate.to_dict()}
-    return Estimate(str(found), found.transition, names, facts=facts)
+        pu: Any = asked.estimate(labels, 2, None, asked.X, got.group)
+    facts = {"rows": len(labels), "prior": pu.prior.to_dict(), "rate": pu.rate.to_dict()}
+    return Estimate(str(pu), pu.transition, names, facts=facts)
 
 
-def _annotators(
-    kind: str,
-    got: Read,
-    columns: LabelColumns,
-    X: FloatArray | None,
-    classes: Sequence[str] | None,
-    seed: int,
-    settings: dict[str, Any],
-) -> Estimate:
+def _annotators(asked: Question) -> Estimate:
     """Answers side by side, or one answer a row."""
+    got, classes = asked.got, asked.classes
     names = members_of([*got.used, *got.true_names], sets=False) if classes is None else list(classes)
     if len(names) < 2:
         raise ValueError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
-    known = _known(got, columns, names)
-    answers = _answers(got, columns, names)
+    known = asked.known(names)
+    answers = _answers(got, asked.columns, names)
     items = answers.items  # with an answer a row, those that have answers
     truth = None if known is None else known[items]
     with working(f"estimating T of annotators from {len(answers):,} answers"):
-        given = None if X is None else X[items]
-        group = _part(got.group, items)
-        found: Estimated = estimate_labels(kind, answers, len(names), truth, given, seed, group, **settings)
-    assert isinstance(found, AnnotatorEstimate)
+        features = None if asked.X is None else asked.X[items]
+        crowd = asked.estimate(answers, len(names), truth, features, _part(got.group, items))
+    assert isinstance(crowd, AnnotatorEstimate)
     who = [str(a) for a in answers.annotators]
-    facts = {"prior": found.prior.tolist(), "notes": found.notes}
-    return Estimate(f"{found}\nclasses {short(names, 20)}", found.transition, names, who, facts)
+    facts = {"prior": crowd.prior.tolist(), "notes": crowd.notes}
+    return Estimate(f"{crowd}\nclasses {short(names, 20)}", crowd.transition, names, who, facts)
 
 
 def _answers(got: Read, columns: LabelColumns, names: Sequence[str]) -> Answers:

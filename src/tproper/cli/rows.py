@@ -22,7 +22,7 @@ from ..transitions import (
     identity,
 )
 from .codec import Encoded, LabelCodec
-from .from_data import Estimate, choose_kind, estimate_read
+from .from_data import Estimate, Question, choose_kind, estimate_read
 from .reading import LabelColumns, Read
 from .resolving import blank_label, label_notes, resolve, resolve_answers
 from .schema import standardisation
@@ -124,7 +124,7 @@ def _codec(
     if kind is not None:
         centre, scale = standardisation(got.X, features)
         kind = kind or choose_kind(columns, got)
-        estimate = estimate_read(kind, got, columns, (got.X - centre) / scale, classes, seed)
+        estimate = estimate_read(Question(kind, got, columns, (got.X - centre) / scale, classes, seed))
         return LabelCodec(estimate.transition, estimate.classes, annotators=estimate.annotators), estimate
     if columns.several:
         assert got.answered is not None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -227,11 +226,6 @@ def as_text(weak: Scores | None, clean: Scores | None, trusted: Trust | None = N
     if any("outside the possible values" in note for _, note in notes):
         lines.append("  (or the model was trained on these very rows: score it on others)")
     return "\n".join([*lines, *([] if trusted is None else trusted.lines)])
-
-
-def can_draw() -> bool:
-    """Whether matplotlib is there."""
-    return find_spec("matplotlib") is not None
 
 
 def draw(

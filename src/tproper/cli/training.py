@@ -21,7 +21,7 @@ from ..learn import (
     with_params,
     write_model,
 )
-from ..plots import html_page
+from ..plots import can_draw, html_page
 from ..transitions import Transition, identity, transition_to_dict
 from . import table_scores as scoring
 from .cards import in_words, model_card, summary
@@ -230,7 +230,7 @@ def finish(
     table = scoring.as_text(quality.weak, quality.clean, quality.trust) if scored else None
     with atomic_folder(out, replaceable=not_replaceable if settings.force else None) as folder:
         write_model(estimator, folder, schema.extra())
-        if scored and scoring.can_draw():
+        if scored and can_draw():
             facts["picture"] = "reliability.png"
             before = getattr(estimator.calibrator_, "reliability", {}).get("before")
             changed = estimator.calibrator_ is not None and not estimator.calibrator_.is_identity

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NO_FIGURES = "Without figures, which need matplotlib: pip install 'tproper[plots]'."
-
-
-def can_draw() -> bool:
-    """Whether matplotlib is there; tables need nothing of it."""
-    return importlib.util.find_spec("matplotlib") is not None
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..losses import BackwardLoss, ForwardLoss
+from ..plots import can_draw
 from ..transitions import complementary
 from . import figures, leaderboard, paper, sweep
 from .pages import Page, Table, moments
@@ -412,7 +413,7 @@ def write_papers(records: Sequence[Record], out: Path) -> list[Path]:
             ]
             varied = grids(group, column)
             tables += [grid_table(f"{name}: {grid.title}", grid) for grid in varied]
-            if not figures.can_draw():
+            if not can_draw():
                 continue
             for stem, figure in column_figures(column, varied, name, context_stem(*context)).items():
                 paths = figures.save_figure(figure, out / stem)
@@ -420,5 +421,5 @@ def write_papers(records: Sequence[Record], out: Path) -> list[Path]:
                 written += paths
     if columns:
         tables.insert(0, summary_table(columns))
-    note = provenance(records) + ("" if figures.can_draw() else f" {figures.NO_FIGURES}")
+    note = provenance(records) + ("" if can_draw() else f" {figures.NO_FIGURES}")
     return written + PAGE.write(out, note, tables, images)

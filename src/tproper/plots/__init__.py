@@ -6,7 +6,7 @@ Imports from `metrics` and the rooms above it.
 from .heat_map import TransitionMap, compute_transition_map, draw_transition_map
 from .page import html_page
 from .reliability import Reliability, compute_reliability, draw_calibration, draw_reliability
-from .style import COLOURS, NAMES, PAGE_COLOURS, draw_training, figure
+from .style import COLOURS, NAMES, PAGE_COLOURS, can_draw, draw_training, figure
 from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Reliability",
     "SimplexLoss",
     "TransitionMap",
+    "can_draw",
     "compute_reliability",
     "compute_simplex_loss",
     "compute_transition_map",

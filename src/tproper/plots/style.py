@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,11 @@ PAGE_COLOURS = {
         "accent": "#6cb8f0", "code": "#22262b",
     },
 }  # fmt: skip
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is there; tables and pages need nothing of it."""
+    return find_spec("matplotlib") is not None
 
 
 def figure(*args: Any, **kwargs: Any) -> Any:
