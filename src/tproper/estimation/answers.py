@@ -149,7 +149,8 @@ def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if high - low <= 4 * len(values):  # no sorting: numbers that lie close together are counted
             shifted = values.astype(np.int64) - low
             present = np.bincount(shifted, minlength=high - low + 1) > 0
-            return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[shifted]
+            place = shifted if present.all() else (np.cumsum(present) - 1)[shifted]
+            return np.flatnonzero(present) + low, place
     different, place = np.unique(values, return_inverse=True)
     return different, place
 

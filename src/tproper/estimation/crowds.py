@@ -186,12 +186,12 @@ def _notes(crowd: Crowd, fit: Fit, sign: float, with_features: bool) -> list[str
     silent = int((crowd.degree == 0).sum())
     if silent:
         notes.append(f"{silent} items have no answer: their posterior is the prior")
-    repeated = len(crowd.answers) - crowd.by_item.nnz
+    repeated = int(crowd.again.sum())
     if repeated:
         notes.append(f"{repeated} answers repeat an annotator's answer to the same item; all are counted")
     enough = int((crowd.degree >= 3).sum())
-    if not len(crowd.fixed) and not with_features and (crowd.m < 3 or not enough):
-        why = f"there are only {crowd.m} of them" if crowd.m < 3 else "no item has answers from three of them"
+    if not len(crowd.fixed) and not with_features and (crowd.heard < 3 or not enough):
+        why = f"there are only {crowd.heard} of them" if crowd.heard < 3 else "no item has answers from three of them"
         text = (
             f"answers of fewer than three overlapping annotators cannot tell their T ({why}): very different T explain "
             "them equally well; give some true classes, features X, or a third answer"
