@@ -107,7 +107,7 @@ def make_rows(
     _check_variety(labels[~absent], codec, columns.label)
     blank = absent if true is None else absent & (true < 0)  # where the class is known the label adds nothing
     full, given = keep_blank(codec.transition, labels, blank, loss) if blank.any() else (codec.transition, labels)
-    notes = doubts + label_notes(got.counts, codec.classes)
+    notes = doubts + label_notes(got.named, codec.classes)
     return Rows(X, given, full, labels, absent, codec, int((~keep).sum()), notes, true, group, estimate)
 
 

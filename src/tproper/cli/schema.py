@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
@@ -19,6 +21,9 @@ from .schema_checks import fault
 if TYPE_CHECKING:
     import pyarrow as pa
 
+ALL = "all"  # of --features: every column that has no other part
+MOST_NAMED = 8  # columns in an advice
+
 
 def split_names(text: str | None, option: str) -> list[str] | None:
     """``A,B,"C, D"``: names separated by commas, quoted where they contain one."""
@@ -33,10 +38,21 @@ def split_names(text: str | None, option: str) -> list[str] | None:
     return names
 
 
+def joined_names(names: Sequence[str]) -> str:
+    """What `split_names` takes apart, as an option is written in a shell."""
+    text = ",".join(f'"{n}"' if "," in n else n for n in names)
+    return text if re.fullmatch(r"[\w.,:/+-]+", text) else shlex.quote(text)
+
+
 def feature_columns(
     table: Table, taken: Iterable[str | None], features: Sequence[str] | None, ignore: Sequence[str] | None
 ) -> list[str]:
-    """The feature columns: those asked for, or all that are neither taken nor ignored."""
+    """The feature columns: those asked for, or all that are neither taken nor ignored.
+
+    The one word ``all`` asks for all of them too, where no column has that name.
+    """
+    if features is not None and list(features) == [ALL] and ALL not in table.names:
+        features = None
     if features is not None and ignore is not None:
         raise ValueError("--features: expected either --features or --ignore, got both")
     used = {name for name in taken if name is not None}
@@ -80,9 +96,12 @@ class FeatureReader:
             if values is None:
                 row, text = first_text(batch.column(name))
                 text = text if len(text) <= 40 else text[:37] + "..."
+                alike = [n for n in self.columns[j:] if numbers(batch.column(n)) is None]
+                more = f" ({len(alike)} columns hold text)" if len(alike) > 1 else ""
+                out = joined_names(alike[:MOST_NAMED])
                 raise ValueError(
-                    f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}; "
-                    f"leave it out with --ignore, or choose the columns to use with --features"
+                    f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}{more}; "
+                    f"leave out what is no feature with --ignore {out}, or choose the columns to use with --features"
                 )
             inexact = first_inexact(batch.column(name))
             if inexact is not None:

@@ -7,7 +7,6 @@ values are never filled in, and what is only passed through keeps its spelling.
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import re
 import zlib
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, other_encoding
 from ..transitions import SET_SEPARATOR
 from .folders import check_file, check_same_columns, data_files
+from .spelling import nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,12 +57,6 @@ def short(names: Sequence[str], limit: int = 8) -> str:
     """A list of names for a message: the first few and how many more."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
-
-
-def nearest(name: str, names: Sequence[str]) -> str:
-    """ "; did you mean ...?" where some name is close, else nothing."""
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def format_of(path: Path) -> str:
