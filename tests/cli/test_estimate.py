@@ -235,7 +235,7 @@ def test_3_and_3_0_are_one_class_or_said_to_be_two(answered: Path, tmp_path: Pat
     assert trained.exit_code == 2
     assert TWINS in " ".join(trained.stderr.split())
     assert run(*asked, "--label", "ben,cleo").exit_code == 0
-    again = run("train", answered, "--label", "ben,cleo", "--transition", out, "--true-label", "true", "--features", "u",
-                "--out", tmp_path / "m")  # fmt: skip
+    columns = ["--label", "ben,cleo", "--true-label", "true", "--features", "u"]
+    again = run("train", answered, *columns, "--transition", out, "--out", tmp_path / "m")
     assert again.exit_code == 2
     assert "column 'true': expected one of 0.0, 1.0, 2.0, got '2' at row 1; '2.0' is the same number" in again.stderr
