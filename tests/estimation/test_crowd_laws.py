@@ -91,3 +91,58 @@ def test_an_annotator_without_an_answer_is_the_crowd_and_changes_no_one():
     silent = all_.transitions[9].matrix()
     pooled = sum(c - c.min() for c in some.concentration)  # diagonally dominant, as the crowd is
     assert (silent.argmax(axis=0) == pooled.argmax(axis=0)).all()
+
+
+def three_annotators(seed, n=400, K=3, right=(0.85, 0.7, 0.6)):
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, K, n)
+    T = np.stack([g * np.eye(K) + (1 - g) * (1 - np.eye(K)) / (K - 1) for g in right])
+    answers = np.stack([(t[:, z].T.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1) for t in T], axis=1)
+    answers[rng.random(answers.shape) < 0.2] = -1
+    return z, answers, T
+
+
+def test_intervals_of_T_hold_though_classes_are_unknown():
+    """95% intervals, over the entries of three T in 30 crowds; counts that trust the posteriors cover 78% of them."""
+    covered = []
+    for seed in range(30):
+        _, answers, T = three_annotators(seed)
+        result = tp.estimate_annotators(answers, random_state=0)
+        low, high = np.array([t.interval() for t in result.transitions]).transpose(1, 0, 2, 3)
+        covered.append(((low <= T) & (high >= T)).mean())
+    assert 0.92 < np.mean(covered) < 0.99
+
+
+def test_known_classes_are_worth_themselves():
+    """With every class known T is counted, and its information is that of the counts, up to the noise of scores."""
+    z, answers, _ = three_annotators(0, n=600)
+    result = tp.estimate_annotators(answers, true=z)
+    total = result.concentration.sum(axis=1)  # (annotators, classes)
+    counted = np.array([[((answers[:, a] >= 0) & (z == k)).sum() for k in range(3)] for a in range(3)])
+    assert (np.abs(total / (counted + result.strength + 0.5) - 1) < 0.25).all()
+
+
+def test_the_information_is_the_curvature_of_the_likelihood():
+    """Against second differences of the log likelihood in the softmax's parameters, where T is known."""
+    from tproper.estimation.information import _information
+
+    z, answers, T = three_annotators(1, n=4000, K=2, right=(0.85, 0.75, 0.65))
+    given = tp.Answers.from_table(answers)
+    crowd = dawid_skene.Crowd(given, 2, 2, np.full(len(z), -1), np.ones(2))
+    log_prior = np.log([0.5, 0.5])
+
+    def value(eta):
+        e = np.exp(eta - eta.max(axis=1, keepdims=True))
+        return crowd.posterior(crowd.evidence(e / e.sum(axis=1, keepdims=True)), log_prior)[1]
+
+    P, _ = crowd.posterior(crowd.evidence(T), log_prior)
+    ours = _information(crowd, T, np.array([0.5, 0.5]), P, True)
+    eta, step = np.log(T), 1e-3
+    flat = np.eye(T.size).reshape(-1, *T.shape) * step
+    theirs = np.array(
+        [
+            [-(value(eta + a + b) - value(eta + a - b) - value(eta - a + b) + value(eta - a - b)) for b in flat]
+            for a in flat
+        ]
+    ) / (4 * step**2)
+    assert np.abs(ours - theirs).max() < 0.08 * np.abs(theirs).max()  # equal in expectation

@@ -32,7 +32,7 @@ from .estimate import From
 from .progress import working
 from .reading import LabelColumns, Read, label_columns, read
 from .resolving import class_names, label_notes, members_of
-from .schema import joined_names, split_names, standardisation
+from .schema import identifier_notes, joined_names, split_names, standardisation
 
 MOST_MAPS = 12
 NO_PICTURE = "that needs the extra tproper[plots], and labels other than candidate sets"
@@ -111,7 +111,7 @@ def estimate_file(data: Path, asked: Asked, out: Path, plot: Path | None) -> tup
     with spoken():
         classes = split_names(asked.classes, "--classes")
         estimate = estimate_read(Question(kind, got, columns, X, classes, asked.seed, settings))
-    for note in label_notes(got.named, estimate.classes):
+    for note in [*label_notes(got.named, estimate.classes), *identifier_notes(got.X, features)]:
         say(f"warning: {note}", err=True)
     write_file(out, (json_text(estimate.to_dict()) + "\n").encode(), since=before)
     return estimate, picture if draw(estimate, picture, earlier) else None
@@ -294,7 +294,7 @@ def _annotators(asked: Question) -> Estimate:
     assert isinstance(crowd, AnnotatorEstimate)
     who = [str(a) for a in answers.annotators]
     facts = {"prior": crowd.prior.tolist(), "notes": crowd.notes}
-    return Estimate(f"{crowd}\nclasses {short(names, 20)}", crowd.transition, names, who, facts)
+    return Estimate(crowd.describe(names), crowd.transition, names, who, facts)
 
 
 def _answers(got: Read, columns: LabelColumns, names: Sequence[str]) -> Answers:

@@ -379,7 +379,7 @@ def _places(items: Table, named: tuple[NDArray[np.int64], list[str]], wanted: It
         again = int(np.setdiff1d(np.arange(len(codes)), _first(codes, len(names)))[0])
         raise ValueError(
             f"--features-from: expected every item once in {items.path}, got {names[codes[again]]!r} again at row "
-            f"{again + 1}"
+            f"{again + 1}; keep one row of each"
         )
     place = {name: i for i, name in enumerate(names)}
     lacking = next((name for name in wanted if name not in place), None)

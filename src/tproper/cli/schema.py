@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ALL = "all"  # of --features: every column that has no other part
 MOST_NAMED = 8  # columns in an advice
+FEWEST_ROWS = 20  # in which a column can look like an identifier
 
 
 def split_names(text: str | None, option: str) -> list[str] | None:
@@ -33,14 +34,15 @@ def split_names(text: str | None, option: str) -> list[str] | None:
         (names,) = ([n.strip() for n in line] for line in csv.reader([text], skipinitialspace=True, strict=True))
     except (csv.Error, ValueError):  # line breaks, quotes that do not close, nothing at all
         names = []
-    if not names or "" in names or len(set(names)) != len(names):
+    nameless = "" in names and '""' not in text  # "" in quotes is a column without a name, as pandas writes its index
+    if not names or nameless or len(set(names)) != len(names):
         raise ValueError(f"{option}: expected different names separated by commas, got {text!r}")
     return names
 
 
 def joined_names(names: Sequence[str]) -> str:
     """What `split_names` takes apart, as an option is written in a shell."""
-    text = ",".join(f'"{n}"' if "," in n else n for n in names)
+    text = ",".join(f'"{n}"' if "," in n or not n else n for n in names)
     return text if re.fullmatch(r"[\w.,:/+-]+", text) else shlex.quote(text)
 
 
@@ -108,7 +110,8 @@ class FeatureReader:
                 row, text = inexact
                 raise ValueError(
                     f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text} at row "
-                    f"{self.rows + row + 1}, which would be rounded; leave an identifier out with --ignore"
+                    f"{self.rows + row + 1}, which would be rounded; leave an identifier out with --ignore, "
+                    "round a measurement yourself"
                 )
             self._check_truth(batch.column(name), name)
             X[:, j] = values
@@ -198,6 +201,20 @@ class Schema:
                 f"{table.path}: expected the {len(self.features)} columns that the model was trained on, "
                 f"got none called {short(absent)}"
             )
+
+
+def identifier_notes(X: FloatArray, names: Sequence[str]) -> list[str]:
+    """Columns that look like identifiers: another whole number in every row, and not far from counting them."""
+    if len(X) < FEWEST_ROWS:
+        return []
+    return [
+        f"column {name!r} has another whole number in every row, as an identifier or an index has; if it is one, leave "
+        f"it out with --ignore {joined_names([name])}"
+        for name, column in zip(names, X.T, strict=True)
+        if (column == np.rint(column)).all()
+        and np.ptp(column) < 10 * len(column)
+        and len(np.unique(column)) == len(column)
+    ]
 
 
 def standardisation(X: FloatArray, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:

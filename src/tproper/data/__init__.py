@@ -5,6 +5,7 @@ Imports from `learn` and the rooms above it.
 
 from .checkpoints import CheckpointError, StreamProgress
 from .columns import CandidateLists, ColumnError, check_finite, is_list
+from .exact import first_inexact
 from .folders import check_file
 from .moments import Moments
 from .sources import Batch, IterableSource, ParquetSource, Source, as_source
@@ -14,7 +15,6 @@ from .tables import (
     CELLS,
     MISSING,
     Table,
-    first_inexact,
     first_text,
     format_of,
     holds_truth,

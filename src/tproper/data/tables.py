@@ -32,7 +32,6 @@ MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null"])  # spellings of a m
 CELLS = 1 << 22  # numbers held at a time (32 MiB): rows per block = CELLS / columns
 CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time, more where the header needs it; no row may be longer
 LONGEST_HEADER = 1 << 28  # bytes
-EXACT = 1 << 53  # beyond it a float skips whole numbers
 # whole numbers whose spelling or digits a float would lose: +1, 007, 15 digits and more
 _MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
 _TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
@@ -383,33 +382,6 @@ def first_text(column: pa.Array) -> tuple[int, str]:
         middle = (low + high) // 2
         low, high = (low, middle) if numbers(column.slice(0, middle)) is None else (middle, high)
     return low, str(column[low].as_py())
-
-
-def first_inexact(column: pa.Array) -> tuple[int, str] | None:
-    """The first whole number that no float holds (beyond 2^53), with its position."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kinds = pa.types
-    if kinds.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if kinds.is_string(column.type) or kinds.is_large_string(column.type):
-        long = pc.fill_null(pc.match_substring_regex(column, r"^\s*[+-]?[0-9]{16,}\s*$"), False)
-        rows = np.flatnonzero(long.to_numpy(zero_copy_only=False))
-    elif kinds.is_integer(column.type) and column.type.bit_width == 64:
-        whole = column.fill_null(0)
-        low, high = pa.scalar(-EXACT).cast(pa.int64()), pa.scalar(EXACT).cast(column.type)
-        outside = pc.greater(whole, high)
-        if kinds.is_signed_integer(column.type):
-            outside = pc.or_(outside, pc.less(whole, low))
-        rows = np.flatnonzero(outside.to_numpy(zero_copy_only=False))
-    else:
-        return None
-    for row in rows.tolist():
-        value = int(column[row].as_py())
-        if int(float(value)) != value:
-            return row, str(value)
-    return None
 
 
 def texts(column: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
