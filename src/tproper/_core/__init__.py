@@ -36,6 +36,7 @@ from .numerics import (
 )
 from .plain import count_text, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
+from .streams import label_stream
 from .tracing import forward_mode, readable, traced, transformed
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "increasing_root",
     "inner",
     "json_text",
+    "label_stream",
     "log_mixture",
     "look_up",
     "mark",

@@ -29,6 +29,7 @@ from .._core import (
     checks,
     count_text,
     inner,
+    label_stream,
     log_mixture,
     look_up,
 )
@@ -124,9 +125,9 @@ class Transition(LabelKind):
         return checks.index_labels(labels, self.num_weak_labels, device=device, validate=validate)
 
     def sample(self, y: Labels, seed: int | np.random.Generator) -> NDArray[Any]:
-        """Draw one weak label for each true class in `y`; the same seed gives the same labels."""
+        """Draw one weak label for each class in `y`; the same seed gives the same labels, not `default_rng(seed)`'s."""
         classes = checks.index_labels(y, self.num_classes, name="y").cpu().numpy()
-        return self._sample(classes, np.random.default_rng(seed))
+        return self._sample(classes, label_stream(seed))
 
     def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
         # Inverse CDF of every column at once: column z's cumulative sums live in (z, z + 1].
