@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from .._core import checks
+from .arguments import FROM_FLOATS
 
 MISSING = -1
 MOST_CELLS = 1 << 28  # of the wide form (n, m)
-FROM_FLOATS = "pandas reads integers beside empty cells as floats: use .fillna(-1).astype(int), -1 being no answer"
 
 
 class Answers:
@@ -187,7 +187,8 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
     elif answers.named and values.dtype.kind in "OU":
         codes = np.array([_class_of(v, answers) for v in values], dtype=np.int64)
     else:
-        raise ValueError(f"true: expected integers >= 0, or -1 where unknown, got dtype {values.dtype}")
+        how = f"; {FROM_FLOATS}" if values.dtype.kind == "f" else ""
+        raise ValueError(f"true: expected integers >= 0, or -1 where unknown, got dtype {values.dtype}{how}")
     if len(codes) == n:
         return codes
     known = codes >= 0

@@ -9,6 +9,8 @@ import torch
 
 from .._core import checks
 
+FROM_FLOATS = "pandas reads integers beside empty cells as floats: use .fillna(-1).astype(int), -1 being none"
+
 
 def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
     """X as a float64 matrix (n, d), checked; a scipy matrix stays sparse where `sparse` allows one."""

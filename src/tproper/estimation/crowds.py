@@ -191,6 +191,10 @@ def _notes(crowd: Crowd, fit: Fit, sign: float, with_features: bool) -> list[str
         notes.append("the answers look like classes that the item is not: start from the votes turned around")
     if len(crowd.fixed):
         notes.append(f"{len(crowd.fixed)} items with a known class keep it")
+    unnamed = np.flatnonzero(~crowd.named)
+    if sign > 0 and len(unnamed):
+        classes = ", ".join(str(z) for z in unnamed[:SHOWN].tolist()) + (", ..." if len(unnamed) > SHOWN else "")
+        notes.append(f"no answer names class {classes}: nothing tells how its items would be answered")
     silent = int((crowd.degree == 0).sum())
     if silent:
         notes.append(f"{silent} items have no answer: their posterior is the prior")
