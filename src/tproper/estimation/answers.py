@@ -147,7 +147,7 @@ def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low <= 4 * len(values):  # no sorting: numbers that lie close together are counted
-            shifted = values.astype(np.int64) - low
+            shifted = np.subtract(values, low, dtype=np.int64)
             present = np.bincount(shifted, minlength=high - low + 1) > 0
             place = shifted if present.all() else (np.cumsum(present) - 1)[shifted]
             return np.flatnonzero(present) + low, place
