@@ -1,4 +1,4 @@
-"""Blocks shared out among threads: each once, alone, in the caller's mode; errors come back, and nothing else changes."""
+"""Blocks shared out among threads: each once, alone, in the caller's mode; errors come back, nothing else changes."""
 
 import os
 import threading
@@ -84,9 +84,10 @@ def test_an_interrupt_stops_the_helpers(monkeypatch):
             raise KeyboardInterrupt
 
     taken = []
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(_threads, "_Job", Interrupted)
-        share_out(10**9, taken.append, 2)
+        with pytest.raises(KeyboardInterrupt):
+            share_out(10**9, taken.append, 2)
     share_out(2, lambda i: None, 2)  # the helpers are free again
     assert len(taken) < 10**9
 
