@@ -75,7 +75,7 @@ def section() -> list[str]:
         "",
         "`Calibrator.gain`, the fall of the weak risk by the map, for a model too sure by a factor of 1.6; four "
         f"classes, {pieces[0]['key']['sets']} data sets a cell (`benchmarks/coverage_elsewhere.py`, commit "
-        f"{m['commit']}, {m['date']}). The truth is the fall for the very map that is kept; \"auto\" chooses it by the "
+        f'{m["commit"]}, {m["date"]}). The truth is the fall for the very map that is kept; "auto" chooses it by the '
         "same labels. How the interval allows for that: `tproper.learn.gain`.",
         "",
         "| labels | n | map | covered | true gain, mean |",

@@ -303,11 +303,14 @@ def _reliability(
     return out
 
 
-def folds(n: int, groups: NDArray[np.int64] | None = None) -> list[Split]:
-    """Rows to fit and rows to score; the same for the same n. Groups stay whole."""
+def folds(n: int, groups: NDArray[np.int64] | None = None, parts: int = 0) -> list[Split]:
+    """Rows to fit and rows to score, in `parts` folds (0: as many as a map needs); the same for the same n.
+
+    Groups stay whole.
+    """
     if n < 2:
         return []
-    return random_folds(n, min(n, 5 if n <= 5000 else 3), np.random.default_rng(0), compact(groups))
+    return random_folds(n, min(n, parts or (5 if n <= 5000 else 3)), np.random.default_rng(0), compact(groups))
 
 
 def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:

@@ -93,9 +93,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         True: choose loss, squeeze, l2 and learning rate by cross-validated weak risk, then fit on everything. A grid
         (as for ``GridSearchCV``) is searched instead. What was tried is kept in `cv_results_`, `best_params_`.
     calibrate : "auto", False or a method
-        How probabilities are calibrated (`tproper.calibrate`): by cross-fitted scores of linear models (three or five
-        more fits), by the rows that early stopping holds out for networks. "auto" changes little where labels say
-        little. False: the loss's own link as it is.
+        How probabilities are calibrated (`tproper.calibrate`): by cross-fitted scores of linear models (ten more fits,
+        three for many rows), by the rows that early stopping holds out for networks. "auto" changes little where
+        labels say little. False: the loss's own link as it is.
     verbose : int
 
     Attributes
