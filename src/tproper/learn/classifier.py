@@ -75,12 +75,13 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         coefficients of standardised features. Minibatches: the least fall of the held-out risk that counts.
     epochs, batch_size, learning_rate, hidden
         Minibatch training (Adam, cosine schedule) of "mlp", callables, and linear models with a loss of whole batches
-        or with ``early_stopping=True``. ``batch_size="auto"``: a tenth of the rows, between 8 and 128. `hidden`: widths
-        of the MLP's layers.
+        or with ``early_stopping=True``. ``batch_size="auto"``: a tenth of the rows, between 8 and 128.
+        ``learning_rate="auto"``: 3e-3, and more for the forward loss of weaker labels (`tproper.learn.defaults`).
+        `hidden`: widths of the MLP's layers.
     early_stopping : bool or "auto"
         Minibatches: hold out `validation_fraction` of the rows, stop after `patience` epochs without improvement of
         their *weak* risk at the best temperature, keep the best epoch. "auto": for models other than linear ones on
-        500 rows or more.
+        500 rows or more, if the labels held out say as much as five clean ones.
     validation_fraction, patience
         See `early_stopping`.
     device : str
@@ -106,8 +107,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     loss_ : nn.Module
     calibrator_ : Calibrator or None
         How scores become probabilities, what that gained, and what is known of the calibration before and after.
-    l2_ : float
-        The penalty that was used.
+    l2_, learning_rate_ : float
+        The penalty that was used; and, for minibatches, the learning rate.
     minima_ : list of float
         Linear model: the objectives that its starts reached, best first. Several distinct ones: several minima.
     module_ : nn.Module
@@ -148,7 +149,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         tol: float = 1e-5,
         epochs: int = 100,
         batch_size: int | str = "auto",
-        learning_rate: float = 3e-3,
+        learning_rate: float | str = "auto",
         hidden: tuple[int, ...] = (128,),
         early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
