@@ -1,6 +1,7 @@
 """Rooms: imports point one way, rooms speak through their `__init__`, and `import tproper` brings the core alone."""
 
 import ast
+import functools
 import importlib
 import subprocess
 import sys
@@ -30,9 +31,15 @@ def room_of(path: Path) -> str:
     return path.parts[0]
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse((PACKAGE / path).read_text())
+
+
+@functools.cache
 def imports(path: Path) -> list[tuple[ast.stmt, str, str | None, bool]]:
     """(statement, absolute module, imported name, inside a function) of every import in a file."""
-    tree = ast.parse((PACKAGE / path).read_text())
+    tree = parsed(path)
     inner = {
         id(n)
         for f in ast.walk(tree)
@@ -78,8 +85,9 @@ def test_rooms_speak_through_what_they_export(path):
     assert faults == []
 
 
+@functools.cache
 def exported(room: str) -> set[str]:
-    for node in ast.parse((PACKAGE / room / "__init__.py").read_text()).body:
+    for node in parsed(Path(room, "__init__.py")).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             return set(ast.literal_eval(node.value))
     return set()
@@ -93,7 +101,7 @@ def test_imports_stand_at_the_top(path):
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_says_what_it_is(room):
-    text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
+    text = ast.get_docstring(parsed(Path(room, "__init__.py")))
     assert text is not None
     assert "mports" in text, "what it may import"
 
@@ -108,15 +116,14 @@ def test_the_core_needs_torch_numpy_and_scipy_alone(path):
 
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_files_and_functions_stay_small(path):
-    text = (PACKAGE / path).read_text()
     long = [
         node.name
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(path))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and not _is_kernel(node)
         and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
     ]
-    if len(text.splitlines()) > LONGEST_FILE:
+    if len((PACKAGE / path).read_text().splitlines()) > LONGEST_FILE:
         long.append("the file itself")
     assert long == []
 

@@ -106,10 +106,16 @@ def test_time_limit_stops_cleanly_and_exported_records_go_on(undisturbed, tmp_pa
         (["complementary", "--methods", "sgd"], "method: expected one of"),
         (["complementary", "--methods", "rc"], "method: expected one for complementary labels"),
         (["complementary", "--methods", ","], "methods: expected names of methods, or all, got ','"),
-        (["complementary", "--models", "resnet20"], "expected --models for one data set, got resnet20"),
-        (["complementary", "--lr", "fast"], "expected --lr to be positive numbers with commas between them, got fast"),
-        (["complementary", "--lr", "0.1,-1"], "expected --lr to be positive numbers"),
-        (["complementary", "--select", "best"], "expected --select among clean, weak, got best"),
+        (
+            ["complementary", "--models", "resnet20"],
+            "--models: expected models for one data set, got resnet20; linear and mlp take",
+        ),
+        (
+            ["complementary", "--lr", "fast"],
+            "--lr: expected positive numbers within float32's range, separated by commas, got 'fast'",
+        ),
+        (["complementary", "--lr", "0.1,-1"], "--lr: expected positive numbers"),
+        (["complementary", "--select", "best"], "--select: expected one or more of clean, weak, got best"),
         (["complementary", "--method-file", "mine.py"], "method: expected file.py:function, got 'mine.py'"),
         (["complementary", "--soft", "."], "expected cifar10h"),
         (["llava:1"], "expected the folder with the label files for llava:1; say --labels FOLDER"),
@@ -372,7 +378,7 @@ def test_the_leaderboard_alone(undisturbed, tmp_path):
     assert "| clean |" not in text
     both = run_here("report", undisturbed, "--leaderboard", tmp_path / "board.md", "--out", tmp_path)
     assert both.exit_code == 2
-    assert "expected --out or --leaderboard, got both" in both.output
+    assert "--leaderboard: expected it or --out, got both" in both.output
 
 
 def test_a_leaderboard_does_not_replace_another_file(undisturbed, tmp_path):
@@ -428,7 +434,7 @@ def test_own_losses_that_cannot_be_run_are_refused_in_a_sentence(tmp_path):
     for arguments, message in (
         ([f"--method-file={broken}:mine"], "broken.py cannot be run: SyntaxError"),
         (files, "expected functions of different names, got mine, mine"),
-        (["--transition-is", "estimated"], "--transition-is belongs to --transition"),
+        (["--transition-is", "estimated"], "--transition-is: expected it beside --transition, got it alone"),
     ):
         done = run_here("bench", *SMALL, *arguments, "--out", tmp_path / "run")
         assert done.exit_code == 2

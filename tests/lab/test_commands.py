@@ -186,17 +186,17 @@ def test_an_export_may_lie_in_the_folder_that_the_run_makes(tmp_path):
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (["--trials", "1001"], "expected --trials <= 1000, got 1001: seeds from there on belong to --search"),
-        (["--kernels", "foo"], "expected --kernels among auto, triton, compile, plain, float32, got foo"),
-        (["--dataset", "svhn"], "expected --dataset among mnist, cifar10, digits, got svhn"),
+        (["--trials", "1001"], "--trials: expected at most 1000, got 1001: later seeds belong to --search"),
+        (["--kernels", "foo"], "--kernels: expected one of auto, triton, compile, plain, float32, got 'foo'"),
+        (["--dataset", "svhn"], "--dataset: expected one of mnist, cifar10, digits, got 'svhn'"),
         (["--export", "x.txt"], "expected a file that ends in .jsonl or .parquet, got x.txt"),
-        (["--export", "nowhere/x.jsonl"], "to name a file in a folder that is there, got nowhere/x.jsonl"),
+        (["--export", "nowhere/x.jsonl"], "--export: expected a file in a folder that exists, got nowhere/x.jsonl"),
         (["--records", "none.jsonl"], "got none.jsonl, which is not there"),
         (["--data", "nowhere"], "expected a directory with the data, got nowhere, which is not there"),
         (["--mirror", "foo"], "--mirror: expected an address such as https://host/folder, got 'foo'"),
-        (["--minutes", "nan"], "expected --minutes to be a number >= 0, got nan"),
-        (["--minutes", "-1"], "expected --minutes to be a number >= 0, got -1"),
-        (["--device", "cuda"], "expected a CUDA GPU for --device cuda, found none"),
+        (["--minutes", "nan"], "--minutes: expected a number >= 0, got nan"),
+        (["--minutes", "-1"], "--minutes: expected a number >= 0, got -1"),
+        (["--device", "cuda"], "--device: expected a GPU that PyTorch can use for cuda, got none; try --device cpu"),
     ],
 )
 def test_mistakes_are_found_before_anything_is_made(args, sentence, tmp_path, monkeypatch):
@@ -211,7 +211,7 @@ def test_mistakes_are_found_before_anything_is_made(args, sentence, tmp_path, mo
 def test_figure_1_refuses_what_it_would_ignore(args, tmp_path):
     done = run_here("reproduce", "fig1", *args, "--out", tmp_path / "run")
     assert done.exit_code == 2
-    assert f"expected fig1 with --out alone, which draws a formula, got {args[0]}" in " ".join(done.output.split())
+    assert f"{args[0]}: expected it without fig1, which trains nothing" in " ".join(done.output.split())
     assert not (tmp_path / "run").exists()
 
 
@@ -226,31 +226,31 @@ def test_an_export_that_cannot_be_written_is_found_before_anything_is_made(tmp_p
 def test_figures_have_their_own_methods(target, tmp_path):
     done = run_here("reproduce", target, "--methods", "bc", "--out", tmp_path / "run")
     assert done.exit_code == 2
-    assert f"expected --methods with table2 alone, got it with {target}" in " ".join(done.output.split())
+    assert f"--methods: expected it with table2 alone, got it with {target}" in " ".join(done.output.split())
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("target", "values", "sentence"),
     [
-        ("table2", "0.3", "expected --values with fig2 or fig3, got it with table2, which has no grid"),
+        ("table2", "0.3", "--values: expected it with fig2 or fig3, got it with table2, which has no grid"),
         (
             "fig2",
             "0.3;1",
-            "expected --values to be positive numbers with commas between them, none beyond float32, got 0.3;1",
+            "--values: expected positive numbers within float32's range, separated by commas, got '0.3;1'",
         ),
         (
             "fig3",
             "1.5,-1",
-            "expected --values to be positive numbers with commas between them, none beyond float32, got 1.5,-1",
+            "--values: expected positive numbers within float32's range, separated by commas, got '1.5,-1'",
         ),
         (
             "fig3",
             "nan",
-            "expected --values to be positive numbers with commas between them, none beyond float32, got nan",
+            "--values: expected positive numbers within float32's range, separated by commas, got 'nan'",
         ),
-        ("fig2", "1,1e39", "none beyond float32, got 1,1e39"),
-        ("fig2", "1e-50", "none beyond float32, got 1e-50"),
+        ("fig2", "1,1e39", "within float32's range, separated by commas, got '1,1e39'"),
+        ("fig2", "1e-50", "within float32's range, separated by commas, got '1e-50'"),
     ],
 )
 def test_wrong_grids_are_refused(target, values, sentence, tmp_path):
@@ -290,10 +290,16 @@ def test_figure_1(tmp_path):
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (["--models", "vgg"], "expected --models among linear, mlp, resnet20, wrn28_2, got vgg"),
-        (["--methods", "bc,sgd"], "among bc, bc_tuned, ga, ga_tuned, gls, gls_released, forward, got sgd"),
-        (["--device", "tpu"], "expected --device auto, cpu or cuda, got tpu"),
-        (["--models", "resnet20", "--dataset", "digits"], "are not all for the data set digits"),
+        (["--models", "vgg"], "--models: expected one or more of linear, mlp, resnet20, wrn28_2, got vgg"),
+        (
+            ["--methods", "bc,sgd"],
+            "--methods: expected one or more of bc, bc_tuned, ga, ga_tuned, gls, gls_released, forward, got sgd",
+        ),
+        (["--device", "tpu"], "--device: expected one of auto, cpu, cuda, got 'tpu'"),
+        (
+            ["--models", "resnet20", "--dataset", "digits"],
+            "--models: expected models for the data set digits, got resnet20; linear and mlp take",
+        ),
         (["--models", "mlp", "--data", "nowhere"], "expected a directory with the data, got nowhere"),
         (["--dataset", "digits", "--records", "none.jsonl"], "got none.jsonl, which is not there"),
     ],

@@ -189,12 +189,22 @@ def registry(folder):
     return {p.name: "sha256:" + hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
 def test_download_from_a_mirror_then_from_the_cache(server, tmp_path, mnist_files, monkeypatch):
     folder, address = server
     write(folder, mnist_files, compress=True)
     known = registry(folder)
     monkeypatch.setenv(download.MIRROR_VARIABLE, address)
-    where = download.fetch("mnist", progress=True, cache=tmp_path / "cache", digests=known)
+    terminal = Terminal()
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", terminal)
+        where = download.fetch("mnist", progress=True, cache=tmp_path / "cache", digests=known)
+    assert "train-images-idx3-ubyte.gz" in terminal.getvalue()
+    assert "MB" in terminal.getvalue()
     assert datasets.read_mnist(where, digests(mnist_files)).test_images.shape == (20, 28, 28, 1)
     for path in folder.iterdir():
         path.unlink()  # the second time nothing is asked of the server

@@ -19,7 +19,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Asked:
+class BenchOptions:
     """The options, as they were given."""
 
     problem: str
@@ -98,7 +98,7 @@ def bench(
         threads, export, engine, address, gpus_per_task,
     )  # fmt: skip
     work.run(
-        Asked(
+        BenchOptions(
             problem, models, methods, method_file or [], dataset, labels, transition, transition_is, merge, soft,
             trials, epochs, lr, search_epochs, search_trials, weight_decay, learned_lr, select, run,
         )

@@ -25,7 +25,7 @@ def report(
     """Tables beside the paper's, a benchmark's leaderboard, and figures, from the records of a run."""
     if leaderboard is not None:
         if out is not None:
-            raise ValueError("expected --out or --leaderboard, got both")
+            raise ValueError("--leaderboard: expected it or --out, got both")
         work.report_leaderboard(run, leaderboard, work.rules_among(select), certify)
         return
     work.report(run, out, work.rules_among(select), certify)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core import FloatArray
+from .._core import FloatArray, checks
 from ..data import ColumnError, Moments, Table, first_inexact, first_text, holds_truth, numbers, short
 from ..transitions import transition_from_dict
 from .codec import LabelCodec
@@ -79,7 +79,7 @@ class FeatureReader:
             values = numbers(batch.column(name))
             if values is None:
                 row, text = first_text(batch.column(name))
-                text = text if len(text) <= 40 else text[:37] + "..."
+                text = checks.cut(text, 40)
                 raise ValueError(
                     f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}; "
                     f"leave it out with --ignore, or choose the columns to use with --features"

@@ -103,10 +103,8 @@ def train(
     if pair is not None and loss not in ("gls", "backward") and not (tune and loss is None):
         raise ValueError(f"--squeeze: expected it with --loss gls or backward only, got --loss {loss or 'forward'}")
     settings = work.Settings(loss, model, pair, l2, epochs, seed, tune, standardize, holdout, folds, calibrate, force)
-    answers = (item, annotator, features_from)
-    columns = work.Columns(
-        label, transition, source_column, features, ignore, classes, missing, *answers, true_label, group
-    )
+    labels = work.LabelOptions(label, true_label, item, annotator, features_from, source_column, group)
+    columns = work.Columns(labels, transition, features, ignore, classes, missing)
     report = work.fit_table(data, columns, settings, out, stream)
     for sentence in report.facts["warnings"]:
         say(f"warning: {sentence}", err=True)

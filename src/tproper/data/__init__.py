@@ -7,6 +7,7 @@ from .checkpoints import CheckpointError, StreamProgress
 from .columns import CandidateLists, ColumnError, check_finite, is_list
 from .folders import check_file
 from .moments import Moments
+from .progress import Bar, watched, working
 from .sources import Batch, IterableSource, ParquetSource, Source, as_source
 from .spelling import look_alikes
 from .stream import Learner, fit_stream
@@ -29,6 +30,7 @@ from .writing import TableWriter
 __all__ = [
     "CELLS",
     "MISSING",
+    "Bar",
     "Batch",
     "CandidateLists",
     "CheckpointError",
@@ -56,4 +58,6 @@ __all__ = [
     "open_table",
     "short",
     "texts",
+    "watched",
+    "working",
 ]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, other_encoding
+from .._core import FloatArray, checks, other_encoding
 from ..transitions import SET_SEPARATOR
 from .folders import check_file, check_same_columns, data_files
 
@@ -288,7 +288,7 @@ class _reading:
                     + (f" in line {line}" if line else "")
                 ) from None
             text = "".join(c if c.isprintable() else "?" for c in text).rstrip(".")
-            text = text if len(text) <= 160 else text[:157] + "..."
+            text = checks.cut(text, 160)
             raise TableError(
                 f"{self.path}: cannot be read, it may be cut short or of another format ({text})"
             ) from None

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tproper._core import atomic_file
-from tproper.lab.data_files import CIFAR_ARCHIVE, DataError
+from .._core import atomic_file
+from ..data import Bar
+from .data_files import CIFAR_ARCHIVE, DataError
 
 MIRROR_VARIABLE = "TPROPER_MIRROR"
 CACHE_VARIABLE = "TPROPER_CACHE"
@@ -52,24 +53,6 @@ def cache_directory() -> Path:
     import pooch
 
     return Path(os.environ.get(CACHE_VARIABLE) or pooch.os_cache("tproper"))
-
-
-class _Bar:
-    """How much of a file has come."""
-
-    def __init__(self, label: str) -> None:
-        from rich import progress
-
-        columns = (*progress.Progress.get_default_columns(), progress.DownloadColumn())
-        self.display = progress.Progress(*columns)
-        self.task = self.display.add_task(label, total=None)
-
-    def update(self, done: int, total: int) -> None:
-        self.display.start()
-        self.display.update(self.task, completed=done, total=total or None)
-
-    def close(self) -> None:
-        self.display.stop()
 
 
 class DownloadError(OSError):
@@ -125,8 +108,8 @@ def fetch(
         path, url = directory / file, address + file
         if path.is_file() and pooch.hashes.hash_matches(str(path), digest):
             continue
-        transfer = _Transfer(url, largest, file if progress else None)
-        with atomic_file(path, overwrite=True) as draft:
+        with atomic_file(path, overwrite=True) as draft, Bar(file, 0, "MB", visible=progress) as bar:
+            transfer = _Transfer(url, largest, bar)
             transfer.run(draft, stop, end, seconds)
             if not pooch.hashes.hash_matches(str(draft), digest):
                 raise DataError(
@@ -139,8 +122,8 @@ def fetch(
 class _Transfer:
     """One file on its way."""
 
-    def __init__(self, url: str, largest: int, label: str | None) -> None:
-        self.url, self.largest, self.label = url, largest, label
+    def __init__(self, url: str, largest: int, bar: Bar) -> None:
+        self.url, self.largest, self.bar = url, largest, bar
         self.over = threading.Event()  # nobody waits for it any more
         self.error: BaseException | None = None
 
@@ -168,11 +151,10 @@ class _Transfer:
         """In a thread of its own; errors are for the one that waits."""
         import requests
 
-        bar = None if self.label is None else _Bar(self.label)
         try:
             for attempt in range(1, ATTEMPTS + 1):
                 try:
-                    self._once(draft, bar, requests)
+                    self._once(draft, requests)
                     break
                 except requests.exceptions.RequestException as error:
                     answer = error.response
@@ -181,11 +163,8 @@ class _Transfer:
                         raise
         except Exception as error:
             self.error = error
-        finally:
-            if bar is not None:
-                bar.close()
 
-    def _once(self, draft: Path, bar: _Bar | None, requests: Any) -> None:
+    def _once(self, draft: Path, requests: Any) -> None:
         # a draft that was given up in the meantime is not made again
         with requests.get(self.url, stream=True, timeout=SILENCE) as answer, draft.open("r+b") as file:
             file.truncate()
@@ -199,8 +178,7 @@ class _Transfer:
                 file.write(chunk)
                 done += len(chunk)
                 self._check_size(done)
-                if bar is not None:
-                    bar.update(done, total)
+                self.bar.at(done / 1e6, total=max(done, total) / 1e6)
 
     def _check_size(self, size: int) -> None:
         if size > self.largest:

@@ -181,8 +181,7 @@ def _read(want: Spec, directory: Path, digests: Mapping[str, str]) -> Given:
             if COLUMNS[name] not in arrays:
                 hint = f"; the worst column is in {HUMAN}" if name == "worst" else ""
                 raise DataError(f"{path}: expected {COLUMNS[name]}, got {', '.join(sorted(arrays))}{hint}")
-            found = arrays[COLUMNS[name]]
-            return integers(found, f"{COLUMNS[name]} in {path}", digests.get(COLUMNS[name]))
+            return integers(arrays[COLUMNS[name]], f"{COLUMNS[name]} in {path}", digests.get(COLUMNS[name]))
 
         names = RANDOM if want.column == "all" else (want.column,)
         chosen = np.stack([column(n) for n in names], axis=1)

@@ -313,7 +313,7 @@ def grids(records: Sequence[Record], column: list[Cell]) -> list[Grid]:
 
 def grid_table(title: str, grid: Grid) -> Table:
     """The numbers behind Figure 2 or 3."""
-    rows = [[f"{value:g}", shown(*moments(those)), str(len(those))] for value, those in sorted(grid.points.items())]
+    rows = [[f"{value:g}", shown(*moments(runs)), str(len(runs))] for value, runs in sorted(grid.points.items())]
     note = "Mean ± sample standard deviation; learning rate and weight decay as the paper chose them for gLS."
     return Table(title, note, [grid.axis, "test accuracy, %", "trials"], rows)
 
