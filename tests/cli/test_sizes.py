@@ -65,7 +65,7 @@ def test_the_tables_part_of_a_model_is_checked(
     description["extra"]["table"][field] = value
     reseal(tmp_path / "m", description)
     said = sentence(run("predict", tmp_path / "m", workshop / "weak.csv", "--out", tmp_path / "p.csv"))
-    assert "the model's part about its table cannot be used" in said
+    assert "the model's description of its table cannot be used" in said
     assert message in said
     assert not (tmp_path / "p.csv").exists()
 

@@ -296,8 +296,8 @@ def test_parquet_with_lists_booleans_and_categories(workshop: Path, tmp_path: Pa
         }
     )
     pq.write_table(table, tmp_path / "s.parquet")
-    out = facts(run("train", tmp_path / "s.parquet", "--label", "weak_label", "--transition", "partial:0.3", *FEW, "--out",
-                    tmp_path / "m", "--json"))  # fmt: skip
+    out = facts(run("train", tmp_path / "s.parquet", "--label", "weak_label", "--transition", "partial:0.3", *FEW,
+                    "--out", tmp_path / "m", "--json"))  # fmt: skip
     assert out["features"] == ["x", "left", "y"]
     assert accuracy(run, tmp_path / "m", tmp_path / "s.parquet", workshop / "clean.csv", tmp_path / "p.csv") > 0.8
 

@@ -118,10 +118,10 @@ def test_time_limit_stops_cleanly_and_exported_records_go_on(undisturbed, tmp_pa
         (["complementary", "--select", "best"], "--select: expected one or more of clean, weak, got best"),
         (["complementary", "--method-file", "mine.py"], "method: expected file.py:function, got 'mine.py'"),
         (["complementary", "--soft", "."], "expected cifar10h"),
-        (["llava:1"], "expected the folder with the label files for llava:1; say --labels FOLDER"),
-        (["mine", "--labels", "mine.npy"], "expected the T that the labels of mine.npy follow; say --transition SPEC"),
+        (["llava:1"], "expected the folder with the label files for llava:1; give --labels FOLDER"),
+        (["mine", "--labels", "mine.npy"], "expected the T that the labels of mine.npy follow; give --transition SPEC"),
         (["mine", "--labels", "no.npy", "--transition", "pair:0.1"], "labels: cannot read no.npy"),
-        (["complementary", "--transition", "partial:0.3"], "expected a told T with labels like those of complementary"),
+        (["complementary", "--transition", "partial:0.3"], "expected a T with labels like those of complementary"),
         (["pu:0.5", "--merge", "0+1|2"], "transition"),
     ],
 )
@@ -338,7 +338,7 @@ def test_blocks_of_one_name_are_told_apart():
 
 def test_kept_certificates_that_are_something_else_are_said(tmp_path):
     (tmp_path / "certificates.json").write_text("[1")
-    with pytest.raises(ValueError, match="expected certificates that were kept, got something else; remove it"):
+    with pytest.raises(ValueError, match="expected kept certificates, got something else; remove it"):
         leaderboard.Verdicts(tmp_path / "certificates.json")
 
 

@@ -191,8 +191,8 @@ def test_an_export_may_lie_in_the_folder_that_the_run_makes(tmp_path):
         (["--dataset", "svhn"], "--dataset: expected one of mnist, cifar10, digits, got 'svhn'"),
         (["--export", "x.txt"], "expected a file that ends in .jsonl or .parquet, got x.txt"),
         (["--export", "nowhere/x.jsonl"], "--export: expected a file in a folder that exists, got nowhere/x.jsonl"),
-        (["--records", "none.jsonl"], "got none.jsonl, which is not there"),
-        (["--data", "nowhere"], "expected a directory with the data, got nowhere, which is not there"),
+        (["--records", "none.jsonl"], "got none.jsonl, which does not exist"),
+        (["--data", "nowhere"], "expected a directory with the data, got nowhere, which does not exist"),
         (["--mirror", "foo"], "--mirror: expected an address such as https://host/folder, got 'foo'"),
         (["--minutes", "nan"], "--minutes: expected a number >= 0, got nan"),
         (["--minutes", "-1"], "--minutes: expected a number >= 0, got -1"),
@@ -301,7 +301,7 @@ def test_figure_1(tmp_path):
             "--models: expected models for the data set digits, got resnet20; linear and mlp take",
         ),
         (["--models", "mlp", "--data", "nowhere"], "expected a directory with the data, got nowhere"),
-        (["--dataset", "digits", "--records", "none.jsonl"], "got none.jsonl, which is not there"),
+        (["--dataset", "digits", "--records", "none.jsonl"], "got none.jsonl, which does not exist"),
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_code_2(args, sentence, tmp_path):

@@ -141,7 +141,7 @@ def test_a_pickle_is_data_and_nothing_else(tmp_path, cifar_files):
 def test_missing_files_and_folders_are_named(tmp_path):
     with pytest.raises(DataError, match=r"train-images-idx3-ubyte\(.gz\) in .*found none"):
         datasets.load("mnist", tmp_path)
-    with pytest.raises(DataError, match="which is not there"):
+    with pytest.raises(DataError, match="which does not exist"):
         datasets.load("mnist", tmp_path / "nowhere")
     with pytest.raises(DataError, match="expected a data set among mnist, cifar10, digits, got 'svhn'"):
         datasets.load("svhn")

@@ -111,7 +111,7 @@ def check_picture(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Fail before the work where its result could not be written: by a trial in the nearest folder that is there."""
+    """Fail before the work where its result could not be written: by a trial in the nearest folder that exists."""
     if path.exists() and not (path.is_file() or path.is_dir()):  # a device or a pipe needs no folder
         return
     folder = path.absolute().parent

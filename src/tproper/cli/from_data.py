@@ -204,8 +204,8 @@ def _classes(kind: str, labels: list[str], got: Read, classes: Sequence[str] | N
     strange = [name for name in labels if name not in known]
     if strange:
         raise ValueError(
-            f"--classes: expected the classes in order, got none, and the labels {short(strange)} are the names of no "
-            "true class in the table"
+            f"--classes: expected the classes in order, got none, and the labels {short(strange)} name no true class "
+            "in the table"
         )
     return known
 

@@ -81,7 +81,7 @@ class LabelColumns:
 
     @property
     def taken(self) -> list[str]:
-        """All columns that are no features."""
+        """All columns other than features."""
         named = (*self.labels, self.source, self.item, self.annotator, self.true, self.group)
         return [name for name in dict.fromkeys(named) if name is not None]
 

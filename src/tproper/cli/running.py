@@ -84,7 +84,9 @@ def positive_numbers(text: str, option: str) -> tuple[float, ...]:
         values = tuple(dict.fromkeys(float(part) for part in text.split(",")))
     except ValueError:
         values = ()
-    if not values or not all(0 < v < math.inf for v in np.array(values, dtype=np.float32).tolist()):
+    with np.errstate(over="ignore"):
+        held = np.array(values, dtype=np.float32)
+    if not values or not all(0 < v < math.inf for v in held.tolist()):
         raise ValueError(
             f"{option}: expected positive numbers within float32's range, separated by commas, got {text!r}"
         )

@@ -165,10 +165,12 @@ class Schema:
         names = {f.name for f in fields(cls)}  # models of older versions know fewer
         needed = {f.name for f in fields(cls) if f.default_factory is MISSING}
         if not isinstance(content, dict) or not needed <= set(content) <= names:
-            raise ValueError(f"{folder}: expected a model made by `tproper train`, got one that knows no table")
+            raise ValueError(
+                f"{folder}: expected a model made by `tproper train`, got one without a description of its table"
+            )
         wrong = fault(content, estimator.n_features_in_, [str(name) for name in estimator.classes_])
         if wrong is not None:
-            raise ValueError(f"{folder}: the model's part about its table cannot be used: {wrong}")
+            raise ValueError(f"{folder}: the model's description of its table cannot be used: {wrong}")
         return cls(**content)
 
     def check_columns(self, table: Table) -> None:

@@ -63,7 +63,7 @@ Calibrate = Annotated[
 Stream = Annotated[
     bool, typer.Option("--stream", help="Parquet larger than memory: minibatches from disk, resumed if interrupted")
 ]
-Force = Annotated[bool, typer.Option("--force", help="replace the model that is there")]
+Force = Annotated[bool, typer.Option("--force", help="replace an existing model")]
 
 
 def train(

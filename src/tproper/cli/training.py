@@ -75,7 +75,7 @@ class Settings:
     holdout: float | None  # share of the rows; None: all rows are scored by cross-fitting
     folds: int | None = None  # of the cross-fitting; None: as many as time allows
     calibrate: str = "auto"
-    force: bool = False  # replace a model that is there
+    force: bool = False  # replace an existing model
 
     def estimator(self, transition: Transition, classes: Sequence[str]) -> Any:
         """The classifier to fit."""

@@ -268,7 +268,7 @@ class _reading:
         if "UTF8" in text or isinstance(error, UnicodeDecodeError):
             raise TableError(f"{self.path}: expected text in UTF-8, got other bytes; save the file as UTF-8") from None
         if isinstance(error, FileNotFoundError):
-            raise TableError(f"{self.path}: expected a file to read, got nothing of that name") from None
+            raise TableError(f"{self.path}: expected a file to read, got a path that does not exist") from None
         if isinstance(error, PermissionError):
             raise TableError(f"{self.path}: no permission to read it") from None
         if "duplicate field names" in text:
@@ -299,7 +299,7 @@ def open_table(path: str | Path) -> Table:
     arrow()
     path = Path(path)
     if not path.exists():
-        raise TableError(f"{path}: expected a file to read, got nothing of that name")
+        raise TableError(f"{path}: expected a file to read, got a path that does not exist")
     check_file(path)
     if format_of(path) == "parquet":
         return _Parquet(path)

@@ -56,7 +56,7 @@ COLUMNS: dict[str, str] = {
 }
 #: Columns that hold JSON.
 NESTED = ("config", "risk", "valid", "weak", "selections")
-#: Columns that trials of a benchmark alone have; records of old lack them, and keep their checksums.
+#: Columns that trials of a benchmark alone have; older records lack them, and keep their checksums.
 LATER_COLUMNS = ("weak", "selections")
 #: The least and the largest value of columns that have them.
 LIMITS: dict[str, tuple[float, float]] = {
