@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_commands import records, run, run_here, start, wait_for
+from test_commands import records, run_here, start, wait_for
 
 import tproper as tp
 from tproper.lab import comparing, leaderboard
@@ -37,8 +37,8 @@ def digits():
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
-    done = run("bench", *SMALL, "--out", folder)
-    assert done.returncode == 0, done.stderr
+    done = run_here("bench", *SMALL, "--out", folder)
+    assert done.exit_code == 0, done.output
     return folder
 
 
@@ -83,8 +83,8 @@ def test_killed_and_resumed_it_finds_the_same_records(undisturbed, tmp_path):
     process.kill()
     process.wait()
     assert len(records(tmp_path)) < len(records(undisturbed))
-    done = run(*args)
-    assert done.returncode == 0, done.stderr
+    done = run_here(*args)
+    assert done.exit_code == 0, done.output
     same(records(tmp_path), records(undisturbed))
     assert not [p for p in folder.iterdir() if not p.name.startswith(".")]
 

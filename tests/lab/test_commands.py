@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from tproper.cli import experiments as commands
 from tproper.cli import running
 from tproper.cli.main import app
+from tproper.lab import download
 from tproper.lab.record_files import export_records, read_records
 from tproper.lab.store import Store
 
@@ -25,10 +26,6 @@ def command(*args):
 
 def environment():
     return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-
-
-def run(*args, timeout=120):
-    return subprocess.run(command(*args), capture_output=True, text=True, timeout=timeout, env=environment())
 
 
 def run_here(*args):
@@ -62,8 +59,8 @@ def wait_for(condition, process, seconds=60):
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     began = time.monotonic()
-    done = run("reproduce", "table2", *SMALL, "--out", folder)
-    assert done.returncode == 0, done.stderr
+    done = run_here("reproduce", "table2", *SMALL, "--out", folder)
+    assert done.exit_code == 0, done.output
     assert time.monotonic() - began < 60
     return folder
 
@@ -96,8 +93,8 @@ def test_killed_and_resumed_it_finds_the_same_records(undisturbed, tmp_path):
     process.wait()
     assert len(records(tmp_path)) < 8
     assert any(folder.glob("*.safetensors"))
-    done = run(*args)
-    assert done.returncode == 0, done.stderr
+    done = run_here(*args)
+    assert done.exit_code == 0, done.output
     same(records(tmp_path), records(undisturbed))
     assert not [p for p in folder.iterdir() if not p.name.startswith(".")]
 
@@ -112,7 +109,7 @@ def test_ctrl_c_stops_with_a_checkpoint_and_the_command_goes_on(undisturbed, tmp
     assert process.returncode == 130, stderr
     assert "run the command again" in stderr
     assert "Traceback" not in stderr
-    assert run(*args).returncode == 0
+    assert run_here(*args).exit_code == 0
     same(records(tmp_path), records(undisturbed))
 
 
@@ -135,6 +132,7 @@ def test_a_run_whose_trials_are_all_stored_reads_no_data(undisturbed, tmp_path, 
 
 def test_a_network_that_fails_is_no_mistake_of_the_user(tmp_path, monkeypatch):
     monkeypatch.setenv("TPROPER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(download, "PAUSE", 0.0)
     args = ["--models", "linear", "--mirror", "http://127.0.0.1:9", "--out", tmp_path / "run"]
     done = run_here("reproduce", "table2", *args)
     assert done.exit_code == 1, done.output

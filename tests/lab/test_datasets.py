@@ -222,8 +222,9 @@ def test_altered_download_is_refused_and_leaves_nothing(server, tmp_path, mnist_
     assert not [p for p in (tmp_path / "c").rglob("*") if "train-images" in p.name or p.stat().st_size == 0]
 
 
-def test_interrupted_download_leaves_nothing_half_made(server, tmp_path, mnist_files):
+def test_interrupted_download_leaves_nothing_half_made(server, tmp_path, mnist_files, monkeypatch):
     folder, address = server
+    monkeypatch.setattr(download, "PAUSE", 0.0)
     write(folder, mnist_files, compress=True)
     known = registry(folder)
     Handler.short = True
@@ -234,7 +235,8 @@ def test_interrupted_download_leaves_nothing_half_made(server, tmp_path, mnist_f
     download.fetch("mnist", mirror=address, progress=False, cache=tmp_path / "c", digests=known)
 
 
-def test_no_server_is_one_clear_error(tmp_path):
+def test_no_server_is_one_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "PAUSE", 0.0)
     with pytest.raises(download.DownloadError, match=r"could not download http://127.0.0.1:9/train-images"):
         download.fetch("mnist", mirror="http://127.0.0.1:9", progress=False, cache=tmp_path)
 

@@ -29,6 +29,7 @@ LONGEST = 3600.0  # seconds for all files of a data set
 LARGEST = 1 << 30  # bytes of a file; the largest of them has 163 MiB
 SILENCE = 30.0  # seconds without a byte after which a connection counts as lost
 ATTEMPTS = 3
+PAUSE = 1.0  # seconds before the second attempt, and twice that before the third
 
 #: name -> (address, {file: digest}); the digests are those their publishers and torchvision give.
 SOURCES: dict[str, tuple[str, dict[str, str]]] = {
@@ -159,7 +160,7 @@ class _Transfer:
                 except requests.exceptions.RequestException as error:
                     answer = error.response
                     final = answer is not None and 400 <= answer.status_code < 500
-                    if final or attempt == ATTEMPTS or self.over.wait(attempt):
+                    if final or attempt == ATTEMPTS or self.over.wait(PAUSE * attempt):
                         raise
         except Exception as error:
             self.error = error
