@@ -22,9 +22,9 @@ from ..transitions import Transition
 from .datasets import Dataset
 from .methods import METHODS, Method, find_method, from_function, methods_for
 from .problems import Problem, drawn_problem, given_problem, read_labels, resolve
-from .protocol import SEARCH_SEED, WEAK, Protocol, Trial, TrialConfig
+from .protocol import SEARCH_SEED, Protocol, Trial, TrialConfig
 from .real_labels import SOURCES, parse_spec, real_problem
-from .records import Record
+from .records import Record, least_weak_risk
 from .sweep import beyond, breadth_first
 
 #: Learning rates tried, by data set; and epochs of a reported trial.
@@ -188,8 +188,7 @@ def best_rate(config: TrialConfig, rates: Sequence[float], budget: Budget, recor
     risks: dict[str, list[float]] = {}
     for record in records:
         if SEARCH_SEED <= record["seed"] < SEARCH_SEED + budget.search_trials:
-            risk = (record.get("selections") or {}).get(WEAK, {}).get("weak_risk")
-            risks.setdefault(record["config_key"], []).append(math.inf if risk is None else risk)
+            risks.setdefault(record["config_key"], []).append(least_weak_risk(record))
     configs = tried(config, rates, budget)
     missing = [c for c in configs if len(risks.get(c.key, [])) < budget.search_trials]
     if missing:

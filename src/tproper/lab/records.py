@@ -89,6 +89,11 @@ def kernels_of(record: Record) -> str:
     return kernel_group(record["model"], name or "auto")
 
 
+def least_weak_risk(record: Record) -> float:
+    """By which learning rates are compared: infinite where training left the numbers."""
+    return min((risk for risk in record.get("weak") or [] if risk is not None), default=math.inf)
+
+
 def checksum(record: Record) -> str:
     """The SHA-256 of a record's columns: the same before and after SQLite, JSON or Parquet, which keep all digits."""
     values = {n: float(v) if COLUMNS[n].startswith("REAL") and v is not None else v for n, v in record.items()}

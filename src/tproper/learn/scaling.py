@@ -131,6 +131,21 @@ def calibrated_risks(
     return row_risks(transition, labels, scale * centred(scores)), scale
 
 
+def no_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Whether the risks (..., n) of an epoch exceed those of the best one by at most one standard error, in the mean.
+
+    Both are risks of the same rows, so the error is that of their differences: far smaller than that of either mean.
+    A difference within it says nothing, and then the later epoch of an annealed schedule is the better guess: its
+    weights have settled, while the smallest of many noisy risks is partly luck. A risk that is not a number is worse.
+    """
+    w = torch.ones_like(rows) if weights is None else weights
+    w = w / w.sum(-1, keepdim=True)
+    difference = rows - least
+    mean = (w * difference).sum(-1, keepdim=True)
+    error = (w * (difference - mean)).square().sum(-1).sqrt()
+    return mean[..., 0] <= error
+
+
 def matching_scale(scores: FloatArray, probabilities: FloatArray, weights: FloatArray) -> float:
     """The scale at which softmax comes closest (in mean cross entropy) to the probabilities of another link."""
     V = np.ascontiguousarray(centred(scores).T)
