@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tproper.cli import experiments as commands
 from tproper.cli import running
 from tproper.cli.main import app
-from tproper.lab import download
+from tproper.lab import download, figures
 from tproper.lab.record_files import export_records, read_records
 from tproper.lab.store import Store
 
@@ -279,8 +279,9 @@ def test_report_elsewhere(undisturbed, tmp_path):
     assert str(tmp_path / "out/index.html") in done.output.replace("\n", "")
 
 
-def test_figure_1(tmp_path):
+def test_figure_1(tmp_path, monkeypatch):
     pytest.importorskip("mpltern", reason="ternary axes need mpltern")
+    monkeypatch.setattr(figures.figure1, "__defaults__", (0.1, 24))  # fewer points are quicker to draw
     assert run_here("reproduce", "fig1", "--out", tmp_path).exit_code == 0
     assert {p.name for p in tmp_path.iterdir()} == {"figure1.png", "figure1.svg"}
 

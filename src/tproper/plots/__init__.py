@@ -7,7 +7,7 @@ from .heat_map import TransitionMap, compute_transition_map, draw_transition_map
 from .page import html_page
 from .reliability import Reliability, compute_reliability, draw_calibration, draw_reliability
 from .style import COLOURS, NAMES, PAGE_COLOURS, can_draw, draw_training, figure, save_picture
-from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss
+from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss, loss_at
 
 __all__ = [
     "COLOURS",
@@ -27,5 +27,6 @@ __all__ = [
     "draw_transition_map",
     "figure",
     "html_page",
+    "loss_at",
     "save_picture",
 ]
