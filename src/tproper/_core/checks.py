@@ -183,7 +183,7 @@ def short(value: Any) -> str:
 
 
 def cut(text: str, length: int = 60) -> str:
-    """A text of at most so many characters, with dots where something was left out."""
+    """The text, cut to `length` characters with dots at the end."""
     return text if len(text) <= length else text[: length - 3] + "..."
 
 

@@ -55,7 +55,7 @@ def reproduce(
     values: Annotated[str, typer.Option(help="fig2: comma-separated k, fig3: alpha; the whole grid if empty")] = "",
     trials: Annotated[int, typer.Option(help="trials of each cell", min=1)] = TRIALS,
     dataset: Annotated[str, typer.Option(help="mnist, cifar10 or digits; the model's own if empty")] = "",
-    data: Annotated[Path | None, typer.Option(help="folder with the data files; else the cache")] = None,
+    data: Annotated[Path | None, typer.Option(help="folder with the data files; the cache by default")] = None,
     mirror: options.Mirror = None,
     out: options.Out = Path("runs/paper"),
     records: options.Records = None,

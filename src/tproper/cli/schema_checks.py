@@ -11,7 +11,7 @@ from ..transitions import StackedTransition, transition_from_dict
 
 
 def fault(content: Mapping[str, Any], features: int, classes: Sequence[str]) -> str | None:
-    """What cannot be right in a `Schema`'s fields beside a model of so many features and these classes; or None."""
+    """What is wrong in a `Schema`'s fields, given the model's number of features and its classes; None if nothing."""
     for name in ("features", "classes", "sources", "annotators"):
         value = content.get(name, [])
         if not _texts(value) or len(set(value)) != len(value):

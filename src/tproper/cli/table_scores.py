@@ -59,7 +59,7 @@ _NAMES = {
 
 @dataclass
 class _Pooled:
-    """A mean from the means of blocks; quacks like an `Estimate`."""
+    """A mean from the means of blocks, with the part of `Estimate` that `score_of` needs."""
 
     mean: float
     stderr: float  # of the sample

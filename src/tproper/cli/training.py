@@ -107,7 +107,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Report:
-    """What training came to: for people, and for machines."""
+    """The result of training: for people, and for machines."""
 
     text: str
     facts: dict[str, Any]

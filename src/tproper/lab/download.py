@@ -61,7 +61,7 @@ class DownloadError(OSError):
 
 
 class StoppedError(Exception):
-    """The download was stopped before its end, as was asked for."""
+    """The download was stopped on request."""
 
 
 def check_mirror(mirror: str, where: str) -> str:

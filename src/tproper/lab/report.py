@@ -240,7 +240,7 @@ def probability_table(title: str, column: list[Cell]) -> Table:
 
 
 def _percent(share: float) -> str:
-    """A share that is zero, too small for two digits, or unknown is said as what it is."""
+    """A share in percent; one that is zero, too small for two digits, or unknown is shown as such."""
     if math.isnan(share):
         return "-"
     return f"{share:.2f}" if share >= 0.01 else "<0.01" if share > 0 else "0"

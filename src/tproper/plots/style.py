@@ -31,7 +31,7 @@ PAGE_COLOURS = {
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is there; tables and pages need nothing of it."""
+    """Whether matplotlib is installed; tables and pages do without."""
     return find_spec("matplotlib") is not None
 
 
