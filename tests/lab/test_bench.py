@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_commands import records, run, run_here, start, wait_for
+from test_commands import records, run_here, start, wait_for
 
 import tproper as tp
 from tproper.lab import comparing, leaderboard
@@ -37,8 +37,8 @@ def digits():
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
-    done = run("bench", *SMALL, "--out", folder)
-    assert done.returncode == 0, done.stderr
+    done = run_here("bench", *SMALL, "--out", folder)
+    assert done.exit_code == 0, done.output
     return folder
 
 
@@ -83,8 +83,8 @@ def test_killed_and_resumed_it_finds_the_same_records(undisturbed, tmp_path):
     process.kill()
     process.wait()
     assert len(records(tmp_path)) < len(records(undisturbed))
-    done = run(*args)
-    assert done.returncode == 0, done.stderr
+    done = run_here(*args)
+    assert done.exit_code == 0, done.output
     same(records(tmp_path), records(undisturbed))
     assert not [p for p in folder.iterdir() if not p.name.startswith(".")]
 
@@ -106,16 +106,22 @@ def test_time_limit_stops_cleanly_and_exported_records_go_on(undisturbed, tmp_pa
         (["complementary", "--methods", "sgd"], "method: expected one of"),
         (["complementary", "--methods", "rc"], "method: expected one for complementary labels"),
         (["complementary", "--methods", ","], "methods: expected names of methods, or all, got ','"),
-        (["complementary", "--models", "resnet20"], "expected --models for one data set, got resnet20"),
-        (["complementary", "--lr", "fast"], "expected --lr to be positive numbers with commas between them, got fast"),
-        (["complementary", "--lr", "0.1,-1"], "expected --lr to be positive numbers"),
-        (["complementary", "--select", "best"], "expected --select among clean, weak, got best"),
+        (
+            ["complementary", "--models", "resnet20"],
+            "--models: expected models for one data set, got resnet20; linear and mlp take",
+        ),
+        (
+            ["complementary", "--lr", "fast"],
+            "--lr: expected positive numbers within float32's range, separated by commas, got 'fast'",
+        ),
+        (["complementary", "--lr", "0.1,-1"], "--lr: expected positive numbers"),
+        (["complementary", "--select", "best"], "--select: expected one or more of clean, weak, got best"),
         (["complementary", "--method-file", "mine.py"], "method: expected file.py:function, got 'mine.py'"),
         (["complementary", "--soft", "."], "expected cifar10h"),
-        (["llava:1"], "expected the folder with the label files for llava:1; say --labels FOLDER"),
-        (["mine", "--labels", "mine.npy"], "expected the T that the labels of mine.npy follow; say --transition SPEC"),
+        (["llava:1"], "expected the folder with the label files for llava:1; give --labels FOLDER"),
+        (["mine", "--labels", "mine.npy"], "expected the T that the labels of mine.npy follow; give --transition SPEC"),
         (["mine", "--labels", "no.npy", "--transition", "pair:0.1"], "labels: cannot read no.npy"),
-        (["complementary", "--transition", "partial:0.3"], "expected a told T with labels like those of complementary"),
+        (["complementary", "--transition", "partial:0.3"], "expected a T with labels like those of complementary"),
         (["pu:0.5", "--merge", "0+1|2"], "transition"),
     ],
 )
@@ -332,7 +338,7 @@ def test_blocks_of_one_name_are_told_apart():
 
 def test_kept_certificates_that_are_something_else_are_said(tmp_path):
     (tmp_path / "certificates.json").write_text("[1")
-    with pytest.raises(ValueError, match="expected certificates that were kept, got something else; remove it"):
+    with pytest.raises(ValueError, match="expected kept certificates, got something else; remove it"):
         leaderboard.Verdicts(tmp_path / "certificates.json")
 
 
@@ -372,7 +378,7 @@ def test_the_leaderboard_alone(undisturbed, tmp_path):
     assert "| clean |" not in text
     both = run_here("report", undisturbed, "--leaderboard", tmp_path / "board.md", "--out", tmp_path)
     assert both.exit_code == 2
-    assert "expected --out or --leaderboard, got both" in both.output
+    assert "--leaderboard: expected it or --out, got both" in both.output
 
 
 def test_a_leaderboard_does_not_replace_another_file(undisturbed, tmp_path):
@@ -428,7 +434,7 @@ def test_own_losses_that_cannot_be_run_are_refused_in_a_sentence(tmp_path):
     for arguments, message in (
         ([f"--method-file={broken}:mine"], "broken.py cannot be run: SyntaxError"),
         (files, "expected functions of different names, got mine, mine"),
-        (["--transition-is", "estimated"], "--transition-is belongs to --transition"),
+        (["--transition-is", "estimated"], "--transition-is: expected it beside --transition, got it alone"),
     ):
         done = run_here("bench", *SMALL, *arguments, "--out", tmp_path / "run")
         assert done.exit_code == 2
