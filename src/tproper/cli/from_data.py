@@ -97,7 +97,7 @@ def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | 
     settings |= {"sampling": options.sampling} if kind == From.pu else {}
     with spoken():
         estimate = estimate_read(Question(kind, got, columns, X, classes, options.seed, settings))
-    for note in [*label_notes(got.counts, estimate.classes), *identifier_notes(got.X, features)]:
+    for note in [*label_notes(got.named, estimate.classes), *identifier_notes(got.X, features)]:
         say(f"warning: {note}", err=True)
     write_file(out, (json_text(estimate.to_dict()) + "\n").encode(), since=before)
     return estimate, picture if draw(estimate, picture, earlier) else None
