@@ -48,7 +48,7 @@ def test_a_transition_without_reconstruction_still_has_forward_correction():
 
 
 def test_picture_of_the_simplex(tmp_path):
-    result = run.invoke(app, ["inspect", "partial:3,0.1", "--plot", str(tmp_path / "new" / "figure.png")])
+    result = run.invoke(app, ["inspect", "multi_complementary:3,1", "--plot", str(tmp_path / "new" / "figure.png")])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "new" / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["figure.png"]

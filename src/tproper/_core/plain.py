@@ -50,6 +50,14 @@ def json_text(value: Any, **options: Any) -> str:
     return json.dumps(plain(value), allow_nan=False, **options)
 
 
+def finite_number(value: Any) -> bool:
+    """Whether JSON held a number that a float64 holds; true and false are none, and its integers have any size."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def count_text(number: int) -> str:
     """A count for people: numbers of candidate sets have thousands of digits, which Python refuses to write out."""
     return str(number) if number < 10**9 else f"about 10^{math.log10(number):.0f}"

@@ -64,9 +64,9 @@ def estimate(
     if plot is not None:
         check_picture(plot)
     check_writable(out)
-    columns = (item, annotator, features_from, group)
-    asked = work.Asked(source, label, true_label, features, ignore, classes, *columns, sampling, structure, seed)
-    result, picture = work.estimate_file(data, asked, out, plot)
+    labels = work.LabelOptions(label, true_label, item, annotator, features_from, group=group)
+    options = work.EstimateOptions(source, labels, features, ignore, classes, sampling, structure, seed)
+    result, picture = work.estimate_file(data, options, out, plot)
     if as_json:
         echo_json(result.to_dict() | {"out": str(out), "plot": None if picture is None else str(picture)})
         return

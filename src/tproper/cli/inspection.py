@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import plots
-from .._core import FloatArray, Mark, atomic_file, mark, plain
+from .._core import FloatArray, Mark, mark, plain
 from ..certificates import Certificate, certify, comparison, critical_k
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss
 from ..transitions import Diagnosis, Transition, parse_transition
@@ -94,5 +94,4 @@ def draw(transition: Transition, reconstruction: str, path: Path, since: Mark) -
         shown = "{" + ", ".join(map(str, sorted(label))) + "}" if isinstance(label, frozenset) else label
         ax.set_title(f"weak label {shown}", fontsize=9)
     figure.suptitle(f"backward-corrected cross entropy, {transition.name}")
-    with atomic_file(path, since=since) as temporary:
-        figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=150)
+    plots.save_picture(figure, path, since)

@@ -150,15 +150,15 @@ def _parts(
 
 def classes_of_files(specs: Sequence[str]) -> list[str] | None:
     """The classes that files of `tproper estimate` name, in the order of T's columns; None where a spec names none."""
-    told = []
+    named = []
     for spec in specs:
         names = _content(spec).get("classes")
         if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
             return None
-        told.append(names)
-    if any(names != told[0] for names in told):
+        named.append(names)
+    if any(names != named[0] for names in named):
         raise ValueError(f"--transition: expected files with the same classes, got {short(specs)}; use --classes")
-    return told[0]
+    return named[0]
 
 
 def annotators_of_file(spec: str) -> list[str] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from ..transitions import (
     identity,
 )
 from .codec import Encoded, LabelCodec
+from .errors import recorded_warnings
 from .from_data import Estimate, Question, choose_kind, estimate_read
 from .reading import LabelColumns, Read
 from .resolving import blank_label, label_notes, resolve, resolve_answers
@@ -87,11 +87,8 @@ def make_rows(
     """Names become labels, T is resolved or estimated, rows that say nothing are left out or kept as blank."""
     if not set(got.used) - MISSING:
         raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {len(got.rows)} rows")
-    with warnings.catch_warnings(record=True) as caught:  # what an estimate of T cannot tell belongs in the card
-        warnings.simplefilter("always")
+    with recorded_warnings() as doubts:  # what an estimate of T cannot tell belongs in the card
         codec, estimate = _codec(got, columns, features, specs, classes, seed)
-    told = [w for w in caught if issubclass(w.category, UserWarning)]
-    doubts = list(dict.fromkeys(" ".join(str(w.message).split()) for w in told))
     labels, absent = got.encode(codec, columns.label)
     true = group = None
     if columns.true is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core import FloatArray
+from .._core import FloatArray, checks
 from ..data import ColumnError, Moments, Table, first_inexact, first_text, holds_truth, numbers, short
 from ..transitions import transition_from_dict
 from .codec import LabelCodec
@@ -97,7 +97,7 @@ class FeatureReader:
             values = numbers(batch.column(name))
             if values is None:
                 row, text = first_text(batch.column(name))
-                text = text if len(text) <= 40 else text[:37] + "..."
+                text = checks.cut(text, 40)
                 alike = [n for n in self.columns[j:] if numbers(batch.column(n)) is None]
                 more = f" ({len(alike)} columns hold text)" if len(alike) > 1 else ""
                 out = joined_names(alike[:MOST_NAMED])
@@ -187,10 +187,12 @@ class Schema:
         names = {f.name for f in fields(cls)}  # models of older versions know fewer
         needed = {f.name for f in fields(cls) if f.default_factory is MISSING}
         if not isinstance(content, dict) or not needed <= set(content) <= names:
-            raise ValueError(f"{folder}: expected a model made by `tproper train`, got one that knows no table")
+            raise ValueError(
+                f"{folder}: expected a model made by `tproper train`, got one without a description of its table"
+            )
         wrong = fault(content, estimator.n_features_in_, [str(name) for name in estimator.classes_])
         if wrong is not None:
-            raise ValueError(f"{folder}: the model's part about its table cannot be used: {wrong}")
+            raise ValueError(f"{folder}: the model's description of its table cannot be used: {wrong}")
         return cls(**content)
 
     def check_columns(self, table: Table) -> None:

@@ -8,6 +8,7 @@ from .columns import CandidateLists, ColumnError, check_finite, is_list
 from .exact import first_inexact
 from .folders import check_file
 from .moments import Moments
+from .progress import Bar, watched, working
 from .sources import Batch, IterableSource, ParquetSource, Source, as_source
 from .spelling import float_twins, look_alikes, nearest
 from .stream import Learner, fit_stream
@@ -28,6 +29,7 @@ from .writing import TableWriter
 __all__ = [
     "CELLS",
     "MISSING",
+    "Bar",
     "Batch",
     "CandidateLists",
     "CheckpointError",
@@ -56,4 +58,6 @@ __all__ = [
     "open_table",
     "short",
     "texts",
+    "watched",
+    "working",
 ]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, other_encoding
+from .._core import FloatArray, checks, other_encoding
 from ..transitions import SET_SEPARATOR
 from .folders import check_file, check_same_columns, data_files
 from .spelling import nearest
@@ -261,7 +261,7 @@ class _reading:
         if "UTF8" in text or isinstance(error, UnicodeDecodeError):
             raise TableError(f"{self.path}: expected text in UTF-8, got other bytes; save the file as UTF-8") from None
         if isinstance(error, FileNotFoundError):
-            raise TableError(f"{self.path}: expected a file to read, got nothing of that name") from None
+            raise TableError(f"{self.path}: expected a file to read, got a path that does not exist") from None
         if isinstance(error, PermissionError):
             raise TableError(f"{self.path}: no permission to read it") from None
         if "duplicate field names" in text:
@@ -281,7 +281,7 @@ class _reading:
                     + (f" in line {line}" if line else "")
                 ) from None
             text = "".join(c if c.isprintable() else "?" for c in text).rstrip(".")
-            text = text if len(text) <= 160 else text[:157] + "..."
+            text = checks.cut(text, 160)
             raise TableError(
                 f"{self.path}: cannot be read, it may be cut short or of another format ({text})"
             ) from None
@@ -292,7 +292,7 @@ def open_table(path: str | Path) -> Table:
     arrow()
     path = Path(path)
     if not path.exists():
-        raise TableError(f"{path}: expected a file to read, got nothing of that name")
+        raise TableError(f"{path}: expected a file to read, got a path that does not exist")
     check_file(path)
     if format_of(path) == "parquet":
         return _Parquet(path)
