@@ -112,7 +112,7 @@ def test_labels_that_tell_one_rate_are_not_asked_for_ninety_numbers():
     weak = T.sample(DIGITS[:1200], 1)
     with pytest.warns(tp.IdentifiabilityWarning, match="but for one rate: its 89 other numbers raise the log likeli"):
         estimate = tp.estimate_transition(weak, X=PIXELS[:1200])
-    assert l1(estimate.matrix(), T.matrix()) < 0.06
+    assert l1(estimate.matrix(), T.matrix()) < 0.08
     accuracy = [
         (
             tp.WeakLabelClassifier(t, calibrate=False).fit(PIXELS[:1200], weak).predict(PIXELS[1200:]) == DIGITS[1200:]

