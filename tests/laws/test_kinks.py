@@ -47,7 +47,7 @@ def test_losses_are_those_of_the_formula(name):
 @pytest.mark.parametrize("name", KINKED)
 @pytest.mark.parametrize("K", [2, 4])
 def test_fenchel_young_at_kinks(name, K):
-    """F*(q) >= <q, v> - F(v) everywhere, with equality at the inverse link, which is where autograd finds F*'s slope."""
+    """F*(q) >= <q, v> - F(v) everywhere, with equality at the inverse link, which is also the slope of F*."""
     F = potential(name)
     q = targets(F.domain, 3, K).requires_grad_()
     value = F.conjugate(q)

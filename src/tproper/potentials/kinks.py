@@ -1,4 +1,4 @@
-"""The minimum of a convex function that is known by values and subgradients alone, where Newton's method has no footing.
+"""The minimum of a convex function known by values and subgradients alone, where Newton's method has no footing.
 
 The ellipsoid method with deep cuts (Shor 1977; Bland, Goldfarb and Todd 1981): an ellipsoid that holds the minimiser is
 cut along a subgradient through its centre, and replaced by the smallest one around what is left. It shrinks at a rate
