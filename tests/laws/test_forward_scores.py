@@ -266,3 +266,13 @@ def test_ignoring_everything_is_what_torch_does():
     assert torch.isnan(torch.nn.functional.cross_entropy(v, y))
     with pytest.raises(ValueError, match="ignore_index: expected None for partial_labels"):
         tp.ForwardLoss(tp.partial_labels(3, 0.1), ignore_index=-1)
+
+
+@pytest.mark.parametrize("score", ["brier", "tsallis:1.5", "tsallis:3"])
+@pytest.mark.parametrize("name", ["multi-complementary", "partial", "pair", "complementary"])
+def test_compiled_without_a_graph_break(name, score):
+    loss = forward(TRANSITIONS[name](), score)
+    y = every_label(loss.transition)
+    v = centred(len(y), loss.transition.num_classes)
+    torch._dynamo.reset()
+    assert torch.allclose(torch.compile(loss, backend="eager", fullgraph=True)(v, y), loss(v, y))

@@ -268,9 +268,9 @@ class WeakLabelLoss(nn.Module, ABC):
                     return weighted(losses, weights), gradient if weights is None else gradient.mul_(weights[:, None])
             with torch.enable_grad():
                 v = v.requires_grad_()
-                losses = self._each(v, labels)
-                (gradient,) = torch.autograd.grad(losses, v, torch.ones_like(losses) if weights is None else weights)
-            return weighted(losses.detach(), weights), gradient
+                losses = weighted(self._each(v, labels), weights)
+                (gradient,) = torch.autograd.grad(losses.sum(), v)
+            return losses.detach(), left_out(gradient, weights)  # 0 times an infinite slope is NaN
 
         return both
 

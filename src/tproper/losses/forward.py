@@ -35,7 +35,9 @@ class ForwardLoss(WeakLabelLoss):
     score : str or Potential
         "log", "brier" (bounded, with a bounded gradient), "spherical", "tsallis:a", or a potential on weak labels.
     link : Potential, optional
-        p is this potential's `probabilities` of the scores; softmax by default.
+        p is this potential's `probabilities` of the scores; softmax by default. A sparse link (`Sparsemax`, `Tsallis`
+        above 1) can give a label the probability 0: its log loss is infinite then, without a gradient to leave by.
+        "brier" and "spherical" stay finite.
     """
 
     def __init__(
@@ -160,6 +162,8 @@ def _rows(transitions: Tensor, labels: Tensor) -> Tensor:
 
 def _listed(transition: Transition, score: Score) -> FloatArray:
     try:
+        if isinstance(transition, CandidateSetTransition):  # its list of rows is made now, not while a call is traced
+            transition.row_index(torch.ones(1, transition.num_classes, dtype=torch.bool))
         return transition.matrix()
     except ValueError:
         raise ValueError(
