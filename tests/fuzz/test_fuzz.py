@@ -7,7 +7,7 @@ import pytest
 
 import tproper as tp
 
-from . import commands, files, numeric  # noqa: F401  (they register their checks)
+from . import commands, files, numeric, structure  # noqa: F401  (they register their checks)
 from .harness import CHECKS, run_case
 
 #: Cases of each check: together about twenty seconds.
