@@ -12,7 +12,7 @@ from test_engine import CPU, advance
 
 import tproper as tp
 from tproper.lab import methods, problems, runner
-from tproper.lab.choosing import WeakRisk
+from tproper.lab.choosing import WeakRisk, compare
 from tproper.lab.engine import Pixels, Stack
 from tproper.lab.objectives import KERNEL, StackObjective, kernel_settings
 from tproper.lab.problems import Problem, drawn_problem, given_problem, labels_digest, read_labels, resolve
@@ -98,7 +98,7 @@ def test_wrong_problems_are_refused(small_data):
         ({"name": "x", "labels": "pair:0.1", "source": "guessed"}, "expected source to be one of known, wrong, given"),
         (
             {"name": "x", "labels": "pair:0.1", "source": "wrong"},
-            "expected a T that methods are told where it is wrong",
+            "expected a T for the methods unless its source is 'known', got source 'wrong' without one",
         ),
     ]:
         with pytest.raises(ValueError, match=sentence):
@@ -110,7 +110,7 @@ def test_wrong_problems_are_refused(small_data):
     with pytest.raises(ValueError, match=r"expected labels in \[0, 4\)|expected .* got 9"):
         given_problem("x", np.full(600, 9), "pair:0.1", small_data)
     wrong = Problem("x", "pair:0.1", told="partial:0.3", source="wrong")
-    with pytest.raises(ValueError, match="expected a told T with labels like those of pair_noise"):
+    with pytest.raises(ValueError, match="expected a T with labels like those of pair_noise"):
         resolve(wrong, small_data)
 
 
@@ -157,7 +157,7 @@ def test_the_stacked_weak_risk_is_that_of_learn(spec):
     found = WeakRisk(T, CPU).calibrated(torch.tensor(scores, dtype=torch.float32), labels)
     for s in range(3):
         risks, _ = calibrated_risks(scores[s].astype(np.float32).astype(np.float64), labels[s], T)
-        assert found[s].item() == pytest.approx(risks.mean(), abs=2e-6)
+        assert found[s].mean().item() == pytest.approx(risks.mean(), abs=2e-6)
 
 
 def test_a_trial_that_left_the_numbers_has_no_weak_risk():
@@ -165,8 +165,12 @@ def test_a_trial_that_left_the_numbers_has_no_weak_risk():
     scores = torch.zeros(2, 5, 3)
     scores[0, 2] = torch.nan
     found = WeakRisk(T, CPU).calibrated(scores, torch.zeros(2, 5, dtype=torch.int64))
-    assert torch.isnan(found[0])
-    assert torch.isfinite(found[1])
+    assert torch.isnan(found[0]).any()
+    assert torch.isfinite(found[1]).all()
+    risk, keeps, least = compare(found, torch.full((2, 5), torch.inf, dtype=torch.float64))
+    assert keeps.tolist() == [False, True]
+    assert torch.isinf(least[0]).all()
+    assert torch.isnan(risk[0])
 
 
 # --- methods in a stack -----------------------------------------------------------------------------
@@ -377,13 +381,26 @@ def test_the_cosine_falls_and_counts_no_plateaus():
     assert (progress.reductions, progress.finished(long)) == (0, False)
 
 
-def test_the_weak_rule_takes_the_least_number():
+def test_the_weak_rule_keeps_the_last_epoch_within_one_standard_error_of_the_least():
     from tproper.lab.protocol import Progress
 
-    progress = Progress()
-    kept = [progress.record_weak(r) for r in (float("nan"), float("nan"), 2.0, 3.0, float("inf"), 1.0, 1.0)]
-    assert kept == [True, False, True, False, False, True, False]
-    assert progress.best_weak_epoch == 6
+    rng, n = np.random.default_rng(0), 400
+    means = [np.nan, 2.0, 3.0, np.inf, 1.0, 1.0, 1.004, 1.02, 0.999, 1.2]
+    noise = rng.normal(0, 0.1, (len(means), n))  # a standard error of .1 * sqrt(2 / n) = .007 of a difference
+    rows = np.array(means)[:, None] + noise - noise.mean(axis=1, keepdims=True)
+    progress, least = Progress(), torch.full((1, n), torch.inf, dtype=torch.float64)
+    kept = []
+    for epoch in rows:
+        risk, keeps, least = compare(torch.tensor(epoch[None]), least)
+        kept.append(progress.record_weak(risk.item(), keeps.item()))
+    assert kept == [True, True, False, False, True, True, True, False, True, False]
+    assert progress.weak_epoch == 9
+    # the rule, from its words
+    finite = rows[1:]
+    best = np.nanargmin(finite.mean(axis=1))
+    excess = finite - finite[best]
+    within = excess.mean(axis=1) <= excess.std(axis=1) / np.sqrt(n)
+    assert progress.weak_epoch == 2 + np.flatnonzero(within)[-1]
 
 
 def test_an_objective_without_reconstruction_still_trains_forward():

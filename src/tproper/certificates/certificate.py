@@ -59,8 +59,8 @@ class Certificate:
     groups: tuple[tuple[str, float], ...] = field(default=(), repr=False)  # (kind of label, its bound)
     searched: bool = False  # bounds are the smallest values that a search found, which proves no bound
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; infinities are the strings "inf" and "-inf", which JSON has no number for."""
+    def to_dict(self, most: int | None = None) -> dict[str, Any]:
+        """Plain values; "inf" and "-inf" as text, for JSON. Arrays of more than `most` numbers are summed up."""
         out = {
             "loss": self.loss,
             "transition": self.transition,
@@ -75,7 +75,7 @@ class Certificate:
             "counterexample": None if self.counterexample is None else _rounded(self.counterexample),
             "searched": self.searched,
         }
-        return dict(plain(out))
+        return dict(plain(out, most))
 
     def __str__(self) -> str:
         title = f"{self.loss}, {self.transition}"

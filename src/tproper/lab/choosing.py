@@ -3,6 +3,9 @@
 The raw weak risk calls a better model worse for being too sure of itself. So every epoch's scores are first scaled by
 one temperature, fitted to the same labels, and epochs and learning rates are compared by ``mean -log (T p)_y`` after
 that. It is what `tproper.learn` does for one model (a test holds it to that), on the device and with a trial axis.
+
+The least of sixty noisy risks is partly luck. The epoch that is kept is therefore the last one whose risk exceeds the
+least by no more than one standard error of their difference over the held-out rows (`tproper.learn.no_clearly_worse`).
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..learn import LOG_SCALES, log_scale_prior
+from ..learn import LOG_SCALES, log_scale_prior, no_clearly_worse
 from ..transitions import Transition
 
 GOLDEN = (5**0.5 - 1) / 2
@@ -25,19 +28,19 @@ class WeakRisk:
         self.transition = transition
         self.tables = {name: torch.tensor(np.array(t), device=device) for name, t in transition.tables().items()}
 
-    def mean(self, scores: Tensor, labels: Tensor, log_scale: Tensor) -> Tensor:
-        """Mean risks (S,) of centred scores (S, n, K) at log-scales (S,)."""
+    def at(self, scores: Tensor, labels: Tensor, log_scale: Tensor) -> Tensor:
+        """Risks (S, n) of centred scores (S, n, K) at log-scales (S,)."""
         scaled = log_scale.exp()[:, None, None] * scores
-        return -self.transition.log_probability(scaled, labels, self.tables).mean(dim=1)
+        return -self.transition.log_probability(scaled, labels, self.tables)
 
     @torch.no_grad()
     def calibrated(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Risks (S,) of scores (S, n, K) after one temperature a trial; nan where scores have left the numbers."""
+        """Risks (S, n) of scores (S, n, K) after one temperature a trial; nan where scores have left the numbers."""
         v = scores.double()
         v = v - v.mean(dim=-1, keepdim=True)
 
         def objective(a: Tensor) -> Tensor:
-            return self.mean(v, labels, a) + log_scale_prior(a, v.shape[1])[0]
+            return self.at(v, labels, a).mean(dim=1) + log_scale_prior(a, v.shape[1])[0]
 
         grid = [torch.full((len(v),), float(a), dtype=v.dtype, device=v.device) for a in LOG_SCALES]
         step = float(LOG_SCALES[1] - LOG_SCALES[0])
@@ -53,4 +56,12 @@ class WeakRisk:
             value = objective(new)
             left, right = torch.where(down, new, right), torch.where(down, left, new)
             at_left, at_right = torch.where(down, value, at_right), torch.where(down, at_left, value)
-        return self.mean(v, labels, (low + high) / 2)
+        return self.at(v, labels, (low + high) / 2)
+
+
+def compare(rows: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """An epoch's mean risks (S,), whether it is to be kept (S,), and the rows (S, n) of the least risk from now on."""
+    risk = rows.mean(dim=1)
+    falls = risk < least.mean(dim=1)  # never true of nan
+    keeps = falls | no_clearly_worse(rows, least)
+    return risk, keeps, torch.where(falls[:, None], rows, least)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from . import randomness
-from .choosing import WeakRisk
+from .choosing import WeakRisk, compare
 from .datasets import Dataset
 from .models import StackedModel, Tensors
 from .objectives import StackObjective
@@ -25,9 +25,9 @@ from .protocol import RULES, Progress, Protocol, Trial
 from .scoring import accuracy
 
 try:  # one launch instead of a chain of small ones; exists where Triton does
-    from . import step_kernels
+    from . import compiling, step_kernels
 except ImportError:
-    step_kernels = None  # type: ignore[assignment]
+    compiling = step_kernels = None  # type: ignore[assignment]
 
 PAD = 4  # pixels of zeros around an image before the random crop
 
@@ -122,7 +122,7 @@ class Stack:
     #: Tensors with one row a slot (besides the model's buffers).
     PER_SLOT = (
         "flat", "velocity", "train_index", "valid_index", "valid_labels", "order", "weak", "seeds",
-        "epochs", "steps", "lr", "learned_lr", "weight_decay", "risk", "best_scores", "valid_scores",
+        "epochs", "steps", "lr", "learned_lr", "weight_decay", "risk", "best_scores", "valid_scores", "least_rows",
     )  # fmt: skip
 
     def __init__(
@@ -188,6 +188,8 @@ class Stack:
         # scores of the validation images, then of the test images, at the epoch that each rule has chosen
         self.valid_scores = real(held_out, classes)
         self.best_scores = real(len(self.rules), held_out + len(self.data.test_labels), classes)
+        # the held-out rows' weak risks at the epoch where their mean was least
+        self.least_rows = torch.full((slots, held_out), torch.inf, dtype=torch.float64, device=self.device)
 
     def _views(self, flat: torch.Tensor) -> Tensors:
         views, start = {}, 0
@@ -219,11 +221,13 @@ class Stack:
         if state is None:
             self.velocity[slot] = 0
             self.best_scores[slot] = 0
+            self.least_rows[slot] = torch.inf
         else:
             self.objective.restore(slot, state)
             for name, view in self._views(self.velocity).items():
                 view[slot] = state[f"velocity/{name}"]
             self.best_scores[slot] = state["best_scores"]
+            self.least_rows[slot] = state["least_rows"]
         progress = progress or Progress()
         self.seeds[slot], self.epochs[slot] = trial.seed, progress.epoch
         self.steps[slot] = progress.epoch * self.steps_per_epoch
@@ -235,7 +239,7 @@ class Stack:
         mine = {f"weight/{name}": shape for name, shape in self.shapes.items()}
         mine |= {f"velocity/{name}": shape for name, shape in self.shapes.items()}
         mine |= {f"buffer/{name}": t.shape[1:] for name, t in self.buffers.items()}
-        mine["best_scores"] = self.best_scores.shape[1:]
+        mine |= {name: getattr(self, name).shape[1:] for name in ("best_scores", "least_rows")}
         mine |= self.objective.state_shapes(trial.config)
         return all(name in state and state[name].shape == shape for name, shape in mine.items())
 
@@ -244,7 +248,7 @@ class Stack:
         parts = {"weight": self.weights, "velocity": self._views(self.velocity)}
         parts["buffer"] = self.buffers
         state = {f"{part}/{n}": t[slot] for part, ts in parts.items() for n, t in ts.items()}
-        state["best_scores"] = self.best_scores[slot]
+        state |= {"best_scores": self.best_scores[slot], "least_rows": self.least_rows[slot]}
         state |= self.objective.state(slot)
         return {name: t.detach().cpu().clone() for name, t in state.items()}
 
@@ -313,6 +317,11 @@ class Stack:
         """
         moved = [self.flat, self.velocity, self.risk, self.steps, *self.buffers.values(), *self.objective.moved()]
         before = [t.clone() for t in moved]
+        if compiling is not None:
+            with compiling.rehearsal():
+                self._rewind()
+                self._step()
+                self.valid_accuracy()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -388,9 +397,14 @@ class Stack:
         self.valid_scores = torch.cat(scores, dim=1)
         return accuracy(self.valid_scores, self.valid_labels)
 
-    def valid_risk(self) -> torch.Tensor:
-        """Calibrated risk of every trial's held-out weak labels, for the scores of `valid_accuracy`.  # (S,)"""
-        return self.weak_risk.calibrated(self.valid_scores, self.weak[self.rows, self.valid_index])
+    def valid_risk(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Calibrated risk of held-out weak labels, and whether that keeps the epoch (`choosing`).  # (S,), (S,)
+
+        For the scores of `valid_accuracy`.
+        """
+        rows = self.weak_risk.calibrated(self.valid_scores, self.weak[self.rows, self.valid_index])
+        risk, keeps, self.least_rows = compare(rows, self.least_rows)
+        return risk, keeps
 
     def _chunk(self, slots: int) -> int:
         return max(1, self.model.eval_images // slots)

@@ -12,6 +12,7 @@ import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tproper.lab import kernels
+from tproper.lab.compiling import launch
 
 SHARED = 220 << 10  # bytes of shared memory that a program may count on (Hopper has 227 KiB)
 
@@ -173,21 +174,21 @@ def _launch(
     flags = (transposed, add is not None, sums is not None, norm is not None)
     # four bytes a number fill the shared memory twice as fast
     stages = min(cut.stages, 2) if x.element_size() > 2 and not isinstance(cut, WalkShape) else cut.stages
-    launch = {"num_warps": cut.warps, "num_stages": stages}
+    options = {"num_warps": cut.warps, "num_stages": stages}
     if isinstance(cut, WalkShape):
         grid = (triton.cdiv(n, cut.images) * (h // cut.rows), trials)
         read = (lines(x, cut.images), w) if cut.bulk else (x, w)
-        kernels._walk[grid](
-            *read, y, *tensors, stats, gamma, beta, *numbers, h, width, k, out, *flags,
-            cut.images, cut.rows, cut.bulk, **launch,
+        launch(
+            kernels._walk, grid, *read, y, *tensors, stats, gamma, beta, *numbers, h, width, k, out, *flags,
+            cut.images, cut.rows, cut.bulk, **options,
         )  # fmt: skip
         return
     grid = (triton.cdiv(pixels, cut.pixels), trials)
     tile = (out, cut.depth) if transposed else (cut.depth, out)
     read = (boxes(x, cut.pixels, cut.depth), rows(w, *tile)) if cut.bulk else (x, w)
-    kernels._conv[grid](
-        *read, y, *tensors, stats, gamma, beta, *numbers, h, width, hx, wx, k, out, side, stride, *flags,
-        cut.depth, cut.pixels, cut.bulk, **launch,
+    launch(
+        kernels._conv, grid, *read, y, *tensors, stats, gamma, beta, *numbers, h, width, hx, wx, k, out, side, stride,
+        *flags, cut.depth, cut.pixels, cut.bulk, **options,
     )  # fmt: skip
 
 
@@ -203,14 +204,14 @@ def conv_weight(
     pixels = n * h * width
     splits = max(1, min(cut.programs // (groups * trials), pixels // (4 * cut.pixels)))
     per_split = triton.cdiv(triton.cdiv(pixels, splits), cut.pixels) * cut.pixels
-    launch = {"num_warps": cut.warps, "num_stages": cut.stages}
+    options = {"num_warps": cut.warps, "num_stages": cut.stages}
     if cut.rows:
         grid = (splits, trials)
-        kernels._weight_rows[grid](x, dy, dw, pixels, per_split, h, width, k, out, cut.pixels, **launch)
+        launch(kernels._weight_rows, grid, x, dy, dw, pixels, per_split, h, width, k, out, cut.pixels, **options)
     else:
-        kernels._weight[(splits, groups, trials)](
-            x, dy, dw, pixels, per_split, h, width, hx, wx, k, out, side, stride,
-            cut.depth, cut.width, cut.pixels, **launch,
+        launch(
+            kernels._weight, (splits, groups, trials), x, dy, dw, pixels, per_split, h, width, hx, wx, k, out, side,
+            stride, cut.depth, cut.width, cut.pixels, **options,
         )  # fmt: skip
     return dw
 
@@ -221,7 +222,8 @@ def bn(x: torch.Tensor, norm: Norm, relu: bool) -> torch.Tensor:
     pixels = x[0].numel() // channels
     y = torch.empty_like(x)
     tile = max(16, 4096 // channels)
-    kernels._bn[(triton.cdiv(pixels, tile), trials)](
+    launch(
+        kernels._bn, (triton.cdiv(pixels, tile), trials),
         x, y, norm.stats, norm.gamma, norm.beta, pixels, norm.count, *norm.strides,
         norm.gamma.stride(0), norm.beta.stride(0), channels, tile, relu,
     )  # fmt: skip
@@ -236,7 +238,8 @@ def bn_sums(dy: torch.Tensor, x: torch.Tensor, norm: Norm, relu: bool) -> tuple[
     sums = torch.zeros(trials, 2, channels, device=x.device)
     tile = max(16, 4096 // channels)
     tiles = 8
-    kernels._bn_sums[(triton.cdiv(pixels, tile * tiles), trials)](
+    launch(
+        kernels._bn_sums, (triton.cdiv(pixels, tile * tiles), trials),
         dy, x, dz, sums, norm.stats, norm.gamma, norm.beta, pixels, norm.count, *norm.strides,
         norm.gamma.stride(0), norm.beta.stride(0), channels, tile, relu, tiles,
     )  # fmt: skip
@@ -251,7 +254,8 @@ def bn_input(
     pixels = x[0].numel() // channels
     dx = torch.empty_like(x)
     tile = max(16, 4096 // channels)
-    kernels._bn_input[(triton.cdiv(pixels, tile), trials)](
+    launch(
+        kernels._bn_input, (triton.cdiv(pixels, tile), trials),
         dz, x, dx, add if add is not None else dz, sums, norm.stats, norm.gamma, pixels,
         norm.count, *norm.strides, norm.gamma.stride(0), channels, tile, add is not None,
     )  # fmt: skip

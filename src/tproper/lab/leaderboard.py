@@ -18,7 +18,7 @@ from .pages import Page, Table, moments
 from .paper import MODELS
 from .problems import text_transition
 from .protocol import RULES, SEARCH_SEED, WEAK, TrialConfig
-from .records import Record, kernels_of
+from .records import Record, kernels_of, least_weak_risk
 
 PAGE = Page("Leaderboard", "leaderboard.md", "leaderboard.html")
 #: The scores of a row: which part of a selection, which number of it, its heading, whether more is better.
@@ -39,11 +39,11 @@ SOFT: dict[tuple[str, str], str] = {
 }
 NOTE = (
     "Test set, mean ± standard error over trials; two lines a method: the epoch chosen by clean validation labels, and "
-    "by the calibrated risk of held-out weak labels, which no clean label enters. The learning rate of every method is "
-    "chosen by that weak risk too, from the same grid with the same budget. Probabilities are those of the method's "
-    "own link, and then calibrated by held-out weak labels alone (`tproper.calibrate`). The certificate says whether "
-    "the method's loss is proper and bounded from below for the T that it is told. `tproper bench` makes the "
-    "records, `tproper report` this page."
+    "by the calibrated risk of held-out weak labels, which no clean label enters: the last epoch within one standard "
+    "error of the least risk. The learning rate of every method is chosen by the least weak risk too, from the same "
+    "grid with the same budget. Probabilities are those of the method's own link, and then calibrated by held-out weak "
+    "labels alone (`tproper.calibrate`). The certificate says whether the method's loss is proper and bounded from "
+    "below for the T that it is told. `tproper bench` makes the records, `tproper report` this page."
 )
 
 
@@ -155,9 +155,8 @@ def by_the_rule(entries: list[Entry], searches: Sequence[Record]) -> list[Entry]
     for entry in entries:
         rates: dict[float, list[float]] = {}
         for record in searches:
-            risk = record["selections"][WEAK]["weak_risk"]
             if (record["loss"], record["config"].get("code", "")) == (entry.config.loss, entry.config.code):
-                rates.setdefault(record["lr"], []).append(math.inf if risk is None else risk)
+                rates.setdefault(record["lr"], []).append(least_weak_risk(record))
         rivals = [e for e in entries if (e.config.loss, e.config.code) == (entry.config.loss, entry.config.code)]
         best = min(rates, key=lambda rate: (sum(rates[rate]) / len(rates[rate]), rate)) if rates else None
         if best == entry.config.lr or all(e.config.lr != best for e in rivals):
@@ -193,9 +192,7 @@ class Verdicts:
             try:
                 self.known = {key: dict(card) for key, card in json.loads(file.read_text(encoding="utf-8")).items()}
             except (ValueError, TypeError, AttributeError) as error:
-                raise ValueError(
-                    f"{file}: expected certificates that were kept, got something else; remove it"
-                ) from error
+                raise ValueError(f"{file}: expected kept certificates, got something else; remove it") from error
 
     def of(self, config: TrialConfig, told: Transition) -> Card | None:
         """The card of a configuration's method; None where it is not decided here."""

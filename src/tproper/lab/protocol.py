@@ -159,6 +159,7 @@ class Progress:
     valid: list[float] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
     weak: list[float] = field(default_factory=list)  # calibrated risk of held-out weak labels, by epoch
+    weak_epoch: int = 0  # which they keep
 
     def record(self, protocol: Protocol, risk: float, accuracy: float) -> bool:
         """Take in one epoch; true if its validation accuracy is the best so far."""
@@ -174,20 +175,16 @@ class Progress:
             self.reductions += 1
         return False
 
-    def record_weak(self, risk: float) -> bool:
-        """Take in an epoch's weak risk; true if it is the least so far. One that is no number is never less."""
+    def record_weak(self, risk: float, keeps: bool) -> bool:
+        """Take in an epoch's weak risk, and whether it keeps the epoch; the first is kept until another one is."""
         self.weak.append(risk)
-        return self.best_weak_epoch == len(self.weak)
-
-    @property
-    def best_weak_epoch(self) -> int:
-        """The epoch with the least weak risk; the first, where none is a number."""
-        finite = [(risk, epoch) for epoch, risk in enumerate(self.weak, start=1) if math.isfinite(risk)]
-        return min(finite, default=(0.0, 1))[1]
+        if keeps or not self.weak_epoch:
+            self.weak_epoch = len(self.weak)
+        return self.weak_epoch == len(self.weak)
 
     def replayed(self, protocol: Protocol) -> Progress:
         """What the epochs' risks and accuracies lead to: equal to this one, if it can have come about at all."""
-        again = Progress(seconds=self.seconds, scores=self.scores, weak=self.weak)
+        again = Progress(seconds=self.seconds, scores=self.scores, weak=self.weak, weak_epoch=self.weak_epoch)
         for risk, accuracy in zip(self.risk, self.valid, strict=True):
             again.record(protocol, risk, accuracy)
         return again

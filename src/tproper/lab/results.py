@@ -51,7 +51,7 @@ class Finished:
     @property
     def epochs(self) -> list[int]:
         """The epoch that each rule has chosen."""
-        best = {CLEAN: self.progress.best_epoch, WEAK: self.progress.best_weak_epoch}
+        best = {CLEAN: self.progress.best_epoch, WEAK: self.progress.weak_epoch}
         return [best[rule] for rule in self.rules]
 
     @classmethod

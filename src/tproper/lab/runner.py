@@ -240,8 +240,8 @@ class Runner:
             CLEAN: [slot for slot, a in stack.active if a.progress.record(stack.protocol, risk[slot], valid[slot])]
         }
         if WEAK in stack.rules:
-            weak = stack.valid_risk().tolist()
-            chosen[WEAK] = [slot for slot, a in stack.active if a.progress.record_weak(weak[slot])]
+            weak, keeps = (t.tolist() for t in stack.valid_risk())
+            chosen[WEAK] = [slot for slot, a in stack.active if a.progress.record_weak(weak[slot], keeps[slot])]
         stack.keep_scores(chosen)
 
     def _release_finished(self, stack: Stack, pool: Executor) -> None:

@@ -12,6 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
+from tproper.lab.compiling import launch
 from tproper.lab.protocol import LOSSES
 from tproper.lab.randomness import CROP, GOLDEN, MIX_A, MIX_B
 
@@ -152,8 +153,8 @@ def crop(
     (trials, n), (_, high, wide, given) = index.shape, images.shape
     h, w = high - 2 * pad, wide - 2 * pad
     out = torch.empty(trials, n, h, w, channels, dtype=dtype, device=images.device)
-    _crop[(n, trials)](
-        images, out, index, seeds, epochs, scale, shift, n,
+    launch(
+        _crop, (n, trials), images, out, index, seeds, epochs, scale, shift, n,
         h, w, given, pad, CROP, channels, triton.next_power_of_2(h * w), triton.next_power_of_2(channels), num_warps=8,
     )  # fmt: skip
     return out
@@ -171,8 +172,8 @@ def objective(
     """The batch risk of every trial (S,) and its gradient (S, n, K), for n up to ``LARGEST_BATCH``."""
     trials, n, classes = scores.shape
     risk, slope = scores.new_empty(trials), torch.empty_like(scores)
-    _objective[(trials,)](
-        scores, labels, targets, log_transition, kind, k, alpha, risk, slope, n,
+    launch(
+        _objective, (trials,), scores, labels, targets, log_transition, kind, k, alpha, risk, slope, n,
         classes, triton.next_power_of_2(classes), triton.next_power_of_2(n), num_warps=8,
     )  # fmt: skip
     return risk, slope
@@ -190,4 +191,4 @@ def nesterov(
     """One step of SGD with Nesterov momentum for every trial, in one pass over memory."""
     trials, size = weights.shape
     grid = (triton.cdiv(size, 1024), trials)
-    _nesterov[grid](weights, velocity, gradient, decays, lr, weight_decay, momentum, size, BLOCK=1024)
+    launch(_nesterov, grid, weights, velocity, gradient, decays, lr, weight_decay, momentum, size, BLOCK=1024)

@@ -199,6 +199,8 @@ def _progress(text: str | None, protocol: Protocol) -> Progress:
         raise ValueError(f"its progress has {len(risk)} risks, {len(progress.valid)} accuracies")
     if len(progress.weak) not in (0, len(risk)):
         raise ValueError(f"its progress has {len(risk)} risks, {len(progress.weak)} weak risks")
+    if not min(1, len(progress.weak)) <= progress.weak_epoch <= len(progress.weak):
+        raise ValueError(f"its progress keeps the epoch {progress.weak_epoch} of {len(progress.weak)} by weak labels")
     again = progress.replayed(protocol)
     for name in ("epoch", "best_accuracy", "best_epoch", "stale", "reductions"):
         if getattr(again, name) != getattr(progress, name):

@@ -16,7 +16,7 @@ from .._core import all_finite
 from ..losses import WeakLabelLoss
 from ..transitions import Transition
 from .linear import has_pointwise
-from .scaling import calibrated_risks
+from .scaling import calibrated_risks, no_clearly_worse
 
 # Everything else: minibatches.
 
@@ -96,14 +96,35 @@ def batch_loss(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor 
     return value if value.ndim == 0 else value.mean()
 
 
-def weak_risk(transition: Transition, scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[float, float]:
-    """The held-out weak risk that early stopping watches: ``-log (T p)_y`` at the best temperature, and that.
+def weak_risks(transition: Transition, scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, float]:
+    """The held-out weak risks that early stopping watches: ``-log (T p)_y`` at the best temperature, and that.
 
     Networks grow too sure of themselves long before their ranking of the classes gets worse; the raw risk stops then.
     """
     w = None if weights is None else weights.double().cpu().numpy()
     risks, scale = calibrated_risks(scores.double().cpu().numpy(), labels.cpu(), transition, w)
-    return float(np.average(risks, weights=w)), 1.0 / scale
+    return torch.as_tensor(risks), 1.0 / scale
+
+
+@dataclass
+class Keeper:
+    """The weights of the last epoch whose held-out weak risk is not clearly above the least (`no_clearly_worse`)."""
+
+    weights: Tensor | None  # of the held-out rows
+    least: float = math.inf
+    rows: Tensor | None = None  # risks of the held-out rows where their mean was least
+    state: dict[str, Tensor] | None = None
+
+    def take(self, module: nn.Module, rows: Tensor) -> float:
+        """Take in an epoch; its mean risk."""
+        w = None if self.weights is None else self.weights.double().cpu()
+        risk = float(np.average(rows.numpy(), weights=None if w is None else w.numpy()))
+        falls = risk < self.least
+        if falls or (self.rows is not None and bool(no_clearly_worse(rows, self.rows, w))):
+            self.state = copy.deepcopy(module.state_dict())
+        if falls:
+            self.least, self.rows = risk, rows
+        return risk
 
 
 def scores_of(module: nn.Module, X: Rows, block: int = 4096) -> Tensor:
@@ -127,12 +148,12 @@ def fit_minibatch(
     transition: Transition,
     verbose: int = 0,
 ) -> int:
-    """Adam with a cosine schedule for `epochs` passes; with `held_out` data, the weights of the epoch with the
-    smallest held-out weak risk (`weak_risk`), and an end after `patience` epochs without an improvement by `tol`.
-    Returns epochs.
+    """Adam with a cosine schedule for `epochs` passes; with `held_out` data, the weights of the last epoch whose weak
+    risk there is within one standard error of the least (`Keeper`), and an end after `patience` epochs without an
+    improvement by `tol`. Returns epochs.
     """
     steps.optimizer = make_optimizer(module, steps.learning_rate, steps.l2)
-    best, best_state, waited = math.inf, None, 0
+    keeper, waited = Keeper(None if held_out is None else held_out[2]), 0
     for epoch in range(epochs):
         for group in steps.optimizer.param_groups:
             group["lr"] = steps.learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
@@ -141,17 +162,17 @@ def fit_minibatch(
             raise ValueError(f"loss: expected finite values, got {value} in epoch {epoch}; lower learning_rate")
         if held_out is not None:
             Xv, yv, wv = held_out
-            record["weak_risk"], record["temperature"] = weak_risk(transition, scores_of(module, Xv), yv, wv)
+            rows, record["temperature"] = weak_risks(transition, scores_of(module, Xv), yv, wv)
+            least = keeper.least
+            record["weak_risk"] = keeper.take(module, rows)
         steps.history.append(record)
         if verbose:
             print(f"epoch {epoch + 1:4d}  " + "  ".join(f"{k} {v:.6g}" for k, v in record.items()))
         if held_out is None:
             continue
-        waited = 0 if record["weak_risk"] < best - tol else waited + 1
-        if record["weak_risk"] < best:
-            best, best_state = record["weak_risk"], copy.deepcopy(module.state_dict())
+        waited = 0 if record["weak_risk"] < least - tol else waited + 1
         if waited >= patience:
             break
-    if best_state is not None:
-        module.load_state_dict(best_state)
+    if keeper.state is not None:
+        module.load_state_dict(keeper.state)
     return len(steps.history)

@@ -61,6 +61,12 @@ def identity_scaling(num_classes: int) -> Scaling:
     return Scaling(np.array(1.0), np.zeros(num_classes))
 
 
+def parameters(method: MethodName, num_classes: int) -> int:
+    """How many numbers a map of this kind has, biases up to a constant; one at least."""
+    K = num_classes
+    return {"identity": 1, "temperature": 1, "bias": K, "vector": 2 * K, "matrix": K * K + K}[method]
+
+
 def forward_risk(transition: Transition, labels: Tensor, weights: FloatArray) -> ScoreLoss:
     """The mean of ``-log (T p)_y`` and its gradient, as a function of scores (K, n)."""
     return score_loss(ForwardLoss(transition, validate=False), labels, weights)
@@ -129,6 +135,21 @@ def calibrated_risks(
     w = np.ones(len(scores)) if weights is None else weights
     scale = fit_temperature(scores, labels, transition, w)
     return row_risks(transition, labels, scale * centred(scores)), scale
+
+
+def no_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Whether the risks (..., n) of an epoch exceed those of the best one by at most one standard error, in the mean.
+
+    Both are risks of the same rows, so the error is that of their differences: far smaller than that of either mean.
+    A difference within it says nothing, and then the later epoch of an annealed schedule is the better guess: its
+    weights have settled, while the smallest of many noisy risks is partly luck. A risk that is not a number is worse.
+    """
+    w = torch.ones_like(rows) if weights is None else weights
+    w = w / w.sum(-1, keepdim=True)
+    difference = rows - least
+    mean = (w * difference).sum(-1, keepdim=True)
+    error = (w * (difference - mean)).square().sum(-1).sqrt()
+    return mean[..., 0] <= error
 
 
 def matching_scale(scores: FloatArray, probabilities: FloatArray, weights: FloatArray) -> float:

@@ -152,7 +152,7 @@ def _unknown(F: SqueezedLike, penalty: Penalty, q: Tensor) -> Tensor:
         return v, _limit_gap(F.base._value(v), F.base._conjugate(p), penalty, v, p, w, ones[rows])
 
     def by_cuts(rows: Tensor) -> tuple[Tensor, Tensor]:
-        return _by_cuts(F, q[rows], v[rows])
+        return _by_cuts(F._value, q[rows], v[rows])
 
     attempts = [by_newton] if F.base.domain == "affine" else [by_newton, by_limit]
     # scores are often that large below alpha = 1.5; elsewhere Newton's method is the safer bet
@@ -161,9 +161,9 @@ def _unknown(F: SqueezedLike, penalty: Penalty, q: Tensor) -> Tensor:
     return _settled(F.name, v, gap)
 
 
-def _by_cuts(F: Base, q: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
-    """The minimiser where F has kinks, with its duality gap."""
-    return ellipsoid_minimiser(F._value, q, centre(guess.nan_to_num(0.0, 0.0, 0.0)))
+def _by_cuts(value: Callable[[Tensor], Tensor], q: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
+    """The minimiser where F, of that value, has kinks, with its duality gap."""
+    return ellipsoid_minimiser(value, q, centre(guess.nan_to_num(0.0, 0.0, 0.0)))
 
 
 def _as_if_max(penalty: Penalty, q: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -196,7 +196,7 @@ def newton_minimiser(F: Base, q: Tensor) -> Tensor:
     fixed = q.detach()
     v, gap = newton(F, NOTHING, fixed, torch.ones_like(q))
     smooth = gap <= ENOUGH
-    _improve(v, gap, lambda rows: _by_cuts(F, fixed[rows], v[rows]), ENOUGH)
+    _improve(v, gap, lambda rows: _by_cuts(F._value, fixed[rows], v[rows]), ENOUGH)
     _settled(F.name, v, gap)
     if q.requires_grad and bool(smooth.any()):  # at a kink v stays where it is when q moves
         v = v.index_put((smooth,), v[smooth] + newton_step(F, NOTHING, v[smooth], q[smooth]))
