@@ -308,11 +308,12 @@ def interrupted(rng: Rng, folder: Path) -> None:
     run = subprocess.Popen(
         [str(word) for word in line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (background jobs ignore it)
     )  # fmt: skip
     try:
         time.sleep(float(rng.uniform(0.2, 6.0)))
         run.send_signal(stop)
-        said, _ = run.communicate(timeout=60)
+        said, _ = run.communicate(timeout=120)
     finally:
         run.kill()
     assert run.returncode in (0, 75, 128 + stop, -stop), (run.returncode, said)
