@@ -253,7 +253,7 @@ def saved_losses(rng: Rng, folder: Path) -> None:
 
 @check
 def calibrators(rng: Rng, folder: Path) -> None:
-    """Probabilities of every map: positive to underflow, summing to one, no row changed by others, and odd scores refused."""
+    """Probabilities of every map: positive to underflow, summing to one, each row for itself; odd scores refused."""
     T = transition(rng)
     n, K = int(pick(rng, [2, 8, 40, 150])), T.num_classes
     y = labels_of(T, rng, n)
@@ -308,7 +308,7 @@ def interrupted(rng: Rng, folder: Path) -> None:
     run = subprocess.Popen(
         [str(word) for word in line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (background jobs ignore it)
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs ignore it
     )  # fmt: skip
     try:
         time.sleep(float(rng.uniform(0.2, 6.0)))

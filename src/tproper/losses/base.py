@@ -115,6 +115,8 @@ class WeakLabelLoss(nn.Module, ABC):
         self.transition = transition
         self.reduction: Reduction = reduction
         self.validate = validate
+        if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
+            raise ValueError(f"ignore_index: expected a whole number or None, got {ignore_index!r}")
         if ignore_index is not None and transition.label_shape:
             raise ValueError(f"ignore_index: expected None for {transition.name}, whose labels are not single indices")
         self.ignore_index = ignore_index

@@ -107,7 +107,8 @@ class ForwardLoss(WeakLabelLoss):
             q = (transitions.to(p.dtype) @ p[..., None])[..., 0]  # (n, M)
             return self.score.loss(Weak(inner(rows.to(p.dtype), p), q.square().sum(-1), q, labels))
         if not rows.requires_grad:
-            log_rows = rows.log().to(scores.dtype)
+            # a T of fewer digits than the scores is taken for exact
+            log_rows = rows.to(torch.promote_types(rows.dtype, scores.dtype)).log().to(scores.dtype)
             work = cpu.mixture(log_rows) if cpu.possible(scores) else None
             return in_kernel(scores, work, lambda v: -log_mixture(v, log_rows))
         # T is learned: log T has no gradient where T is zero, but the loss has one, -p_z / (T p)_y
