@@ -2,11 +2,16 @@
 
 import os
 import signal
+import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 from hypothesis import HealthCheck, settings
+
+# Dozens of tests start the command: the package is compiled once for all of them, whatever the environment asks for.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A runner in the background starts its children with Ctrl-C ignored; the tests of interrupts need it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

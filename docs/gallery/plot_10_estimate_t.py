@@ -22,9 +22,7 @@ estimates = {
     "both": tp.estimate_transition(weak, true=known, X=X, random_state=0),
 }
 for name, T in estimates.items():
-    print(
-        f"{name}: mean error {np.abs(T.matrix() - truth.matrix()).mean():.3f}, mean stderr {T.stderr.mean():.3f}"
-    )
+    print(f"{name}: mean error {np.abs(T.matrix() - truth.matrix()).mean():.3f}, mean stderr {T.stderr.mean():.3f}")
 
 fig, ax = plt.subplots(figsize=(6.6, 3.8), layout="constrained")
 at = np.arange(16)

@@ -47,6 +47,7 @@ def write(path: Path, header: str, rows: list[Any]) -> Path:
 
 
 WIDE = ["--label", "ann,bob,eve", "--ignore", "kind"]
+ALONE = ["--holdout", "0"]  # where scores are not what is tested
 LONG = ["--label", "answer", "--item", "item", "--annotator", "who"]
 
 
@@ -55,7 +56,7 @@ def weights(folder: Path) -> Any:
 
 
 def test_wide_and_long_tables_give_the_same_model(desk: Path, tmp_path: Path, run: Run) -> None:
-    T = ["--transition", desk / "T.json", "--holdout", "0"]
+    T = ["--transition", desk / "T.json", *ALONE]
     good(run, "train", desk / "wide.csv", *WIDE, *T, "--out", tmp_path / "wide")
     good(run, "train", desk / "long.csv", *LONG, *T, "--out", tmp_path / "long")
     apart = ["--features-from", desk / "items.csv", "--ignore", "kind"]
@@ -65,7 +66,7 @@ def test_wide_and_long_tables_give_the_same_model(desk: Path, tmp_path: Path, ru
 
 
 def test_columns_are_matched_by_name(desk: Path, tmp_path: Path, run: Run) -> None:
-    T = ["--ignore", "kind", "--transition", desk / "T.json", "--holdout", "0"]
+    T = ["--ignore", "kind", "--transition", desk / "T.json", *ALONE]
     for order in ("ann,bob,eve", "eve,ann,bob"):
         good(run, "train", desk / "wide.csv", "--label", order, *T, "--out", tmp_path / order)
     np.testing.assert_allclose(weights(tmp_path / "eve,ann,bob"), weights(tmp_path / "ann,bob,eve"), atol=1e-6)
@@ -82,7 +83,7 @@ def test_columns_are_matched_by_name(desk: Path, tmp_path: Path, run: Run) -> No
 
 
 def test_evaluate_reads_both_forms(desk: Path, tmp_path: Path, run: Run) -> None:
-    good(run, "train", desk / "wide.csv", *WIDE, "--transition", desk / "T.json", "--out", tmp_path / "m")
+    good(run, "train", desk / "wide.csv", *WIDE, "--transition", desk / "T.json", *ALONE, "--out", tmp_path / "m")
     wide = good(run, "evaluate", tmp_path / "m", desk / "wide.csv", *WIDE[:2], "--true-label", "kind", "--json")
     apart = ["--features-from", desk / "items.csv", "--true-label", "kind"]
     long = good(run, "evaluate", tmp_path / "m", desk / "bare.csv", *LONG, *apart, "--json")
@@ -105,7 +106,7 @@ def test_evaluate_reads_both_forms(desk: Path, tmp_path: Path, run: Run) -> None
 )
 def test_one_spec_for_all_or_one_each(desk: Path, tmp_path: Path, run: Run, spec: list[str], diagonal: Any) -> None:
     T = [part for s in spec for part in ("--transition", s)]
-    good(run, "train", desk / "wide.csv", *WIDE, *T, "--out", tmp_path / "m")
+    good(run, "train", desk / "wide.csv", *WIDE, *T, *ALONE, "--out", tmp_path / "m")
     found = tp.load(tmp_path / "m").transition_
     np.testing.assert_allclose([t.matrix()[0, 0] for t in found.transitions], diagonal)
     table = tp.load(tmp_path / "m").extra_["table"]
@@ -114,7 +115,7 @@ def test_one_spec_for_all_or_one_each(desk: Path, tmp_path: Path, run: Run, spec
 
 def test_t_from_the_table_itself(desk: Path, tmp_path: Path, run: Run) -> None:
     for name, given in (("wide", [desk / "wide.csv", *WIDE]), ("long", [desk / "long.csv", *LONG])):
-        good(run, "train", *given, "--transition", "estimate", "--out", tmp_path / name)
+        good(run, "train", *given, "--transition", "estimate", *ALONE, "--out", tmp_path / name)
         model = tp.load(tmp_path / name)
         rates = [1 - t.matrix().diagonal().mean() for t in model.transition_.transitions]
         np.testing.assert_allclose(rates, [0.1, 0.3, 0.3], atol=0.1)

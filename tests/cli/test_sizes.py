@@ -48,7 +48,7 @@ MUTATIONS: list[tuple[str, Any, str]] = [
     ("scale", {"a": 1}, "scale: expected 2 finite numbers > 0"),
     ("label", None, "label: expected the name of a column, got None"),
     ("source", 5, "source: expected the name of a column, got 5"),
-    ("sources", ["a"], "sources: expected some where there is a column of sources"),
+    ("sources", ["a"], "sources: expected no names without a column of sources"),
     ("transition", {}, "transition: "),
     ("transition", {"family": "uniform", "name": "x", "num_classes": 4, "diagonal": 0.0}, "one for 3 classes"),
     ("specs", [1], "specs: expected texts by name"),
@@ -65,7 +65,7 @@ def test_the_tables_part_of_a_model_is_checked(
     description["extra"]["table"][field] = value
     reseal(tmp_path / "m", description)
     said = sentence(run("predict", tmp_path / "m", workshop / "weak.csv", "--out", tmp_path / "p.csv"))
-    assert "the model's part about its table cannot be used" in said
+    assert "the model's description of its table cannot be used" in said
     assert message in said
     assert not (tmp_path / "p.csv").exists()
 

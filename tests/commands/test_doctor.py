@@ -59,4 +59,4 @@ def test_a_package_that_cannot_be_imported_is_a_problem(monkeypatch):
 def test_an_extra_that_is_not_there_is_named_with_its_remedy(monkeypatch):
     found = checkup.Checkup({}, [], {"ray": ["ray"]}, "none", {"a": "ok"})
     assert found.healthy
-    assert "not there: ray; pip install 'tproper[ray]'" in found.text
+    assert "lacks ray; pip install 'tproper[ray]'" in found.text

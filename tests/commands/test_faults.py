@@ -9,25 +9,32 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import tproper as tp
+from tproper.cli.main import app
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and signals")
 LIMITED = """
-import resource, signal, sys
+import json, resource, signal, sys
+sys.dont_write_bytecode = True  # half of a .pyc would stay
+from typer.testing import CliRunner
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # as on a full disk: writing fails, the process lives
 from tproper.cli.main import app
 import tproper.cli.from_data, tproper.cli.evaluating, tproper.cli.training
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
-app(sys.argv[2:])
+resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+done = {name: CliRunner().invoke(app, line) for name, line in json.loads(sys.argv[1]).items()}
+print(json.dumps({name: [result.exit_code, result.stderr] for name, result in done.items()}))
 """
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("faults")
     rng = np.random.default_rng(0)
     z = rng.integers(3, size=3000)
     X = rng.normal(size=(3000, 2)) + z[:, None]
@@ -36,8 +43,8 @@ def table(tmp_path: Path) -> Path:
         f"{a:.3f},{b:.3f},c{y},{f'c{k}' if i < 300 else ''}"
         for i, ((a, b), y, k) in enumerate(zip(X, weak, z, strict=True))
     ]
-    (tmp_path / "t.csv").write_text("\n".join(["x,y,weak,kind", *rows]) + "\n")
-    return tmp_path / "t.csv"
+    (folder / "t.csv").write_text("\n".join(["x,y,weak,kind", *rows]) + "\n")
+    return folder / "t.csv"
 
 
 def commands(table: Path, out: Path) -> dict[str, list[str]]:
@@ -50,24 +57,35 @@ def commands(table: Path, out: Path) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def on_a_full_disk(table: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Each command in a folder of its own, and once more where an older file is; all in one process with a limit."""
+    root = tmp_path_factory.mktemp("full")
+    lines = {}
+    for name in ("estimate", "train", "simulate", "older"):
+        (root / name).mkdir()
+        lines[name] = commands(table, root / name / "result")["estimate" if name == "older" else name]
+    (root / "older" / "result.json").write_text("[[0.9, 0.1], [0.1, 0.9]]")
+    done = subprocess.run([sys.executable, "-c", LIMITED, json.dumps(lines)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return root, json.loads(done.stdout.splitlines()[-1])
+
+
 @pytest.mark.parametrize("name", ["estimate", "train", "simulate"])
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(name: str, table: Path, tmp_path: Path) -> None:
-    out = tmp_path / "new" / "result"
-    out.parent.mkdir()
-    line = [sys.executable, "-c", LIMITED, "300", *commands(table, out)[name]]
-    done = subprocess.run(line, capture_output=True, text=True)
-    assert done.returncode == 1, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "File too large" in done.stderr
-    assert list(out.parent.iterdir()) == []
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(name: str, on_a_full_disk: Any) -> None:
+    root, results = on_a_full_disk
+    code, stderr = results[name]
+    assert code == 1, stderr
+    assert "Traceback" not in stderr
+    assert "File too large" in stderr
+    assert list((root / name).iterdir()) == []
 
 
-def test_a_full_disk_leaves_the_older_file(table: Path, tmp_path: Path) -> None:
-    out = tmp_path / "T"
-    (tmp_path / "T.json").write_text("[[0.9, 0.1], [0.1, 0.9]]")
-    subprocess.run([sys.executable, "-c", LIMITED, "300", *commands(table, out)["estimate"]], capture_output=True)
-    assert tp.parse_transition(str(tmp_path / "T.json")).num_classes == 2
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["T.json", "t.csv"]
+def test_a_full_disk_leaves_the_older_file(on_a_full_disk: Any) -> None:
+    root, results = on_a_full_disk
+    assert results["older"][0] == 1
+    assert tp.parse_transition(str(root / "older" / "result.json")).num_classes == 2
+    assert [p.name for p in (root / "older").iterdir()] == ["result.json"]
 
 
 def test_killed_at_any_moment_estimate_leaves_the_old_file_or_the_new_one(table: Path, tmp_path: Path) -> None:
@@ -88,7 +106,7 @@ def test_killed_at_any_moment_estimate_leaves_the_old_file_or_the_new_one(table:
         process.wait()
         content = (folder / "T.json").read_text()
         assert content == old or json.loads(content)["family"] == "estimated"
-    assert subprocess.run(line, capture_output=True).returncode == 0
+    assert CliRunner().invoke(app, line[3:]).exit_code == 0
     assert {p.name for p in folder.iterdir()} <= {"T.json", "T.png"}
     assert isinstance(tp.parse_transition(str(folder / "T.json")), tp.EstimatedTransition)
 

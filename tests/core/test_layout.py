@@ -1,9 +1,11 @@
 """Rooms: imports point one way, rooms speak through their `__init__`, and `import tproper` brings the core alone."""
 
 import ast
+import functools
 import importlib
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -30,9 +32,15 @@ def room_of(path: Path) -> str:
     return path.parts[0]
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse((PACKAGE / path).read_text())
+
+
+@functools.cache
 def imports(path: Path) -> list[tuple[ast.stmt, str, str | None, bool]]:
     """(statement, absolute module, imported name, inside a function) of every import in a file."""
-    tree = ast.parse((PACKAGE / path).read_text())
+    tree = parsed(path)
     inner = {
         id(n)
         for f in ast.walk(tree)
@@ -60,65 +68,79 @@ def own(path: Path) -> list[tuple[list[str], str | None, bool]]:
     ]
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_rooms_import_from_rooms_above_them_alone(path):
-    allowed = [*ROOMS[: ROOMS.index(room_of(path)) + 1], "__version__"]
-    targets = [parts[0] if parts else name for parts, name, _ in own(path)]
-    assert [str(target or "tproper itself") for target in targets if target not in allowed] == []
+def faults_by_file(faults: Callable[[Path], Iterable[object]], paths: list[Path] = FILES) -> dict[str, list[object]]:
+    """What a rule finds in the files, by file; nothing where all obey it."""
+    return {str(path): found for path in paths if (found := list(faults(path)))}
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_rooms_speak_through_what_they_export(path):
+def test_rooms_import_from_rooms_above_them_alone():
+    def faults(path):
+        allowed = [*ROOMS[: ROOMS.index(room_of(path)) + 1], "__version__"]
+        targets = [parts[0] if parts else name for parts, name, _ in own(path)]
+        return [str(target or "tproper itself") for target in targets if target not in allowed]
+
+    assert faults_by_file(faults) == {}
+
+
+def test_rooms_speak_through_what_they_export():
     """Across rooms only names of the other room's `__all__` are imported, and from the room itself."""
-    faults = [
-        f"{name} of {'.'.join(parts)}"
-        for parts, name, _ in own(path)
-        if parts and parts[0] != room_of(path) and (len(parts) > 1 or name not in exported(parts[0]))
-    ]
-    assert faults == []
+
+    def faults(path):
+        return [
+            f"{name} of {'.'.join(parts)}"
+            for parts, name, _ in own(path)
+            if parts and parts[0] != room_of(path) and (len(parts) > 1 or name not in exported(parts[0]))
+        ]
+
+    assert faults_by_file(faults) == {}
 
 
+@functools.cache
 def exported(room: str) -> set[str]:
-    for node in ast.parse((PACKAGE / room / "__init__.py").read_text()).body:
+    for node in parsed(Path(room, "__init__.py")).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             return set(ast.literal_eval(node.value))
     return set()
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_imports_stand_at_the_top(path):
-    inner = [module for _, module, _, inside in imports(path) if inside and module.split(".")[0] not in LATE]
-    assert inner == []
+def test_imports_stand_at_the_top():
+    def faults(path):
+        return [module for _, module, _, inside in imports(path) if inside and module.split(".")[0] not in LATE]
+
+    assert faults_by_file(faults) == {}
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_says_what_it_is(room):
-    text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
+    text = ast.get_docstring(parsed(Path(room, "__init__.py")))
     assert text is not None
     assert "mports" in text, "what it may import"
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) in CORE], ids=str)
-def test_the_core_needs_torch_numpy_and_scipy_alone(path):
-    foreign = {module.split(".")[0] for _, module, _, _ in imports(path)} - {"tproper"}
-    allowed = LIGHT | ({"triton"} if path.parts[:2] == ("losses", "kernels") else set())
-    allowed |= {"safetensors"} if path == Path("_core/sealed.py") else set()  # the format of the files it seals
-    assert {n for n in foreign if n not in sys.stdlib_module_names} <= allowed
+def test_the_core_needs_torch_numpy_and_scipy_alone():
+    def faults(path):
+        foreign = {module.split(".")[0] for _, module, _, _ in imports(path)} - {"tproper"}
+        allowed = LIGHT | ({"triton"} if path.parts[:2] == ("losses", "kernels") else set())
+        allowed |= {"safetensors"} if path == Path("_core/sealed.py") else set()  # the format of the files it seals
+        return {n for n in foreign if n not in sys.stdlib_module_names} - allowed
+
+    assert faults_by_file(faults, [p for p in FILES if room_of(p) in CORE]) == {}
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_files_and_functions_stay_small(path):
-    text = (PACKAGE / path).read_text()
-    long = [
-        node.name
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and not _is_kernel(node)
-        and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
-    ]
-    if len(text.splitlines()) > LONGEST_FILE:
-        long.append("the file itself")
-    assert long == []
+def test_files_and_functions_stay_small():
+    def faults(path):
+        long = [
+            node.name
+            for node in ast.walk(parsed(path))
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and not _is_kernel(node)
+            and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
+        ]
+        lines = len((PACKAGE / path).read_text().splitlines())
+        return long + [f"{lines} lines"] * (lines > LONGEST_FILE)
+
+    assert len(FILES) > 100
+    assert faults_by_file(faults) == {}
 
 
 def _is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

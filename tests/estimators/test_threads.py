@@ -37,9 +37,9 @@ def fitted(settings: dict[str, Any], seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_threads_do_not_meet(name: str) -> None:
-    alone = [fitted(MODELS[name], seed) for seed in range(6)]
-    with ThreadPoolExecutor(6) as pool:
-        together = list(pool.map(lambda seed: fitted(MODELS[name], seed), range(6)))
+    alone = [fitted(MODELS[name], seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda seed: fitted(MODELS[name], seed), range(4)))
     for a, b in zip(alone, together, strict=True):
         np.testing.assert_array_equal(a, b)
     if name == "mlp":

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_commands import records, run, run_here, start, wait_for
+from test_commands import records, run_here, start, wait_for
 
 import tproper as tp
 from tproper.lab import comparing, leaderboard
@@ -37,8 +37,8 @@ def digits():
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
-    done = run("bench", *SMALL, "--out", folder)
-    assert done.returncode == 0, done.stderr
+    done = run_here("bench", *SMALL, "--out", folder)
+    assert done.exit_code == 0, done.output
     return folder
 
 
@@ -65,7 +65,7 @@ def test_search_trials_and_reported_ones_are_stored(undisturbed):
     assert {r["config"]["protocol"]["max_epochs"] for r in searched} == {2}
     assert {r["config"]["protocol"]["max_epochs"] for r in reported} == {4}
     for loss in ("forward", "scl_exp"):
-        risks = {r["lr"]: r["selections"]["weak"]["weak_risk"] for r in searched if r["loss"] == loss}
+        risks = {r["lr"]: min(r["weak"]) for r in searched if r["loss"] == loss}
         assert {0.3, 1.0} <= set(risks)
         used = {r["lr"] for r in reported if r["loss"] == loss}
         assert used == {min(risks, key=lambda rate: math.inf if risks[rate] is None else risks[rate])}
@@ -83,8 +83,8 @@ def test_killed_and_resumed_it_finds_the_same_records(undisturbed, tmp_path):
     process.kill()
     process.wait()
     assert len(records(tmp_path)) < len(records(undisturbed))
-    done = run(*args)
-    assert done.returncode == 0, done.stderr
+    done = run_here(*args)
+    assert done.exit_code == 0, done.output
     same(records(tmp_path), records(undisturbed))
     assert not [p for p in folder.iterdir() if not p.name.startswith(".")]
 
@@ -106,16 +106,22 @@ def test_time_limit_stops_cleanly_and_exported_records_go_on(undisturbed, tmp_pa
         (["complementary", "--methods", "sgd"], "method: expected one of"),
         (["complementary", "--methods", "rc"], "method: expected one for complementary labels"),
         (["complementary", "--methods", ","], "methods: expected names of methods, or all, got ','"),
-        (["complementary", "--models", "resnet20"], "expected --models for one data set, got resnet20"),
-        (["complementary", "--lr", "fast"], "expected --lr to be positive numbers with commas between them, got fast"),
-        (["complementary", "--lr", "0.1,-1"], "expected --lr to be positive numbers"),
-        (["complementary", "--select", "best"], "expected --select among clean, weak, got best"),
+        (
+            ["complementary", "--models", "resnet20"],
+            "--models: expected models for one data set, got resnet20; linear and mlp take",
+        ),
+        (
+            ["complementary", "--lr", "fast"],
+            "--lr: expected positive numbers within float32's range, separated by commas, got 'fast'",
+        ),
+        (["complementary", "--lr", "0.1,-1"], "--lr: expected positive numbers"),
+        (["complementary", "--select", "best"], "--select: expected one or more of clean, weak, got best"),
         (["complementary", "--method-file", "mine.py"], "method: expected file.py:function, got 'mine.py'"),
         (["complementary", "--soft", "."], "expected cifar10h"),
-        (["llava:1"], "expected the folder with the label files for llava:1; say --labels FOLDER"),
-        (["mine", "--labels", "mine.npy"], "expected the T that the labels of mine.npy follow; say --transition SPEC"),
+        (["llava:1"], "expected the folder with the label files for llava:1; give --labels FOLDER"),
+        (["mine", "--labels", "mine.npy"], "expected the T that the labels of mine.npy follow; give --transition SPEC"),
         (["mine", "--labels", "no.npy", "--transition", "pair:0.1"], "labels: cannot read no.npy"),
-        (["complementary", "--transition", "partial:0.3"], "expected a told T with labels like those of complementary"),
+        (["complementary", "--transition", "partial:0.3"], "expected a T with labels like those of complementary"),
         (["pu:0.5", "--merge", "0+1|2"], "transition"),
     ],
 )
@@ -140,7 +146,7 @@ def fake_run(seen, risk):
             value = risk(t.config.loss, t.config.lr)
             rows[t.id] = {
                 "seed": t.seed, "config_key": t.config.key, "lr": t.config.lr, "loss": t.config.loss,
-                "selections": {"weak": {"weak_risk": value}},
+                "weak": [9.0, value],
             }  # fmt: skip
         return list(rows.values())
 
@@ -311,14 +317,14 @@ def test_of_several_rates_the_one_that_the_search_has_chosen_is_shown():
     slow, fast = made("forward", [0.5, 0.6], lr=0.1), made("forward", [0.7, 0.8], lr=0.3)
     searches = []
     for rows, risk in ((slow, 2.1), (fast, 2.0)):
-        searches.append({**rows[0], "seed": SEARCH_SEED, "selections": {"weak": {"weak_risk": risk}}})
+        searches.append({**rows[0], "seed": SEARCH_SEED, "weak": [9.0, risk]})
     other = made("nn", [0.3, 0.3])
     (table,) = leaderboard.leaderboard([*slow, *fast, *searches, *other])
     assert [row[2] for row in table.rows if row[0] == "forward log"] == ["75.00 ± 5.00"]
-    searches[0]["selections"] = {"weak": {"weak_risk": 1.0}}
+    searches[0]["weak"] = [9.0, 1.0]
     (table,) = leaderboard.leaderboard([*slow, *fast, *searches, *other])
     assert [row[2] for row in table.rows if row[0] == "forward log"] == ["55.00 ± 5.00"]
-    searches[0]["selections"] = {"weak": {"weak_risk": None}}  # it left the numbers
+    searches[0]["weak"] = [None, None]  # it left the numbers
     (table,) = leaderboard.leaderboard([*fast, *searches[:1], *other])
     assert [row[2] for row in table.rows if row[0] == "forward log"] == ["75.00 ± 5.00"]  # the only one there is
 
@@ -332,7 +338,7 @@ def test_blocks_of_one_name_are_told_apart():
 
 def test_kept_certificates_that_are_something_else_are_said(tmp_path):
     (tmp_path / "certificates.json").write_text("[1")
-    with pytest.raises(ValueError, match="expected certificates that were kept, got something else; remove it"):
+    with pytest.raises(ValueError, match="expected kept certificates, got something else; remove it"):
         leaderboard.Verdicts(tmp_path / "certificates.json")
 
 
@@ -372,7 +378,7 @@ def test_the_leaderboard_alone(undisturbed, tmp_path):
     assert "| clean |" not in text
     both = run_here("report", undisturbed, "--leaderboard", tmp_path / "board.md", "--out", tmp_path)
     assert both.exit_code == 2
-    assert "expected --out or --leaderboard, got both" in both.output
+    assert "--leaderboard: expected it or --out, got both" in both.output
 
 
 def test_a_leaderboard_does_not_replace_another_file(undisturbed, tmp_path):
@@ -428,7 +434,7 @@ def test_own_losses_that_cannot_be_run_are_refused_in_a_sentence(tmp_path):
     for arguments, message in (
         ([f"--method-file={broken}:mine"], "broken.py cannot be run: SyntaxError"),
         (files, "expected functions of different names, got mine, mine"),
-        (["--transition-is", "estimated"], "--transition-is belongs to --transition"),
+        (["--transition-is", "estimated"], "--transition-is: expected it beside --transition, got it alone"),
     ):
         done = run_here("bench", *SMALL, *arguments, "--out", tmp_path / "run")
         assert done.exit_code == 2

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from tproper.cli import experiments as commands
 from tproper.cli import running
 from tproper.cli.main import app
+from tproper.lab import download, figures
 from tproper.lab.record_files import export_records, read_records
 from tproper.lab.store import Store
 
@@ -25,10 +26,6 @@ def command(*args):
 
 def environment():
     return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-
-
-def run(*args, timeout=120):
-    return subprocess.run(command(*args), capture_output=True, text=True, timeout=timeout, env=environment())
 
 
 def run_here(*args):
@@ -62,8 +59,8 @@ def wait_for(condition, process, seconds=60):
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     began = time.monotonic()
-    done = run("reproduce", "table2", *SMALL, "--out", folder)
-    assert done.returncode == 0, done.stderr
+    done = run_here("reproduce", "table2", *SMALL, "--out", folder)
+    assert done.exit_code == 0, done.output
     assert time.monotonic() - began < 60
     return folder
 
@@ -96,8 +93,8 @@ def test_killed_and_resumed_it_finds_the_same_records(undisturbed, tmp_path):
     process.wait()
     assert len(records(tmp_path)) < 8
     assert any(folder.glob("*.safetensors"))
-    done = run(*args)
-    assert done.returncode == 0, done.stderr
+    done = run_here(*args)
+    assert done.exit_code == 0, done.output
     same(records(tmp_path), records(undisturbed))
     assert not [p for p in folder.iterdir() if not p.name.startswith(".")]
 
@@ -112,7 +109,7 @@ def test_ctrl_c_stops_with_a_checkpoint_and_the_command_goes_on(undisturbed, tmp
     assert process.returncode == 130, stderr
     assert "run the command again" in stderr
     assert "Traceback" not in stderr
-    assert run(*args).returncode == 0
+    assert run_here(*args).exit_code == 0
     same(records(tmp_path), records(undisturbed))
 
 
@@ -135,6 +132,7 @@ def test_a_run_whose_trials_are_all_stored_reads_no_data(undisturbed, tmp_path, 
 
 def test_a_network_that_fails_is_no_mistake_of_the_user(tmp_path, monkeypatch):
     monkeypatch.setenv("TPROPER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(download, "PAUSE", 0.0)
     args = ["--models", "linear", "--mirror", "http://127.0.0.1:9", "--out", tmp_path / "run"]
     done = run_here("reproduce", "table2", *args)
     assert done.exit_code == 1, done.output
@@ -186,17 +184,17 @@ def test_an_export_may_lie_in_the_folder_that_the_run_makes(tmp_path):
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (["--trials", "1001"], "expected --trials <= 1000, got 1001: seeds from there on belong to --search"),
-        (["--kernels", "foo"], "expected --kernels among auto, triton, compile, plain, float32, got foo"),
-        (["--dataset", "svhn"], "expected --dataset among mnist, cifar10, digits, got svhn"),
+        (["--trials", "1001"], "--trials: expected at most 1000, got 1001: later seeds belong to --search"),
+        (["--kernels", "foo"], "--kernels: expected one of auto, triton, compile, plain, float32, got 'foo'"),
+        (["--dataset", "svhn"], "--dataset: expected one of mnist, cifar10, digits, got 'svhn'"),
         (["--export", "x.txt"], "expected a file that ends in .jsonl or .parquet, got x.txt"),
-        (["--export", "nowhere/x.jsonl"], "to name a file in a folder that is there, got nowhere/x.jsonl"),
-        (["--records", "none.jsonl"], "got none.jsonl, which is not there"),
-        (["--data", "nowhere"], "expected a directory with the data, got nowhere, which is not there"),
+        (["--export", "nowhere/x.jsonl"], "--export: expected a file in a folder that exists, got nowhere/x.jsonl"),
+        (["--records", "none.jsonl"], "got none.jsonl, which does not exist"),
+        (["--data", "nowhere"], "expected a directory with the data, got nowhere, which does not exist"),
         (["--mirror", "foo"], "--mirror: expected an address such as https://host/folder, got 'foo'"),
-        (["--minutes", "nan"], "expected --minutes to be a number >= 0, got nan"),
-        (["--minutes", "-1"], "expected --minutes to be a number >= 0, got -1"),
-        (["--device", "cuda"], "expected a CUDA GPU for --device cuda, found none"),
+        (["--minutes", "nan"], "--minutes: expected a number >= 0, got nan"),
+        (["--minutes", "-1"], "--minutes: expected a number >= 0, got -1"),
+        (["--device", "cuda"], "--device: expected a GPU that PyTorch can use for cuda, got none; try --device cpu"),
     ],
 )
 def test_mistakes_are_found_before_anything_is_made(args, sentence, tmp_path, monkeypatch):
@@ -211,7 +209,7 @@ def test_mistakes_are_found_before_anything_is_made(args, sentence, tmp_path, mo
 def test_figure_1_refuses_what_it_would_ignore(args, tmp_path):
     done = run_here("reproduce", "fig1", *args, "--out", tmp_path / "run")
     assert done.exit_code == 2
-    assert f"expected fig1 with --out alone, which draws a formula, got {args[0]}" in " ".join(done.output.split())
+    assert f"{args[0]}: expected it without fig1, which trains nothing" in " ".join(done.output.split())
     assert not (tmp_path / "run").exists()
 
 
@@ -226,31 +224,31 @@ def test_an_export_that_cannot_be_written_is_found_before_anything_is_made(tmp_p
 def test_figures_have_their_own_methods(target, tmp_path):
     done = run_here("reproduce", target, "--methods", "bc", "--out", tmp_path / "run")
     assert done.exit_code == 2
-    assert f"expected --methods with table2 alone, got it with {target}" in " ".join(done.output.split())
+    assert f"--methods: expected it with table2 alone, got it with {target}" in " ".join(done.output.split())
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("target", "values", "sentence"),
     [
-        ("table2", "0.3", "expected --values with fig2 or fig3, got it with table2, which has no grid"),
+        ("table2", "0.3", "--values: expected it with fig2 or fig3, got it with table2, which has no grid"),
         (
             "fig2",
             "0.3;1",
-            "expected --values to be positive numbers with commas between them, none beyond float32, got 0.3;1",
+            "--values: expected positive numbers within float32's range, separated by commas, got '0.3;1'",
         ),
         (
             "fig3",
             "1.5,-1",
-            "expected --values to be positive numbers with commas between them, none beyond float32, got 1.5,-1",
+            "--values: expected positive numbers within float32's range, separated by commas, got '1.5,-1'",
         ),
         (
             "fig3",
             "nan",
-            "expected --values to be positive numbers with commas between them, none beyond float32, got nan",
+            "--values: expected positive numbers within float32's range, separated by commas, got 'nan'",
         ),
-        ("fig2", "1,1e39", "none beyond float32, got 1,1e39"),
-        ("fig2", "1e-50", "none beyond float32, got 1e-50"),
+        ("fig2", "1,1e39", "within float32's range, separated by commas, got '1,1e39'"),
+        ("fig2", "1e-50", "within float32's range, separated by commas, got '1e-50'"),
     ],
 )
 def test_wrong_grids_are_refused(target, values, sentence, tmp_path):
@@ -281,8 +279,9 @@ def test_report_elsewhere(undisturbed, tmp_path):
     assert str(tmp_path / "out/index.html") in done.output.replace("\n", "")
 
 
-def test_figure_1(tmp_path):
+def test_figure_1(tmp_path, monkeypatch):
     pytest.importorskip("mpltern", reason="ternary axes need mpltern")
+    monkeypatch.setattr(figures.figure1, "__defaults__", (0.1, 24))  # fewer points are quicker to draw
     assert run_here("reproduce", "fig1", "--out", tmp_path).exit_code == 0
     assert {p.name for p in tmp_path.iterdir()} == {"figure1.png", "figure1.svg"}
 
@@ -290,12 +289,18 @@ def test_figure_1(tmp_path):
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (["--models", "vgg"], "expected --models among linear, mlp, resnet20, wrn28_2, got vgg"),
-        (["--methods", "bc,sgd"], "among bc, bc_tuned, ga, ga_tuned, gls, gls_released, forward, got sgd"),
-        (["--device", "tpu"], "expected --device auto, cpu or cuda, got tpu"),
-        (["--models", "resnet20", "--dataset", "digits"], "are not all for the data set digits"),
+        (["--models", "vgg"], "--models: expected one or more of linear, mlp, resnet20, wrn28_2, got vgg"),
+        (
+            ["--methods", "bc,sgd"],
+            "--methods: expected one or more of bc, bc_tuned, ga, ga_tuned, gls, gls_released, forward, got sgd",
+        ),
+        (["--device", "tpu"], "--device: expected one of auto, cpu, cuda, got 'tpu'"),
+        (
+            ["--models", "resnet20", "--dataset", "digits"],
+            "--models: expected models for the data set digits, got resnet20; linear and mlp take",
+        ),
         (["--models", "mlp", "--data", "nowhere"], "expected a directory with the data, got nowhere"),
-        (["--dataset", "digits", "--records", "none.jsonl"], "got none.jsonl, which is not there"),
+        (["--dataset", "digits", "--records", "none.jsonl"], "got none.jsonl, which does not exist"),
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_code_2(args, sentence, tmp_path):

@@ -141,7 +141,7 @@ def test_a_pickle_is_data_and_nothing_else(tmp_path, cifar_files):
 def test_missing_files_and_folders_are_named(tmp_path):
     with pytest.raises(DataError, match=r"train-images-idx3-ubyte\(.gz\) in .*found none"):
         datasets.load("mnist", tmp_path)
-    with pytest.raises(DataError, match="which is not there"):
+    with pytest.raises(DataError, match="which does not exist"):
         datasets.load("mnist", tmp_path / "nowhere")
     with pytest.raises(DataError, match="expected a data set among mnist, cifar10, digits, got 'svhn'"):
         datasets.load("svhn")
@@ -189,12 +189,22 @@ def registry(folder):
     return {p.name: "sha256:" + hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
 def test_download_from_a_mirror_then_from_the_cache(server, tmp_path, mnist_files, monkeypatch):
     folder, address = server
     write(folder, mnist_files, compress=True)
     known = registry(folder)
     monkeypatch.setenv(download.MIRROR_VARIABLE, address)
-    where = download.fetch("mnist", progress=True, cache=tmp_path / "cache", digests=known)
+    terminal = Terminal()
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", terminal)
+        where = download.fetch("mnist", progress=True, cache=tmp_path / "cache", digests=known)
+    assert "train-images-idx3-ubyte.gz" in terminal.getvalue()
+    assert "MB" in terminal.getvalue()
     assert datasets.read_mnist(where, digests(mnist_files)).test_images.shape == (20, 28, 28, 1)
     for path in folder.iterdir():
         path.unlink()  # the second time nothing is asked of the server
@@ -212,8 +222,9 @@ def test_altered_download_is_refused_and_leaves_nothing(server, tmp_path, mnist_
     assert not [p for p in (tmp_path / "c").rglob("*") if "train-images" in p.name or p.stat().st_size == 0]
 
 
-def test_interrupted_download_leaves_nothing_half_made(server, tmp_path, mnist_files):
+def test_interrupted_download_leaves_nothing_half_made(server, tmp_path, mnist_files, monkeypatch):
     folder, address = server
+    monkeypatch.setattr(download, "PAUSE", 0.0)
     write(folder, mnist_files, compress=True)
     known = registry(folder)
     Handler.short = True
@@ -224,7 +235,8 @@ def test_interrupted_download_leaves_nothing_half_made(server, tmp_path, mnist_f
     download.fetch("mnist", mirror=address, progress=False, cache=tmp_path / "c", digests=known)
 
 
-def test_no_server_is_one_clear_error(tmp_path):
+def test_no_server_is_one_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "PAUSE", 0.0)
     with pytest.raises(download.DownloadError, match=r"could not download http://127.0.0.1:9/train-images"):
         download.fetch("mnist", mirror="http://127.0.0.1:9", progress=False, cache=tmp_path)
 

@@ -98,7 +98,7 @@ def test_wrong_problems_are_refused(small_data):
         ({"name": "x", "labels": "pair:0.1", "source": "guessed"}, "expected source to be one of known, wrong, given"),
         (
             {"name": "x", "labels": "pair:0.1", "source": "wrong"},
-            "expected a T that methods are told where it is wrong",
+            "expected a T for the methods unless its source is 'known', got source 'wrong' without one",
         ),
     ]:
         with pytest.raises(ValueError, match=sentence):
@@ -110,7 +110,7 @@ def test_wrong_problems_are_refused(small_data):
     with pytest.raises(ValueError, match=r"expected labels in \[0, 4\)|expected .* got 9"):
         given_problem("x", np.full(600, 9), "pair:0.1", small_data)
     wrong = Problem("x", "pair:0.1", told="partial:0.3", source="wrong")
-    with pytest.raises(ValueError, match="expected a told T with labels like those of pair_noise"):
+    with pytest.raises(ValueError, match="expected a T with labels like those of pair_noise"):
         resolve(wrong, small_data)
 
 

@@ -58,7 +58,7 @@ def test_the_three_columns_are_three_annotators(folder):
     labels, T, text = problem("cifar10n:all", folder)
     assert labels.shape == (N, 3)
     assert len(T.transitions) == 3
-    assert "3 an image" in text
+    assert "3 per image" in text
 
 
 @pytest.mark.parametrize(("spec", "near"), [("cifar10n:random3", TRUE[2]), ("cifar10n:aggregate", None)])
@@ -151,7 +151,7 @@ def test_altered_content_is_refused(folder):
         problem("cifar10n:random1", folder)
     whole = (folder / LLAVA).read_bytes()
     (folder / LLAVA).write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match="is truncated, altered, or no file of plain arrays"):
+    with pytest.raises(DataError, match="is truncated, altered, or not a file of plain arrays"):
         problem("llava:1", folder)
 
 
@@ -186,7 +186,7 @@ def test_labels_that_do_not_fit_are_told(tmp_path, change, message):
     ("spec", "message"),
     [
         ("cifar10n:random9", "labels: expected cifar10n:COLUMN with a column of random1, .*, got 'cifar10n:random9'"),
-        ("llava:10", "labels: expected llava:M with M labels an image, 1 to 9, got 'llava:10'"),
+        ("llava:10", "labels: expected llava:M with M labels per image, 1 to 9, got 'llava:10'"),
         ("file:x.npz", "labels: expected file:PATH:noisy or file:PATH:complementary, got 'file:x.npz'"),
         ("what", "labels: expected a source of cifar10n, llava, file, as in cifar10n:random1, got 'what'"),
         ("", "labels: expected a source of"),
@@ -206,9 +206,9 @@ def test_a_path_may_hold_colons():
 def test_what_is_missing_is_told(folder):
     with pytest.raises(DataError, match=f"expected worse_label, got .*; the worst column is in {HUMAN}"):
         problem("cifar10n:worst", folder)
-    with pytest.raises(DataError, match=r"expected mine.npz in .*, found none"):
+    with pytest.raises(DataError, match=r"expected mine.npz in .*, got none"):
         problem("file:mine.npz:noisy", folder)
-    with pytest.raises(DataError, match=r"expected a directory with the label files, got .*, which is not there"):
+    with pytest.raises(DataError, match=r"expected a directory with the label files, got .*, which does not exist"):
         problem("llava:1", folder / "nowhere")
     np.savez(folder / "mine.npz", other=CLEAN)
     with pytest.raises(DataError, match="expected an array named labels, got other"):
@@ -220,7 +220,7 @@ def test_what_is_missing_is_told(folder):
     ):
         problem("cifar10n:worst:T=estimated", folder)
     np.save(folder / "mine.npy", NOISY["random_label1"])
-    with pytest.raises(ValueError, match="labels: expected at least 3 answers an image for T=estimated, got 1"):
+    with pytest.raises(ValueError, match="labels: expected at least 3 answers per image for T=estimated, got 1"):
         problem("file:mine.npy:noisy:T=estimated", folder)
 
 

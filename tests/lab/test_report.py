@@ -1,6 +1,7 @@
 """Tables beside the paper's, figures as files, one page; and what the committed records say."""
 
 import errno
+import functools
 import json
 import math
 import re
@@ -19,6 +20,7 @@ from tproper.lab.protocol import Protocol, Trial, TrialConfig
 from tproper.lab.record_files import export_records, read_records
 from tproper.lab.results import probabilities
 from tproper.lab.scoring import FLOOR
+from tproper.plots import loss_at
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -238,7 +240,7 @@ def test_two_records_of_a_trial_that_differ_are_named(records_file):
     (first, *_) = read_records(records_file)
     with records_file.open("a") as file:
         file.write(json.dumps(first | {"accuracy": 0.123}) + "\n")
-    with pytest.raises(ValueError, match=f"records.jsonl: .*got records that differ of {first['id']}"):
+    with pytest.raises(ValueError, match=f"records.jsonl: .*got different ones of {first['id']}"):
         report.load_records(records_file)
 
 
@@ -257,25 +259,30 @@ def test_lower_bounds_of_the_rows():
 def test_figure_1_loss_by_hand():
     p = np.array([[0.2, 0.3, 0.5]])
     inside, outside = 2.8 / 2.7, -2.9 / 2.7
-    assert figures.weak_loss(p, "001")[0] == pytest.approx(-math.log(0.5))
+
+    def loss(points, candidates):
+        return loss_at(figures.papers_loss(), candidates, points)
+
+    assert loss(p, {2})[0] == pytest.approx(-math.log(0.5))
     expected = -(inside * math.log(0.2) + inside * math.log(0.3) + outside * math.log(0.5))
-    assert figures.weak_loss(p, "110")[0] == pytest.approx(expected)
-    assert figures.weak_loss(p, "111")[0] == pytest.approx(-np.log(p).mean())
+    assert loss(p, {0, 1})[0] == pytest.approx(expected)
+    assert loss(p, {0, 1, 2})[0] == pytest.approx(-np.log(p).mean())
     # it falls without bound towards p3 = 0, a third of a nat and more per e-fold (slope 2.9/2.7)
     line = np.array([[(1 - q) / 2, (1 - q) / 2, q] for q in (1e-6, 1e-9)])
-    near, far = figures.weak_loss(line, "110")
+    near, far = loss(line, {0, 1})
     assert far - near == pytest.approx(-2.9 / 2.7 * math.log(1e3), rel=1e-6)
 
 
 def test_figure_1_has_four_panels():
     pytest.importorskip("mpltern", reason="ternary axes need mpltern")
-    drawn = figures.figure1()
+    drawn = figures.figure1(resolution=20)
     assert len([axes for axes in drawn.axes if axes.get_title()]) == 4
 
 
 # --- the committed records ------------------------------------------------------------------------
 
 
+@functools.cache
 def committed():
     rows = [row for path in sorted(RESULTS.glob("*.jsonl")) for row in read_records(path)]
     assert len({row["id"] for row in rows}) == len(rows)
@@ -307,8 +314,9 @@ def test_committed_cifar_records_agree_with_the_paper(model):
             assert abs(mean - theirs.mean) < 3 or abs(errors) < 2.5, cell.method
 
 
-def test_the_documentation_shows_what_the_records_say(tmp_path):
+def test_the_documentation_shows_what_the_records_say(tmp_path, monkeypatch):
     """docs/reproduction.md holds the generated tables; ``tproper report results`` makes them again."""
+    monkeypatch.setattr(report, "column_figures", lambda *given: {})  # seconds of drawing; the page has tables alone
     report.write_report(RESULTS, tmp_path)
     generated = (tmp_path / "report.md").read_text().split("\n", 1)[1].strip()
     document = (RESULTS.parent / "docs/reproduction.md").read_text()
@@ -318,7 +326,7 @@ def test_the_documentation_shows_what_the_records_say(tmp_path):
 
 def test_bounded_losses_keep_their_bounds_in_the_benchmark():
     """The library's losses on any labels: no epoch's training risk is below the least certified bound."""
-    bounds = {}
+    bounds, with_risks = {}, 0
     for row in committed():
         config = TrialConfig.from_dict(row["config"])
         if config.problem is None or config.loss not in ("forward", "gls", "backward_brier", "ga", "nn"):
@@ -327,7 +335,10 @@ def test_bounded_losses_keep_their_bounds_in_the_benchmark():
         if key not in bounds:
             told = text_transition(config.problem.told or config.problem.labels, 10)
             bounds[key] = min(find_method(config.loss).build(told).core.lower_bounds())
-        assert min(r for r in row["risk"] if r is not None) >= bounds[key] - 1e-4, row["id"]
+        risks = [r for r in row["risk"] if r is not None]  # none where a search's rate was far too large
+        assert all(r >= bounds[key] - 1e-4 for r in risks), row["id"]
+        with_risks += bool(risks)
+    assert with_risks > 100
 
 
 def test_risk_of_bc_falls_below_zero_and_the_bounded_losses_keep_their_bounds():

@@ -207,12 +207,31 @@ def test_records_from_a_pipe_are_refused_at_once(tmp_path):
     assert "got a pipe or a device" in done.output
 
 
+@contextlib.contextmanager
+def waiting_reader(pipe, process):
+    """Once the process has opened the pipe to read it: a pipe without a reader cannot be opened for writing."""
+    deadline = time.monotonic() + 60
+    while True:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        try:
+            writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.05)
+        else:
+            break
+    try:
+        yield
+    finally:
+        os.close(writer)
+
+
 def test_a_signal_ends_the_wait_for_a_matrix_from_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "T.csv")
     command = [sys.executable, "-m", "tproper", "inspect", str(tmp_path / "T.csv")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(5.0)  # by then it waits
-        process.send_signal(signal.SIGTERM)
+        with waiting_reader(tmp_path / "T.csv", process):
+            process.send_signal(signal.SIGTERM)
         began = time.monotonic()
         _, errors = process.communicate(timeout=60)
     assert time.monotonic() - began < SOON

@@ -149,7 +149,7 @@ def test_a_plugin_that_cannot_be_imported_is_named(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     plugins.load_plugins.cache_clear()
     message = (
-        "tproper.plugins: expected no_such_module to be importable, got ModuleNotFoundError: .*; mend or uninstall "
+        "tproper.plugins: expected no_such_module to be importable, got ModuleNotFoundError: .*; fix or uninstall "
     )
     with pytest.raises(ValueError, match=message + "broken"):
         parse_transition("nonsense:3")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, NO_CHROMIUM, Browser
+from chromium import CHROMIUM, NO_CHROMIUM
 
 EXPLORER = Path(__file__).parents[2] / "docs" / "explorer"
 PAGE = (EXPLORER / "index.html").as_uri()
@@ -28,12 +28,6 @@ VIEWS = [
     "family=own&T=0.5,0.1,0.2;0.3,0.5,0.2;0.1,0.2,0.3;0.1,0.2,0.3",
     "family=own&T=0.5,0.5,0.5;0.3,0.3,0.3;0.2,0.2,0.2",
 ]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with Browser() as opened:
-        yield opened
 
 
 def centre_of(browser, selector, index=0):

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from chromium import CHROMIUM, NO_CHROMIUM, Browser
+from chromium import CHROMIUM, NO_CHROMIUM
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 PAGES = sorted(SITE.rglob("*.html"))
@@ -96,12 +96,6 @@ def test_every_gallery_page_ends_in_a_picture():
         assert len(pages) >= least
         for page in pages:
             assert any("sphx_glr_plot" in link for link in read(page).fetched), page.name
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with Browser() as opened:
-        yield opened
 
 
 @needs_chromium

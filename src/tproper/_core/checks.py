@@ -179,8 +179,12 @@ def _tensor(labels: Labels, device: torch.device | None) -> Tensor:
 
 def short(value: Any) -> str:
     """A value for a message, cut to 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return cut(repr(value))
+
+
+def cut(text: str, length: int = 60) -> str:
+    """The text, cut to `length` characters with dots at the end."""
+    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 def index_labels(

@@ -133,6 +133,11 @@ def _middle(low: Tensor, high: Tensor) -> Tensor:
     return torch.where((mid > low) & (mid < high), mid, low + (high - low) / 2)
 
 
+def _inside(moved: Tensor, usable: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """The step where it is usable, else the bracket's middle, which is not worked out where nobody needs it."""
+    return moved if bool(usable.all()) else torch.where(usable, moved, _middle(low, high))
+
+
 def increasing_root(
     f: Callable[[Tensor], tuple[Tensor, Tensor]], low: Tensor, high: Tensor, tol: float = 2e-15
 ) -> Tensor:
@@ -150,14 +155,13 @@ def increasing_root(
         value, slope = f(x)
         low, high = torch.where(value < 0, x, low), torch.where(value > 0, x, high)
         newton = x - value / slope
-        usable = (newton > low) & (newton < high) if step % 4 != 3 else torch.zeros_like(newton, dtype=torch.bool)
-        moved = torch.where(usable, newton, _middle(low, high))
         close = tol * torch.maximum(low.abs(), high.abs())
         # a Newton step below rounding, an exact zero, or a bracket below rounding: each is an answer
         done = (value == 0) | ((newton - x).abs() <= close) | (high - low <= close) | value.isnan()
-        x = torch.where(done, x, moved)
         if bool(done.all()):
             break
+        usable = (newton > low) & (newton < high) & (step % 4 != 3)
+        x = torch.where(done, x, _inside(newton, usable | done, low, high))
     return x
 
 
@@ -184,7 +188,7 @@ def warm_root(
         moved = x - step - 2 * value.sign() * torch.where(small, close, 0.0)
         usable = (moved > low) & (moved < high) & (step.abs() <= last / 2)
         last = torch.where(usable, torch.where(small, 0.0, step.abs()), high - low)
-        x = torch.where(done, x, torch.where(usable, moved, _middle(low, high)))
+        x = torch.where(done, x, _inside(moved, usable | done, low, high))
     return torch.minimum(torch.maximum(answer, low), high)
 
 

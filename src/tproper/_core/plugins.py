@@ -24,7 +24,7 @@ def load_plugins() -> None:
         except Exception as error:
             raise ValueError(
                 f"{PLUGINS}: expected {point.value} to be importable, got {type(error).__name__}: {error}; "
-                f"mend or uninstall {'it' if point.dist is None else point.dist.name}"
+                f"fix or uninstall {'it' if point.dist is None else point.dist.name}"
             ) from error
 
 

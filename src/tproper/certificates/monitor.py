@@ -182,12 +182,14 @@ class LossMonitor:
         """
         if not self._recent:
             return math.nan, math.nan
-        values, sizes = (np.array(x) for x in zip(*self._recent, strict=True))
-        mean = float(np.average(values, weights=sizes))
+        values, sizes = np.array(self._recent).T
+        total = sizes.sum()
+        mean = float(values @ sizes / total)
         if len(values) < FEWEST_BATCHES:
             return mean, math.nan
-        batches = sizes.sum() ** 2 / (sizes**2).sum()
-        return mean, math.sqrt(float((np.diff(values) ** 2).mean()) / 2 / batches)
+        steps = values[1:] - values[:-1]
+        batches = total**2 / (sizes @ sizes)
+        return mean, math.sqrt(float(steps @ steps) / len(steps) / 2 / batches)
 
     def _epoch_factor(self) -> float:
         """How much larger the standard error is once the window holds more examples than there are."""

@@ -19,7 +19,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Asked:
+class BenchOptions:
     """The options, as they were given."""
 
     problem: str
@@ -49,22 +49,22 @@ def bench(
         typer.Argument(help="complementary, symmetric:0.3, partial:0.3, pu:0.5, T.csv, ...; cifar10n:random1, llava:3, "
                        "...; or a name for the labels of --labels"),
     ],
-    data: Annotated[str, typer.Option(help="folder with the data files, or digits; else the cache")] = "",
+    data: Annotated[str, typer.Option(help="folder with the data files, or digits; the cache by default")] = "",
     models: Annotated[str, typer.Option(help="comma-separated: linear, mlp, resnet20, wrn28_2")] = "",
     methods: Annotated[str, typer.Option(help="comma-separated, or all that fit the labels")] = "all",
     method_file: Annotated[list[str] | None, typer.Option(help="your own loss, mine.py:my_loss")] = None,
     dataset: Annotated[str, typer.Option(help="mnist, cifar10 or digits; the model's own if empty")] = "",
     labels: Annotated[
-        Path | None, typer.Option(help="your own labels (.npy or .csv, one row a training image), or the folder of the "
-                                  "published ones")
+        Path | None, typer.Option(help="your own labels (.npy or .csv, one row per training image), or the folder of "
+                                  "the published ones")
     ] = None,
     transition: Annotated[
-        str | None, typer.Option(help="the T that methods are told: a specification or T.json; else the true one")
+        str | None, typer.Option(help="the T that methods are given: a spec or T.json; the true one by default")
     ] = None,
     transition_is: Annotated[
         str | None, typer.Option(help="how --transition is known: given, estimated or wrong")
     ] = None,
-    merge: Annotated[str, typer.Option(help="merge classes into groups: 0+1|2+3; two-class T: has a default")] = "",
+    merge: Annotated[str, typer.Option(help="merge classes into groups: 0+1|2+3; a two-class T has a default")] = "",
     soft: Annotated[
         Path | None, typer.Option(help="folder with CIFAR-10H's counts, to score probabilities against people's")
     ] = None,
@@ -98,7 +98,7 @@ def bench(
         threads, export, engine, address, gpus_per_task,
     )  # fmt: skip
     work.run(
-        Asked(
+        BenchOptions(
             problem, models, methods, method_file or [], dataset, labels, transition, transition_is, merge, soft,
             trials, epochs, lr, search_epochs, search_trials, weight_decay, learned_lr, select, run,
         )

@@ -56,7 +56,7 @@ class Checkup:
         lines = [f"{name:<16} {version}" for name, version in self.versions.items()]
         lines += ["", f"{'GPU':<16} {self.gpu}", ""]
         for extra, lacking in self.extras.items():
-            how = f"not there: {', '.join(lacking)}; pip install 'tproper[{extra}]'" if lacking else "there"
+            how = f"lacks {', '.join(lacking)}; pip install 'tproper[{extra}]'" if lacking else "installed"
             lines.append(f"{'extra ' + extra:<16} {how}")
         lines += ["", *(f"{'self-test':<16} {name}: {outcome}" for name, outcome in self.tests.items())]
         lines += [f"note: {note}" for note in self.notes]
@@ -94,7 +94,7 @@ def requirements(extra: str | None) -> list[str]:
 
 
 def _version(name: str, problems: list[str]) -> str | None:
-    """The version of a distribution that is there and can be imported; one that cannot is a problem."""
+    """The version of an installed distribution, None without one; one that cannot be imported is a problem."""
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -108,7 +108,7 @@ def _version(name: str, problems: list[str]) -> str | None:
 
 def _absent(name: str, problems: list[str]) -> str:
     problems.append(f"{name}: expected it to be installed, got nothing; pip install tproper again")
-    return "NOT THERE"
+    return "NOT INSTALLED"
 
 
 def gpu() -> str:

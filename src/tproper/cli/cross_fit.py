@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, random_folds
-from .progress import Bar
+from ..data import Bar
 from .rows import Rows
 from .schema import Schema
 from .streaming import Trained

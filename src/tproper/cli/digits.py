@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from .. import plots
-from .._core import FloatArray, Mark, atomic_file, finite_rows, json_text, mark, write_file
+from .._core import FloatArray, Mark, finite_rows, json_text, mark, write_file
+from ..data import Bar
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss, WeakLabelLoss
 from ..metrics import clean_scores, forward_risk
 from ..transitions import Transition, families
-from .progress import Bar
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
 
@@ -49,12 +49,14 @@ def train(
     loss: WeakLabelLoss, X: torch.Tensor, y: torch.Tensor, rate: float, epochs: int, seed: int
 ) -> tuple[torch.nn.Module, list[float]]:
     """SGD with Nesterov momentum on a linear model; returns it with its training risk after every epoch."""
-    torch.manual_seed(seed)
-    model = torch.nn.Linear(X.shape[1], loss.transition.num_classes)
+    with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
+        torch.manual_seed(seed)
+        model = torch.nn.Linear(X.shape[1], loss.transition.num_classes)
+        orders = [torch.randperm(len(X)) for _ in range(epochs)]
     optimiser = torch.optim.SGD(model.parameters(), rate, momentum=0.9, nesterov=True)
     risks = []
-    for _ in range(epochs):
-        for batch in torch.randperm(len(X)).split(128):
+    for order in orders:
+        for batch in order.split(128):
             optimiser.zero_grad()
             loss(model(X[batch]), y[batch]).backward()
             optimiser.step()
@@ -204,5 +206,4 @@ def _draw(
     left.set_title("training risk: BC falls without end", fontsize=10)
     plots.draw_reliability(right, curves)
     right.set_title("probabilities on clean test digits", fontsize=10)
-    with atomic_file(path, since=since) as temporary:
-        figure.savefig(temporary, format="png", dpi=150)
+    plots.save_picture(figure, path, since)

@@ -74,6 +74,19 @@ def say(text: object, err: bool = False) -> None:
 
 
 @contextmanager
+def recorded_warnings() -> Iterator[list[str]]:
+    """The warnings for users, as sentences, each once; filled when the block ends."""
+    sentences: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield sentences
+    for w in caught:  # ConvergenceWarning, ConditioningWarning, ... but not what developers are told
+        sentence = " ".join(str(w.message).split())
+        if issubclass(w.category, UserWarning) and sentence not in sentences:
+            sentences.append(sentence)
+
+
+@contextmanager
 def spoken() -> Iterator[None]:
     """Warnings as lines on stderr at the moment they come: work may go on for hours."""
     with warnings.catch_warnings():
@@ -98,7 +111,7 @@ def check_picture(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Fail before the work where its result could not be written: by a trial in the nearest folder that is there."""
+    """Fail before the work where its result could not be written: by a trial in the nearest folder that exists."""
     if path.exists() and not (path.is_file() or path.is_dir()):  # a device or a pipe needs no folder
         return
     folder = path.absolute().parent

@@ -42,7 +42,7 @@ def estimate(
     label: Annotated[str, typer.Option(help="the column with the weak labels; A,B,C for annotators side by side")],
     out: Annotated[Path, typer.Option(help="the .json file to write")],
     true_label: Annotated[str | None, typer.Option(help="the column with the true class, empty where unknown")] = None,
-    features: Annotated[str | None, typer.Option(help="use these columns only: A,B")] = None,
+    features: Annotated[str | None, typer.Option(help="use these columns only: A,B; or all")] = None,
     ignore: Annotated[str | None, typer.Option(help="use all columns but these: C,D")] = None,
     classes: Annotated[str | None, typer.Option(help="the classes, in order: a,b,c (pu: POSITIVE,NEGATIVE)")] = None,
     item: Item = None,
@@ -64,9 +64,9 @@ def estimate(
     if plot is not None:
         check_picture(plot)
     check_writable(out)
-    columns = (item, annotator, features_from, group)
-    asked = work.Asked(source, label, true_label, features, ignore, classes, *columns, sampling, structure, seed)
-    result, picture = work.estimate_file(data, asked, out, plot)
+    labels = work.LabelOptions(label, true_label, item, annotator, features_from, group=group)
+    options = work.EstimateOptions(source, labels, features, ignore, classes, sampling, structure, seed)
+    result, picture = work.estimate_file(data, options, out, plot)
     if as_json:
         echo_json(result.to_dict() | {"out": str(out), "plot": None if picture is None else str(picture)})
         return

@@ -38,10 +38,8 @@ def evaluate(
     """Unbiased scores from weak labels, with their intervals; clean ones beside them where a true column is given."""
     if plot is not None:
         check_picture(plot)
-    asked = work.Question(
-        model, data, label, true_label, transition, source_column, item, annotator, features_from, plot
-    )
-    result = work.evaluate_file(asked)
+    labels = work.LabelOptions(label, true_label, item, annotator, features_from, source_column)
+    result = work.evaluate_file(model, data, labels, transition, plot)
     weak, clean, counts = result.weak, result.clean, result.counts
     for doubt in [] if result.trust is None else result.trust.doubts:
         say(f"warning: {doubt}", err=True)

@@ -6,7 +6,7 @@ Answers with a row each are brought together by item first, which takes the whol
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, mark
-from ..data import CELLS, Table, open_table
+from ..data import CELLS, Table, open_table, watched
 from ..transitions import identity
 from .codec import Answered, Encoded, LabelCodec
-from .progress import watched
-from .reading import LabelColumns, label_columns, read
+from .reading import LabelColumns, LabelOptions, label_columns, read
 from .resolving import annotators_of_file, parse_sources, resolve, resolve_answers
 from .schema import FeatureReader
 from .streaming import Trained, load_model, reblocked
 from .table_scores import Scores, StreamedScores, draw, why_no_scores
 from .trust import CHECKED_ROWS, Trust, trust
-
-
-@dataclass(frozen=True)
-class Question:
-    """What `tproper evaluate` is asked: a model, a table, and which columns say what."""
-
-    model: Path
-    data: Path
-    label: str
-    true_label: str | None = None
-    specs: Sequence[str] | None = None
-    source_column: str | None = None
-    item: str | None = None
-    annotator: str | None = None
-    features_from: Path | None = None
-    plot: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -53,26 +36,18 @@ class Evaluation:
     counts: dict[str, int]
 
 
-def evaluate_file(asked: Question) -> Evaluation:
+def evaluate_file(
+    model: Path, data: Path, labels: LabelOptions, specs: Sequence[str] | None = None, plot: Path | None = None
+) -> Evaluation:
     """`tproper evaluate`: scores from weak and from clean labels; draws the diagram."""
-    before = None if asked.plot is None else mark(asked.plot)
-    trained = load_model(asked.model)
-    table = open_table(asked.data)
-    several = asked.item is not None or "," in asked.label
-    columns = label_columns(
-        table,
-        asked.label,
-        item=asked.item,
-        annotator=asked.annotator,
-        true=asked.true_label,
-        features_from=asked.features_from,
-    )
-    codec = evaluation_codec(trained, asked.specs, asked.source_column, several, columns)
-    source = asked.source_column
+    before = None if plot is None else mark(plot)
+    trained = load_model(model)
+    table = open_table(data)
+    source = labels.source
+    columns = label_columns(table, replace(labels, source=None))  # whether it is needed is the codec's to say
+    codec = evaluation_codec(trained, specs, source, labels.several, columns)
     if source is not None and not codec.sources:
-        raise ValueError(
-            f"--source-column: expected it for labels of several sources, got a model of one: {asked.model}"
-        )
+        raise ValueError(f"--source-column: expected it for labels of several sources, got a model of one: {model}")
     source = (source or trained.schema.source) if codec.sources else None
     if source is not None:
         table.require(source, "--source-column")
@@ -80,12 +55,12 @@ def evaluate_file(asked: Question) -> Evaluation:
         columns = columns.of_annotators()
     elif columns.several:
         raise ValueError(
-            f"--label: expected one column for a model of one label per row, got {asked.label!r}; give the T of the "
+            f"--label: expected one column for a model of one label per row, got {labels.label!r}; give the T of the "
             "annotators with --transition"
         )
     result = evaluate(trained, columns, codec, source)
-    if asked.plot is not None:
-        draw(result.weak, result.clean, asked.plot, before)
+    if plot is not None:
+        draw(result.weak, result.clean, plot, before)
     return result
 
 

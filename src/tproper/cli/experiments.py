@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
 
 from ..lab import (
     FLAT_MODELS,
@@ -24,57 +21,45 @@ from ..lab import (
     write_report,
 )
 from .errors import say
-from .reproduce import Asked, Target
-from .running import Work, check_options, names_among, resource_errors, run_all
+from .options import one_of
+from .reproduce import ReproduceOptions, Target
+from .running import WHICH_MODELS, Work, check_options, names_among, positive_numbers, resource_errors, run_all
 
 #: What the figures vary: k in Figure 2, alpha in Figure 3.
 GRIDS = {Target.fig2: paper.COEFFICIENTS, Target.fig3: paper.EXPONENTS}
 
 
-def _numbers(text: str) -> tuple[float, ...]:
-    try:
-        values = tuple(dict.fromkeys(float(part) for part in text.split(",")))
-    except ValueError:
-        values = ()
-    if not values or not all(0 < v < math.inf for v in torch.tensor(values, dtype=torch.float32).tolist()):
-        raise ValueError(
-            f"expected --values to be positive numbers with commas between them, none beyond float32, got {text}"
-        )
-    return values
-
-
 def _models(models: str, dataset: str, target: Target) -> list[str]:
     """The models to run: those given, or the data set's own, or the paper's."""
-    if dataset and dataset not in NAMES:
-        raise ValueError(f"expected --dataset among {', '.join(NAMES)}, got {dataset}")
+    if dataset:
+        one_of(dataset, NAMES, "--dataset")
     own = [m for m in paper.MODELS if not dataset or (m in FLAT_MODELS) == (dataset != "cifar10")]
     chosen = names_among(
         models or ",".join(own if target is Target.table2 else own[-1:]), tuple(paper.MODELS), "--models"
     )
     if not set(chosen) <= set(own):
         raise ValueError(
-            f"the models {', '.join(chosen)} are not all for the data set {dataset}: "
-            "linear and mlp take mnist or digits, resnet20 and wrn28_2 take cifar10"
+            f"--models: expected models for the data set {dataset}, got {', '.join(chosen)}; {WHICH_MODELS}"
         )
     return chosen
 
 
-def run(asked: Asked) -> None:
+def run(options: ReproduceOptions) -> None:
     """Check what was asked for, train what is not yet in the store, and write the report."""
-    with resource_errors(asked.run.out):
-        grid = _numbers(asked.values) if asked.values else GRIDS.get(asked.target, ())
-        if asked.target is Target.fig1:
-            _draw_figure1(asked.run.out)
+    with resource_errors(options.run.out):
+        grid = positive_numbers(options.values, "--values") if options.values else GRIDS.get(options.target, ())
+        if options.target is Target.fig1:
+            _draw_figure1(options.run.out)
             return
-        plan = _plan(asked, grid)
+        plan = _plan(options, grid)
         if importlib.util.find_spec("matplotlib") is None:
             say("no matplotlib: the report will have tables alone (pip install 'tproper[plots]')", err=True)
         run_all(
-            asked.run,
+            options.run,
             lambda work: all(_run_model(work, plan, model) for model in plan.models),
             lambda work: _check_kernels(work, plan),
         )
-    report(asked.run.out, None)
+    report(options.run.out, None)
 
 
 def _draw_figure1(out: Path) -> None:
@@ -100,22 +85,22 @@ class _Plan:
     search: bool
 
 
-def _plan(asked: Asked, grid: tuple[float, ...]) -> _Plan:
+def _plan(options: ReproduceOptions, grid: tuple[float, ...]) -> _Plan:
     """Refuse before anything is made what could not be done."""
-    models = _models(asked.models, asked.dataset, asked.target)
-    methods = names_among(asked.methods or ",".join(paper.METHODS), tuple(paper.METHODS), "--methods")
-    if asked.trials > sweep.SEARCH_SEED:
+    models = _models(options.models, options.dataset, options.target)
+    methods = names_among(options.methods or ",".join(paper.METHODS), tuple(paper.METHODS), "--methods")
+    if options.trials > sweep.SEARCH_SEED:
         raise ValueError(
-            f"expected --trials <= {sweep.SEARCH_SEED}, got {asked.trials}: seeds from there on belong to --search"
+            f"--trials: expected at most {sweep.SEARCH_SEED}, got {options.trials}: later seeds belong to --search"
         )
-    check_options(asked.run)
+    check_options(options.run)
     # digits has 1293 training examples: batches of 256 would leave five steps an epoch
-    batch = 32 if asked.dataset == "digits" else Protocol.batch_size
+    batch = 32 if options.dataset == "digits" else Protocol.batch_size
     protocol = Protocol(
-        batch_size=batch, max_epochs=asked.max_epochs, augment_validation=asked.augment_validation,
-        warmup_by_epoch=asked.warmup_by_epoch,
+        batch_size=batch, max_epochs=options.max_epochs, augment_validation=options.augment_validation,
+        warmup_by_epoch=options.warmup_by_epoch,
     )  # fmt: skip
-    return _Plan(asked.target, models, methods, asked.dataset, grid, asked.trials, protocol, asked.search)
+    return _Plan(options.target, models, methods, options.dataset, grid, options.trials, protocol, options.search)
 
 
 def _check_kernels(work: Work, plan: _Plan) -> None:

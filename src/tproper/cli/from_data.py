@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, Mark, atomic_file, json_text, mark, write_file
-from ..data import open_table, short
+from .._core import FloatArray, Mark, json_text, mark, write_file
+from ..data import open_table, short, working
 from ..estimation import AnnotatorEstimate, Answers
 from ..learn import Estimated, estimate_labels, transition_of
-from ..plots import can_draw, compute_transition_map, draw_transition_map, figure
+from ..plots import can_draw, compute_transition_map, draw_transition_map, figure, save_picture
 from ..transitions import (
     SET_SEPARATOR,
     UNLABELED,
@@ -29,29 +29,23 @@ from ..transitions import (
 from .codec import LabelCodec
 from .errors import say, spoken
 from .estimate import From
-from .progress import working
-from .reading import LabelColumns, Read, label_columns, read
-from .resolving import label_notes, members_of
-from .schema import split_names, standardisation
+from .reading import LabelColumns, LabelOptions, Read, label_columns, read
+from .resolving import class_names, label_notes, members_of
+from .schema import identifier_notes, joined_names, split_names, standardisation
 
 MOST_MAPS = 12
 NO_PICTURE = "that needs the extra tproper[plots], and labels other than candidate sets"
 
 
 @dataclass(frozen=True)
-class Asked:
+class EstimateOptions:
     """The options, as they were given."""
 
     source: From
-    label: str
-    true_label: str | None
+    labels: LabelOptions
     features: str | None
     ignore: str | None
     classes: str | None
-    item: str | None
-    annotator: str | None
-    features_from: Path | None
-    group: str | None
     sampling: str
     structure: str
     seed: int
@@ -73,46 +67,54 @@ class Estimate:
         return transition_to_dict(self.transition) | {"classes": self.classes} | named | self.facts
 
 
-def estimate_file(data: Path, asked: Asked, out: Path, plot: Path | None) -> tuple[Estimate, Path | None]:
+def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | None) -> tuple[Estimate, Path | None]:
     """Estimate, and write T and its picture, where one can be drawn."""
     picture = out.with_suffix(".png") if plot is None else plot
     before, earlier = mark(out), mark(picture)
-    columns = label_columns(
-        open_table(data),
-        asked.label,
-        item=asked.item,
-        annotator=asked.annotator,
-        true=asked.true_label,
-        group=asked.group,
-        features_from=asked.features_from,
-    )
-    kind = asked.source.value
+    columns = label_columns(open_table(data), options.labels)
+    kind, label = options.source.value, options.labels.label
     if columns.several and kind != From.annotators:
-        raise ValueError(f"--label: expected one column to estimate T from {kind}, got {asked.label!r}; use annotators")
+        raise ValueError(f"--label: expected one column to estimate T from {kind}, got {label!r}; use annotators")
+    classes = split_names(options.classes, "--classes")
     if kind == From.pu:
-        positive_negative(split_names(asked.classes, "--classes"))
-    if kind == From.clean and asked.true_label is None:
+        positive_negative(classes)
+    if kind == From.clean and columns.true is None:
         raise ValueError("--true-label: expected the column with the true classes, got none")
     if kind == From.annotators:
         columns = columns.of_annotators()
     wants = kind in (From.features, From.pu)
     if kind == From.annotators:
-        wants = asked.features is not None or asked.features_from is not None or asked.ignore is not None
-    features = columns.features(asked.features, asked.ignore) if wants else []
+        wants = options.features is not None or columns.items is not None or options.ignore is not None
+    features = columns.features(options.features, options.ignore) if wants else []
+    if kind == From.annotators and not wants:
+        _say_unused(columns)
     got = read(columns, features)
     X = None
     if features:
         centre, scale = standardisation(got.X, features)
         X = (got.X - centre) / scale
-    settings: dict[str, Any] = {"structure": asked.structure} if kind in (From.clean, From.features) else {}
-    settings |= {"sampling": asked.sampling} if kind == From.pu else {}
+    settings: dict[str, Any] = {"structure": options.structure} if kind in (From.clean, From.features) else {}
+    settings |= {"sampling": options.sampling} if kind == From.pu else {}
     with spoken():
-        classes = split_names(asked.classes, "--classes")
-        estimate = estimate_read(Question(kind, got, columns, X, classes, asked.seed, settings))
-    for note in label_notes(got.counts, estimate.classes):
+        estimate = estimate_read(Question(kind, got, columns, X, classes, options.seed, settings))
+    for note in [*label_notes(got.named, estimate.classes), *identifier_notes(got.X, features)]:
         say(f"warning: {note}", err=True)
     write_file(out, (json_text(estimate.to_dict()) + "\n").encode(), since=before)
     return estimate, picture if draw(estimate, picture, earlier) else None
+
+
+def _say_unused(columns: LabelColumns) -> None:
+    """Without --features and --ignore the answers alone count: say what that leaves out, and how to use it."""
+    numeric, text = columns.unused()
+    if not numeric:
+        return
+    left = short([*text, *numeric])
+    how = f"--ignore {joined_names(text)} (all columns but these)" if text else "--features all"
+    say(
+        f"note: T comes from the answers alone; left out: {left}. To use features too, give {how}, or name some with "
+        f"--features {joined_names(numeric[:2])}",
+        err=True,
+    )
 
 
 def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
@@ -129,8 +131,7 @@ def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
     canvas = figure(figsize=(width * columns, width * rows), layout="constrained")
     for i, data in enumerate(maps):
         draw_transition_map(canvas.add_subplot(rows, columns, i + 1), data)
-    with atomic_file(path, since=since) as temporary:
-        canvas.savefig(temporary, format=path.suffix.lstrip(".").lower(), dpi=150)
+    save_picture(canvas, path, since)
     return True
 
 
@@ -169,30 +170,30 @@ class Question:
         return estimate_labels(self.kind, labels, num_classes, true, X, self.seed, groups, **self.settings)
 
 
-def estimate_read(asked: Question) -> Estimate:
+def estimate_read(question: Question) -> Estimate:
     """T of the labels that were read, by the estimator of this kind."""
-    return {"annotators": _annotators, "pu": _pu, "partial": _partial}.get(asked.kind, _noisy)(asked)
+    return {"annotators": _annotators, "pu": _pu, "partial": _partial}.get(question.kind, _noisy)(question)
 
 
 def _part(group: NDArray[np.int64] | None, rows: NDArray[Any]) -> NDArray[np.int64] | None:
     return None if group is None else group[rows]
 
 
-def _noisy(asked: Question) -> Estimate:
+def _noisy(question: Question) -> Estimate:
     """From rows of known class, from features, or from both."""
-    got, columns = asked.got, asked.columns
-    if asked.kind == "clean" and columns.true is None:
+    got, columns = question.got, question.columns
+    if question.kind == "clean" and columns.true is None:
         raise ValueError("--true-label: expected the column with the true classes, got none")
     labels = members_of(got.used, sets=False)
-    names = _classes(asked.kind, labels, got, asked.classes)
+    names = _classes(question.kind, labels, got, question.classes)
     words = [*names, *(n for n in labels if n not in names)]
     weak, absent = got.encode(LabelCodec(identity(len(words)), words), columns.label)
-    known = asked.known(names)
+    known = question.known(names)
     given = ~absent
     with working(f"estimating T from {int(given.sum()):,} rows"):
         truth = None if known is None else known[given]
-        features = None if asked.X is None else asked.X[given]
-        estimated = asked.estimate(weak[given], len(names), truth, features, _part(got.group, given))
+        features = None if question.X is None else question.X[given]
+        estimated = question.estimate(weak[given], len(names), truth, features, _part(got.group, given))
     T = transition_of(estimated)
     own = words[: T.num_weak_labels]
     if own != names:  # labels with names of their own
@@ -202,7 +203,7 @@ def _noisy(asked: Question) -> Estimate:
     clean = 0 if truth is None else int((truth >= 0).sum())
     seen = set() if truth is None else set(truth.tolist())
     lacking = [name for z, name in enumerate(names) if z not in seen]
-    if lacking and asked.kind == "clean":
+    if lacking and question.kind == "clean":
         say(f"warning: no row of class {short(lacking)} is known: T's column is what other classes suggest", err=True)
     rows = int(given.sum())
     head = f"classes {short(names, 20)}\nfrom {rows:,} labels, {clean:,} of them in rows of known class"
@@ -214,29 +215,30 @@ def _classes(kind: str, labels: list[str], got: Read, classes: Sequence[str] | N
     if classes is not None:
         return list(classes)
     known = members_of(got.true_names, sets=False)
+    every = class_names([*labels, *known], sets=False)
     if kind == "features":
-        return members_of([*labels, *known], sets=False)
+        return every
     strange = [name for name in labels if name not in known]
     if strange:
         raise ValueError(
-            f"--classes: expected the classes in order, got none, and the labels {short(strange)} are the names of no "
-            "true class in the table"
+            f"--classes: expected the classes in order, got none, and the labels {short(strange)} name no true class "
+            "in the table"
         )
     return known
 
 
-def _partial(asked: Question) -> Estimate:
+def _partial(question: Question) -> Estimate:
     """Candidate sets, written a|b|c: how often a wrong class is among them."""
-    got, columns, classes = asked.got, asked.columns, asked.classes
+    got, columns, classes = question.got, question.columns, question.classes
     seen = members_of(got.used, sets=True)
-    names = seen if classes is None else list(classes)
+    names = class_names(got.used, sets=True) if classes is None else list(classes)
     strange = [name for name in seen if name not in names]
     if strange:
         raise ValueError(f"column {columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
     masks, absent = got.encode(LabelCodec(partial_labels(len(names), 0.5), names), columns.label)
-    known = asked.known(names)
+    known = question.known(names)
     truth = None if known is None else known[~absent]
-    T = transition_of(asked.estimate(masks[~absent], len(names), truth, None))
+    T = transition_of(question.estimate(masks[~absent], len(names), truth, None))
     return Estimate(f"{T}\nclasses {short(names, 20)}", T, names, facts={"rows": int((~absent).sum())})
 
 
@@ -248,36 +250,36 @@ def positive_negative(classes: Sequence[str] | None) -> list[str]:
     return list(classes)
 
 
-def _pu(asked: Question) -> Estimate:
+def _pu(question: Question) -> Estimate:
     """The labelled are positive; the rest may be either."""
-    got = asked.got
-    names = positive_negative(asked.classes)
+    got = question.got
+    names = positive_negative(question.classes)
     words = [*names, UNLABELED]
-    weak, absent = got.encode(LabelCodec(identity(3), words), asked.columns.label)
+    weak, absent = got.encode(LabelCodec(identity(3), words), question.columns.label)
     labels = np.where(absent | (weak > 0), 1, 0)
     with working(f"estimating the class prior from {len(labels):,} rows"):
-        pu: Any = asked.estimate(labels, 2, None, asked.X, got.group)
+        pu: Any = question.estimate(labels, 2, None, question.X, got.group)
     facts = {"rows": len(labels), "prior": pu.prior.to_dict(), "rate": pu.rate.to_dict()}
     return Estimate(str(pu), pu.transition, names, facts=facts)
 
 
-def _annotators(asked: Question) -> Estimate:
+def _annotators(question: Question) -> Estimate:
     """Answers side by side, or one answer a row."""
-    got, classes = asked.got, asked.classes
-    names = members_of([*got.used, *got.true_names], sets=False) if classes is None else list(classes)
+    got, classes = question.got, question.classes
+    names = class_names([*got.used, *got.true_names], sets=False) if classes is None else list(classes)
     if len(names) < 2:
         raise ValueError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
-    known = asked.known(names)
-    answers = _answers(got, asked.columns, names)
+    known = question.known(names)
+    answers = _answers(got, question.columns, names)
     items = answers.items  # with an answer a row, those that have answers
     truth = None if known is None else known[items]
     with working(f"estimating T of annotators from {len(answers):,} answers"):
-        features = None if asked.X is None else asked.X[items]
-        crowd = asked.estimate(answers, len(names), truth, features, _part(got.group, items))
+        features = None if question.X is None else question.X[items]
+        crowd = question.estimate(answers, len(names), truth, features, _part(got.group, items))
     assert isinstance(crowd, AnnotatorEstimate)
     who = [str(a) for a in answers.annotators]
     facts = {"prior": crowd.prior.tolist(), "notes": crowd.notes}
-    return Estimate(f"{crowd}\nclasses {short(names, 20)}", crowd.transition, names, who, facts)
+    return Estimate(crowd.describe(names), crowd.transition, names, who, facts)
 
 
 def _answers(got: Read, columns: LabelColumns, names: Sequence[str]) -> Answers:

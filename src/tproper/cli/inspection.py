@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import plots
-from .._core import Mark, atomic_file, mark
+from .._core import FloatArray, Mark, mark, plain
 from ..certificates import Certificate, certify, comparison, critical_k
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss
 from ..transitions import Diagnosis, Transition, parse_transition
+
+MOST_LISTED = 10_000  # numbers of a kind, one for each weak label, that JSON lists
 
 
 @dataclass(frozen=True)
@@ -20,20 +22,20 @@ class Inspection:
 
     diagnosis: Diagnosis
     certified: dict[str, Certificate]
-    critical_k: list[float] | None  # one for each weak label, where T has a reconstruction
+    critical_k: FloatArray | None  # one for each weak label, where T has a reconstruction
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON; of more than 10,000 labels the count, the least and the greatest number stand for all."""
         out: dict[str, Any] = {"diagnosis": self.diagnosis.to_dict()}
-        out["losses"] = {name: c.to_dict() for name, c in self.certified.items()}
-        return out | ({} if self.critical_k is None else {"critical_k": self.critical_k})
+        out["losses"] = {name: c.to_dict(MOST_LISTED) for name, c in self.certified.items()}
+        return out | ({} if self.critical_k is None else {"critical_k": plain(self.critical_k, MOST_LISTED)})
 
     def text(self, full: bool) -> str:
         """For people; `full` adds every certificate."""
         lines = [f"{self.diagnosis}\n", comparison(self.certified)]
         bc = self.certified.get("BC")
         if bc is not None and bc.witness is not None and self.critical_k is not None:
-            worst = max(self.critical_k)
+            worst = float(self.critical_k.max())
             lines.append(f"\nBC has no lower bound. {bc.witness}.")
             lines.append(
                 f"Squeezing with alpha = 1 would bound it from k = {worst:.6g} on; alpha > 1 does so at any k > 0."
@@ -51,7 +53,7 @@ def inspect_transition(spec: str, k: float, alpha: float, reconstruction: str, p
     certified = certificates(transition, k, alpha, reconstruction)
     critical = None
     if diagnosis.reconstructible:
-        critical = critical_k(transition, transition.reconstruction(reconstruction)).tolist()
+        critical = critical_k(transition, transition.reconstruction(reconstruction))
     if plot is not None:
         draw(transition, reconstruction, plot, before)
     return Inspection(diagnosis, certified, critical)
@@ -92,5 +94,4 @@ def draw(transition: Transition, reconstruction: str, path: Path, since: Mark) -
         shown = "{" + ", ".join(map(str, sorted(label))) + "}" if isinstance(label, frozenset) else label
         ax.set_title(f"weak label {shown}", fontsize=9)
     figure.suptitle(f"backward-corrected cross entropy, {transition.name}")
-    with atomic_file(path, since=since) as temporary:
-        figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=150)
+    plots.save_picture(figure, path, since)

@@ -32,10 +32,10 @@ SourceColumn = Annotated[str | None, typer.Option(help="the column that says whe
 WeakLabel = Annotated[
     str, typer.Option("--label", help="the column with the weak labels; A,B,C for the answers of several annotators")
 ]
-Item = Annotated[str | None, typer.Option(help="answers with a row each: the column of the item")]
-Annotator = Annotated[str | None, typer.Option(help="answers with a row each: the column of who answered")]
+Item = Annotated[str | None, typer.Option(help="one answer per row: the column that names the item")]
+Annotator = Annotated[str | None, typer.Option(help="one answer per row: the column that names who answered")]
 FeaturesFrom = Annotated[
-    Path | None, typer.Option(help="answers with a row each: a second table, with the features of every item")
+    Path | None, typer.Option(help="one answer per row: a second table, with the features of every item")
 ]
 TrueLabel = Annotated[str | None, typer.Option(help="the column with the true class, empty where it is unknown")]
 Group = Annotated[

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray
-from ..data import MISSING, Table, open_table, texts
+from ..data import MISSING, Table, numbers, open_table, texts, watched
 from .codec import Answered, LabelCodec
-from .progress import watched
 from .schema import FeatureReader, feature_columns, split_names
 
 if TYPE_CHECKING:
@@ -27,6 +26,24 @@ if TYPE_CHECKING:
 
 Texts = tuple[NDArray[np.int64], list[str]]  # places among the values, -1 = null; the values
 MOST_CELLS = 1 << 27  # of answers, items x annotators (1 GiB)
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """What the options of `train`, `evaluate` and `estimate` say of the columns."""
+
+    label: str
+    true: str | None = None
+    item: str | None = None
+    annotator: str | None = None
+    features_from: Path | None = None
+    source: str | None = None
+    group: str | None = None
+
+    @property
+    def several(self) -> bool:
+        """Whether they name answers of several annotators."""
+        return self.item is not None or "," in self.label
 
 
 @dataclass(frozen=True)
@@ -64,7 +81,7 @@ class LabelColumns:
 
     @property
     def taken(self) -> list[str]:
-        """All columns that are no features."""
+        """All columns other than features."""
         named = (*self.labels, self.source, self.item, self.annotator, self.true, self.group)
         return [name for name in dict.fromkeys(named) if name is not None]
 
@@ -77,24 +94,23 @@ class LabelColumns:
             split_names(ignored, "--ignore"),
         )
 
+    def unused(self) -> tuple[list[str], list[str]]:
+        """The columns that could be features: those of numbers, and those of text (by the first rows)."""
+        others = [name for name in self.home.names if name not in self.taken]
+        first = next(iter(self.home.batches(others)), None) if others else None
+        text = [] if first is None else [name for name in others if numbers(first.column(name)) is None]
+        return [name for name in others if name not in text], text
+
     @property
     def home(self) -> Table:
         """The table that holds the features."""
         return self.table if self.items is None else self.items
 
 
-def label_columns(
-    table: Table,
-    label: str,
-    *,
-    source: str | None = None,
-    item: str | None = None,
-    annotator: str | None = None,
-    true: str | None = None,
-    group: str | None = None,
-    features_from: Path | None = None,
-) -> LabelColumns:
+def label_columns(table: Table, options: LabelOptions) -> LabelColumns:
     """What the options say of the columns, checked against the table's own."""
+    label, source, item, annotator = options.label, options.source, options.item, options.annotator
+    true, group = options.true, options.group
     labels = [label] if label in table.names else split_names(label, "--label") or []
     for name in labels:
         table.require(name, "--label")
@@ -107,9 +123,9 @@ def label_columns(
             "--source-column: expected it with one label a row, got answers of several annotators; "
             "leave it out, and give NAME=SPEC for every annotator"
         )
-    if features_from is not None and item is None:
+    if options.features_from is not None and item is None:
         raise ValueError("--features-from: expected it beside --item, which tells whose features they are, got none")
-    items = None if features_from is None else open_table(features_from)
+    items = None if options.features_from is None else open_table(options.features_from)
     named = (("--source-column", source), ("--item", item), ("--annotator", annotator))
     either = (("--true-label", true), ("--group", group))  # these may stand with the features of the items
     for option, column in (*named, *either):
@@ -196,6 +212,15 @@ class Read:
         for text, n in zip(values, times.tolist(), strict=True):
             if n:
                 out[text] = out.get(text, 0) + n
+        return out
+
+    @property
+    def named(self) -> dict[str, int]:
+        """How often each text occurs, among labels and true classes together."""
+        out = dict(self.counts)
+        codes, values = (np.empty(0, dtype=np.int64), []) if self.truth is None else self.truth
+        for code, n in zip(*np.unique(codes[codes >= 0], return_counts=True), strict=True):
+            out[values[code]] = out.get(values[code], 0) + int(n)
         return out
 
     @property
@@ -363,7 +388,7 @@ def _places(items: Table, named: tuple[NDArray[np.int64], list[str]], wanted: It
         again = int(np.setdiff1d(np.arange(len(codes)), _first(codes, len(names)))[0])
         raise ValueError(
             f"--features-from: expected every item once in {items.path}, got {names[codes[again]]!r} again at row "
-            f"{again + 1}"
+            f"{again + 1}; keep one row of each"
         )
     place = {name: i for i, name in enumerate(names)}
     lacking = next((name for name in wanted if name not in place), None)

@@ -31,7 +31,7 @@ class Target(StrEnum):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReproduceOptions:
     """The options, as they were given."""
 
     target: Target
@@ -55,7 +55,7 @@ def reproduce(
     values: Annotated[str, typer.Option(help="fig2: comma-separated k, fig3: alpha; the whole grid if empty")] = "",
     trials: Annotated[int, typer.Option(help="trials of each cell", min=1)] = TRIALS,
     dataset: Annotated[str, typer.Option(help="mnist, cifar10 or digits; the model's own if empty")] = "",
-    data: Annotated[Path | None, typer.Option(help="folder with the data files; else the cache")] = None,
+    data: Annotated[Path | None, typer.Option(help="folder with the data files; the cache by default")] = None,
     mirror: options.Mirror = None,
     out: options.Out = Path("runs/paper"),
     records: options.Records = None,
@@ -76,19 +76,19 @@ def reproduce(
 ) -> None:  # fmt: skip
     """Reproduce a table or figure of the paper; run it again to go on where it stopped."""
     if methods and target is not Target.table2:
-        raise ValueError(f"expected --methods with table2 alone, got it with {target}, which has its own")
+        raise ValueError(f"--methods: expected it with table2 alone, got it with {target}, which has its own")
     if values and target not in (Target.fig2, Target.fig3):
-        raise ValueError(f"expected --values with fig2 or fig3, got it with {target}, which has no grid")
+        raise ValueError(f"--values: expected it with fig2 or fig3, got it with {target}, which has no grid")
     run = options.RunOptions(
         data, mirror, out, records, device, slots, kernels, minutes, checkpoint_seconds, threads, export, engine,
         address, gpus_per_task,
     )  # fmt: skip
-    asked = Asked(
+    given = ReproduceOptions(
         target, models, methods, values, trials, dataset, search, max_epochs, augment_validation, warmup_by_epoch, run
     )
     if target is Target.fig1:
         _nothing_but_out(context)
-    work.run(asked)
+    work.run(given)
 
 
 def _nothing_but_out(context: typer.Context) -> None:
@@ -96,4 +96,6 @@ def _nothing_but_out(context: typer.Context) -> None:
     for name in context.params:
         source = context.get_parameter_source(name)
         if name not in ("target", "out") and source is not None and source.name == "COMMANDLINE":
-            raise ValueError(f"expected fig1 with --out alone, which draws a formula, got --{name.replace('_', '-')}")
+            raise ValueError(
+                f"--{name.replace('_', '-')}: expected it without fig1, which trains nothing and takes --out alone"
+            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,10 +21,11 @@ from ..transitions import (
     identity,
 )
 from .codec import Encoded, LabelCodec
+from .errors import recorded_warnings
 from .from_data import Estimate, Question, choose_kind, estimate_read
 from .reading import LabelColumns, Read
 from .resolving import blank_label, label_notes, resolve, resolve_answers
-from .schema import standardisation
+from .schema import identifier_notes, standardisation
 
 ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
 
@@ -87,11 +87,8 @@ def make_rows(
     """Names become labels, T is resolved or estimated, rows that say nothing are left out or kept as blank."""
     if not set(got.used) - MISSING:
         raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {len(got.rows)} rows")
-    with warnings.catch_warnings(record=True) as caught:  # what an estimate of T cannot tell belongs in the card
-        warnings.simplefilter("always")
+    with recorded_warnings() as doubts:  # what an estimate of T cannot tell belongs in the card
         codec, estimate = _codec(got, columns, features, specs, classes, seed)
-    told = [w for w in caught if issubclass(w.category, UserWarning)]
-    doubts = list(dict.fromkeys(" ".join(str(w.message).split()) for w in told))
     labels, absent = got.encode(codec, columns.label)
     true = group = None
     if columns.true is not None:
@@ -107,7 +104,7 @@ def make_rows(
     _check_variety(labels[~absent], codec, columns.label)
     blank = absent if true is None else absent & (true < 0)  # where the class is known the label adds nothing
     full, given = keep_blank(codec.transition, labels, blank, loss) if blank.any() else (codec.transition, labels)
-    notes = doubts + label_notes(got.counts, codec.classes)
+    notes = doubts + label_notes(got.named, codec.classes) + identifier_notes(got.X, features)
     return Rows(X, given, full, labels, absent, codec, int((~keep).sum()), notes, true, group, estimate)
 
 

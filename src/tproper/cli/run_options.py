@@ -1,4 +1,4 @@
-"""Options that `reproduce` and `bench` share: where trials run, and what becomes of their records."""
+"""Options that `reproduce` and `bench` share: where trials run, and where their records go."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ Records = Annotated[list[Path] | None, typer.Option(help="finished records to go
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Slots = Annotated[int | None, typer.Option(help="trials in one stack", min=1)]
 Kernels = Annotated[str, typer.Option(help="residual nets: auto, triton, compile, plain or float32")]
-Minutes = Annotated[float | None, typer.Option(help="stop cleanly after this time")]
+Minutes = Annotated[float | None, typer.Option(help="stop cleanly after this many minutes")]
 CheckpointSeconds = Annotated[float, typer.Option(help="time between checkpoints", min=0)]
 Threads = Annotated[int | None, typer.Option(help="CPU threads", min=1)]
 Export = Annotated[Path | None, typer.Option(help="also write all records (.jsonl or .parquet)")]
 Where = Annotated[Engine, typer.Option(help="local, or a Ray cluster")]
-Address = Annotated[str | None, typer.Option(help="of the Ray cluster; a new one here if not given")]
+Address = Annotated[str | None, typer.Option(help="of the Ray cluster; a new local one by default")]
 GpusPerTask = Annotated[float | None, typer.Option(help="Ray: share of a GPU for a stack of trials")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import signal
 import sqlite3
 import time
@@ -16,7 +17,7 @@ import torch
 import typer
 
 from .._core import mark
-from ..data import check_file
+from ..data import Bar, check_file
 from ..lab import (
     KERNELS,
     Dataset,
@@ -43,8 +44,10 @@ from ..lab import (
     run_trials_on_ray,
 )
 from .errors import check_writable, say
-from .progress import Bar
+from .options import at_least, one_of
 from .run_options import Engine, RunOptions
+
+WHICH_MODELS = "linear and mlp take mnist or digits, resnet20 and wrn28_2 take cifar10"
 
 
 @contextmanager
@@ -65,39 +68,51 @@ def resource_errors(out: Path) -> Iterator[None]:
         raise OSError(f"the GPU was lost ({reason}); run the command again to go on from the last minute") from error
 
 
-def names_among(text: str, known: tuple[str, ...], what: str) -> list[str]:
+def names_among(text: str, known: tuple[str, ...], option: str) -> list[str]:
     """The names in a comma-separated text, all of them known."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         got = ", ".join(unknown) or "nothing"
-        raise ValueError(f"expected {what} among {', '.join(known)}, got {got}")
+        raise ValueError(f"{option}: expected one or more of {', '.join(known)}, got {got}")
     return names
 
 
-def check_options(asked: RunOptions) -> None:
+def positive_numbers(text: str, option: str) -> tuple[float, ...]:
+    """The numbers in a comma-separated text, each once; float32, in which trials run, must hold them."""
+    try:
+        values = tuple(dict.fromkeys(float(part) for part in text.split(",")))
+    except ValueError:
+        values = ()
+    with np.errstate(over="ignore"):
+        held = np.array(values, dtype=np.float32)
+    if not values or not all(0 < v < math.inf for v in held.tolist()):
+        raise ValueError(
+            f"{option}: expected positive numbers within float32's range, separated by commas, got {text!r}"
+        )
+    return values
+
+
+def check_options(options: RunOptions) -> None:
     """Refuse before anything is made what could not be done."""
-    if asked.minutes is not None and not asked.minutes >= 0:
-        raise ValueError(f"expected --minutes to be a number >= 0, got {asked.minutes:g}")
-    if asked.kernels not in KERNELS:
-        raise ValueError(f"expected --kernels among {', '.join(KERNELS)}, got {asked.kernels}")
-    if asked.export is not None:
-        _check_export(asked.export, asked.out)
-    for source in asked.records or []:
+    at_least(options.minutes, 0, "--minutes")
+    one_of(options.kernels, KERNELS, "--kernels")
+    if options.export is not None:
+        _check_export(options.export, options.out)
+    for source in options.records or []:
         check_file(source)
-    if asked.data is not None:
-        folder_of_data(asked.data)
-    if asked.mirror is not None:
-        check_mirror(asked.mirror, "--mirror")
+    if options.data is not None:
+        folder_of_data(options.data)
+    if options.mirror is not None:
+        check_mirror(options.mirror, "--mirror")
 
 
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name not in ("cpu", "cuda"):
-        raise ValueError(f"expected --device auto, cpu or cuda, got {name}")
+    one_of(name, ("auto", "cpu", "cuda"), "--device")
     if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("expected a CUDA GPU for --device cuda, found none; try --device cpu")
+        raise ValueError("--device: expected a GPU that PyTorch can use for cuda, got none; try --device cpu")
     return torch.device(name)
 
 
@@ -105,10 +120,10 @@ def _check_export(path: Path, out: Path) -> None:
     """Refuse before hours of work what could not be written after them."""
     check_suffix(path)
     if path.is_dir() or not (path.parent.is_dir() or path.parent.resolve() == out.resolve()):
-        raise ValueError(f"expected --export to name a file in a folder that is there, got {path}")
+        raise ValueError(f"--export: expected a file in a folder that exists, got {path}")
     check_writable(path)
     if path.suffix == ".parquet" and not all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow")):
-        raise ValueError(f"expected pandas and pyarrow to write {path}, found none; pip install 'tproper[tables]'")
+        raise ValueError(f"--export: {path.suffix} files need pandas and pyarrow: pip install 'tproper[tables]'")
 
 
 class Display:
@@ -145,18 +160,27 @@ class Display:
 class Work:
     """What all models of a run share."""
 
-    def __init__(self, asked: RunOptions, device: torch.device) -> None:
-        self.store, self.device, self.display = Store(asked.out), device, Display()
-        self.stop = Stop(None if asked.minutes is None else 60 * asked.minutes)
-        self.folder, self.mirror, self.slots, self.kernels = asked.data, asked.mirror, asked.slots, asked.kernels
-        self.checkpoint_seconds = asked.checkpoint_seconds
+    def __init__(self, options: RunOptions, device: torch.device) -> None:
+        self.store, self.device, self.display = Store(options.out), device, Display()
+        self.stop = Stop(None if options.minutes is None else 60 * options.minutes)
+        self.folder, self.mirror, self.slots, self.kernels = (
+            options.data,
+            options.mirror,
+            options.slots,
+            options.kernels,
+        )
+        self.checkpoint_seconds = options.checkpoint_seconds
         self.loaded: dict[str, tuple[Any, Pixels]] = {}
         self.given: dict[str, np.ndarray] = {}  # weak labels of files, by digest
         self.soft: np.ndarray | None = None  # class probabilities of the test images
         self.own: tuple[str, ...] = ()  # where a user's own losses stand: file.py:function
         self.cluster: dict[str, Any] | None = None  # where to run, if not here
-        if asked.engine is Engine.ray:
-            self.cluster = {"address": asked.address, "gpus": asked.gpus_per_task, "cpus": float(asked.threads or 1)}
+        if options.engine is Engine.ray:
+            self.cluster = {
+                "address": options.address,
+                "gpus": options.gpus_per_task,
+                "cpus": float(options.threads or 1),
+            }
 
     def run(self, trials: list[Trial]) -> list[Record] | None:
         """Train what is not yet in the store; all records, or None if stopped before the end."""
@@ -193,21 +217,23 @@ class Work:
         self.loaded[data.name] = (data, Pixels(data, self.device))
 
 
-def run_all(asked: RunOptions, body: Callable[[Work], bool], check: Callable[[Work], None] = lambda work: None) -> None:
+def run_all(
+    options: RunOptions, body: Callable[[Work], bool], check: Callable[[Work], None] = lambda work: None
+) -> None:
     """Open the store, take over records, run `body` until it is done or stopped, and export; `check` comes first.
 
     A run that was stopped ends the command with 130 (Ctrl-C) or 75 (out of time: run it again).
     """
-    before = None if asked.export is None else mark(asked.export)
-    place = _device(asked.device)
-    if asked.engine is Engine.local and (asked.address is not None or asked.gpus_per_task is not None):
-        raise ValueError("--address and --gpus-per-task belong to --engine ray")
-    if asked.engine is Engine.ray:
+    before = None if options.export is None else mark(options.export)
+    place = _device(options.device)
+    if options.engine is Engine.local and (options.address is not None or options.gpus_per_task is not None):
+        raise ValueError("--engine: expected ray beside --address or --gpus-per-task, got local")
+    if options.engine is Engine.ray:
         import_ray()  # before anything is made
-    if asked.threads:
-        torch.set_num_threads(asked.threads)
-    taken = [(source, gather(source)) for source in asked.records or []]
-    work = Work(asked, place)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    taken = [(source, gather(source)) for source in options.records or []]
+    work = Work(options, place)
     try:
         work.store.check()
         _take_over(work, taken)
@@ -217,13 +243,13 @@ def run_all(asked: RunOptions, body: Callable[[Work], bool], check: Callable[[Wo
                 complete = body(work)
             except StoppedError:  # in a download
                 complete = False
-        if asked.export is not None:
-            export_records(work.store.records(), asked.export, before)
+        if options.export is not None:
+            export_records(work.store.records(), options.export, before)
     finally:
         work.display.close()
         work.store.close()
     if not complete:
-        say(f"stopped; unfinished trials are kept in {asked.out}, run the command again", err=True)
+        say(f"stopped; unfinished trials are kept in {options.out}, run the command again", err=True)
         raise typer.Exit(130 if work.stop.signal == signal.SIGINT else 75)
 
 

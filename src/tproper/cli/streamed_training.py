@@ -13,6 +13,7 @@ import numpy as np
 from .._core import TakenError, sweep
 from ..data import (
     MISSING,
+    Bar,
     CheckpointError,
     ColumnError,
     ParquetSource,
@@ -22,10 +23,10 @@ from ..data import (
     fit_stream,
     is_list,
     texts,
+    watched,
 )
 from .codec import LabelCodec
 from .errors import spoken
-from .progress import Bar, watched
 from .resolving import label_notes, resolve
 from .schema import FeatureReader, Schema
 from .training import Quality, Report, Settings, finish, make_schema

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, NonFiniteError, atomic_file
-from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts
+from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts, watched
 from ..learn import load
 from ..transitions import identity
 from .codec import LabelCodec
-from .progress import watched
 from .resolving import parse_sources, resolve
 from .schema import FeatureReader, Schema, split_names
 

@@ -9,54 +9,34 @@ from ..data import Table, format_of, open_table
 from . import streamed_training as streamed
 from . import training
 from .errors import check_writable
-from .reading import LabelColumns, label_columns, read
+from .reading import LabelColumns, LabelOptions, label_columns, read
 from .resolving import annotators_of_file, parse_sources
 from .rows import estimate_kind, make_rows
 from .schema import split_names
 from .training import Report, Settings
 
-__all__ = ["Columns", "Settings", "fit_table"]
+__all__ = ["Columns", "LabelOptions", "Settings", "fit_table"]
 
 
 @dataclass(frozen=True)
 class Columns:
     """What the options say of the table's columns."""
 
-    label: str
+    labels: LabelOptions
     transition: list[str]
-    source: str | None
     features: str | None
     ignore: str | None
     classes: str | None
     missing: str
-    item: str | None
-    annotator: str | None
-    features_from: Path | None
-    true: str | None
-    group: str | None
-
-    def of(self, table: Table) -> LabelColumns:
-        """Checked against the table."""
-        return label_columns(
-            table,
-            self.label,
-            source=self.source,
-            item=self.item,
-            annotator=self.annotator,
-            true=self.true,
-            group=self.group,
-            features_from=self.features_from,
-        )
 
 
 def fit_table(data: Path, columns: Columns, settings: Settings, out: Path, stream: bool) -> Report:
     """Everything that can be refused before rows are read is refused; then train."""
     check_writable(training.model_folder(out, settings.force))
-    several = columns.item is not None or "," in columns.label
-    specs = parse_sources(columns.transition, columns.source, several)
+    specs = parse_sources(columns.transition, columns.labels.source, columns.labels.several)
     kind = estimate_kind(specs)
     table = open_table(data)
-    labels = columns.of(table)
+    labels = label_columns(table, columns.labels)
     if "" in specs and kind is None and annotators_of_file(specs[""]) is not None:
         labels = labels.of_annotators()
     features = labels.features(columns.features, columns.ignore)
@@ -75,11 +55,11 @@ def _check_streamed(
 ) -> None:
     unfit = {
         "--tune": settings.tune,
-        "--source-column": columns.source is not None,
+        "--source-column": labels.source is not None,
         "--missing uninformative": columns.missing != "drop",
         "answers of several annotators": labels.several,
-        "--true-label": columns.true is not None,
-        "--group": columns.group is not None,
+        "--true-label": labels.true is not None,
+        "--group": labels.group is not None,
         "--transition estimate": estimated,
     }
     for option, given in unfit.items():
@@ -87,7 +67,7 @@ def _check_streamed(
             raise ValueError(f"--stream: expected it without {option}, which needs the whole table in memory")
     if format_of(table.path) != "parquet":
         raise ValueError(f"--stream: expected a Parquet file or a folder of them, got {table.path}")
-    outside = [name for name in (*features, columns.label) if name in table.in_folders]
+    outside = [name for name in (*features, labels.label) if name in table.in_folders]
     if outside:
         raise ValueError(
             f"--stream: expected columns that the files hold, got {outside[0]!r}, which the names of their folders "

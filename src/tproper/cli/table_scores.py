@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from .. import plots
-from .._core import FloatArray, Mark, atomic_file
+from .._core import FloatArray, Mark
 from ..metrics import (
     Z95,
     BinnedErrors,
@@ -59,7 +59,7 @@ _NAMES = {
 
 @dataclass
 class _Pooled:
-    """A mean from the means of blocks; quacks like an `Estimate`."""
+    """A mean from the means of blocks, with the part of `Estimate` that `score_of` needs."""
 
     mean: float
     stderr: float  # of the sample
@@ -149,8 +149,8 @@ class StreamedScores:
         out: Scores = {}
         for name, (worst, best, guess) in limits.items():
             infinite = [p for p in parts[name] if not math.isfinite(p.value)]
-            found: Any = _Pooled.of(parts[name], draws)
-            out[name] = infinite[0] if infinite else score_of(_NAMES[name], found, self.rows, worst, best, guess)
+            pooled: Any = _Pooled.of(parts[name], draws)
+            out[name] = infinite[0] if infinite else score_of(_NAMES[name], pooled, self.rows, worst, best, guess)
         over: Any = _Pooled.of(parts["overconfidence"], draws)
         out["calibration"] = self._bins.calibration(score_of("overconfidence", over, self.rows, -1.0, 1.0, 1.0), draws)
         return out
@@ -251,5 +251,4 @@ def draw(
             plots.draw_calibration(ax, curve.to_dict(), colour, name)
     ax.set(xlim=(0, 1), ylim=(-0.05, 1.05), xlabel="confidence", ylabel="accuracy")
     ax.legend(frameon=False, fontsize=8)
-    with atomic_file(path, since=since) as temporary:
-        figure.savefig(temporary, format=path.suffix.lstrip(".").lower() or "png", dpi=150)
+    plots.save_picture(figure, path, since)

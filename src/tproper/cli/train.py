@@ -43,27 +43,28 @@ ModelKind = Annotated[str, typer.Option(help="linear or mlp")]
 Squeeze = Annotated[str | None, typer.Option(help="K,ALPHA of the squeezing (loss gls; default 1,2)")]
 Penalty = Annotated[float | None, typer.Option(help="L2 penalty on the weights (default auto: by the data)")]
 Epochs = Annotated[
-    int | None, typer.Option(help="at most so many passes over the data (default 1000, linear; 100, mlp; 5, stream)")
+    int | None, typer.Option(help="at most this many passes over the data (default 1000, linear; 100, mlp; 5, stream)")
 ]
 Tune = Annotated[bool, typer.Option("--tune", help="choose loss, squeezing, L2 (those not given) by weak risk")]
-Features = Annotated[str | None, typer.Option(help="use these columns only: A,B")]
+Features = Annotated[str | None, typer.Option(help="use these columns only: A,B (default: all)")]
 Ignore = Annotated[str | None, typer.Option(help="use all columns but these: C,D")]
-Missing = Annotated[str, typer.Option(help="rows without a label: drop, or keep as uninformative")]
+Missing = Annotated[str, typer.Option(help="rows without a label: drop them, or keep them as uninformative")]
 Standardize = Annotated[bool, typer.Option(help="bring every feature to mean 0 and deviation 1")]
 Holdout = Annotated[
     float | None,
     typer.Option(help="score on this share of the rows, held out, instead of on all by cross-fitting; 0: no scores"),
 ]
 Folds = Annotated[
-    int | None, typer.Option(help="score all rows by so many models, each row by one that has not seen it (default 5)")
+    int | None,
+    typer.Option(help="score all rows with this many models, each row by one that has not seen it (default 5)"),
 ]
 Calibrate = Annotated[
-    str, typer.Option(help="calibrate by weak labels: auto, none, identity, temperature, bias, vector or matrix")
+    str, typer.Option(help="calibrate with weak labels: auto, none, identity, temperature, bias, vector or matrix")
 ]
 Stream = Annotated[
     bool, typer.Option("--stream", help="Parquet larger than memory: minibatches from disk, resumed if interrupted")
 ]
-Force = Annotated[bool, typer.Option("--force", help="replace the model that is there")]
+Force = Annotated[bool, typer.Option("--force", help="replace an existing model")]
 
 
 def train(
@@ -103,10 +104,8 @@ def train(
     if pair is not None and loss not in ("gls", "backward") and not (tune and loss is None):
         raise ValueError(f"--squeeze: expected it with --loss gls or backward only, got --loss {loss or 'forward'}")
     settings = work.Settings(loss, model, pair, l2, epochs, seed, tune, standardize, holdout, folds, calibrate, force)
-    answers = (item, annotator, features_from)
-    columns = work.Columns(
-        label, transition, source_column, features, ignore, classes, missing, *answers, true_label, group
-    )
+    labels = work.LabelOptions(label, true_label, item, annotator, features_from, source_column, group)
+    columns = work.Columns(labels, transition, features, ignore, classes, missing)
     report = work.fit_table(data, columns, settings, out, stream)
     for sentence in report.facts["warnings"]:
         say(f"warning: {sentence}", err=True)

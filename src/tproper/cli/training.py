@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from .._core import FloatArray, atomic_folder, held_out_rows, sweep
+from ..data import working
 from ..learn import (
     L2,
     WeakLabelClassifier,
@@ -27,7 +27,7 @@ from . import table_scores as scoring
 from .cards import in_words, model_card, summary
 from .codec import LabelCodec
 from .cross_fit import Unseen, cross_fitted, fit_options, held_out
-from .progress import working
+from .errors import recorded_warnings
 from .rows import Rows
 from .schema import Schema, standardisation
 from .trust import Trust, trust
@@ -75,7 +75,7 @@ class Settings:
     holdout: float | None  # share of the rows; None: all rows are scored by cross-fitting
     folds: int | None = None  # of the cross-fitting; None: as many as time allows
     calibrate: str = "auto"
-    force: bool = False  # replace a model that is there
+    force: bool = False  # replace an existing model
 
     def estimator(self, transition: Transition, classes: Sequence[str]) -> Any:
         """The classifier to fit."""
@@ -107,7 +107,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Report:
-    """What training came to: for people, and for machines."""
+    """The result of training: for people, and for machines."""
 
     text: str
     facts: dict[str, Any]
@@ -115,11 +115,9 @@ class Report:
 
 def fit(estimator: Any, X: FloatArray, rows: Rows, part: NDArray[np.int64]) -> list[str]:
     """Fit to some rows; gives the warnings as sentences."""
-    with warnings.catch_warnings(record=True) as caught, working(f"training on {len(part):,} rows"):
-        warnings.simplefilter("always")
+    with recorded_warnings() as sentences, working(f"training on {len(part):,} rows"):
         estimator.fit(X[part], rows.labels[part], **fit_options(rows, part))
-    said = [w for w in caught if issubclass(w.category, UserWarning)]  # ConvergenceWarning, ConditioningWarning, ...
-    return list(dict.fromkeys(" ".join(str(w.message).split()) for w in said))
+    return sentences
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
     scaling = standardisation(rows.X[chosen], columns["features"]) if settings.standardize else None
     schema = make_schema(rows.codec, scaling, columns)
     estimator = settings.estimator(rows.transition, schema.classes)
-    said = fit(estimator, schema.inputs(rows.X), rows, chosen)
+    doubts = fit(estimator, schema.inputs(rows.X), rows, chosen)
     unseen = None
     if settings.holdout is None and n >= 4:
         params, names = getattr(estimator, "best_params_", {}), estimator.classes_
@@ -185,21 +183,22 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
         "groups": None if rows.group is None else len(np.unique(rows.group)),
         "transition": rows.codec.transition.name,
         "estimate": None if rows.estimate is None else rows.estimate.text,
-        "warnings": ([] if quality.trust is None else quality.trust.doubts) + rows.notes + said,
+        "warnings": ([] if quality.trust is None else quality.trust.doubts) + rows.notes + doubts,
     }
     return finish(estimator, schema, settings, facts, quality, out)
 
 
 def _calibration(estimator: Any) -> str:
     """What the calibration did, and the calibration error before and after, from weak labels."""
-    found = getattr(estimator, "calibrator_", None)
-    if found is None:
+    calibrator = getattr(estimator, "calibrator_", None)
+    if calibrator is None:
         return "calibration: none, probabilities are the loss's own"
-    if found.method != "identity" or not found.reliability:
-        return str(found)
-    low, high = found.reliability["after"]["interval"]
-    error = f"calibration error {found.reliability['after']['value']:.4g} (95% interval {low:.4g} to {high:.4g})"
-    return "\n".join(["calibration: identity", f"{error}, before and after", *found.notes])
+    if calibrator.method != "identity" or not calibrator.reliability:
+        return str(calibrator)
+    after = calibrator.reliability["after"]
+    low, high = after["interval"]
+    error = f"calibration error {after['value']:.4g} (95% interval {low:.4g} to {high:.4g})"
+    return "\n".join(["calibration: identity", f"{error}, before and after", *calibrator.notes])
 
 
 def finish(

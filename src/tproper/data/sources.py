@@ -330,7 +330,7 @@ def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
         if item.is_dir():
             out += data_files(item, suffixes)
         elif not item.exists():
-            raise ValueError(f"path: expected a file or folder, got {item}, which is not there")
+            raise ValueError(f"path: expected a file or folder, got {item}, which does not exist")
         elif item.suffix in suffixes:
             out.append(item)
         else:

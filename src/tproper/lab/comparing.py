@@ -30,7 +30,7 @@ from .sweep import beyond, breadth_first
 #: Learning rates tried, by data set; and epochs of a reported trial.
 RATES = {"cifar10": (0.03, 0.1, 0.3, 1.0), "mnist": (0.1, 0.3, 1.0, 3.0), "digits": (0.1, 0.3, 1.0, 3.0)}
 EPOCHS = {"cifar10": 60, "mnist": 60, "digits": 30}
-BATCH = {"digits": 32}  # 1293 training examples: batches of 256 would leave five steps an epoch
+BATCH = {"digits": 32}  # 1293 training examples: batches of 256 would leave five steps per epoch
 ROUNDS = 3  # how often a search goes beyond an end of its grid
 SEARCH_SHARE = 4  # a search trial has a quarter of the epochs
 
@@ -66,14 +66,14 @@ def pose(
         if told is not None or merged:
             raise ValueError(f"problem: expected {name} without a T or groups of its own (write {name}:T=uniform)")
         if labels is None:
-            raise ValueError(f"problem: expected the folder with the label files for {name}; say --labels FOLDER")
+            raise ValueError(f"problem: expected the folder with the label files for {name}; give --labels FOLDER")
         real = real_problem(name, labels, data.train_labels)
         how = "estimated" if parse_spec(name).way == "estimated" else "given"
         problem = given_problem(name, real.labels, real.transition, data, how)
         return _posed(problem, data, {problem.digest: real.labels}, real.description)
     if labels is not None:
         if told is None:
-            raise ValueError(f"problem: expected the T that the labels of {labels} follow; say --transition SPEC")
+            raise ValueError(f"problem: expected the T that the labels of {labels} follow; give --transition SPEC")
         array = read_labels(labels)
         problem = given_problem(name, array, told, data, source or "given", merged)
         return _posed(problem, data, {problem.digest: array}, f"labels of {labels.name}")
@@ -128,7 +128,7 @@ def register_own(place: str) -> tuple[Method, str]:
     file, colon, name = place.rpartition(":")
     path = Path(file)
     if not colon or not name.isidentifier() or not path.is_file():
-        raise ValueError(f"method: expected file.py:function, got {place!r}" + ("" if not file else ", not there"))
+        raise ValueError(f"method: expected file.py:function, got {place!r}" + (", no such file" if file else ""))
     spec = importlib.util.spec_from_file_location(f"tproper_own_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

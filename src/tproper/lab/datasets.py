@@ -121,7 +121,7 @@ def read_mnist(directory: Path, digests: Mapping[str, str] = MNIST_DIGESTS) -> D
     for name, digest in digests.items():
         path = _find(directory, (f"{name}.gz", name), ("mnist", "MNIST/raw"))
         if path is None:
-            raise DataError(f"expected MNIST's file {name}(.gz) in {directory}, found none")
+            raise DataError(f"expected MNIST's file {name}(.gz) in {directory}, got none")
         content = check_digest(name, _read_gz(path), digest, path)
         arrays.append(parse_idx(content, path, 3 if "images" in name else 1))
     train_x, train_y, test_x, test_y = arrays
@@ -136,7 +136,7 @@ def read_mnist(directory: Path, digests: Mapping[str, str] = MNIST_DIGESTS) -> D
 def parse_cifar(content: bytes, where: Path) -> tuple[np.ndarray, np.ndarray]:
     """CIFAR-10 binary records, a label byte and 3 x 32 x 32 planar bytes -> NHWC images, labels."""
     if not content or len(content) % 3073:
-        raise DataError(f"{where} is truncated: {len(content)} bytes are no multiple of 3073")
+        raise DataError(f"{where} is truncated: {len(content)} bytes are not a multiple of 3073")
     records = np.frombuffer(content, np.uint8).reshape(-1, 3073)
     if records[:, 0].max() > 9:
         raise DataError(f"{where} has a label {records[:, 0].max()}, expected 0 to 9")
@@ -151,7 +151,7 @@ def _cifar_contents(directory: Path, names: list[str]) -> dict[str, tuple[Path, 
     archive = _find(directory, (CIFAR_ARCHIVE,), ("cifar10",))
     if archive is None:
         missing = ", ".join(name for name, path in paths.items() if path is None)
-        raise DataError(f"expected {CIFAR_ARCHIVE} or {missing} in {directory}, found neither")
+        raise DataError(f"expected {CIFAR_ARCHIVE} or {missing} in {directory}, got neither")
     contents = {}
     try:
         with tarfile.open(archive, "r:gz") as tar:
@@ -196,7 +196,7 @@ def folder_of_data(directory: str | Path) -> Path:
     """The directory, if there is one of that name."""
     path = Path(directory)
     if not path.is_dir():
-        raise DataError(f"expected a directory with the data, got {path}, which is not there")
+        raise DataError(f"expected a directory with the data, got {path}, which does not exist")
     return path
 
 

@@ -70,7 +70,7 @@ def table(each: Each, transition: Transition, title: str) -> Callable[[Tensor], 
 
 
 def with_few_classes(transition: Transition) -> Transition | None:
-    """The same family with 4 classes, or this T where it has no more; None for a T that is no such family."""
+    """The same family with 4 classes, or this T where it has no more; None for a T of another kind."""
     if transition.num_classes <= FEW_CLASSES:
         return transition
     if isinstance(transition, UniformTransition):  # the same odds of the true class against each other one

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tproper._core import atomic_file
-from tproper.lab.data_files import CIFAR_ARCHIVE, DataError
+from .._core import atomic_file
+from ..data import Bar
+from .data_files import CIFAR_ARCHIVE, DataError
 
 MIRROR_VARIABLE = "TPROPER_MIRROR"
 CACHE_VARIABLE = "TPROPER_CACHE"
@@ -28,6 +29,7 @@ LONGEST = 3600.0  # seconds for all files of a data set
 LARGEST = 1 << 30  # bytes of a file; the largest of them has 163 MiB
 SILENCE = 30.0  # seconds without a byte after which a connection counts as lost
 ATTEMPTS = 3
+PAUSE = 1.0  # seconds before the second attempt, and twice that before the third
 
 #: name -> (address, {file: digest}); the digests are those their publishers and torchvision give.
 SOURCES: dict[str, tuple[str, dict[str, str]]] = {
@@ -54,30 +56,12 @@ def cache_directory() -> Path:
     return Path(os.environ.get(CACHE_VARIABLE) or pooch.os_cache("tproper"))
 
 
-class _Bar:
-    """How much of a file has come."""
-
-    def __init__(self, label: str) -> None:
-        from rich import progress
-
-        columns = (*progress.Progress.get_default_columns(), progress.DownloadColumn())
-        self.display = progress.Progress(*columns)
-        self.task = self.display.add_task(label, total=None)
-
-    def update(self, done: int, total: int) -> None:
-        self.display.start()
-        self.display.update(self.task, completed=done, total=total or None)
-
-    def close(self) -> None:
-        self.display.stop()
-
-
 class DownloadError(OSError):
     """A file that could not be fetched: the network's or the disk's fault, not the user's."""
 
 
 class StoppedError(Exception):
-    """The download was stopped before its end, as was asked for."""
+    """The download was stopped on request."""
 
 
 def check_mirror(mirror: str, where: str) -> str:
@@ -125,8 +109,8 @@ def fetch(
         path, url = directory / file, address + file
         if path.is_file() and pooch.hashes.hash_matches(str(path), digest):
             continue
-        transfer = _Transfer(url, largest, file if progress else None)
-        with atomic_file(path, overwrite=True) as draft:
+        with atomic_file(path, overwrite=True) as draft, Bar(file, 0, "MB", visible=progress) as bar:
+            transfer = _Transfer(url, largest, bar)
             transfer.run(draft, stop, end, seconds)
             if not pooch.hashes.hash_matches(str(draft), digest):
                 raise DataError(
@@ -139,8 +123,8 @@ def fetch(
 class _Transfer:
     """One file on its way."""
 
-    def __init__(self, url: str, largest: int, label: str | None) -> None:
-        self.url, self.largest, self.label = url, largest, label
+    def __init__(self, url: str, largest: int, bar: Bar) -> None:
+        self.url, self.largest, self.bar = url, largest, bar
         self.over = threading.Event()  # nobody waits for it any more
         self.error: BaseException | None = None
 
@@ -168,24 +152,20 @@ class _Transfer:
         """In a thread of its own; errors are for the one that waits."""
         import requests
 
-        bar = None if self.label is None else _Bar(self.label)
         try:
             for attempt in range(1, ATTEMPTS + 1):
                 try:
-                    self._once(draft, bar, requests)
+                    self._once(draft, requests)
                     break
                 except requests.exceptions.RequestException as error:
                     answer = error.response
                     final = answer is not None and 400 <= answer.status_code < 500
-                    if final or attempt == ATTEMPTS or self.over.wait(attempt):
+                    if final or attempt == ATTEMPTS or self.over.wait(PAUSE * attempt):
                         raise
         except Exception as error:
             self.error = error
-        finally:
-            if bar is not None:
-                bar.close()
 
-    def _once(self, draft: Path, bar: _Bar | None, requests: Any) -> None:
+    def _once(self, draft: Path, requests: Any) -> None:
         # a draft that was given up in the meantime is not made again
         with requests.get(self.url, stream=True, timeout=SILENCE) as answer, draft.open("r+b") as file:
             file.truncate()
@@ -199,8 +179,7 @@ class _Transfer:
                 file.write(chunk)
                 done += len(chunk)
                 self._check_size(done)
-                if bar is not None:
-                    bar.update(done, total)
+                self.bar.at(done / 1e6, total=max(done, total) / 1e6)
 
     def _check_size(self, size: int) -> None:
         if size > self.largest:

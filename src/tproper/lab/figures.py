@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from .. import plots
 from .._core import write_file
-from ..potentials import LogSumExp
+from ..losses import BackwardLoss
+from ..transitions import Reconstruction, partial_labels
 from . import paper
 
 if TYPE_CHECKING:
@@ -49,29 +49,13 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
 # --- Figure 1 -------------------------------------------------------------------------------------
 
 
-def weak_loss(p: np.ndarray, label: str, inclusion: float = 0.1) -> np.ndarray:
-    """``l_W(p, y) = F(v) - <R e_y, v>`` with F = logsumexp and v = log p, for partial labels.
-
-    With v = log p, F(v) = log sum p = 0, so the loss is ``-sum_z R[z, y] log p_z``.  # (n, 3) -> (n,)
-    """
-    target = np.array(paper.partial_reconstruction(inclusion))[:, paper.PARTIAL_LABELS.index(label)]
-    v = torch.log(torch.from_numpy(np.asarray(p, dtype=np.float64)))
-    # potentials centre their scores; a target that sums to one makes the loss blind to that
-    centred = v - v.mean(dim=-1, keepdim=True)
-    loss = LogSumExp().value(centred) - centred @ torch.from_numpy(target)
-    return loss.numpy()
+def papers_loss(inclusion: float = 0.1) -> BackwardLoss:
+    """Backward-corrected cross entropy for partial labels of three classes, with the paper's R."""
+    T = partial_labels(3, inclusion)
+    return BackwardLoss(T, reconstruction=Reconstruction(paper.partial_reconstruction(inclusion), T))
 
 
-def simplex_grid(n: int = 80) -> np.ndarray:
-    """Points of the open triangle of three-class distributions."""
-    ticks = (np.arange(n) + 0.5) / n
-    a, b = np.meshgrid(ticks, ticks, indexing="ij")
-    keep = a + b < 1 - 0.25 / n
-    a, b = a[keep], b[keep]
-    return np.stack([a, b, 1 - a - b], axis=1)
-
-
-def figure1(inclusion: float = 0.1) -> Figure:
+def figure1(inclusion: float = 0.1, resolution: int = 80) -> Figure:
     """The paper's Figure 1: the loss over the simplex for three labels, and along p1 = p2 for (1,1,0).
 
     Ternary axes come from mpltern; without it the command says so rather than draw something else.
@@ -81,24 +65,18 @@ def figure1(inclusion: float = 0.1) -> Figure:
     except ImportError as error:
         raise ImportError("figure 1 needs mpltern for its ternary axes (pip install mpltern)") from error
 
-    figure = new_figure(9, 8)
-    points = simplex_grid()
-    for place, label in enumerate(("001", "110", "111"), start=1):
+    figure, loss = new_figure(9, 8), papers_loss(inclusion)
+    for place, candidates in enumerate(({2}, {0, 1}, {0, 1, 2}), start=1):
         axes: Any = figure.add_subplot(2, 2, place, projection="ternary")
-        values = weak_loss(points, label, inclusion)
-        low, high = (float(np.quantile(values, q)) for q in (0.005, 0.985))
-        levels = np.linspace(low, high, 14)
-        drawn = axes.tricontourf(*points.T, values, levels=levels, cmap="viridis", extend="both")
-        axes.tricontour(*points.T, values, levels=levels, colors="white", linewidths=0.3)
-        axes.set_tlabel("$p_1$")
-        axes.set_llabel("$p_2$")
-        axes.set_rlabel("$p_3$")
-        axes.set_title(f"({'abc'[place - 1]}) y = ({', '.join(label)})")
-        figure.colorbar(drawn, ax=axes, shrink=0.7)
+        surface = plots.compute_simplex_loss(loss, candidates, resolution)
+        low, high = (float(np.quantile(surface.values, q)) for q in (0.005, 0.985))
+        plots.draw_simplex_loss(axes, surface, np.linspace(low, high, 14))
+        label = ", ".join("1" if z in candidates else "0" for z in range(3))
+        axes.set_title(f"({'abc'[place - 1]}) y = ({label})")
     line = figure.add_subplot(2, 2, 4)
     third = np.linspace(1e-4, 1 - 1e-4, 2001)
     along = np.stack([(1 - third) / 2, (1 - third) / 2, third], axis=1)
-    line.plot(third, weak_loss(along, "110", inclusion), color=colour("bc"))
+    line.plot(third, plots.loss_at(loss, {0, 1}, along), color=colour("bc"))
     line.set_xlabel("$p_3$, with $p_1 = p_2 = (1 - p_3)/2$")
     line.set_ylabel("loss")
     line.set_title("(d) y = (1, 1, 0): falls without bound")

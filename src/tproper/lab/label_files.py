@@ -37,7 +37,7 @@ TRUTHS = ("clean_label", "ord_labels", "true_labels")  # names under which files
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an .npz, .npy (then named `labels`) or .pt file by name; no other object is ever built."""
     if not path.is_file():
-        raise DataError(f"expected the file {path.name} in {path.parent}, found none")
+        raise DataError(f"expected the file {path.name} in {path.parent}, got none")
     if path.suffix in (".pkl", ".pickle"):
         raise DataError(
             f"{path} is a pickle, which can run code as it is read, and was not read; where you trust it, convert it "
@@ -50,7 +50,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         return {"labels": content} if isinstance(content, np.ndarray) else {n: content[n] for n in content.files}
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{path} is truncated, altered, or no file of plain arrays ({reason})") from None
+        raise DataError(f"{path} is truncated, altered, or not a file of plain arrays ({reason})") from None
 
 
 def _torch_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -90,11 +90,11 @@ def truth_in(arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
 def find(directory: Path, names: tuple[str, ...]) -> Path:
     """The first of these files that is there."""
     if not directory.is_dir():
-        raise DataError(f"expected a directory with the label files, got {directory}, which is not there")
+        raise DataError(f"expected a directory with the label files, got {directory}, which does not exist")
     for name in names:
         if (directory / name).is_file():
             return directory / name
-    raise DataError(f"expected {' or '.join(names)} in {directory}, found none")
+    raise DataError(f"expected {' or '.join(names)} in {directory}, got none")
 
 
 def cifar10h_counts(directory: str | Path, digests: Mapping[str, str] = DIGESTS) -> IntArray:

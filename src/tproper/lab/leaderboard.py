@@ -192,9 +192,7 @@ class Verdicts:
             try:
                 self.known = {key: dict(card) for key, card in json.loads(file.read_text(encoding="utf-8")).items()}
             except (ValueError, TypeError, AttributeError) as error:
-                raise ValueError(
-                    f"{file}: expected certificates that were kept, got something else; remove it"
-                ) from error
+                raise ValueError(f"{file}: expected kept certificates, got something else; remove it") from error
 
     def of(self, config: TrialConfig, told: Transition) -> Card | None:
         """The card of a configuration's method; None where it is not decided here."""

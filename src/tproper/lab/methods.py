@@ -171,7 +171,7 @@ class Method:
     name, title, reference : str
         As typed after ``--methods``; as printed; the citation in one line.
     labels : frozenset of str
-        Which of `SETTINGS` it can be trained on. A pointwise loss takes several answers an example too, where it takes
+        Which of `SETTINGS` it can be trained on. A pointwise loss takes several answers per example too, where it takes
         each of them, or (complementary answers) the set of classes that they leave.
     needs_transition : bool
         Whether it uses T; the others use the kind of label alone.
@@ -202,7 +202,7 @@ class Method:
         return setting_of(transition) in self.labels or self._by_answers(transition) is not None
 
     def _by_answers(self, transition: Transition) -> type[Pointwise] | None:
-        """How a loss of single labels, or of sets, takes several answers an example; None where it does not."""
+        """How a loss of single labels, or of sets, takes several answers per example; None where it does not."""
         if not isinstance(transition, AnnotatorTransition) or not self.pointwise or "annotators" in self.labels:
             return None
         kinds = {setting_of(t) for t in transition.transitions}

@@ -116,14 +116,14 @@ class _Group:
     index: Tensor | None = None  # None: all slots of the stack, in order
 
     def rows(self, t: Tensor) -> Tensor:
-        """Those of a tensor with a row a slot."""
+        """Those of a tensor with one row per slot."""
         return t if self.index is None else t.index_select(0, self.index)
 
 
 class StackObjective:
     """The batch risks of a stack's trials, each by its own method, and what methods learn beside the model.
 
-    ``learned[method]`` (S, ...) are the logits of a T that is learned, a row a slot, with their velocity.
+    ``learned[method]`` (S, ...) are the logits of a T that is learned, one row per slot, with their velocity.
     """
 
     def __init__(self, transition: Transition, slots: int, device: torch.device):

@@ -60,7 +60,10 @@ class Problem:
         if self.source not in SOURCES:
             raise ValueError(f"problem: expected source to be one of {', '.join(SOURCES)}, got {self.source!r}")
         if (self.source == "known") != (not self.told):
-            raise ValueError(f"problem: expected a T that methods are told where it is {self.source}")
+            raise ValueError(
+                f"problem: expected a T for the methods unless its source is 'known', got source {self.source!r} "
+                f"{'with' if self.told else 'without'} one"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +84,7 @@ class Task:
 
 
 def papers_task(data: Dataset) -> Task:
-    """The paper's: one uniform complementary label an image, T known."""
+    """The paper's: one uniform complementary label per image, T known."""
     transition = complementary(data.num_classes)
     return Task(data, transition, transition)
 
@@ -97,10 +100,12 @@ def resolve(problem: Problem | None, data: Dataset, given: Mapping[str, np.ndarr
     labels = None
     if problem.digest:
         if problem.digest not in (given or {}):
-            raise ValueError(f"labels: expected the file of the problem {problem.name} (SHA-256 {problem.digest})")
+            raise ValueError(
+                f"labels: expected the file of the problem {problem.name} (SHA-256 {problem.digest}), got none"
+            )
         labels = np.asarray(told.encode(checked_labels((given or {})[problem.digest], told, data)))
     elif truth is not None and truth.label_shape != told.label_shape:
-        raise ValueError(f"problem: expected a told T with labels like those of {truth.name}, got {told.name}")
+        raise ValueError(f"problem: expected a T with labels like those of {truth.name}, got {told.name}")
     return Task(data, told, truth, labels)
 
 
@@ -185,7 +190,7 @@ def _is_file(spec: str) -> bool:
 
 
 def read_labels(path: str | Path) -> np.ndarray:
-    """Weak labels, one row an image: ``.npy``, or ``.csv`` of whole numbers."""
+    """Weak labels, one row per image: ``.npy``, or ``.csv`` of whole numbers."""
     path = Path(path)
     try:
         if path.suffix == ".npy":
@@ -196,7 +201,7 @@ def read_labels(path: str | Path) -> np.ndarray:
     except OSError as error:
         raise ValueError(f"labels: cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
-        raise ValueError(f"labels: {path} is no table of labels: {error}") from None
+        raise ValueError(f"labels: {path} is not a table of labels: {error}") from None
     raise ValueError(f"labels: expected a .npy or .csv file, got {path}")
 
 

@@ -10,7 +10,7 @@ A specification is a source, its columns, and how T is known::
 
     ...:T=true        (the default) the frequencies of the labels given the true classes
     ...:T=uniform     complementary labels: uniform; noisy labels: symmetric, with the true share of wrong labels
-    ...:T=estimated   from the labels alone, by the agreement of three or more answers an image (`estimate_annotators`)
+    ...:T=estimated   from the labels alone, by the agreement of three or more answers per image (`estimate_annotators`)
 
 Known content is held against its digest, and the order of the images against their true classes.
 """
@@ -102,7 +102,7 @@ def parse_spec(spec: str) -> Spec:
             return Spec(source, ":".join(rest[:-1]), rest[-1], way, count)
     expected = {
         "cifar10n": f"cifar10n:COLUMN with a column of {', '.join(COLUMNS)}, all",
-        "llava": "llava:M with M labels an image, 1 to 9",
+        "llava": "llava:M with M labels per image, 1 to 9",
         "file": "file:PATH:noisy or file:PATH:complementary",
     }.get(source, f"a source of {', '.join(SOURCES)}, as in cifar10n:random1")
     raise ValueError(f"labels: expected {expected}, got {spec!r}")
@@ -137,7 +137,7 @@ def real_problem(
     hit = float((given.chosen == clean[:, None])[there].mean())
     after_all = " after all" if want.means == "complementary" else ""
     how = {"true": "from the true classes", "uniform": "taken to be uniform", "estimated": "estimated from the labels"}
-    several = "" if alone else f", {given.chosen.shape[1]} an image"
+    several = "" if alone else f", {given.chosen.shape[1]} per image"
     text = (
         f"{spec.partition(':T=')[0]}: {want.means} labels{several}, {hit:.1%} of them the true class{after_all}; "
         f"T {how[want.way]}"
@@ -181,8 +181,7 @@ def _read(want: Spec, directory: Path, digests: Mapping[str, str]) -> Given:
             if COLUMNS[name] not in arrays:
                 hint = f"; the worst column is in {HUMAN}" if name == "worst" else ""
                 raise DataError(f"{path}: expected {COLUMNS[name]}, got {', '.join(sorted(arrays))}{hint}")
-            found = arrays[COLUMNS[name]]
-            return integers(found, f"{COLUMNS[name]} in {path}", digests.get(COLUMNS[name]))
+            return integers(arrays[COLUMNS[name]], f"{COLUMNS[name]} in {path}", digests.get(COLUMNS[name]))
 
         names = RANDOM if want.column == "all" else (want.column,)
         chosen = np.stack([column(n) for n in names], axis=1)
@@ -270,7 +269,7 @@ def _estimated(given: Given, K: int, want: Spec) -> list[Transition]:
     m = given.answers.shape[1]
     if m < 3:
         raise ValueError(
-            f"labels: expected at least 3 answers an image for T=estimated, got {m} in {given.where}; with features "
+            f"labels: expected at least 3 answers per image for T=estimated, got {m} in {given.where}; with features "
             "T can be had from one: see tproper.estimate_transition"
         )
     estimate = estimate_annotators(given.answers, num_classes=K, start=START[want.means])

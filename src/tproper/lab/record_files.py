@@ -91,7 +91,7 @@ def gather(source: str | Path) -> list[Record]:
     """
     source = Path(source)
     if not source.exists():
-        raise RecordError(f"expected a file or folder of records, got {source}, which is not there")
+        raise RecordError(f"expected a file or folder of records, got {source}, which does not exist")
     files = [source]
     if source.is_dir():
         files = sorted(path for path in source.iterdir() if path.suffix in SUFFIXES)
@@ -102,5 +102,5 @@ def gather(source: str | Path) -> list[Record]:
             if unique.setdefault((row["id"], kernels_of(row)), row) != row:
                 differing[row["id"]] = None
     if differing:
-        raise RecordError(f"{source}: expected one record a trial, got records that differ of {', '.join(differing)}")
+        raise RecordError(f"{source}: expected one record per trial, got different ones of {', '.join(differing)}")
     return list(unique.values())

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .._core import json_text
+from .._core import checks, json_text
 from .models import BUILDERS, FLAT_MODELS
 from .problems import Problem
 from .protocol import LATER, LATER_IN_PROTOCOL, RULES, Protocol, Trial, TrialConfig
@@ -56,7 +56,7 @@ COLUMNS: dict[str, str] = {
 }
 #: Columns that hold JSON.
 NESTED = ("config", "risk", "valid", "weak", "selections")
-#: Columns that trials of a benchmark alone have; records of old lack them, and keep their checksums.
+#: Columns that trials of a benchmark alone have; older records lack them, and keep their checksums.
 LATER_COLUMNS = ("weak", "selections")
 #: The least and the largest value of columns that have them.
 LIMITS: dict[str, tuple[float, float]] = {
@@ -118,8 +118,7 @@ KINDS: dict[str, Any] = {"int": int, "float": (int, float), "str": str, "bool": 
 
 def short(value: object) -> str:
     """A value in a message."""
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return checks.cut(json.dumps(value, default=str), 40)
 
 
 def check_record(row: Any, where: str) -> Record:
@@ -139,9 +138,9 @@ def check_record(row: Any, where: str) -> Record:
     trial = Trial(_config(record["config"], where), record["seed"])
     if trial.id != record["id"]:
         raise RecordError(f"{where}: the record {record['id']} does not match its configuration and seed")
-    told = {"config_key": trial.config.key}
-    told |= {n: getattr(trial.config, n) for n in COLUMNS if n != "config" and hasattr(trial.config, n)}
-    for name, value in told.items():
+    configured = {"config_key": trial.config.key}
+    configured |= {n: getattr(trial.config, n) for n in COLUMNS if n != "config" and hasattr(trial.config, n)}
+    for name, value in configured.items():
         if record[name] != value:
             raise RecordError(f"{where}: expected {name} {short(value)}, as configured, got {short(record[name])}")
     if row.get(SEAL) is not None and row[SEAL] != checksum(record):

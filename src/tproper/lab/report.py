@@ -91,7 +91,7 @@ def load_records(run: Path) -> list[Record]:
         return read_store(run)
     if run.is_file() or any(run.glob("*.jsonl")) or any(run.glob("*.parquet")):
         return gather(run)
-    raise ValueError(f"expected a run's folder or a file of records, found neither at {run}")
+    raise ValueError(f"expected a run's folder or a file of records, got neither at {run}")
 
 
 def contexts(records: Sequence[Record]) -> list[tuple[str, str, Protocol]]:
@@ -190,7 +190,7 @@ def accuracy_table(title: str, column: list[Cell], compare: bool) -> Table:
 
 
 def summary_table(columns: dict[str, list[Cell]]) -> Table:
-    """The paper's Table 2: a row a method, a column a model, the paper's numbers in brackets."""
+    """The paper's Table 2: one row per method, one column per model, the paper's numbers in brackets."""
     rows = []
     for method, (_, name) in paper.METHODS.items():
         row = [name]
@@ -240,7 +240,7 @@ def probability_table(title: str, column: list[Cell]) -> Table:
 
 
 def _percent(share: float) -> str:
-    """A share that is zero, too small for two digits, or unknown is said as what it is."""
+    """A share in percent; one that is zero, too small for two digits, or unknown is shown as such."""
     if math.isnan(share):
         return "-"
     return f"{share:.2f}" if share >= 0.01 else "<0.01" if share > 0 else "0"
@@ -313,7 +313,7 @@ def grids(records: Sequence[Record], column: list[Cell]) -> list[Grid]:
 
 def grid_table(title: str, grid: Grid) -> Table:
     """The numbers behind Figure 2 or 3."""
-    rows = [[f"{value:g}", shown(*moments(those)), str(len(those))] for value, those in sorted(grid.points.items())]
+    rows = [[f"{value:g}", shown(*moments(runs)), str(len(runs))] for value, runs in sorted(grid.points.items())]
     note = "Mean ± sample standard deviation; learning rate and weight decay as the paper chose them for gLS."
     return Table(title, note, [grid.axis, "test accuracy, %", "trials"], rows)
 
@@ -351,7 +351,7 @@ def write_report(run: Path, out: Path, rules: Sequence[str] = RULES, decide: boo
     """
     records = load_records(run)
     if not records:
-        raise ValueError(f"expected at least one finished trial in {run}, found none")
+        raise ValueError(f"expected at least one finished trial in {run}, got none")
     papers = [r for r in records if "problem" not in r["config"]]
     others = [r for r in records if "problem" in r["config"]]
     for page, rows in ((PAGE, papers), (leaderboard.PAGE, others)):
@@ -384,7 +384,7 @@ def write_leaderboard_alone(run: Path, file: Path, rules: Sequence[str] = RULES,
     """The leaderboard of a run's or folder's records as one Markdown file of this name."""
     records = [r for r in load_records(run) if "problem" in r["config"]]
     if not records:
-        raise ValueError(f"expected at least one finished trial of a benchmark in {run}, found none")
+        raise ValueError(f"expected at least one finished trial of a benchmark in {run}, got none")
     page = Page(leaderboard.PAGE.title, file.name, None)
     page.check(file.parent)
     return write_leaderboard(records, file.parent, kept_verdicts(run), rules, decide, page)

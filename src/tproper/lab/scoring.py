@@ -19,7 +19,7 @@ def probability_scores(probabilities: torch.Tensor, labels: torch.Tensor) -> dic
 
     In the log loss a probability below ``FLOOR`` counts as ``FLOOR``, and ``zeros`` says how many true classes that
     met: there the log loss is only a lower bound, and infinite where a projected link says exactly zero. Probabilities
-    that are no numbers have no scores.
+    that are not finite have no scores.
     """
     scores = clean_scores(labels, probabilities, floor=FLOOR)
     return {name: scores[name] for name in ("log_loss", "brier", "ece", "zeros")}

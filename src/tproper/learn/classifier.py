@@ -110,7 +110,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     l2_, learning_rate_ : float
         The penalty that was used; and, for minibatches, the learning rate.
     minima_ : list of float
-        Linear model: the objectives that its starts reached, best first. Several distinct ones: several minima.
+        Linear model: the objectives of the different minima that its starts met, best first (others than the best to
+        three digits).
     module_ : nn.Module
         From features to scores; an ``nn.Linear`` in float64 for the linear model.
     certificate_ : Certificate
@@ -123,9 +124,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Forward losses are convex in the scores for clean labels only; backward losses are convex for every F. Elsewhere the
-    linear solver starts from random points, always the same ones (several where that is cheap), and keeps the best
-    end: see `minima_`. Fits in threads give what they give alone; models made by a callable take turns, because their
-    initial weights and dropout come from torch's own random numbers.
+    linear solver starts from random points, always the same ones (several where that is cheap, until one agrees with
+    those before it), and keeps the best end: see `minima_`. Fits in threads give what they give alone; models made by
+    a callable take turns, because their initial weights and dropout come from torch's own random numbers.
     """
 
     module_: nn.Module

@@ -28,7 +28,6 @@ from ..transitions import (
     item,
     make_transition,
     partial_labels,
-    weak_label_names,
 )
 
 SHOWN = 8  # names listed in a message
@@ -192,12 +191,6 @@ def take(y: Any, rows: NDArray[np.int64]) -> Any:
 def count(y: Any) -> int:
     """How many labels there are."""
     return len(y) if hasattr(y, "__len__") else len(np.asarray(y))
-
-
-def decode_rows(rows: NDArray[np.int64], transition: Transition, classes: NDArray[Any]) -> list[Any]:
-    """Names of weak labels given as rows of T."""
-    names = weak_label_names(transition, classes)
-    return [names[int(row)] for row in rows]
 
 
 # What a user may pass as labels.

@@ -259,13 +259,17 @@ class WeakLabelLoss(nn.Module, ABC):
         With `class_major`, scores will be transposed views of (K, n) arrays, which are faster to sum over few classes.
         """
         work = None if isinstance(self.pair(), str) else self._closed_form(labels, dtype, class_major)
+        gaps = weights is not None and bool((weights == 0).any())  # asked once: a solver calls thousands of times
 
         def both(scores: Tensor) -> tuple[Tensor, Tensor]:
-            v = left_out(scores.detach(), weights)
+            v = left_out(scores.detach(), weights) if gaps else scores.detach()
             if work is not None:
                 losses, gradient = value_and_slope(v, work)
                 if not bool(losses.isnan().any()):
-                    return weighted(losses, weights), gradient if weights is None else gradient.mul_(weights[:, None])
+                    if weights is None:
+                        return losses, gradient
+                    losses = weighted(losses, weights) if gaps else losses.mul_(weights)
+                    return losses, gradient.mul_(weights[:, None])
             with torch.enable_grad():
                 v = v.requires_grad_()
                 losses = self._each(v, labels)

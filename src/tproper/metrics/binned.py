@@ -127,12 +127,33 @@ def _shifted_gamma(x: FloatArray, k2: FloatArray, k3: FloatArray) -> FloatArray:
 
 
 def _falling_root(f: Callable[[FloatArray], FloatArray], level: float, top: FloatArray) -> FloatArray:
-    """theta in [0, top] where the falling f passes `level`; 0 where it starts below."""
+    """theta in [0, top] where the falling f passes `level`; 0 where it starts below.
+
+    By Chandrupatla's method (1997): inverse quadratic interpolation where the last three points allow it, else halves.
+    """
     low, high = np.zeros_like(top), top.copy()
+    at_low, at_high = f(low) - level, f(high) - level
     for _ in range(20):  # widen until the root is inside
-        high = np.where(f(high) > level, 2 * high + 1e-300, high)
-    for _ in range(60):
-        middle = (low + high) / 2
-        above = f(middle) > level
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return np.where(f(np.zeros_like(top)) <= level, 0.0, high)
+        if not (at_high > 0).any():
+            break
+        high = np.where(at_high > 0, 2 * high + 1e-300, high)
+        at_high = f(high) - level
+    high = np.where(at_low <= 0, 0.0, high)  # nothing to look for
+    a, fa, b, fb = high, at_high, low, at_low  # the root is between a and b; a is the newest point
+    t = np.full_like(top, 0.5)
+    for _ in range(80):
+        x = a + t * (b - a)
+        fx = f(x) - level
+        same = (fx > 0) == (fa > 0)
+        c, fc = np.where(same, a, b), np.where(same, fa, fb)
+        b, fb = np.where(same, b, a), np.where(same, fb, fa)
+        a, fa = x, fx
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least = 1e-13 * np.maximum(a, b) / np.abs(b - a)  # the smallest step: thirteen digits will do
+            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+            inner = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+        if not (least < 0.5).any():
+            break
+        smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+        t = np.clip(np.where(smooth, inner, 0.5), np.minimum(least, 0.5), 1 - np.minimum(least, 0.5))
+    return np.where(fa > 0, b, a)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from numpy.typing import ArrayLike
+from scipy.special import stdtr
 from torch import Tensor
 
 from .._core import Labels
@@ -154,7 +155,5 @@ def _verdict(result: Estimate, score: ScoreName, n: int, K: int) -> PairedTest:
 
 
 def _p_value(result: Estimate) -> float:
-    from scipy.stats import t  # slow to import, needed here only
-
     size = abs(float(result.statistic()))
-    return float(2 * t.sf(size, float(1 / result.spread) - 1))
+    return float(2 * stdtr(float(1 / result.spread) - 1, -size))

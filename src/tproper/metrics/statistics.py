@@ -23,7 +23,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
 from .._core import FloatArray
@@ -253,9 +253,7 @@ def bias_corrected_levels(values: FloatArray, at: float) -> FloatArray:
 
 def student_quantile(df: FloatArray) -> FloatArray:
     """The 97.5% point of Student's t."""
-    from scipy.stats import t  # scipy.stats takes long to import, and only intervals need it
-
-    return np.asarray(t.ppf((1 + LEVEL) / 2, np.maximum(df, 1e-3)))
+    return np.asarray(stdtrit(np.maximum(df, 1e-3), (1 + LEVEL) / 2))
 
 
 def estimate(

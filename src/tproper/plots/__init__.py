@@ -6,8 +6,8 @@ Imports from `metrics` and the rooms above it.
 from .heat_map import TransitionMap, compute_transition_map, draw_transition_map
 from .page import html_page
 from .reliability import Reliability, compute_reliability, draw_calibration, draw_reliability
-from .style import COLOURS, NAMES, PAGE_COLOURS, can_draw, draw_training, figure
-from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss
+from .style import COLOURS, NAMES, PAGE_COLOURS, can_draw, draw_training, figure, save_picture
+from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss, loss_at
 
 __all__ = [
     "COLOURS",
@@ -27,4 +27,6 @@ __all__ = [
     "draw_transition_map",
     "figure",
     "html_page",
+    "loss_at",
+    "save_picture",
 ]

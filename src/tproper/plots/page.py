@@ -56,7 +56,7 @@ def html_page(markdown: str, title: str, folder: Path) -> str:
             token.attrSet("id", entries[-1][0])
     body = str(parser.renderer.render(tokens, parser.options, {}))
     body = body.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
-    body = re.sub(r"<p>((?:<img [^>]*>\s*)+)</p>", lambda found: _figures(found[1], folder), body)
+    body = re.sub(r"<p>((?:<img [^>]*>\s*)+)</p>", lambda images: _figures(images[1], folder), body)
     if len(entries) > 2:
         items = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in entries)
         contents = f'<nav aria-label="Contents"><strong>Contents</strong><ul>{items}</ul></nav>\n'
@@ -70,7 +70,7 @@ def html_page(markdown: str, title: str, folder: Path) -> str:
 
 def _colours() -> str:
     """The palette as CSS variables, by day and by night."""
-    sets = {scheme: "".join(f"--{n}: {c}; " for n, c in found.items()) for scheme, found in PAGE_COLOURS.items()}
+    sets = {scheme: "".join(f"--{n}: {c}; " for n, c in colours.items()) for scheme, colours in PAGE_COLOURS.items()}
     return f":root {{ {sets['light']}}}\n@media (prefers-color-scheme: dark) {{ :root {{ {sets['dark']}}} }}"
 
 

@@ -1,12 +1,15 @@
-"""Pictures: ``compute_*`` returns data, ``draw_*(ax, data)`` draws them. Needs the extra ``tproper[plots]``."""
+"""What all pictures share: colours and names of losses, the figure, the file; and the curves of training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from .._core import Mark, atomic_file
 
 #: One colour a loss, in every picture; told apart without red and green, on white and on dark ground.
 COLOURS = {"bc": "#c65102", "ga": "#d99a00", "gls": "#00795a", "forward": "#0072b2", "brier": "#7a3e9d"}
@@ -28,7 +31,7 @@ PAGE_COLOURS = {
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is there; tables and pages need nothing of it."""
+    """Whether matplotlib is installed; tables and pages do without."""
     return find_spec("matplotlib") is not None
 
 
@@ -42,6 +45,12 @@ def figure(*args: Any, **kwargs: Any) -> Any:
     drawing = Figure(*args, **kwargs)
     FigureCanvasAgg(drawing)  # no global state, no display
     return drawing
+
+
+def save_picture(drawing: Any, path: Path, since: Mark | str = "now") -> None:
+    """Write a figure in the format that the name ends in (PNG without one), whole or not at all."""
+    with atomic_file(path, since=since) as temporary:
+        drawing.savefig(temporary, format=path.suffix.lstrip(".").lower() or "png", dpi=150)
 
 
 def draw_training(ax: Any, risks: Mapping[str, Sequence[float]], bounds: Mapping[str, float]) -> None:

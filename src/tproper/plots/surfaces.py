@@ -32,18 +32,22 @@ def compute_simplex_loss(loss: WeakLabelLoss, label: Any, resolution: int = 90, 
     keep = i + j <= resolution
     grid = np.stack([i[keep], j[keep], resolution - i[keep] - j[keep]], axis=1) / resolution
     points = (1 - 3 * margin) * grid + margin  # the loss may be infinite on the boundary itself
+    return SimplexLoss(points, loss_at(loss, label, points), str(label))
+
+
+def loss_at(loss: WeakLabelLoss, label: Any, points: FloatArray) -> FloatArray:
+    """The loss of one weak label at probabilities (n, K), through the loss's own link."""
     p = torch.as_tensor(points)
     scores = loss.potential.inverse_link(p) if isinstance(loss, BackwardLoss) else p.log()
     labels = loss.transition.encode([label])
     with torch.no_grad():
-        values = loss.pointwise(scores, labels.expand(len(p), *labels.shape[1:]))
-    return SimplexLoss(points, values.numpy(), str(label))
+        return loss.pointwise(scores, labels.expand(len(p), *labels.shape[1:])).numpy()
 
 
-def draw_simplex_loss(ax: Any, data: SimplexLoss, levels: int = 24) -> None:
+def draw_simplex_loss(ax: Any, data: SimplexLoss, levels: int | FloatArray = 24) -> None:
     """Filled contours on a ternary axis (``fig.add_subplot(projection="ternary")`` with mpltern imported)."""
     t, left, r = data.points.T
-    filled = ax.tricontourf(t, left, r, data.values, levels=levels, cmap="viridis")
+    filled = ax.tricontourf(t, left, r, data.values, levels=levels, cmap="viridis", extend="both")
     ax.tricontour(t, left, r, data.values, levels=[0.0], colors="white", linewidths=1.2)
     ax.set_tlabel("$p_1$")
     ax.set_llabel("$p_2$")

@@ -1,4 +1,4 @@
-"""How far a command has come: one bar on stderr, where that is a terminal, and nothing elsewhere."""
+"""How far work has come: one bar on stderr, where that is a terminal, and nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ T = TypeVar("T")
 class Bar:
     """``with Bar("reading", total, "rows") as bar: bar.step(n)``; without a total it only shows that work goes on."""
 
-    def __init__(self, what: str, total: float | None = None, unit: str = "") -> None:
-        self.what, self.total, self.unit = what, total, unit
+    def __init__(self, what: str, total: float | None = None, unit: str = "", visible: bool = True) -> None:
+        self.what, self.total, self.unit, self.visible = what, total, unit, visible
         self._progress: Any = None
         self._task: Any = None
 
     def __enter__(self) -> Bar:
-        if not sys.stderr.isatty():
+        if not (self.visible and sys.stderr.isatty()):
             return self
         from rich.console import Console
         from rich.progress import (
