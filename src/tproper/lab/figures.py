@@ -69,7 +69,8 @@ def figure1(inclusion: float = 0.1, resolution: int = 80) -> Figure:
     for place, candidates in enumerate(({2}, {0, 1}, {0, 1, 2}), start=1):
         axes: Any = figure.add_subplot(2, 2, place, projection="ternary")
         surface = plots.compute_simplex_loss(loss, candidates, resolution)
-        plots.draw_simplex_loss(axes, surface, np.linspace(*np.quantile(surface.values, (0.005, 0.985)), 14))
+        low, high = np.quantile(surface.values, (0.005, 0.985)).tolist()
+        plots.draw_simplex_loss(axes, surface, np.linspace(low, high, 14))
         label = ", ".join("1" if z in candidates else "0" for z in range(3))
         axes.set_title(f"({'abc'[place - 1]}) y = ({label})")
     line = figure.add_subplot(2, 2, 4)
