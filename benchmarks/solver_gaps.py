@@ -157,6 +157,12 @@ def render(pieces: list[dict[str, Any]]) -> str:
             f"| {c['n']} | {c['penalty']} | {c['solver']} | {100 * c['worse']:.1f} | {100 * c['better']:.1f} | "
             f"{1000 * c['seconds']:.1f} | {pair[0]} | {pair[1]} |"
         )
+    at = {(c["n"], c["penalty"], c["solver"]): c for c in table}
+    for n in SIZES:
+        now, before = (at.get((n, "default", solver)) for solver in SOLVERS)
+        if now and before:
+            ratio = now["seconds"] / before["seconds"]
+            lines += ["", f"{n} rows at the default penalty: {ratio:.1f} times the processor's time of `from zero`."]
     lines += [
         "",
         "Read the last two columns together with the first: a smaller objective is worth having only if fresh rows "

@@ -6,8 +6,9 @@
 #   tools/matrix.sh 3.11-lowest 3.13        these rows
 #   TESTS="tests/core tests/laws" tools/matrix.sh 3.12
 #
-# A row is a version of Python, with "-lowest" for the lowest direct dependencies. An interpreter that neither this machine
-# has nor uv can fetch is a row that did not run: it is said, and the command fails (SKIP_MISSING=1: it is said at the end).
+# A row is a version of Python, with "-lowest" for the lowest direct dependencies. An interpreter is one that uv knows or finds
+# on PATH, one of pyenv's, or one that uv fetches. Where there is none the row did not run: it is said, and the command fails
+# (SKIP_MISSING=1: it is said at the end). PROCESSES=1 runs the tests in one process; the default is two.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 UV="${UV:-uv}"
@@ -17,13 +18,24 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 
 command -v "$UV" > /dev/null || { echo "make test-matrix: needs uv (pip install uv, or UV=/path/to/uv)"; exit 1; }
 
+# The interpreter of a version: the word itself where uv finds one, else the newest that pyenv has of it, else the word again
+# (uv then tries to fetch it). Shims of pyenv look like interpreters and fail unless their version is switched on.
+interpreter() {
+  if ! "$UV" python find --quiet --no-python-downloads "$1" > /dev/null 2>&1; then
+    local kept
+    kept=$(ls -d "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1"*/bin/python 2> /dev/null | sort -V | tail -n 1)
+    [ -z "$kept" ] || { echo "$kept"; return; }
+  fi
+  echo "$1"
+}
+
 failed=() missing=() passed=()
 for row in "${ROWS[@]}"; do
   python="${row%-lowest}"
   options=()
   [ "$row" = "$python" ] || options=(--resolution lowest-direct)
   echo "=== $row"
-  if ! "$UV" venv --quiet --clear --python "$python" ".matrix/$row"; then
+  if ! "$UV" venv --quiet --clear --python "$(interpreter "$python")" ".matrix/$row"; then
     echo "!!! $row: NOT RUN: no Python $python on this machine, and uv could not fetch one"
     missing+=("$row")
     continue

@@ -167,3 +167,75 @@ def test_a_file_that_is_there_is_replaced_only_by_this_run(noisy: Path, tmp_path
     for _ in range(2):
         asked = ["estimate", "clean", noisy, "--label", "weak", "--true-label", "true", "--out", out]
         assert run(*asked).exit_code == 0
+
+
+@pytest.fixture
+def answered(tmp_path: Path) -> Path:
+    """Three annotators' answers as pandas writes integers: with a decimal point where a column has gaps."""
+    X, z = blobs(120)
+    rng = np.random.default_rng(3)
+    rows = [
+        (f"img {i}", "north, left", f"{x[0]:.4f}", i, c, f"{c}.0" if rng.random() < 0.8 else "", f"{c}.0", c)
+        for i, (x, c) in enumerate(zip(X, z, strict=True))
+    ]
+    rows = [(a, f'"{b}"', *rest) for a, b, *rest in rows]
+    return table(tmp_path / "answers.csv", 'photo,"the site, or so",u,age,ann,ben,cleo,true', rows)
+
+
+def test_columns_that_are_left_out_are_named_with_the_option_that_uses_them(
+    answered: Path, tmp_path: Path, run: Run
+) -> None:
+    asked = ["estimate", "annotators", answered, "--label", "ben,cleo", "--out", tmp_path / "T.json"]
+    alone = run(*asked)
+    assert alone.exit_code == 0, alone.output
+    assert (
+        "note: T comes from the answers alone; left out: photo, the site, or so, u, age, ann, true. To use features "
+        "too, give --ignore 'photo,\"the site, or so\"' (all columns but these), or name some with --features u,age"
+    ) in alone.stderr
+    refused = run(*asked, "--features", "all")
+    assert refused.exit_code == 2
+    assert (
+        "column 'photo': expected numbers, got the text 'img 0' at row 1 (2 columns hold text); leave out what is no "
+        "feature with --ignore 'photo,\"the site, or so\"', or choose the columns to use with --features"
+    ) in refused.stderr
+    for used in (["--ignore", 'photo,"the site, or so"'], ["--features", "u,age"]):
+        with_features = run(*asked, *used)
+        assert with_features.exit_code == 0, with_features.output
+        assert "note: T comes from" not in with_features.stderr
+    everything = run(*asked, "--features", "all", "--ignore", 'photo,"the site, or so",ann,true')
+    assert everything.exit_code == 0, everything.output
+
+
+def test_nothing_is_said_where_nothing_is_left_out(tmp_path: Path, run: Run) -> None:
+    rows = [(f"i{i}", *"ab"[i % 2] * 3) for i in range(40)]
+    data = table(tmp_path / "t.csv", "item,ann,ben,cleo", rows)
+    result = run("estimate", "annotators", data, "--label", "ann,ben,cleo", "--out", tmp_path / "T.json")
+    assert result.exit_code == 0, result.output
+    assert "left out" not in result.stderr
+
+
+TWINS = (
+    "--label: expected every class written in one way, got both '0' and '0.0' (and 2 more like it); pandas reads whole "
+    "numbers beside empty cells as floats and writes 3 as 3.0: write all of them alike"
+)
+
+
+def test_3_and_3_0_are_one_class_or_said_to_be_two(answered: Path, tmp_path: Path, run: Run) -> None:
+    out = tmp_path / "T.json"
+    asked = ["estimate", "annotators", answered, "--out", out]
+    for columns in (["--label", "ann,ben,cleo"], ["--label", "ben,cleo", "--true-label", "true"]):
+        refused = run(*asked, *columns)
+        assert refused.exit_code == 2
+        assert TWINS in " ".join(refused.stderr.split())
+        assert not out.exists()
+    listed = run(*asked, "--label", "ann,ben,cleo", "--classes", "0,1,2,0.0,1.0,2.0")
+    assert listed.exit_code == 0, listed.output
+    weak = ["--label", "ann", "--features", "u", "--transition", "symmetric:0.1", "--true-label", "cleo"]
+    trained = run("train", answered, *weak, "--out", tmp_path / "m")
+    assert trained.exit_code == 2
+    assert TWINS in " ".join(trained.stderr.split())
+    assert run(*asked, "--label", "ben,cleo").exit_code == 0
+    columns = ["--label", "ben,cleo", "--true-label", "true", "--features", "u"]
+    again = run("train", answered, *columns, "--transition", out, "--out", tmp_path / "m")
+    assert again.exit_code == 2
+    assert "column 'true': expected one of 0.0, 1.0, 2.0, got '2' at row 1; '2.0' is the same number" in again.stderr

@@ -6,6 +6,7 @@ import gzip
 import os
 import time
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tproper.cli.errors import printable
-from tproper.data import ParquetSource, first_text, look_alikes, numbers, open_table, tables
+from tproper.data import ParquetSource, first_inexact, first_text, look_alikes, numbers, open_table, tables
 from tproper.data.folders import data_files
 
 Run = Callable[..., Any]
@@ -68,6 +69,26 @@ def test_whole_numbers_that_would_be_rounded_are_refused(tmp_path: Path, run: Ru
     result = run("train", data, *TRAIN, "--out", tmp_path / "m")
     assert result.exit_code == 2
     assert f"whole ones up to 2^53), got {value} at row 21" in result.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize("value", ["0.1234567890123456789", "9007199254740993", "-1234567.00000000000001"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_decimals_that_would_be_rounded_are_refused_by_the_same_rule(
+    tmp_path: Path, run: Run, value: str, stream: bool
+) -> None:
+    exact = ["0.1", "2.50", None if not stream else "7", "9007199254740992", "0.333333333333333"] * 8
+    kind = pa.decimal128(38, 19)
+    held = pa.array([None if text is None else Decimal(text) for text in exact], kind)
+    assert first_inexact(held) is None
+    assert first_inexact(pa.array([Decimal("123.45")], pa.decimal128(12, 2)).dictionary_encode()) is None
+    given = [Decimal("7") if text is None else Decimal(text) for text in exact]
+    given[20] = Decimal(value)
+    write(tmp_path / "t.parquet", x=pa.array(given, kind))
+    result = run("train", tmp_path / "t.parquet", *TRAIN, "--out", tmp_path / "m", *(["--stream"] if stream else []))
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.split())
+    assert "column 'x': expected numbers that a float holds" in said
+    assert f"got {value}" in said
 
 
 def test_large_whole_numbers_that_a_float_holds_are_taken(tmp_path: Path, run: Run) -> None:

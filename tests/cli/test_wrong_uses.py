@@ -153,7 +153,7 @@ CASES: list[Case] = [
     (
         "label not in the set",
         lambda f: train(f, table(f, rows(HEADER, "1,2,bea")), classes="ant,bee,cat"),
-        "'bea'; did you mean 'bee'\\? at row 31",
+        "'bea' at row 31; did you mean 'bee'\\?",
     ),
     ("one label only", lambda f: train(f, table(f, HEADER + "\n1,2,ant\n3,4,ant\n")), "two or more classes, got ant"),
     (

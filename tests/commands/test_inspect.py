@@ -89,3 +89,11 @@ def test_a_directory_for_a_picture(tmp_path):
     result = run.invoke(app, ["inspect", "partial:3,0.1", "--plot", str(tmp_path)])
     assert result.exit_code == 2
     assert "got a directory" in result.stderr
+
+
+def test_numbers_of_very_many_labels_are_summed_up():
+    said = (run.invoke(app, ["inspect", f"complementary:{K}", "--json"]).stdout for K in (10_000, 10_001))
+    few, many = map(json.loads, said)
+    assert len(few["critical_k"]) == 10_000
+    assert many["critical_k"] == {"count": 10_001, "least": pytest.approx(10_000), "greatest": pytest.approx(10_000)}
+    assert many["losses"]["BC"]["bounds"] == {"count": 10_001, "least": "-inf", "greatest": "-inf"}

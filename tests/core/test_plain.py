@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import tproper as tp
-from tproper._core.plain import json_text, plain
+from tproper._core.plain import finite_number, json_text, plain
 from tproper.cli.main import app
 
 
@@ -56,3 +56,13 @@ def test_what_calls_itself_plain_is():
     assert score.to_dict()["value"] == "inf"
     for part in (T.diagnose(), tp.certify(tp.ForwardLoss(T)), tp.certify(tp.BackwardLoss(tp.complementary(3))), score):
         json.dumps(part.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("value", [0, -3, 2**63, 1.5, 10**308, -(10**300)])
+def test_numbers_that_a_float_holds(value):
+    assert finite_number(value)
+
+
+@pytest.mark.parametrize("value", [True, False, None, "1", [1], 10**400, -(10**400), math.inf, -math.inf, math.nan])
+def test_what_json_holds_and_a_float_does_not(value):
+    assert not finite_number(value)

@@ -58,19 +58,20 @@ def full_em(answers, K, rounds=100):
     return P
 
 
-@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("n", "K", "m"), [(600, 3, 6), (300, 4, 12)])
-def test_better_than_votes_and_than_full_em(n, K, m, seed):
-    good = np.random.default_rng(seed).uniform(0.35, 0.85, m)
-    z, answers, _ = crowd(n, K, seed, good, missing=0.4)
-    ours, votes, full = (
-        tp.estimate_annotators(answers, num_classes=K).posteriors,
-        majority(answers, K),
-        full_em(answers, K),
-    )
-    assert (ours.argmax(1) == z).mean() >= (votes.argmax(1) == z).mean()
-    assert (ours.argmax(1) == z).mean() >= (full.argmax(1) == z).mean() - 0.01
-    assert log_loss(ours, z) <= min(log_loss(votes, z), log_loss(full, z))
+def test_better_than_votes_and_than_full_em(n, K, m):
+    hits, losses = [], []
+    for seed in range(4):
+        good = np.random.default_rng(seed).uniform(0.35, 0.85, m)
+        z, answers, _ = crowd(n, K, seed, good, missing=0.4)
+        ours = tp.estimate_annotators(answers, num_classes=K).posteriors
+        all_three = (ours, majority(answers, K), full_em(answers, K))
+        hits.append([(p.argmax(1) == z).mean() for p in all_three])
+        losses.append([log_loss(p, z) for p in all_three])
+        assert losses[-1][0] == min(losses[-1])
+    right = np.mean(hits, axis=0)
+    assert right[0] >= right[1]
+    assert right[0] >= right[2] - 0.005
 
 
 def test_T_of_each_annotator_with_an_interval_that_covers_it():

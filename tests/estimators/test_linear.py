@@ -286,12 +286,52 @@ def test_starts_are_the_same_and_one_where_the_objective_is_convex() -> None:
     X, weak = mixture(T, 200, 0)
     a, b = (WeakLabelClassifier(T, random_state=s).fit(X, weak) for s in (0, 1))
     np.testing.assert_array_equal(a.coef_, b.coef_)
-    assert len(a.minima_) == 1 + linear.STARTS
+    assert a.minima_ == b.minima_
     assert len(WeakLabelClassifier().fit(X, weak).minima_) == 1
     assert len(WeakLabelClassifier(T, loss="gls").fit(X, weak).minima_) == 1
     large = WeakLabelClassifier(T, calibrate=False, max_iter=50)
     X, weak = mixture(T, 30_000, 0)
     assert len(large.fit(X, weak).minima_) == 1
+
+
+@pytest.mark.parametrize(("labels", "n"), [("complementary", 100), ("coarse", 400), ("noisy", 60)])
+def test_minima_are_different_and_the_one_that_is_kept_is_finished(labels: str, n: int) -> None:
+    """A start that only met what was known leaves no trace; whichever start won, it went on to the tolerance."""
+    groups = [[0, 1, 2], [3, 4, 5]]
+    T = {
+        "complementary": tp.complementary(6),
+        "coarse": tp.coarse_labels(groups),
+        "noisy": tp.symmetric_noise(6, 0.6),
+    }[labels]
+    several = 0
+    for seed in range(8):
+        X, weak = mixture(T, n, seed)
+        clf = WeakLabelClassifier(T, classes=range(6), calibrate=False, tol=1e-5).fit(X, weak)
+        gaps = np.diff(clf.minima_)
+        assert 1 <= len(clf.minima_) <= 1 + linear.STARTS
+        assert (gaps >= 0).all()
+        assert clf.history_[-1]["gradient"] <= 1e-5
+        assert clf.history_[-1]["objective"] == pytest.approx(clf.objective_, abs=1e-12)
+        several += len(clf.minima_) > 1
+    assert several >= 1  # these problems were chosen for it
+
+
+def test_starts_that_meet_a_known_minimum_are_left_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is one minimum, the starts after the first cost less than it did, all together."""
+    calls = []
+    true = linear._Problem.__call__
+    monkeypatch.setattr(linear._Problem, "__call__", lambda self, x: calls.append(1) or true(self, x))
+    monkeypatch.setattr(linear, "STARTS", 0)
+    T = tp.symmetric_noise(3, 0.2)
+    problems = [mixture(T, 300, seed) for seed in range(8)]
+    spent = []
+    for starts in (0, 4):
+        monkeypatch.setattr(linear, "STARTS", starts)
+        calls.clear()
+        ends = [WeakLabelClassifier(T, calibrate=False).fit(X, weak).objective_ for X, weak in problems]
+        spent.append((len(calls), ends))
+    np.testing.assert_allclose(spent[1][1], spent[0][1], atol=1e-9)
+    assert spent[0][0] < spent[1][0] < 2 * spent[0][0]
 
 
 def test_no_class_is_given_up() -> None:

@@ -65,7 +65,7 @@ def test_search_trials_and_reported_ones_are_stored(undisturbed):
     assert {r["config"]["protocol"]["max_epochs"] for r in searched} == {2}
     assert {r["config"]["protocol"]["max_epochs"] for r in reported} == {4}
     for loss in ("forward", "scl_exp"):
-        risks = {r["lr"]: r["selections"]["weak"]["weak_risk"] for r in searched if r["loss"] == loss}
+        risks = {r["lr"]: min(r["weak"]) for r in searched if r["loss"] == loss}
         assert {0.3, 1.0} <= set(risks)
         used = {r["lr"] for r in reported if r["loss"] == loss}
         assert used == {min(risks, key=lambda rate: math.inf if risks[rate] is None else risks[rate])}
@@ -146,7 +146,7 @@ def fake_run(seen, risk):
             value = risk(t.config.loss, t.config.lr)
             rows[t.id] = {
                 "seed": t.seed, "config_key": t.config.key, "lr": t.config.lr, "loss": t.config.loss,
-                "selections": {"weak": {"weak_risk": value}},
+                "weak": [9.0, value],
             }  # fmt: skip
         return list(rows.values())
 
@@ -317,14 +317,14 @@ def test_of_several_rates_the_one_that_the_search_has_chosen_is_shown():
     slow, fast = made("forward", [0.5, 0.6], lr=0.1), made("forward", [0.7, 0.8], lr=0.3)
     searches = []
     for rows, risk in ((slow, 2.1), (fast, 2.0)):
-        searches.append({**rows[0], "seed": SEARCH_SEED, "selections": {"weak": {"weak_risk": risk}}})
+        searches.append({**rows[0], "seed": SEARCH_SEED, "weak": [9.0, risk]})
     other = made("nn", [0.3, 0.3])
     (table,) = leaderboard.leaderboard([*slow, *fast, *searches, *other])
     assert [row[2] for row in table.rows if row[0] == "forward log"] == ["75.00 ± 5.00"]
-    searches[0]["selections"] = {"weak": {"weak_risk": 1.0}}
+    searches[0]["weak"] = [9.0, 1.0]
     (table,) = leaderboard.leaderboard([*slow, *fast, *searches, *other])
     assert [row[2] for row in table.rows if row[0] == "forward log"] == ["55.00 ± 5.00"]
-    searches[0]["selections"] = {"weak": {"weak_risk": None}}  # it left the numbers
+    searches[0]["weak"] = [None, None]  # it left the numbers
     (table,) = leaderboard.leaderboard([*fast, *searches[:1], *other])
     assert [row[2] for row in table.rows if row[0] == "forward log"] == ["75.00 ± 5.00"]  # the only one there is
 

@@ -95,6 +95,7 @@ def test_another_trials_checkpoint_under_this_name(small_data, store, checkpoint
         {"stale": 5},
         {"reductions": 2},
         {"seconds": -1.0},
+        {"seconds": 10**400},
         {"risk": []},
     ],
     ids=str,

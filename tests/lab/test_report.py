@@ -326,7 +326,7 @@ def test_the_documentation_shows_what_the_records_say(tmp_path, monkeypatch):
 
 def test_bounded_losses_keep_their_bounds_in_the_benchmark():
     """The library's losses on any labels: no epoch's training risk is below the least certified bound."""
-    bounds = {}
+    bounds, with_risks = {}, 0
     for row in committed():
         config = TrialConfig.from_dict(row["config"])
         if config.problem is None or config.loss not in ("forward", "gls", "backward_brier", "ga", "nn"):
@@ -335,7 +335,10 @@ def test_bounded_losses_keep_their_bounds_in_the_benchmark():
         if key not in bounds:
             told = text_transition(config.problem.told or config.problem.labels, 10)
             bounds[key] = min(find_method(config.loss).build(told).core.lower_bounds())
-        assert min(r for r in row["risk"] if r is not None) >= bounds[key] - 1e-4, row["id"]
+        risks = [r for r in row["risk"] if r is not None]  # none where a search's rate was far too large
+        assert all(r >= bounds[key] - 1e-4 for r in risks), row["id"]
+        with_risks += bool(risks)
+    assert with_risks > 100
 
 
 def test_risk_of_bc_falls_below_zero_and_the_bounded_losses_keep_their_bounds():

@@ -43,6 +43,29 @@ def test_blocks_change_nothing(problem, monkeypatch):
             assert torch.equal(problem[0](*problem[1:]), whole[0])
 
 
+@pytest.fixture
+def three_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_threads_change_nothing(problem, monkeypatch, three_threads):
+    """Whichever thread takes a block: the same numbers, with gradients, without, and in inference mode."""
+    torch.set_num_threads(1)
+    whole = gradient(*problem)
+    torch.set_num_threads(3)
+    for name, value in (("BLOCK", 2 * problem[1].shape[-1]), ("LEAST", 1), ("GRAIN", 1)):
+        monkeypatch.setattr(_passes, name, value)
+    for a, b in zip(gradient(*problem), whole, strict=True):
+        assert torch.equal(a, b)
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            assert torch.equal(problem[0](*problem[1:]), whole[0])
+    assert torch.get_num_threads() == 3
+
+
 def test_a_second_backward_pass_gives_the_same_gradient(problem):
     loss, scores, labels = problem
     v = scores.clone().requires_grad_()

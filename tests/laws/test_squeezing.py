@@ -10,6 +10,7 @@ from tproper._core import numerics as _numerics
 from tproper.potentials import NotComputedError
 from tproper.potentials import conjugates as _solvers
 from tproper.potentials import counted as _counted
+from tproper.potentials import newton as _newton
 
 BASES = {
     "log-sum-exp": tp.LogSumExp(),
@@ -136,3 +137,18 @@ def test_squeezing_again_with_the_same_exponent_adds_the_k(alpha):
     twice = tp.Sparsemax().squeezed(0.3, alpha).squeezed(0.2, alpha)
     assert (twice.k, twice.alpha, type(twice.base)) == (0.5, alpha, tp.Sparsemax)
     assert twice.name == tp.Sparsemax().squeezed(0.5, alpha).name
+
+
+def test_newton_gives_up_early_where_a_link_is_nearly_a_step(monkeypatch):
+    """Tsallis with a = 10: thousands of evaluations gained nothing; the value is that of nested roots."""
+    F = tp.Tsallis(10.0).squeezed(0.5, 3.0)
+    rng = np.random.default_rng(0)
+    q = torch.as_tensor(rng.dirichlet(np.ones(4), 3))
+    q = q + 1.5 * (q.flip(0) - q)
+    spent = []
+    true = _newton._Problem.objective
+    monkeypatch.setattr(_newton._Problem, "objective", lambda self, x: spent.append(1) or true(self, x))
+    value = F.conjugate(q)
+    assert len(spent) <= 2 * 65  # two attempts, each with a budget of 60 and the evaluations of its start
+    v = _solvers._nested_roots(F.base, _counted.Penalty(F.k, F.alpha), q)
+    torch.testing.assert_close(value, (q * v).sum(-1) - F.value(v), rtol=1e-9, atol=1e-9)

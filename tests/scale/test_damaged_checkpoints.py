@@ -64,6 +64,7 @@ def test_wherever_a_bit_flips_nothing_is_taken_from_the_file(data, tmp_path, mak
         {"rows": "many"},
         {"seconds": -1.0},
         {"seconds": "inf"},
+        {"seconds": 10**400},
         {"other": 1},
     ],
     ids=str,

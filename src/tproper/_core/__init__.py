@@ -34,7 +34,7 @@ from .numerics import (
     spherical_threshold,
     warm_root,
 )
-from .plain import count_text, json_text, plain
+from .plain import count_text, finite_number, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
 from .tracing import forward_mode, readable, traced, transformed
 
@@ -64,6 +64,7 @@ __all__ = [
     "count_text",
     "critical_k_of",
     "entmax",
+    "finite_number",
     "finite_rows",
     "fold_numbers",
     "forward_mode",

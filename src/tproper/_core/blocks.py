@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-BLOCK = 1 << 19  # scores worked on at a time: some MB, which stay in the cache from one pass to the next
-# With several threads each pass over a block ends in a barrier of all of them, which is slow where another program
-# keeps a core busy: larger blocks, of which each thread has its share in its cache, make fewer barriers.
-FEWER_BARRIERS = 4
+from .threads import share_out
+
+BLOCK = 1 << 18  # scores worked on at a time: they stay in the cache from one pass to the next
+LEAST = 1 << 16  # scores for which a second thread is worth its while
+GRAIN = 1 << 15  # PyTorch runs simple operations on fewer elements than this in the thread that calls them
+NARROW = 64  # classes up to which torch.softmax, made for long rows, is slower than its parts
 
 
 class _WithSlope(torch.autograd.Function):
@@ -37,7 +39,16 @@ class _WithSlope(torch.autograd.Function):
             slope = ctx.remake(scores)
         if torch._C._functorch.is_legacy_batchedtensor(grad):  # is_grads_batched: many upstream gradients
             return slope * grad[..., None], None, None, None, None
-        return slope.mul_(grad[..., None]), None, None, None, None
+        return _scaled(slope, grad), None, None, None, None
+
+
+def _scaled(slope: Tensor, grad: Tensor) -> Tensor:
+    """`slope` (..., K) times `grad` (...), in place."""
+    if slope.is_cuda or slope.numel() < GRAIN or not slope.is_contiguous():
+        return slope.mul_(grad[..., None])
+    flat, by = slope.view(-1, slope.shape[-1]), grad.reshape(-1, 1)
+    _in_blocks(flat, lambda rows: flat[rows].mul_(by[rows]))
+    return slope
 
 
 Work = Callable[[Tensor, slice, Tensor], Tensor]
@@ -50,16 +61,27 @@ def value_and_slope(scores: Tensor, work: Work, wanted: bool = True) -> tuple[Te
     temporary tensors cost more to get from the system than to compute with. Without `wanted` the gradient is dropped.
     """
     n, K = scores.shape[:-1].numel(), scores.shape[-1]
-    block = BLOCK if torch.get_num_threads() == 1 else BLOCK * FEWER_BARRIERS
-    step = n if scores.is_cuda else max(1, block // K)
     flat = scores.detach().reshape(n, K)
-    slope = torch.empty_like(flat if wanted else flat[:step])
+    slope = torch.empty_like(flat if wanted else flat[:0])
     value = flat.new_empty(n)
-    with torch.no_grad():
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
-            value[rows] = work(flat[rows], rows, slope[rows] if wanted else slope[: rows.stop - start])
+
+    def block(rows: slice) -> None:
+        v = flat[rows]
+        value[rows] = work(v, rows, slope[rows] if wanted else torch.empty_like(v))
+
+    _in_blocks(flat, block)
     return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope
+
+
+def _in_blocks(flat: Tensor, block: Callable[[slice], object]) -> None:
+    """``block(rows)`` for all rows of a tensor (n, K), a cache's worth at a time."""
+    n, K = flat.shape
+    if flat.is_cuda:
+        block(slice(0, n))
+        return
+    threads = torch.get_num_threads()
+    step = max(1, min(BLOCK // K, max(-(-n // threads), LEAST // K)))
+    share_out(-(-n // step), lambda i: block(slice(i * step, min((i + 1) * step, n))), threads)
 
 
 def with_slope(scores: Tensor, work: Work, plain: Callable[[Tensor], Tensor]) -> Tensor:
@@ -73,11 +95,8 @@ def with_slope(scores: Tensor, work: Work, plain: Callable[[Tensor], Tensor]) ->
 
 
 def softmax_into(out: Tensor, x: Tensor) -> Tensor:
-    """softmax(x) in `out`, (n, K), for scores whose largest is 0.
-
-    Class-major scores, whose rows are columns in memory, are summed column by column.
-    """
-    if out.stride(-1) == 1:
+    """softmax(x) in `out`, (n, K), for scores whose largest is 0."""
+    if out.stride(-1) == 1 and out.shape[-1] > NARROW:
         return torch.softmax(x, -1, out=out)
     torch.exp(x, out=out)
     return out.div_(out.sum(-1, keepdim=True))

@@ -11,24 +11,51 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 
-def plain(value: Any) -> Any:
-    """The value with lists for tuples and arrays, and with no float that JSON lacks."""
+def plain(value: Any, most: int | None = None) -> Any:
+    """The value with lists for tuples and arrays, and with no float that JSON lacks.
+
+    Of arrays with more than `most` entries (default: of none) only the count, the least and the greatest are given.
+    """
+    if isinstance(value, np.ndarray):
+        if most is not None and value.size > most:
+            return {"count": value.size, "least": plain(value.min()), "greatest": plain(value.max())}
+        if value.dtype.kind in "biuf":
+            return _listed(value)
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(float(value))
     if isinstance(value, Mapping):
-        return {k: plain(v) for k, v in value.items()}
+        return {k: plain(v, most) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
+        return [plain(v, most) for v in value]
     return value
+
+
+def _listed(numbers: NDArray[Any]) -> Any:
+    """An array of numbers as `plain` gives it, not one by one."""
+    if numbers.dtype.kind != "f" or np.isfinite(numbers).all():
+        return numbers.tolist()
+    out = numbers.astype(object)
+    out[np.isnan(numbers)] = None
+    out[np.isposinf(numbers)], out[np.isneginf(numbers)] = "inf", "-inf"
+    return out.tolist()
 
 
 def json_text(value: Any, **options: Any) -> str:
     """JSON that every reader of JSON takes; `options` are those of ``json.dumps``."""
     return json.dumps(plain(value), allow_nan=False, **options)
+
+
+def finite_number(value: Any) -> bool:
+    """Whether JSON held a number that a float64 holds; true and false are none, and its integers have any size."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def count_text(number: int) -> str:

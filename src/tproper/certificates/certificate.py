@@ -25,7 +25,7 @@ from .._core import FloatArray, checks, critical_k_of, in_simplex, plain, simple
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss, certificate_of
 from ..potentials import BayesRisk, NotComputedError, Potential, Squeezed
 from ..transitions import AnnotatorTransition, Reconstruction, Transition, reconstruct
-from .probing import CallableVerdict, not_strictly_convex_on_faces, probe_callable, violates_convexity
+from .probing import CallableVerdict, probe_callable, strictness, violates_convexity
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Certificate:
     groups: tuple[tuple[str, float], ...] = field(default=(), repr=False)  # (kind of label, its bound)
     searched: bool = False  # bounds are the smallest values that a search found, which proves no bound
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; infinities are the strings "inf" and "-inf", which JSON has no number for."""
+    def to_dict(self, most: int | None = None) -> dict[str, Any]:
+        """Plain values; "inf" and "-inf" as text, for JSON. Arrays of more than `most` numbers are summed up."""
         out = {
             "loss": self.loss,
             "transition": self.transition,
@@ -75,7 +75,7 @@ class Certificate:
             "counterexample": None if self.counterexample is None else _rounded(self.counterexample),
             "searched": self.searched,
         }
-        return dict(plain(out))
+        return dict(plain(out, most))
 
     def __str__(self) -> str:
         title = f"{self.loss}, {self.transition}"
@@ -166,8 +166,7 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
                 else "F is not convex (or F - max v falls without end), so Theorem 5 does not apply"
             )
         elif strict:
-            counterexample = not_strictly_convex_on_faces(F, loss.transition.num_classes, seed)
-            strict = counterexample is None
+            strict, counterexample = strictness(F, loss.transition.num_classes, seed, notes)
     if not F.strictly_proper and F.proper:
         notes.append("F* is not strictly convex on the simplex: different probabilities share a minimiser (Appendix D)")
     if isinstance(F, Squeezed) and F.k > 0 and F.alpha < 1:

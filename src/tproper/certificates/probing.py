@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .._core import FloatArray, centre
-from ..potentials import BayesRisk, Potential
+from ..potentials import BayesRisk, NotComputedError, Potential
 from ..transitions import Transition
 from .descent import Index, nelder_mead
 
@@ -61,6 +61,23 @@ def _above_chord(
     return {names[0]: a[i].numpy(), names[1]: b[i].numpy(), "midpoint_above_chord_by": float(gap[i])}
 
 
+def strictness(F: Potential, K: int, seed: int, notes: list[str]) -> tuple[bool, dict[str, Any] | None]:
+    """Whether F* is strictly convex on the faces of the simplex, by a search, and where it is not."""
+    try:
+        kink = None if isinstance(F, BayesRisk) else shared_minimiser(F, K, seed)
+        if kink is not None:
+            notes.append(
+                "F is not differentiable: proper, but probabilities share a minimiser at its kinks (those of the "
+                "counterexample share v), where the link is one fixed subgradient"
+            )
+            return False, kink
+        flat = not_strictly_convex_on_faces(F, K, seed)
+        return flat is None, flat
+    except NotComputedError as failure:
+        notes.append(f"strictness was not decided: {failure}")
+        return False, None
+
+
 def not_strictly_convex_on_faces(F: Potential, K: int, seed: int) -> dict[str, Any] | None:
     """Appendix D asks that F* be strictly convex on every face: two points of a face with a straight chord, or None.
 
@@ -83,6 +100,29 @@ def not_strictly_convex_on_faces(F: Potential, K: int, seed: int) -> dict[str, A
         if bool(flat.any()):
             i = int(flat.nonzero()[0])
             return {"p": p[i], "q": q[i], "face": list(face), "chord_minus_middle": float(slack[i])}
+    return None
+
+
+def shared_minimiser(F: Potential, K: int, seed: int) -> dict[str, Any] | None:
+    """Two probabilities p, q with one minimiser v, at which F has a kink; None if none was met.
+
+    Minimisers are looked up for random p. Where F's gradients on two sides of v differ however near they are taken, p
+    may be moved towards one of them, and v stays the best score for it: every point of a subdifferential shares v.
+    """
+    rng = np.random.default_rng(seed)
+    p = torch.as_tensor(0.99 * rng.dirichlet(np.ones(K), 24) + 0.01 / K)
+    v = F.inverse_link(p)
+    directions = centre(torch.as_tensor(rng.standard_normal((24, 1, K))))
+    near = 1e-6 * (1 + v.abs().amax(-1))[:, None, None] * directions / directions.norm(dim=-1, keepdim=True)
+    sides = [F.link(v[:, None] + s * near) for s in (1.0, -1.0, 0.01, -0.01)]  # (24, 1, K) each
+    jump, closer = ((sides[i] - sides[i + 1]).abs().amax((-2, -1)) for i in (0, 2))
+    for i in ((closer > 1e-3) & (closer > 0.5 * jump)).nonzero()[:, 0].tolist():
+        move = sides[2][i, 0] - p[i]
+        room = torch.where(move < 0, -p[i] / move, math.inf).min()
+        q = p[i] + 0.5 * min(1.0, float(room)) * move
+        q = q / q.sum()
+        if float((q - p[i]).abs().max()) > 1e-4 and float(F.value(v[i]) + F.conjugate(q) - q @ v[i]) <= 1e-6:
+            return {"p": p[i].numpy(), "q": q.numpy(), "v": v[i].numpy()}
     return None
 
 

@@ -222,7 +222,8 @@ class LabelCodec:
             except ValueError as error:
                 position = int((codes == code).argmax())
                 row = first_row + (position if rows is None else int(rows[position]))
-                raise ValueError(f"column {column!r}: {error} at row {row}") from None
+                fact, semicolon, advice = str(error).partition("; ")
+                raise ValueError(f"column {column!r}: {fact} at row {row}{semicolon}{advice}") from None
         missing = absent[codes]
         encoded = table[codes]
         if vocabulary.of.positive_unlabeled:  # no label is the label "unlabeled"

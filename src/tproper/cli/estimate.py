@@ -42,7 +42,7 @@ def estimate(
     label: Annotated[str, typer.Option(help="the column with the weak labels; A,B,C for annotators side by side")],
     out: Annotated[Path, typer.Option(help="the .json file to write")],
     true_label: Annotated[str | None, typer.Option(help="the column with the true class, empty where unknown")] = None,
-    features: Annotated[str | None, typer.Option(help="use these columns only: A,B")] = None,
+    features: Annotated[str | None, typer.Option(help="use these columns only: A,B; or all")] = None,
     ignore: Annotated[str | None, typer.Option(help="use all columns but these: C,D")] = None,
     classes: Annotated[str | None, typer.Option(help="the classes, in order: a,b,c (pu: POSITIVE,NEGATIVE)")] = None,
     item: Item = None,

@@ -30,8 +30,8 @@ from .codec import LabelCodec
 from .errors import say, spoken
 from .estimate import From
 from .reading import LabelColumns, LabelOptions, Read, label_columns, read
-from .resolving import label_notes, members_of
-from .schema import split_names, standardisation
+from .resolving import class_names, label_notes, members_of
+from .schema import identifier_notes, joined_names, split_names, standardisation
 
 MOST_MAPS = 12
 NO_PICTURE = "that needs the extra tproper[plots], and labels other than candidate sets"
@@ -84,8 +84,10 @@ def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | 
         columns = columns.of_annotators()
     wants = kind in (From.features, From.pu)
     if kind == From.annotators:
-        wants = options.features is not None or options.ignore is not None or columns.items is not None
+        wants = options.features is not None or columns.items is not None or options.ignore is not None
     features = columns.features(options.features, options.ignore) if wants else []
+    if kind == From.annotators and not wants:
+        _say_unused(columns)
     got = read(columns, features)
     X = None
     if features:
@@ -95,10 +97,24 @@ def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | 
     settings |= {"sampling": options.sampling} if kind == From.pu else {}
     with spoken():
         estimate = estimate_read(Question(kind, got, columns, X, classes, options.seed, settings))
-    for note in label_notes(got.counts, estimate.classes):
+    for note in [*label_notes(got.named, estimate.classes), *identifier_notes(got.X, features)]:
         say(f"warning: {note}", err=True)
     write_file(out, (json_text(estimate.to_dict()) + "\n").encode(), since=before)
     return estimate, picture if draw(estimate, picture, earlier) else None
+
+
+def _say_unused(columns: LabelColumns) -> None:
+    """Without --features and --ignore the answers alone count: say what that leaves out, and how to use it."""
+    numeric, text = columns.unused()
+    if not numeric:
+        return
+    left = short([*text, *numeric])
+    how = f"--ignore {joined_names(text)} (all columns but these)" if text else "--features all"
+    say(
+        f"note: T comes from the answers alone; left out: {left}. To use features too, give {how}, or name some with "
+        f"--features {joined_names(numeric[:2])}",
+        err=True,
+    )
 
 
 def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
@@ -199,8 +215,9 @@ def _classes(kind: str, labels: list[str], got: Read, classes: Sequence[str] | N
     if classes is not None:
         return list(classes)
     known = members_of(got.true_names, sets=False)
+    every = class_names([*labels, *known], sets=False)
     if kind == "features":
-        return members_of([*labels, *known], sets=False)
+        return every
     strange = [name for name in labels if name not in known]
     if strange:
         raise ValueError(
@@ -214,7 +231,7 @@ def _partial(question: Question) -> Estimate:
     """Candidate sets, written a|b|c: how often a wrong class is among them."""
     got, columns, classes = question.got, question.columns, question.classes
     seen = members_of(got.used, sets=True)
-    names = seen if classes is None else list(classes)
+    names = class_names(got.used, sets=True) if classes is None else list(classes)
     strange = [name for name in seen if name not in names]
     if strange:
         raise ValueError(f"column {columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
@@ -249,7 +266,7 @@ def _pu(question: Question) -> Estimate:
 def _annotators(question: Question) -> Estimate:
     """Answers side by side, or one answer a row."""
     got, classes = question.got, question.classes
-    names = members_of([*got.used, *got.true_names], sets=False) if classes is None else list(classes)
+    names = class_names([*got.used, *got.true_names], sets=False) if classes is None else list(classes)
     if len(names) < 2:
         raise ValueError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
     known = question.known(names)
@@ -262,7 +279,7 @@ def _annotators(question: Question) -> Estimate:
     assert isinstance(crowd, AnnotatorEstimate)
     who = [str(a) for a in answers.annotators]
     facts = {"prior": crowd.prior.tolist(), "notes": crowd.notes}
-    return Estimate(f"{crowd}\nclasses {short(names, 20)}", crowd.transition, names, who, facts)
+    return Estimate(crowd.describe(names), crowd.transition, names, who, facts)
 
 
 def _answers(got: Read, columns: LabelColumns, names: Sequence[str]) -> Answers:

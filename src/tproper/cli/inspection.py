@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import plots
-from .._core import Mark, mark
+from .._core import FloatArray, Mark, mark, plain
 from ..certificates import Certificate, certify, comparison, critical_k
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss
 from ..transitions import Diagnosis, Transition, parse_transition
+
+MOST_LISTED = 10_000  # numbers of a kind, one for each weak label, that JSON lists
 
 
 @dataclass(frozen=True)
@@ -20,20 +22,20 @@ class Inspection:
 
     diagnosis: Diagnosis
     certified: dict[str, Certificate]
-    critical_k: list[float] | None  # one for each weak label, where T has a reconstruction
+    critical_k: FloatArray | None  # one for each weak label, where T has a reconstruction
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON; of more than 10,000 labels the count, the least and the greatest number stand for all."""
         out: dict[str, Any] = {"diagnosis": self.diagnosis.to_dict()}
-        out["losses"] = {name: c.to_dict() for name, c in self.certified.items()}
-        return out | ({} if self.critical_k is None else {"critical_k": self.critical_k})
+        out["losses"] = {name: c.to_dict(MOST_LISTED) for name, c in self.certified.items()}
+        return out | ({} if self.critical_k is None else {"critical_k": plain(self.critical_k, MOST_LISTED)})
 
     def text(self, full: bool) -> str:
         """For people; `full` adds every certificate."""
         lines = [f"{self.diagnosis}\n", comparison(self.certified)]
         bc = self.certified.get("BC")
         if bc is not None and bc.witness is not None and self.critical_k is not None:
-            worst = max(self.critical_k)
+            worst = float(self.critical_k.max())
             lines.append(f"\nBC has no lower bound. {bc.witness}.")
             lines.append(
                 f"Squeezing with alpha = 1 would bound it from k = {worst:.6g} on; alpha > 1 does so at any k > 0."
@@ -51,7 +53,7 @@ def inspect_transition(spec: str, k: float, alpha: float, reconstruction: str, p
     certified = certificates(transition, k, alpha, reconstruction)
     critical = None
     if diagnosis.reconstructible:
-        critical = critical_k(transition, transition.reconstruction(reconstruction)).tolist()
+        critical = critical_k(transition, transition.reconstruction(reconstruction))
     if plot is not None:
         draw(transition, reconstruction, plot, before)
     return Inspection(diagnosis, certified, critical)
@@ -85,7 +87,10 @@ def draw(transition: Transition, reconstruction: str, path: Path, since: Mark) -
     labels = transition.weak_labels if transition.label_shape else list(range(transition.num_weak_labels))
     columns = min(4, len(labels))
     rows = -(-len(labels) // columns)
-    figure = plots.figure(figsize=(3.6 * columns, 3.3 * rows), layout="constrained")
+    figure = plots.figure(figsize=(3.6 * columns, 3.3 * rows))
+    # by hand: to lay out ternary axes takes matplotlib longer than all the rest
+    top = 1 - 0.9 / (3.3 * rows)
+    figure.subplots_adjust(left=0.05, right=0.93, top=top, bottom=0.35 / (3.3 * rows), wspace=0.45, hspace=0.45)
     for i, label in enumerate(labels):
         ax = figure.add_subplot(rows, columns, i + 1, projection="ternary")
         plots.draw_simplex_loss(ax, plots.compute_simplex_loss(loss, label))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray
-from ..data import MISSING, Table, open_table, texts, watched
+from ..data import MISSING, Table, numbers, open_table, texts, watched
 from .codec import Answered, LabelCodec
 from .schema import FeatureReader, feature_columns, split_names
 
@@ -93,6 +93,13 @@ class LabelColumns:
             split_names(given, "--features"),
             split_names(ignored, "--ignore"),
         )
+
+    def unused(self) -> tuple[list[str], list[str]]:
+        """The columns that could be features: those of numbers, and those of text (by the first rows)."""
+        others = [name for name in self.home.names if name not in self.taken]
+        first = next(iter(self.home.batches(others)), None) if others else None
+        text = [] if first is None else [name for name in others if numbers(first.column(name)) is None]
+        return [name for name in others if name not in text], text
 
     @property
     def home(self) -> Table:
@@ -205,6 +212,15 @@ class Read:
         for text, n in zip(values, times.tolist(), strict=True):
             if n:
                 out[text] = out.get(text, 0) + n
+        return out
+
+    @property
+    def named(self) -> dict[str, int]:
+        """How often each text occurs, among labels and true classes together."""
+        out = dict(self.counts)
+        codes, values = (np.empty(0, dtype=np.int64), []) if self.truth is None else self.truth
+        for code, n in zip(*np.unique(codes[codes >= 0], return_counts=True), strict=True):
+            out[values[code]] = out.get(values[code], 0) + int(n)
         return out
 
     @property
@@ -372,7 +388,7 @@ def _places(items: Table, named: tuple[NDArray[np.int64], list[str]], wanted: It
         again = int(np.setdiff1d(np.arange(len(codes)), _first(codes, len(names)))[0])
         raise ValueError(
             f"--features-from: expected every item once in {items.path}, got {names[codes[again]]!r} again at row "
-            f"{again + 1}"
+            f"{again + 1}; keep one row of each"
         )
     place = {name: i for i, name in enumerate(names)}
     lacking = next((name for name in wanted if name not in place), None)

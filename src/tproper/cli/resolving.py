@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import MISSING, look_alikes, nearest, short
+from ..data import MISSING, float_twins, look_alikes, nearest, short
 from ..transitions import (
     SET_SEPARATOR,
     AnnotatorTransition,
@@ -49,6 +49,18 @@ def members_of(values: Iterable[str], sets: bool) -> list[str]:
     if members and all(re.fullmatch(r"-?\d+", name) for name in members):
         return sorted(members, key=int)
     return sorted(members)
+
+
+def class_names(values: Iterable[str], sets: bool) -> list[str]:
+    """`members_of`, where they are the classes because nobody lists them: none may stand there in two spellings."""
+    names = members_of(values, sets)
+    twins = float_twins(names)
+    if twins is not None:
+        raise ValueError(
+            f"--label: expected every class written in one way, got {twins}; if they are different classes, list all "
+            "classes with --classes"
+        )
+    return names
 
 
 def resolve(
@@ -117,7 +129,7 @@ def _parts(
             )
         return [parse_transition(spec, len(names)) for spec in specs.values()], names
     sets = not clean and any(SET_SEPARATOR in v for v in values)
-    labelled, named = members_of(values, sets), members_of([*values, *truth], sets)
+    labelled, named = members_of(values, sets), class_names([*values, *truth], sets)
     parts = [_sized(spec, named) for spec in specs.values()]
     single = [t for part in parts for t in (part.transitions if isinstance(part, AnnotatorTransition) else [part])]
     K = parts[0].num_classes

@@ -25,7 +25,7 @@ from .errors import recorded_warnings
 from .from_data import Estimate, Question, choose_kind, estimate_read
 from .reading import LabelColumns, Read
 from .resolving import blank_label, label_notes, resolve, resolve_answers
-from .schema import standardisation
+from .schema import identifier_notes, standardisation
 
 ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
 
@@ -104,7 +104,7 @@ def make_rows(
     _check_variety(labels[~absent], codec, columns.label)
     blank = absent if true is None else absent & (true < 0)  # where the class is known the label adds nothing
     full, given = keep_blank(codec.transition, labels, blank, loss) if blank.any() else (codec.transition, labels)
-    notes = doubts + label_notes(got.counts, codec.classes)
+    notes = doubts + label_notes(got.named, codec.classes) + identifier_notes(got.X, features)
     return Rows(X, given, full, labels, absent, codec, int((~keep).sum()), notes, true, group, estimate)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
@@ -19,6 +21,10 @@ from .schema_checks import fault
 if TYPE_CHECKING:
     import pyarrow as pa
 
+ALL = "all"  # of --features: every column that has no other part
+MOST_NAMED = 8  # columns in an advice
+FEWEST_ROWS = 20  # in which a column can look like an identifier
+
 
 def split_names(text: str | None, option: str) -> list[str] | None:
     """``A,B,"C, D"``: names separated by commas, quoted where they contain one."""
@@ -28,15 +34,27 @@ def split_names(text: str | None, option: str) -> list[str] | None:
         (names,) = ([n.strip() for n in line] for line in csv.reader([text], skipinitialspace=True, strict=True))
     except (csv.Error, ValueError):  # line breaks, quotes that do not close, nothing at all
         names = []
-    if not names or "" in names or len(set(names)) != len(names):
+    nameless = "" in names and '""' not in text  # "" in quotes is a column without a name, as pandas writes its index
+    if not names or nameless or len(set(names)) != len(names):
         raise ValueError(f"{option}: expected different names separated by commas, got {text!r}")
     return names
+
+
+def joined_names(names: Sequence[str]) -> str:
+    """What `split_names` takes apart, as an option is written in a shell."""
+    text = ",".join(f'"{n}"' if "," in n or not n else n for n in names)
+    return text if re.fullmatch(r"[\w.,:/+-]+", text) else shlex.quote(text)
 
 
 def feature_columns(
     table: Table, taken: Iterable[str | None], features: Sequence[str] | None, ignore: Sequence[str] | None
 ) -> list[str]:
-    """The feature columns: those asked for, or all that are neither taken nor ignored."""
+    """The feature columns: those asked for, or all that are neither taken nor ignored.
+
+    The one word ``all`` asks for all of them too, where no column has that name.
+    """
+    if features is not None and list(features) == [ALL] and ALL not in table.names:
+        features = None
     if features is not None and ignore is not None:
         raise ValueError("--features: expected either --features or --ignore, got both")
     used = {name for name in taken if name is not None}
@@ -80,16 +98,20 @@ class FeatureReader:
             if values is None:
                 row, text = first_text(batch.column(name))
                 text = checks.cut(text, 40)
+                alike = [n for n in self.columns[j:] if numbers(batch.column(n)) is None]
+                more = f" ({len(alike)} columns hold text)" if len(alike) > 1 else ""
+                out = joined_names(alike[:MOST_NAMED])
                 raise ValueError(
-                    f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}; "
-                    f"leave it out with --ignore, or choose the columns to use with --features"
+                    f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}{more}; "
+                    f"leave out what is no feature with --ignore {out}, or choose the columns to use with --features"
                 )
             inexact = first_inexact(batch.column(name))
             if inexact is not None:
                 row, text = inexact
                 raise ValueError(
                     f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text} at row "
-                    f"{self.rows + row + 1}, which would be rounded; leave an identifier out with --ignore"
+                    f"{self.rows + row + 1}, which would be rounded; leave an identifier out with --ignore, "
+                    "round a measurement yourself"
                 )
             self._check_truth(batch.column(name), name)
             X[:, j] = values
@@ -181,6 +203,20 @@ class Schema:
                 f"{table.path}: expected the {len(self.features)} columns that the model was trained on, "
                 f"got none called {short(absent)}"
             )
+
+
+def identifier_notes(X: FloatArray, names: Sequence[str]) -> list[str]:
+    """Columns that look like identifiers: another whole number in every row, and not far from counting them."""
+    if len(X) < FEWEST_ROWS:
+        return []
+    return [
+        f"column {name!r} has another whole number in every row, as an identifier or an index has; if it is one, leave "
+        f"it out with --ignore {joined_names([name])}"
+        for name, column in zip(names, X.T, strict=True)
+        if (column == np.rint(column)).all()
+        and np.ptp(column) < 10 * len(column)
+        and len(np.unique(column)) == len(column)
+    ]
 
 
 def standardisation(X: FloatArray, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._core import checks
+from .._core import checks, finite_number
 from ..transitions import StackedTransition, transition_from_dict
 
 
@@ -25,7 +25,8 @@ def fault(content: Mapping[str, Any], features: int, classes: Sequence[str]) -> 
         return f"classes: expected the model's own in their order, got {checks.short(content['classes'])}"
     for name, low in (("centre", -math.inf), ("scale", 0.0)):
         value = content[name]
-        if not isinstance(value, list) or len(value) != features or not all(_number(x) and x > low for x in value):
+        right = isinstance(value, list) and len(value) == features
+        if not right or not all(finite_number(x) and x > low for x in value):
             return f"{name}: expected {features} finite numbers{' > 0' if low == 0 else ''}, got {checks.short(value)}"
     specs = content["specs"]
     if not isinstance(specs, dict) or not _texts([*specs, *specs.values()]):
@@ -51,11 +52,3 @@ def _fault_of_transition(content: Mapping[str, Any], classes: int) -> str | None
 
 def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(x, str) for x in value)
-
-
-def _number(value: Any) -> bool:
-    """A finite float64; JSON also has integers of any size."""
-    try:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:
-        return False

@@ -46,7 +46,7 @@ Epochs = Annotated[
     int | None, typer.Option(help="at most this many passes over the data (default 1000, linear; 100, mlp; 5, stream)")
 ]
 Tune = Annotated[bool, typer.Option("--tune", help="choose loss, squeezing, L2 (those not given) by weak risk")]
-Features = Annotated[str | None, typer.Option(help="use these columns only: A,B")]
+Features = Annotated[str | None, typer.Option(help="use these columns only: A,B (default: all)")]
 Ignore = Annotated[str | None, typer.Option(help="use all columns but these: C,D")]
 Missing = Annotated[str, typer.Option(help="rows without a label: drop them, or keep them as uninformative")]
 Standardize = Annotated[bool, typer.Option(help="bring every feature to mean 0 and deviation 1")]

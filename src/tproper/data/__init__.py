@@ -5,21 +5,20 @@ Imports from `learn` and the rooms above it.
 
 from .checkpoints import CheckpointError, StreamProgress
 from .columns import CandidateLists, ColumnError, check_finite, is_list
+from .exact import first_inexact
 from .folders import check_file
 from .moments import Moments
 from .progress import Bar, watched, working
 from .sources import Batch, IterableSource, ParquetSource, Source, as_source
-from .spelling import look_alikes
+from .spelling import float_twins, look_alikes, nearest
 from .stream import Learner, fit_stream
 from .tables import (
     CELLS,
     MISSING,
     Table,
-    first_inexact,
     first_text,
     format_of,
     holds_truth,
-    nearest,
     numbers,
     open_table,
     short,
@@ -49,6 +48,7 @@ __all__ = [
     "first_inexact",
     "first_text",
     "fit_stream",
+    "float_twins",
     "format_of",
     "holds_truth",
     "is_list",

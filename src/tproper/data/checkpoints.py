@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._core import DamagedError, json_text, read_sealed, write_sealed
+from .._core import DamagedError, finite_number, json_text, read_sealed, write_sealed
 from ..losses import WeakLabelLoss, loss_to_dict
 from ..transitions import Transition, make_transition, transition_to_dict
 
@@ -253,7 +253,7 @@ def _alike(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(
             _alike(x, o) and (x < 1 or o >= 1) for x, o in zip(one, other, strict=True)
         )
-    if all(isinstance(x, (int, float, Tensor)) and not isinstance(x, bool) for x in (one, other)):
+    if all(finite_number(x) or isinstance(x, Tensor) for x in (one, other)):
         return (float(one) >= 0 or float(other) < 0) and abs(float(one)) < math.inf
     return type(one) is type(other) and one == other
 
@@ -325,7 +325,7 @@ def _impossible(at: StreamProgress, rows: int | None) -> str:
     for name, count in counts.items():
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
             return f"{name} = {count!r}"
-    if not isinstance(at.seconds, (int, float)) or not 0 <= at.seconds < math.inf:
+    if not finite_number(at.seconds) or at.seconds < 0:
         return f"seconds = {at.seconds!r}"
     low, high = at.epoch + at.batches, math.inf
     if rows is not None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._core import checks
 from ..transitions import CandidateSetTransition
-from .tables import first_inexact
+from .exact import first_inexact
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 OFTEN = 20  # times; a name seen once beside a similar one seen so often may be a slip
 CLOSE = 0.8  # similarity of two spellings, as difflib measures it
 MOST = 2000  # names compared with each other
+_WHOLE_FLOAT = re.compile(r"-?\d+\.0")
+WITH_GAPS = (
+    "pandas reads whole numbers beside empty cells as floats and writes 3 as 3.0: write all of them alike, with "
+    "table[column].astype('Int64') before to_csv, or read them with dtype=str"
+)
 
 
 def look_alikes(counts: Mapping[str, int]) -> list[str]:
@@ -30,6 +36,25 @@ def look_alikes(counts: Mapping[str, int]) -> list[str]:
         if close and not name.isdigit():
             out.append(f"the class {name!r} is seen once, and looks like {close[0]!r}; is it a slip?")
     return out
+
+
+def float_twins(names: Iterable[str]) -> str | None:
+    """Why names cannot all be classes, where one is a whole number and another the same as a float: 3 and 3.0."""
+    known = set(names)
+    twins = sorted(n for n in known if _WHOLE_FLOAT.fullmatch(n) and n[:-2] in known)
+    if not twins:
+        return None
+    more = f" (and {len(twins) - 1} more like it)" if len(twins) > 1 else ""
+    return f"both {twins[0][:-2]!r} and {twins[0]!r}{more}; {WITH_GAPS}"
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """ "; did you mean ...?" where some name is close, else nothing."""
+    same = name[:-2] if _WHOLE_FLOAT.fullmatch(name) else f"{name}.0"
+    if same in names and float_twins([name, same]):
+        return f"; {same!r} is the same number: {WITH_GAPS}"
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _key(name: str) -> object:

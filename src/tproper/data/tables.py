@@ -7,7 +7,6 @@ values are never filled in, and what is only passed through keeps its spelling.
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import re
 import zlib
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, checks, other_encoding
 from ..transitions import SET_SEPARATOR
 from .folders import check_file, check_same_columns, data_files
+from .spelling import nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,6 @@ MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null"])  # spellings of a m
 CELLS = 1 << 22  # numbers held at a time (32 MiB): rows per block = CELLS / columns
 CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time, more where the header needs it; no row may be longer
 LONGEST_HEADER = 1 << 28  # bytes
-EXACT = 1 << 53  # beyond it a float skips whole numbers
 # whole numbers whose spelling or digits a float would lose: +1, 007, 15 digits and more
 _MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
 _TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
@@ -57,12 +56,6 @@ def short(names: Sequence[str], limit: int = 8) -> str:
     """A list of names for a message: the first few and how many more."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
-
-
-def nearest(name: str, names: Sequence[str]) -> str:
-    """ "; did you mean ...?" where some name is close, else nothing."""
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def format_of(path: Path) -> str:
@@ -389,33 +382,6 @@ def first_text(column: pa.Array) -> tuple[int, str]:
         middle = (low + high) // 2
         low, high = (low, middle) if numbers(column.slice(0, middle)) is None else (middle, high)
     return low, str(column[low].as_py())
-
-
-def first_inexact(column: pa.Array) -> tuple[int, str] | None:
-    """The first whole number that no float holds (beyond 2^53), with its position."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kinds = pa.types
-    if kinds.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if kinds.is_string(column.type) or kinds.is_large_string(column.type):
-        long = pc.fill_null(pc.match_substring_regex(column, r"^\s*[+-]?[0-9]{16,}\s*$"), False)
-        rows = np.flatnonzero(long.to_numpy(zero_copy_only=False))
-    elif kinds.is_integer(column.type) and column.type.bit_width == 64:
-        whole = column.fill_null(0)
-        low, high = pa.scalar(-EXACT).cast(pa.int64()), pa.scalar(EXACT).cast(column.type)
-        outside = pc.greater(whole, high)
-        if kinds.is_signed_integer(column.type):
-            outside = pc.or_(outside, pc.less(whole, low))
-        rows = np.flatnonzero(outside.to_numpy(zero_copy_only=False))
-    else:
-        return None
-    for row in rows.tolist():
-        value = int(column[row].as_py())
-        if int(float(value)) != value:
-            return row, str(value)
-    return None
 
 
 def texts(column: pa.Array) -> tuple[NDArray[np.int64], list[str]]:

@@ -13,6 +13,7 @@ from .._core import checks
 
 MISSING = -1
 MOST_CELLS = 1 << 28  # of the wide form (n, m)
+FROM_FLOATS = "pandas reads integers beside empty cells as floats: use .fillna(-1).astype(int), -1 being no answer"
 
 
 class Answers:
@@ -64,10 +65,8 @@ class Answers:
         if wide.ndim != 2 or wide.size == 0:
             raise ValueError(f"answers: expected a table (n, m), items x annotators, got shape {wide.shape}")
         if wide.dtype.kind not in "iu":
-            raise ValueError(
-                f"answers: expected integers >= 0, or -1 for no answer, got dtype {wide.dtype}; "
-                "for names use tp.Answers(item, annotator, answer)"
-            )
+            how = FROM_FLOATS if wide.dtype.kind == "f" else "for names use tp.Answers(item, annotator, answer)"
+            raise ValueError(f"answers: expected integers >= 0, or -1 for no answer, got dtype {wide.dtype}; {how}")
         _whole(wide, "answers")
         item, annotator = np.nonzero(wide != MISSING)
         if not len(item):
@@ -138,7 +137,8 @@ def _column(values: Any, name: str) -> NDArray[Any]:
         elif kinds <= {"str"}:
             out = out.astype(str)
     if out.dtype.kind not in "iuUS":
-        raise ValueError(f"{name}: expected names or integers, got dtype {out.dtype}")
+        how = f"; {FROM_FLOATS}" if out.dtype.kind == "f" else ""
+        raise ValueError(f"{name}: expected names or integers, got dtype {out.dtype}{how}")
     return out
 
 
@@ -149,7 +149,8 @@ def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if high - low <= 4 * len(values):  # no sorting: numbers that lie close together are counted
             shifted = values.astype(np.int64) - low
             present = np.bincount(shifted, minlength=high - low + 1) > 0
-            return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[shifted]
+            place = shifted if present.all() else (np.cumsum(present) - 1)[shifted]
+            return np.flatnonzero(present) + low, place
     different, place = np.unique(values, return_inverse=True)
     return different, place
 

@@ -17,6 +17,7 @@ from .answers import Answers, as_answers, true_classes
 from .arguments import features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, run
 from .dependence import Copies, copies, dependence, discounted
+from .information import concentration
 from .warnings import DependenceWarning, IdentifiabilityWarning
 from .with_features import LinearModel, fit_with_features
 
@@ -41,7 +42,7 @@ class AnnotatorEstimate:
 
     posteriors: FloatArray  # (n, K), items in the order of `answers.items`
     prior: FloatArray  # (K,) shares of the classes
-    concentration: FloatArray = field(repr=False)  # (m, M, K): Dirichlet parameters of each T's columns
+    concentration: FloatArray = field(repr=False)  # (m, M, K): Dirichlet parameters of each T's columns (`information`)
     answers: Answers
     strength: float  # of shrinkage to the T of all annotators together, in answers for each class
     rho: float  # how much answers depend on each other given the class; 0 where they show no sign of it
@@ -81,9 +82,17 @@ class AnnotatorEstimate:
         return sorted(rows, key=lambda r: -r.informativeness)
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, classes: Sequence[Any] | None = None) -> str:
+        """The table, with the names of the classes if they have some (default: those of the answers)."""
         n, K = self.posteriors.shape
         head = f"{len(self.concentration)} annotators, {n} items, {len(self.answers)} answers, {K} classes"
-        lines = [head, "-" * len(head), "shares of the classes  " + "  ".join(f"{p:.3f}" for p in self.prior[:SHOWN])]
+        own = self.answers.classes.tolist() if len(self.answers.classes) == K else range(K)
+        named = zip(own if classes is None else classes, self.prior.tolist(), strict=True)
+        shares = [f"{name} {share:.3f}" for name, share in named]
+        more = f", ... {K - SHOWN} more" if K > SHOWN else ""
+        lines = [head, "-" * len(head), "shares of the classes  " + ", ".join(shares[:SHOWN]) + more]
         lines.append(f"{'annotator':<20}{'answers':>8}{'right':>8}{'says':>8}  (95% interval), of all there is to say")
         for r in self.ranking[:SHOWN]:
             right = "-" if r.accuracy is None else f"{r.accuracy:.3f}"
@@ -161,9 +170,8 @@ def estimate_annotators(
     posteriors = discounted(fit.evidence.astype(np.float64), log_prior, crowd.degree, rho)
     posteriors[crowd.fixed] = np.eye(K)[known[crowd.fixed]]
     notes += _dependence_notes(crowd, rho, copied)
-    return AnnotatorEstimate(
-        posteriors, fit.prior, fit.concentration.astype(np.float64), given, fit.strength, rho, copied, classifier, notes
-    )
+    spread = concentration(crowd, fit, posteriors, shares_known=matrix is not None)
+    return AnnotatorEstimate(posteriors, fit.prior, spread, given, fit.strength, rho, copied, classifier, notes)
 
 
 def _crowd(
@@ -186,12 +194,12 @@ def _notes(crowd: Crowd, fit: Fit, sign: float, with_features: bool) -> list[str
     silent = int((crowd.degree == 0).sum())
     if silent:
         notes.append(f"{silent} items have no answer: their posterior is the prior")
-    repeated = len(crowd.answers) - crowd.by_item.nnz
+    repeated = int(crowd.again.sum())
     if repeated:
         notes.append(f"{repeated} answers repeat an annotator's answer to the same item; all are counted")
     enough = int((crowd.degree >= 3).sum())
-    if not len(crowd.fixed) and not with_features and (crowd.m < 3 or not enough):
-        why = f"there are only {crowd.m} of them" if crowd.m < 3 else "no item has answers from three of them"
+    if not len(crowd.fixed) and not with_features and (crowd.heard < 3 or not enough):
+        why = f"there are only {crowd.heard} of them" if crowd.heard < 3 else "no item has answers from three of them"
         text = (
             f"answers of fewer than three overlapping annotators cannot tell their T ({why}): very different T explain "
             "them equally well; give some true classes, features X, or a third answer"

@@ -12,7 +12,8 @@ References: Dawid and Skene (1979), Maximum likelihood estimation of observer er
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,17 +52,41 @@ class Crowd:
 
         a = self.answers
         self.n, self.m = len(a.items), len(a.annotators)
-        columns = a.annotator * self.num_answers + a.answer
-        shape = (self.n, self.m * self.num_answers)
-        longest = max(int(np.bincount(x).max()) for x in (a.item, columns))
-        self.single = len(a) * self.num_classes >= MANY and longest <= LONGEST
-        ones = np.ones(len(a), dtype=np.float32 if self.single else np.float64)
-        self.by_item = csr_array((ones, (a.item, columns)), shape=shape)
+        self.degree = np.bincount(a.item, minlength=self.n)
+        small = max(len(a), self.m * self.num_answers) < 1 << 31
+        columns = (a.annotator * self.num_answers + a.answer).astype(np.int32 if small else np.int64)
+        starts = np.concatenate([[0], self.degree.cumsum()]).astype(columns.dtype)
+        if (a.item[1:] < a.item[:-1]).any():
+            columns = columns[_order(a.item, self.n)]
+        ones = np.ones(len(a), dtype=np.float32)
+        # An answer that was given twice stands there twice: to sum both is faster than to weight one.
+        self.by_item = csr_array((ones, columns, starts), shape=(self.n, self.m * self.num_answers))
         self.by_answer = self.by_item.T.tocsr()
+        longest = max(int(self.degree.max()), int(np.diff(self.by_answer.indptr).max()))
+        self.single = len(a) * self.num_classes >= MANY and longest <= LONGEST
+        self.dtype = np.float32 if self.single else np.float64
         if self.single:  # rows of a table summed by index: four times as fast as the product in float64
             self.bags = [_bag(m) for m in (self.by_item, self.by_answer)]
+        else:
+            for m in (self.by_item, self.by_answer):
+                m.data = m.data.astype(np.float64)  # `m.astype` would merge what stands there twice
         self.fixed = np.flatnonzero(self.known >= 0)
-        self.degree = np.bincount(a.item, minlength=self.n)
+        self.heard = int((np.diff(self.by_answer.indptr[:: self.num_answers]) > 0).sum())  # annotators with an answer
+
+    @cached_property
+    def again(self) -> NDArray[np.int64]:
+        """(n,) how many answers to each item repeat the same annotator's same answer."""
+        items, starts = self.by_answer.indices, self.by_answer.indptr  # items of each answer in order
+        same = np.concatenate([[False], items[1:] == items[:-1]])
+        same[starts[starts < len(same)]] = False
+        return np.bincount(items[same], minlength=self.n)
+
+    def of(self, items: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The answers to some items: place of the item among them, and column (annotator, answer)."""
+        degree = self.degree[items]
+        place = np.repeat(np.arange(len(items)), degree)
+        first = self.by_item.indptr[items] - (degree.cumsum() - degree)
+        return place, self.by_item.indices[first[place] + np.arange(len(place))].astype(np.int64)
 
     def counts(self, P: FloatArray) -> FloatArray:
         """C (m, M, K): how often each annotator gave each answer to each class, by the posteriors."""
@@ -74,89 +99,132 @@ class Crowd:
     def _product(self, which: int, table: FloatArray) -> FloatArray:
         """Items x (annotator, answer), or its transpose, times a table."""
         if self.single:
-            index, starts, weights = self.bags[which]
             rows = torch.as_tensor(table.astype(np.float32, copy=False))
-            return embedding_bag(index, rows, starts, mode="sum", per_sample_weights=weights).numpy()
+            index, starts = self.bags[which]
+            return embedding_bag(index, rows, starts, mode="sum").numpy()
         return np.asarray((self.by_answer if which else self.by_item) @ table)
 
     def posterior(self, evidence: FloatArray, log_prior: FloatArray) -> tuple[FloatArray, float]:
         """P (n, K) and the log likelihood of all answers; `log_prior` is (K,) or one row for each item."""
         joint = evidence + log_prior
+        own = joint[self.fixed, self.known[self.fixed]]
         value, P = normalised(joint)
-        value[self.fixed] = joint[self.fixed, self.known[self.fixed]]
-        P[self.fixed] = np.eye(self.num_classes)[self.known[self.fixed]]
+        if len(self.fixed):
+            value[self.fixed] = own
+            P[self.fixed] = np.eye(self.num_classes)[self.known[self.fixed]]
         return P, float(value.sum(dtype=np.float64))
 
     def prior(self, P: FloatArray) -> FloatArray:
         """Shares of the classes (K,), with prior counts."""
-        total = np.ones(len(P)) @ P + self.prior_counts
+        total = torch.as_tensor(P).sum(0).double().numpy() + self.prior_counts  # torch sums by pairs
         out: FloatArray = total / total.sum()
         return out
 
     def given(self, items: NDArray[np.int64] | None = None) -> FloatArray:
         """How often each answer was given to each item, or to some items (n, M)."""
-        item, answer = self.answers.item, self.answers.answer
-        n = self.n
-        if items is not None:
-            place = np.full(self.n, -1)
-            place[items] = np.arange(len(items))
-            place = place[item]
-            kept = np.flatnonzero(place >= 0)
-            item, answer, n = place[kept], answer[kept], len(items)
+        if items is None:
+            n, item, answer = self.n, self.answers.item, self.answers.answer
+        else:
+            n, (item, column) = len(items), self.of(items)
+            answer = column % self.num_answers
         counts = np.bincount(item * self.num_answers + answer, minlength=n * self.num_answers)
-        return counts.reshape(n, -1).astype(np.float64)
+        return counts.reshape(n, -1).astype(self.dtype if items is None else np.float64)
 
     def votes(self, given: FloatArray, known: NDArray[np.int64], sign: float) -> FloatArray:
         """A start (n, K): shares of the votes for each class, or with `sign` -1 of votes that are not for it."""
-        V = np.zeros((len(given), self.num_classes))
-        width = min(self.num_classes, self.num_answers)
-        V[:, :width] = given[:, :width]
+        V = given[:, : self.num_classes]
+        if V.shape[1] < self.num_classes:
+            V = np.pad(V, ((0, 0), (0, self.num_classes - V.shape[1])))
         V = V + 1.0 / self.num_classes if sign > 0 else np.exp(-2.0 * V)
-        V /= V.sum(axis=1, keepdims=True)
+        V /= sums(V)
         fixed = np.flatnonzero(known >= 0)
         V[fixed] = np.eye(self.num_classes)[known[fixed]]
         return V
 
 
 def normalised(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """``log sum_z exp`` (n,) of log joint probabilities (n, K), and the posteriors (n, K)."""
-    scores = torch.as_tensor(joint)
-    top = scores.amax(1, keepdim=True)
-    P = (scores - top).exp_()
-    mass = P @ P.new_ones(P.shape[1], 1)  # of few classes, a product is the fastest sum, and this than softmax
-    P /= mass
+    """``log sum_z exp`` (n,) of log joint probabilities (n, K), and the posteriors (n, K), which take their place."""
+    P = torch.as_tensor(joint)
+    top = P.amax(1, keepdim=True)
+    P.sub_(top).exp_()
+    mass = torch.as_tensor(sums(P.numpy()))
+    P /= mass  # in all faster than softmax, of few classes
     return (mass.log_() + top)[:, 0].numpy(), P.numpy()
 
 
-def _bag(matrix: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Column indices, where each row starts, and weights where some answer was given twice."""
-    index, starts = torch.as_tensor(matrix.indices), torch.as_tensor(matrix.indptr[:-1])
-    return index, starts, None if matrix.data.max() == 1 else torch.as_tensor(matrix.data.astype(np.float32))
+def sums(table: FloatArray) -> FloatArray:
+    """Sums of the rows (n, 1): of few columns, a product is the fastest sum."""
+    return table @ np.ones((table.shape[1], 1), dtype=table.dtype)
+
+
+def _bag(matrix: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Column indices, and where each row starts."""
+    return torch.as_tensor(matrix.indices), torch.as_tensor(matrix.indptr[:-1])
+
+
+def _order(key: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """``argsort(key, kind="stable")`` of keys below n, by counting."""
+    from scipy.sparse import csr_array
+
+    each = csr_array((np.ones(len(key), dtype=bool), key, np.arange(len(key) + 1)), shape=(len(key), n))
+    return each.tocsc().indices
 
 
 @dataclass
 class Fit:
-    """Where EM stands."""
+    """Where EM stands: posteriors, and what follows from them."""
 
+    crowd: Crowd = field(repr=False)
     P: FloatArray  # (n, K) posteriors
-    counts: FloatArray  # (m, M, K)
-    prior: FloatArray  # (K,)
     strength: float
-    evidence: FloatArray  # (n, K), by T
     log_likelihood: float = -np.inf
     rounds: int = 0
+
+    def __post_init__(self) -> None:
+        self.take(self.P)
+
+    def take(self, P: FloatArray) -> None:
+        """Go on from other posteriors."""
+        self.P, self.counts, self.prior = P, self.crowd.counts(P), self.crowd.prior(P)  # (m, M, K) and (K,)
+        self._evidence: FloatArray | None = None
+
+    def shrink(self, strength: float) -> None:
+        """Take another strength."""
+        self.strength, self.log_likelihood, self._evidence = strength, -np.inf, None
+
+    def rename(self, order: NDArray[np.int64]) -> None:
+        """Class z becomes what class `order[z]` was."""
+        self._evidence = self.evidence[:, order]
+        self.P, self.counts, self.prior = self.P[:, order], self.counts[:, :, order], self.prior[order]
+
+    @property
+    def evidence(self) -> FloatArray:
+        """(n, K): ``sum over the answers of log T_a[y, z]``, computed when it is first asked for."""
+        if self._evidence is None:
+            self._evidence = self.crowd.evidence(self.T)
+        return self._evidence
+
+    @property
+    def total(self) -> FloatArray:
+        """Counts (M, K) of all annotators together."""
+        return torch.as_tensor(self.counts).sum(0).double().numpy()
 
     @property
     def pooled(self) -> FloatArray:
         """T (M, K) of all annotators together."""
-        total = torch.as_tensor(self.counts).sum(0).double().numpy() + EVEN / self.counts.shape[1]
+        total = self.total + EVEN / self.counts.shape[1]
         out: FloatArray = total / total.sum(axis=0)
         return out
 
     @property
     def concentration(self) -> FloatArray:
         """(m, M, K): Dirichlet parameters of the columns of each T."""
-        return self.counts + (self.strength * self.pooled + EVEN / self.counts.shape[1]).astype(self.counts.dtype)
+        return self.counts + self.before
+
+    @property
+    def before(self) -> FloatArray:
+        """(M, K): what the concentration is before an annotator's own answers are counted."""
+        return (self.strength * self.pooled + EVEN / self.counts.shape[1]).astype(self.counts.dtype)
 
     @property
     def T(self) -> FloatArray:
@@ -166,24 +234,16 @@ class Fit:
         return out.numpy()
 
 
-def first(crowd: Crowd, P: FloatArray, strength: float) -> Fit:
-    """From posteriors to a fit."""
-    fit = Fit(P, crowd.counts(P), crowd.prior(P), strength, np.empty(0))
-    fit.evidence = crowd.evidence(fit.T)
-    return fit
-
-
-def advance(crowd: Crowd, fit: Fit, rounds: int = MOST_ROUNDS, log_prior: FloatArray | None = None) -> Fit:
+def advance(fit: Fit, rounds: int = MOST_ROUNDS, log_prior: FloatArray | None = None) -> Fit:
     """EM from `fit`, until the log likelihood gains less than the tolerance."""
     for _ in range(rounds):
         logs = np.log(fit.prior) if log_prior is None else log_prior
-        P, value = crowd.posterior(fit.evidence, logs.astype(fit.evidence.dtype))
+        P, value = fit.crowd.posterior(fit.evidence, logs.astype(fit.evidence.dtype))
         gain = value - fit.log_likelihood
-        fit.P, fit.log_likelihood = P, value
-        fit.counts, fit.prior = crowd.counts(P), crowd.prior(P)
-        fit.evidence = crowd.evidence(fit.T)
+        fit.take(P)
+        fit.log_likelihood = value
         fit.rounds += 1
-        if abs(gain) < TOLERANCE * len(crowd.answers):  # shrunk, the likelihood need not rise
+        if abs(gain) < TOLERANCE * len(fit.crowd.answers):  # shrunk, the likelihood need not rise
             break
     return fit
 
@@ -195,15 +255,14 @@ def run(crowd: Crowd, sign: float, rng: np.random.Generator) -> Fit:
     would win by mistake. There EM goes to its end first, all but unshrunk, and once more from the votes with the
     strength that was chosen: what it learned of each annotator without it is not to stay.
     """
-    handful = crowd.m < A_HANDFUL
+    handful = crowd.heard < A_HANDFUL
     start = crowd.votes(crowd.given(), crowd.known, sign)
-    fit = advance(crowd, first(crowd, start, STRENGTHS[0]), MOST_ROUNDS if handful else FIRST_ROUNDS)
+    fit = advance(Fit(crowd, start, STRENGTHS[0]), MOST_ROUNDS if handful else FIRST_ROUNDS)
     strength = choose_strength(crowd, fit, rng)
     if handful:
-        return fit if strength == STRENGTHS[0] else advance(crowd, first(crowd, start, strength))
-    fit.strength = strength
-    fit.evidence, fit.log_likelihood = crowd.evidence(fit.T), -np.inf
-    return advance(crowd, fit)
+        return fit if strength == STRENGTHS[0] else advance(Fit(crowd, start, strength))
+    fit.shrink(strength)
+    return advance(fit)
 
 
 def name_classes(crowd: Crowd, fit: Fit) -> bool:
@@ -216,12 +275,11 @@ def name_classes(crowd: Crowd, fit: Fit) -> bool:
     K = crowd.num_classes
     if len(crowd.fixed) or crowd.num_answers < K:
         return False
-    agree = fit.counts.sum(axis=0, dtype=np.float64)[:K]  # (answer, class)
+    agree = fit.total[:K]  # (answer, class)
     _, order = linear_sum_assignment(-agree)
     if np.trace(agree[:, order]) <= np.trace(agree) * (1 + 1e-3):
         return False
-    fit.P, fit.counts, fit.evidence = fit.P[:, order], fit.counts[:, :, order], fit.evidence[:, order]
-    fit.prior = fit.prior[order]
+    fit.rename(order)
     return True
 
 
@@ -237,10 +295,10 @@ def choose_strength(crowd: Crowd, fit: Fit, rng: np.random.Generator) -> float:
     own, m, u = fit.P[i], fit.pooled.astype(fit.P.dtype)[y], EVEN / crowd.num_answers
     given, total = fit.counts[who, y], torch.as_tensor(fit.counts).sum(1).numpy()[who]
     rest = own * (total + fit.strength + EVEN) / (given + fit.strength * m + u)  # the posterior over T_a[y, z]
-    rest /= rest.sum(axis=1, keepdims=True)
+    rest /= sums(rest)
     given, total = np.maximum(given - own, 0.0), np.maximum(total - own, 0.0)
     values = np.stack(
-        [np.log((rest * (given + s * m + u) / (total + s + EVEN)).sum(axis=1)) for s in STRENGTHS]
+        [np.log(sums(rest * (given + s * m + u) / (total + s + EVEN))[:, 0]) for s in STRENGTHS]
     )  # (grid, answers)
     best = int(values.mean(axis=1).argmax())
     for g in range(best):
@@ -281,7 +339,8 @@ def _turned_gain(crowd: Crowd, items: int, rounds: int, rng: np.random.Generator
         for _ in range(rounds):
             pooled = given.T @ P + EVEN / crowd.num_answers
             joint = given @ np.log(pooled / pooled.sum(axis=0)) + np.log(crowd.prior(P))
+            own = joint[fixed, known]
             value[sign], P = normalised(joint)
             P[fixed] = np.eye(crowd.num_classes)[known]
-        value[sign][fixed] = joint[fixed, known]
+        value[sign][fixed] = own
     return value[-1.0] - value[1.0]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray
-from .dawid_skene import Crowd, Fit, advance, first, normalised
+from .dawid_skene import Crowd, Fit, advance, normalised
 
 ANSWERS, ENTRIES = 10_000, 1 << 22  # that rho is estimated with, at most: answers, answers x T's entries
 MOST_PAIRS = 100_000  # pairs of answers that copies are looked for in
@@ -52,18 +52,16 @@ class Sample:
     """Answers to a sample of items, each with the columns of its annotator's T, the item's own share left out."""
 
     def __init__(self, crowd: Crowd, fit: Fit, log_prior: FloatArray, rng: np.random.Generator) -> None:
-        a, degree = crowd.answers, crowd.degree
+        degree = crowd.degree
         able = rng.permutation(np.flatnonzero(degree >= 2))
         most = min(ANSWERS, max(1, ENTRIES // (crowd.num_answers * crowd.num_classes)))
         within = np.cumsum(degree[able]) <= most
         within[:1] = True
         self.items = np.sort(able[within])
-        place = np.full(crowd.n, -1)
-        place[self.items] = np.arange(len(self.items))
-        kept = np.flatnonzero(place[a.item] >= 0)
-        self.item, self.who, self.answer = place[a.item[kept]], a.annotator[kept], a.answer[kept]
-        self.order = np.arange(len(kept))
-        c = fit.concentration[self.who].astype(np.float64)  # (N, M, K)
+        self.item, column = crowd.of(self.items)
+        self.who, self.answer = np.divmod(column, crowd.num_answers)
+        self.order = np.arange(len(column))
+        c = (fit.counts[self.who] + fit.before).astype(np.float64)  # (N, M, K)
         c[self.order, self.answer] -= fit.P[self.items[self.item]]
         c /= c.sum(axis=1, keepdims=True)
         self.T = np.ascontiguousarray(c.transpose(2, 0, 1))  # (K, N, M): class by class
@@ -106,6 +104,8 @@ def discounted(evidence: FloatArray, log_prior: FloatArray, degree: NDArray[np.i
     A prior of the classes (K,) was learned from the same answers and is discounted with them, so that no item changes
     its likeliest class; p(x) of each item (n, K) is not.
     """
+    if rho == 0:
+        return normalised(evidence + log_prior)[1]
     scale = (1.0 + np.maximum(degree - 1, 0) * rho)[:, None]
     scores = (evidence + log_prior) / scale if log_prior.ndim == 1 else evidence / scale + log_prior
     return normalised(scores)[1]
@@ -149,8 +149,8 @@ def _independent(crowd: Crowd, fit: Fit, log_prior: FloatArray, sign: float, rng
     for level in range(crowd.num_answers - 1):
         y += cdf[a.annotator, level, z[a.item]] < u
     drawn = replace(crowd, answers=a.replaced(y))
-    start = first(drawn, drawn.votes(drawn.given(), drawn.known, sign), fit.strength)
-    again = advance(drawn, start, log_prior=None if log_prior.ndim == 1 else log_prior)
+    start = Fit(drawn, drawn.votes(drawn.given(), drawn.known, sign), fit.strength)
+    again = advance(start, log_prior=None if log_prior.ndim == 1 else log_prior)
     sample = Sample(drawn, again, np.log(again.prior) if log_prior.ndim == 1 else log_prior, rng)
     return sample.rho(sample.posteriors(0.0))[0]
 
@@ -169,10 +169,12 @@ def copies(crowd: Crowd, fit: Fit, log_prior: FloatArray, rng: np.random.Generat
     item, left, right = pair
     who, other = left // crowd.num_answers, right // crowd.num_answers
     low, high = np.minimum(who, other), np.maximum(who, other)
-    _, group, shared = np.unique(low * crowd.m + high, return_inverse=True, return_counts=True)
-    often = shared[group] >= FEWEST_SHARED
-    if not often.any():
+    both = low * crowd.m + high
+    met = np.sort(both)
+    if not (met[FEWEST_SHARED - 1 :] == met[: 1 - FEWEST_SHARED]).any():
         return []
+    _, group, shared = np.unique(both, return_inverse=True, return_counts=True)
+    often = shared[group] >= FEWEST_SHARED
     item, left, right, who, other, low, high = (x[often] for x in (item, left, right, who, other, low, high))
     T = fit.T.astype(np.float64)
     log_T = np.log(T).reshape(-1, crowd.num_classes)
@@ -200,19 +202,22 @@ def copies(crowd: Crowd, fit: Fit, log_prior: FloatArray, rng: np.random.Generat
 
 def _pairs(crowd: Crowd, rng: np.random.Generator) -> Any:
     """Item and the two columns (annotator, answer) of pairs of answers, of items in random order, at most 100,000."""
-    columns, starts = crowd.by_item.indices, crowd.by_item.indptr
-    degree = np.diff(starts).astype(np.int64)
+    degree = crowd.degree - crowd.again  # an answer given twice is one
     able = rng.permutation(np.flatnonzero((degree >= 2) & (degree <= 200)))
     able = able[np.cumsum(degree[able] * (degree[able] - 1) // 2) <= MOST_PAIRS]
+    degree, width = degree[able], crowd.m * crowd.num_answers
+    place, column = crowd.of(able)
+    columns = np.unique(place * width + column) % width
+    starts = degree.cumsum() - degree
     parts = []
-    for k in np.unique(degree[able]):
-        items = able[degree[able] == k]
+    for k in np.unique(degree):
+        among = np.flatnonzero(degree == k)
         i, j = np.triu_indices(int(k), 1)
-        at = starts[items][:, None]
-        parts.append((np.repeat(items, len(i)), columns[(at + i).ravel()], columns[(at + j).ravel()]))
+        at = starts[among][:, None]
+        parts.append((np.repeat(able[among], len(i)), columns[(at + i).ravel()], columns[(at + j).ravel()]))
     if not parts:
         return None
-    item, left, right = (np.concatenate(x).astype(np.int64) for x in zip(*parts, strict=True))
+    item, left, right = (np.concatenate(x) for x in zip(*parts, strict=True))
     different = left // crowd.num_answers != right // crowd.num_answers
     return item[different], left[different], right[different]
 

@@ -89,7 +89,7 @@ def fit_with_features(
         heat, _ = best_heat(scores, t)
         log_prior = np.log(np.maximum(softmax(heat * scores).T, LEAST))
         before, fit.log_likelihood = fit.P, -np.inf
-        advance(crowd, fit, EM_ROUNDS, log_prior)
+        advance(fit, EM_ROUNDS, log_prior)
         if r > max(CHOICES) and float(np.abs(fit.P - before).sum(axis=1).mean()) < SETTLED:
             break
     W = heat * design.fit(likelihoods(crowd, fit), np.mean(folds.W, axis=0), LAST, l2=l2)

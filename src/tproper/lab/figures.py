@@ -39,6 +39,7 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
     paths = [stem.with_name(f"{stem.name}{suffix}") for suffix in (".png", ".svg")]
     png, svg = io.BytesIO(), io.BytesIO()
     figure.savefig(png, format="png", dpi=150)
+    figure.set_layout_engine("none")  # everything has its place by now; to find it again takes as long
     with matplotlib.rc_context({"svg.hashsalt": "tproper"}):
         figure.savefig(svg, format="svg", metadata={"Date": None})
     for path, content in zip(paths, (png, svg), strict=True):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from .._core import DamagedError, json_text, read_sealed, sweep, write_sealed
+from .._core import DamagedError, finite_number, json_text, read_sealed, sweep, write_sealed
 from .models import Tensors
 from .protocol import Progress, Protocol, Trial, TrialConfig
 from .record_files import gather
@@ -193,7 +193,9 @@ def _progress(text: str | None, protocol: Protocol) -> Progress:
     }
     risk = traces["risk"]
     progress = Progress(**values | traces)
-    if len(risk) != len(progress.valid) or not 0 <= progress.seconds < math.inf:
+    if not finite_number(progress.seconds) or progress.seconds < 0:
+        raise ValueError(f"its progress has seconds = {short(progress.seconds)}")
+    if len(risk) != len(progress.valid):
         raise ValueError(f"its progress has {len(risk)} risks, {len(progress.valid)} accuracies")
     if len(progress.weak) not in (0, len(risk)):
         raise ValueError(f"its progress has {len(risk)} risks, {len(progress.weak)} weak risks")

@@ -17,9 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
-from ..metrics import Z95, Score, weak_calibration
+from ..metrics import Score, weak_calibration
 from ..transitions import Transition, make_transition
-from .scaling import METHODS, MethodName, Scaling, fit_scaling, identity_scaling, row_risks
+from .gain import NAME as GAIN
+from .gain import gain_of
+from .scaling import METHODS, MethodName, Scaling, fit_scaling, identity_scaling, parameters, row_risks
 
 Inputs = Literal["scores", "probabilities"]
 FEWEST_ROWS = 100  # below this a gain cannot be told from chance
@@ -39,8 +41,8 @@ class Calibrator:
     method : "identity", "temperature", "bias", "vector" or "matrix"
         What was chosen, or asked for.
     gain : Score
-        The fall of the weak risk on labels that the map was not fitted to (cross-validation), with its standard error
-        given the maps: other labels would have given other maps, so with some hundred labels the interval is narrow.
+        The fall of the weak risk on labels that the map was not fitted to (cross-validation), with a 95% interval for
+        the fall by the map that is kept (`tproper.learn.gain`; coverage: docs/coverage.md).
     temperature, bias, scale
         The map: ``softmax(scale v + bias)`` of centred scores v; `temperature` is one over the scale, where that is
         one number.
@@ -276,12 +278,13 @@ def _chosen(
     for tried_name, risk in risks.items():
         fall, error = _mean(risks["identity"] - risk, w)
         tried.append({"method": tried_name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
-    fall, error = _mean(risks["identity"] - risks[choice], w)
-    gain = Score("fall of the weak risk", fall, error, (fall - Z95 * error, fall + Z95 * error), n)
     final = fit_scaling(choice, v, y, T, w)
+    in_sample, _ = _mean(risks["identity"] - row_risks(T, y, final(v)), w)
+    before, after = outside["identity"], outside[choice]
+    gain = gain_of(T, y, before, after, w, in_sample, parameters(choice, K))
     if method == "auto" and choice == "identity":
         notes.append("no map lowers the weak risk clearly: probabilities are left as they are")
-    reliability = _reliability(y, outside["identity"], outside[choice], T, w, notes)
+    reliability = _reliability(y, before, after, T, w, notes)
     return Calibrator(choice, final, kind, floor, gain, tried, reliability, notes)
 
 
@@ -300,11 +303,14 @@ def _reliability(
     return out
 
 
-def folds(n: int, groups: NDArray[np.int64] | None = None) -> list[Split]:
-    """Rows to fit and rows to score; the same for the same n. Groups stay whole."""
+def folds(n: int, groups: NDArray[np.int64] | None = None, parts: int = 0) -> list[Split]:
+    """Rows to fit and rows to score, in `parts` folds (0: as many as a map needs); the same for the same n.
+
+    Groups stay whole.
+    """
     if n < 2:
         return []
-    return random_folds(n, min(n, 5 if n <= 5000 else 3), np.random.default_rng(0), compact(groups))
+    return random_folds(n, min(n, parts or (5 if n <= 5000 else 3)), np.random.default_rng(0), compact(groups))
 
 
 def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:
@@ -315,7 +321,7 @@ def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:
 
 
 def _no_gain(n: int) -> Score:
-    return Score("fall of the weak risk", 0.0, math.nan, (-math.inf, math.inf), n, informative=False)
+    return Score(GAIN, 0.0, math.nan, (-math.inf, math.inf), n, informative=False)
 
 
 def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:

@@ -75,12 +75,13 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         coefficients of standardised features. Minibatches: the least fall of the held-out risk that counts.
     epochs, batch_size, learning_rate, hidden
         Minibatch training (Adam, cosine schedule) of "mlp", callables, and linear models with a loss of whole batches
-        or with ``early_stopping=True``. ``batch_size="auto"``: a tenth of the rows, between 8 and 128. `hidden`: widths
-        of the MLP's layers.
+        or with ``early_stopping=True``. ``batch_size="auto"``: a tenth of the rows, between 8 and 128.
+        ``learning_rate="auto"``: 3e-3, and more for the forward loss of weaker labels (`tproper.learn.defaults`).
+        `hidden`: widths of the MLP's layers.
     early_stopping : bool or "auto"
         Minibatches: hold out `validation_fraction` of the rows, stop after `patience` epochs without improvement of
         their *weak* risk at the best temperature, keep the best epoch. "auto": for models other than linear ones on
-        500 rows or more.
+        500 rows or more, if the labels held out say as much as five clean ones.
     validation_fraction, patience
         See `early_stopping`.
     device : str
@@ -93,9 +94,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         True: choose loss, squeeze, l2 and learning rate by cross-validated weak risk, then fit on everything. A grid
         (as for ``GridSearchCV``) is searched instead. What was tried is kept in `cv_results_`, `best_params_`.
     calibrate : "auto", False or a method
-        How probabilities are calibrated (`tproper.calibrate`): by cross-fitted scores of linear models (three or five
-        more fits), by the rows that early stopping holds out for networks. "auto" changes little where labels say
-        little. False: the loss's own link as it is.
+        How probabilities are calibrated (`tproper.calibrate`): by cross-fitted scores of linear models (ten more fits,
+        three for many rows), by the rows that early stopping holds out for networks. "auto" changes little where
+        labels say little. False: the loss's own link as it is.
     verbose : int
 
     Attributes
@@ -106,10 +107,11 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     loss_ : nn.Module
     calibrator_ : Calibrator or None
         How scores become probabilities, what that gained, and what is known of the calibration before and after.
-    l2_ : float
-        The penalty that was used.
+    l2_, learning_rate_ : float
+        The penalty that was used; and, for minibatches, the learning rate.
     minima_ : list of float
-        Linear model: the objectives that its starts reached, best first. Several distinct ones: several minima.
+        Linear model: the objectives of the different minima that its starts met, best first (others than the best to
+        three digits).
     module_ : nn.Module
         From features to scores; an ``nn.Linear`` in float64 for the linear model.
     certificate_ : Certificate
@@ -122,9 +124,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Forward losses are convex in the scores for clean labels only; backward losses are convex for every F. Elsewhere the
-    linear solver starts from random points, always the same ones (several where that is cheap), and keeps the best
-    end: see `minima_`. Fits in threads give what they give alone; models made by a callable take turns, because their
-    initial weights and dropout come from torch's own random numbers.
+    linear solver starts from random points, always the same ones (several where that is cheap, until one agrees with
+    those before it), and keeps the best end: see `minima_`. Fits in threads give what they give alone; models made by
+    a callable take turns, because their initial weights and dropout come from torch's own random numbers.
     """
 
     module_: nn.Module
@@ -148,7 +150,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         tol: float = 1e-5,
         epochs: int = 100,
         batch_size: int | str = "auto",
-        learning_rate: float = 3e-3,
+        learning_rate: float | str = "auto",
         hidden: tuple[int, ...] = (128,),
         early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,

@@ -1,4 +1,4 @@
-"""Penalties that suit the data, where the user names none."""
+"""Penalties and learning rates that suit the data, where the user names none."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .scaling import forward_risk
 
 SHRINKAGE = 0.4  # measured: within a point of the tuned penalty in every block of docs/weak_table.md
 NETWORK_L2 = 3e-4  # minibatch training: early stopping does what a penalty does for linear models
+NETWORK_RATE = 3e-3  # Adam's, for clean labels
 INTERCEPT_SPREAD = 2.0  # standard deviation of the prior of the intercepts
 
 
@@ -49,6 +50,33 @@ def default_l2(X: Any, labels: Tensor, loss: Any, weights: FloatArray | None, ro
     says = informativeness(loss.transition, labels, weights) if isinstance(loss, ForwardLoss) else 1.0
     # no information or no variance: any penalty will do, and one keeps the problem well posed
     return SHRINKAGE * math.sqrt(says) * float(variance.sum()) / rows or NETWORK_L2
+
+
+def label_information(loss: Any, labels: Tensor | None = None, weights: FloatArray | None = None) -> float:
+    """`informativeness` of the labels of a forward loss, or of T's labels of a uniform class; 1 for other losses.
+
+    Also 1 where labels say nothing at all: then no rate is better than another.
+    """
+    if not isinstance(loss, ForwardLoss):
+        return 1.0
+    T = loss.transition
+    if labels is None:
+        classes = np.arange(max(64, min(1024, (1 << 22) // T.num_classes))) % T.num_classes
+        labels = T.encode(T.sample(classes, 0))
+    says = informativeness(T, labels.cpu(), weights)
+    return says if math.isfinite(says) and says > 0 else 1.0
+
+
+def default_learning_rate(information: float) -> float:
+    """``3e-3 / information^(1/4)``: three times the usual for complementary labels of ten classes.
+
+    With information i of a label (`informativeness`), the gradient of a forward loss at zero scores is ``sqrt(i)``
+    times that of cross entropy, and the part of it that points to the truth i times. Steps of gradient descent shrink
+    by i, so that complementary labels want many times the usual rate. Adam divides by the gradient's size, and its
+    progress shrinks by ``sqrt(i)`` alone; making up for all of that would enlarge the noise as much. The root lies
+    between. Measured: docs/learning_rates.md.
+    """
+    return NETWORK_RATE * information**-0.25
 
 
 def intercept_l2(loss: Any, rows: float) -> float:

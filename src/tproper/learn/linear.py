@@ -57,7 +57,7 @@ class LinearFit:
     iterations: int
     converged: bool
     history: list[dict[str, float]]
-    minima: list[float]  # where the starts ended, best first; one entry for a convex objective
+    minima: list[float]  # the different ends that its starts met, best first; one entry for a convex objective
 
 
 def fit_linear(
@@ -85,10 +85,8 @@ def fit_linear(
         firsts = [space.enter(*start) / space.unit]
     else:
         firsts = [np.zeros(problem.size)] if is_convex(loss) else problem.starts(cheap=n * K * space.width <= CHEAP)
-    rough = [problem.descend(first, max(tol, ROUGH), max_iter) for first in firsts] if len(firsts) > 1 else []
-    minima = sorted(float(r.fun) for r in rough)
-    first = min(rough, key=lambda r: float(r.fun)).x if rough else firsts[0]
-    end = problem.descend(first, tol, max_iter, verbose)
+    ends = descents(problem, firsts, tol, max_iter, verbose)
+    end = ends[0]
     if not np.isfinite(end.fun) or not np.isfinite(end.x).all():
         endless = "fell without end; this loss is not bounded from below: use loss='forward', a squeeze, or l2 > 0"
         bounded = loss.lower_bounds().min() > -math.inf
@@ -96,7 +94,7 @@ def fit_linear(
             "loss: the objective " + ("left the finite numbers; scale the features" if bounded else endless)
         )
     value, _ = problem(end.x)
-    gradient = problem.seen["gradient"]
+    gradient = problem.gradient
     # at the rounding of the objective no line search can go on: that is an end too
     converged = gradient <= tol or (end.nit < max_iter and gradient <= 1e-3)
     if not converged:
@@ -107,8 +105,28 @@ def fit_linear(
             stacklevel=4,
         )
     coef, intercept = space.leave(*problem.split(end.x))
-    ends = [value, *minima[1:]]
-    return LinearFit(coef, intercept, value, gradient, int(end.nit), converged, problem.history, ends)
+    minima = [value, *[float(e.fun) for e in ends[1:]]]
+    return LinearFit(coef, intercept, value, gradient, int(end.nit), converged, end.history, minima)
+
+
+def descents(problem: _Problem, firsts: list[FloatArray], tol: float, max_iter: int, verbose: int) -> list[Any]:
+    """The different ends of descents from these points, the lowest first.
+
+    The first descent runs to its end. A later one is left as soon as its probabilities are within `CLOSE` of an end
+    that is known, or when it has all but ended (a gradient of `ROUGH`) no lower than the lowest: it can tell nothing
+    new then. The first that agrees with what is known ends the search, so that a problem with one minimum costs less
+    than two descents, and one with several gets up to `STARTS` more.
+    """
+    ends: list[Any] = []
+    for number, first in enumerate(firsts):
+        if verbose and number:
+            print(f"start {number + 1} of at most {len(firsts)}")
+        end = problem.descend(first, tol, max_iter, verbose, ends)
+        if end.known:
+            break
+        end.shares = shares(problem.scores) if len(firsts) > 1 else None
+        ends.append(end)
+    return sorted(ends, key=lambda e: float(e.fun))
 
 
 class _Problem:
@@ -120,8 +138,8 @@ class _Problem:
         self.function, self.space, self.K = function, space, num_classes
         self.penalty, self.intercept_l2 = l2 * space.stretch**2, intercept_l2
         self.size = num_classes * (space.width + 1)
-        self.seen = {"loss": math.nan, "gradient": math.inf}
-        self.history: list[dict[str, float]] = []
+        # of the point that was evaluated last
+        self.loss, self.gradient, self.scores = math.nan, math.inf, np.empty((num_classes, 0))
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coefficients (K, width) and stretched intercepts (K,) of a point."""
@@ -132,12 +150,13 @@ class _Problem:
         space = self.space
         U, b = self.split(x)
         b = b * space.intercept_stretch
-        f, E = self.function(space.scores(U, b))
+        self.scores = space.scores(U, b)
+        f, E = self.function(self.scores)
         by_class = E.sum(axis=1)
         G = space.pull_back(E, by_class)
         G += self.penalty * U
         of_b = by_class + self.intercept_l2 * b
-        self.seen = {"loss": f, "gradient": max(space.standardised(G), float(np.abs(of_b).max()))}
+        self.loss, self.gradient = f, max(space.standardised(G), float(np.abs(of_b).max()))
         gradient = np.concatenate([G.ravel(), of_b * space.intercept_stretch])
         penalty = np.einsum("kj,kj,j->", U, U, self.penalty) + self.intercept_l2 * (b @ b)
         return f + 0.5 * float(penalty), gradient * space.unit
@@ -155,24 +174,50 @@ class _Problem:
             out.append(spread * np.concatenate([U.ravel(), 0.5 * b]) / space.unit)
         return out
 
-    def descend(self, first: FloatArray, tol: float, max_iter: int, verbose: int = 0) -> Any:
-        """L-BFGS from a point, until the gradient is at most `tol`; `history` is that of the last descent."""
-        self.history = []
+    def descend(self, first: FloatArray, tol: float, max_iter: int, verbose: int, ends: list[Any]) -> Any:
+        """L-BFGS from a point, until the gradient is at most `tol` or one of `ends` is met; scipy's result.
+
+        It has besides a `history`, and whether the end that it is heading for was `known`.
+        """
+        history: list[dict[str, float]] = []
+        lowest = min((float(e.fun) for e in ends), default=-math.inf)
+        known = False
 
         def note(intermediate_result: Any) -> None:
-            self.history.append({"objective": float(intermediate_result.fun), **self.seen})
+            # the line search ended at the point it evaluated last
+            nonlocal known
+            value = float(intermediate_result.fun)
+            history.append({"objective": value, "loss": self.loss, "gradient": self.gradient})
             if verbose:
-                at = f"objective {intermediate_result.fun:.8g}  gradient {self.seen['gradient']:.2g}"
-                print(f"iteration {len(self.history):4d}  {at}")
-            if self.seen["gradient"] <= tol:  # the line search ended at the point it evaluated last
+                print(f"iteration {len(history):4d}  objective {value:.8g}  gradient {self.gradient:.2g}")
+            above = value - lowest if self.gradient <= ROUGH else -math.inf
+            known = self.is_near(ends) or 0 <= above <= SAME
+            if self.gradient <= tol or known or 0 <= above < math.inf:
                 raise StopIteration
 
         options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": 0.0, "ftol": 0.0, "maxcor": 30, "maxls": 50}
-        return minimize(self, first, jac=True, method="L-BFGS-B", callback=note, options=options)
+        end = minimize(self, first, jac=True, method="L-BFGS-B", callback=note, options=options)
+        end.history, end.known = history, known
+        return end
+
+    def is_near(self, ends: list[Any]) -> bool:
+        """Whether the point that was evaluated last gives nearly the probabilities of one of `ends`."""
+        if not ends:
+            return False
+        here = shares(self.scores)
+        return any(float(np.square(here - e.shares).sum()) <= CLOSE**2 * here.shape[1] for e in ends)
 
 
-STARTS, CHEAP = 2, 1 << 19  # far starts, taken where n x classes x features is at most this
-ROUGH = 1e-3  # the gradient to which starts are compared
+def shares(scores: FloatArray) -> FloatArray:
+    """Softmax of scores (K, n), a column for each row of the data."""
+    out: FloatArray = np.exp(scores - scores.max(axis=0))
+    out /= out.sum(axis=0)
+    return out
+
+
+STARTS, CHEAP = 4, 1 << 19  # far starts at most, taken where n x classes x features is at most this
+ROUGH, SAME = 1e-3, 3e-4  # the gradient at which starts are compared, and objectives that are the same there
+CLOSE = 0.1  # root mean square over the rows of the distance of two predictions of the same minimum
 NEAR, FAR = 0.1, 1.0  # standard deviations of the scores at the first start and the others
 
 

@@ -61,6 +61,12 @@ def identity_scaling(num_classes: int) -> Scaling:
     return Scaling(np.array(1.0), np.zeros(num_classes))
 
 
+def parameters(method: MethodName, num_classes: int) -> int:
+    """How many numbers a map of this kind has, biases up to a constant; one at least."""
+    K = num_classes
+    return {"identity": 1, "temperature": 1, "bias": K, "vector": 2 * K, "matrix": K * K + K}[method]
+
+
 def forward_risk(transition: Transition, labels: Tensor, weights: FloatArray) -> ScoreLoss:
     """The mean of ``-log (T p)_y`` and its gradient, as a function of scores (K, n)."""
     return score_loss(ForwardLoss(transition, validate=False), labels, weights)

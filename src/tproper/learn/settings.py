@@ -14,7 +14,8 @@ def check_settings(clf: Any) -> None:
     if not (isinstance(clf.l2, str) and clf.l2 == "auto"):
         checks.real(clf.l2, "l2", 0)
     checks.real(clf.tol, "tol", 0)
-    checks.real(clf.learning_rate, "learning_rate", 0, low_open=True)
+    if not (isinstance(clf.learning_rate, str) and clf.learning_rate == "auto"):
+        checks.real(clf.learning_rate, "learning_rate", 0, low_open=True)
     checks.real(clf.validation_fraction, "validation_fraction", 0, 0.9, low_open=True)
     for name in ("max_iter", "epochs", "patience"):
         checks.integer(getattr(clf, name), name, 1)

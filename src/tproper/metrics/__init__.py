@@ -12,7 +12,7 @@ from .inputs import probabilities_of, setup
 from .paired import PairedTest, paired_test
 from .score import UNINFORMATIVE, Score, restrict, score_of
 from .scorers import WeakScorer, forward_risk, weak_scorer
-from .statistics import Z95
+from .statistics import Z95, Estimate, drawn_labels, moment_slope, reference_rows
 from .uncertainty import TransitionDraws, draws_of
 from .weak import weak_accuracy, weak_brier, weak_log_loss
 
@@ -21,6 +21,7 @@ __all__ = [
     "Z95",
     "BinnedErrors",
     "Calibration",
+    "Estimate",
     "PairedTest",
     "Reliability",
     "Score",
@@ -31,11 +32,14 @@ __all__ = [
     "bin_sums",
     "calibration_error",
     "clean_scores",
+    "drawn_labels",
     "draws_of",
     "forward_risk",
     "make_curve",
+    "moment_slope",
     "paired_test",
     "probabilities_of",
+    "reference_rows",
     "reliability",
     "restrict",
     "score_of",

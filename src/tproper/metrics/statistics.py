@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
@@ -89,28 +90,39 @@ class Reweigher:
     def reference(
         self, values: Values, posterior: Values, batch: tuple[int, ...], rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
-        """g of labels drawn from the model's own predictions, with importance weights; both (..., m).
-
-        Classes are drawn half from `posterior`, half uniformly, and weighted back, so that the labels which are
-        rare under the model are in the reference for certain, at their small weights.
-        """
-        n, K = batch[-1], self.transition.num_classes
-        rows = np.unique(np.linspace(0, n - 1, min(n, REFERENCE_ROWS)).round().astype(np.int64))
-        rows = np.tile(rows, -(-REFERENCE_DRAWS // len(rows)))
+        """g of labels drawn from the model's own predictions, with importance weights; both (..., m)."""
+        n = batch[-1]
+        rows = reference_rows(n)
         sets = int(np.prod(batch[:-1], dtype=np.int64))
         picked = torch.as_tensor((np.arange(sets)[:, None] * n + rows).reshape(-1))
         g, weight = [], []
         for part in self.blocks(len(picked)):
             i = picked[part]
-            p = posterior(i)
-            mixed = (p + 1.0 / K) / 2
-            u = torch.as_tensor(rng.random((len(i), 1)))
-            z = (mixed.cumsum(-1) < u).sum(-1, keepdim=True).clamp_max(K - 1)
-            weight.append((p.gather(-1, z) / mixed.gather(-1, z))[:, 0].numpy())
-            drawn = self.transition.encode(self.transition.sample(z[:, 0], rng), validate=False)
+            drawn, shares = drawn_labels(self.transition, posterior(i), rng)
+            weight.append(shares)
             g.append(self.reconstruction.weigh(values(i), drawn, self.tables).numpy())
         shape = (*batch[:-1], len(rows))
         return np.concatenate(g).reshape(shape), np.concatenate(weight).reshape(shape)
+
+
+def reference_rows(n: int) -> NDArray[np.int64]:
+    """Which of n examples a reference is drawn for, some of them several times."""
+    rows = np.unique(np.linspace(0, n - 1, min(n, REFERENCE_ROWS)).round().astype(np.int64))
+    return np.tile(rows, -(-REFERENCE_DRAWS // len(rows)))
+
+
+def drawn_labels(transition: Transition, p: Tensor, rng: np.random.Generator) -> tuple[Tensor, FloatArray]:
+    """Weak labels of classes drawn from p (m, K), encoded, and their importance weights (m,).
+
+    Classes are drawn half from p, half uniformly, and weighted back, so that the labels which are rare under the model
+    are there for certain, at their small weights.
+    """
+    K = p.shape[-1]
+    mixed = (p + 1.0 / K) / 2
+    u = torch.as_tensor(rng.random((len(p), 1)))
+    z = (mixed.cumsum(-1) < u).sum(-1, keepdim=True).clamp_max(K - 1)
+    weights = (p.gather(-1, z) / mixed.gather(-1, z))[:, 0].numpy()
+    return transition.encode(transition.sample(z[:, 0], rng), validate=False), weights
 
 
 def moment_slope(g: FloatArray, weights: FloatArray, reference: FloatArray, shares: FloatArray) -> FloatArray:
@@ -183,6 +195,12 @@ class Estimate:
         self.transition_low = max(float(self.mean - low), 0.0) / Z95
         self.transition_high = max(float(high - self.mean), 0.0) / Z95
         self.draws = draws
+
+    def widen_by(self, stderr: float) -> None:
+        """Add an error that does not come from the examples' spread, alike on both sides."""
+        self.transition_low, self.transition_high = (
+            float(np.hypot(e, stderr)) for e in (self.transition_low, self.transition_high)
+        )
 
     @property
     def stderr_transition(self) -> float:

@@ -22,10 +22,12 @@ from torch import Tensor
 
 from .._core import centre, critical_k_of, increasing_root, simplex_threshold, warm_root
 from .counted import Base, Penalty, Separable, SqueezedLike, centred, counted, distinct, is_separable
+from .kinks import MOST_CLASSES, ellipsoid_minimiser
 from .newton import derivatives, in_ball, newton
 
 NOTHING = Penalty(0.0, 2.0)
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
+ENOUGH = 1e-9  # and at which it is taken when no method comes nearer
 
 
 class NotComputedError(RuntimeError):
@@ -107,10 +109,12 @@ def _on_simplex(F: SqueezedLike, penalty: Penalty, q: Tensor) -> tuple[Tensor, T
     floor = p.clamp_min(1e-9)
     apart = base.scores(floor / (count * floor).sum(-1, keepdim=True))
     apart = centred(v + torch.where(p > 0, apart - apart.amax(-1, keepdim=True), 0.0), count)
+    # where Newton's method works it takes a dozen evaluations; elsewhere it would take thousands (Tsallis, a > 6)
+    budget = 60 if is_separable(F.base) else math.inf
     for start in (apart, torch.zeros_like(v)):
 
         def attempt(rows: Tensor, start: Tensor = start) -> tuple[Tensor, Tensor]:
-            return newton(counted(F.base, count[rows]), penalty, values[rows], count[rows], start[rows])
+            return newton(counted(F.base, count[rows]), penalty, values[rows], count[rows], start[rows], budget)
 
         _improve(v, gap, attempt)
     v = centred(v, count)
@@ -125,9 +129,11 @@ def _on_simplex(F: SqueezedLike, penalty: Penalty, q: Tensor) -> tuple[Tensor, T
     return v, value
 
 
-def _improve(v: Tensor, gap: Tensor, attempt: Callable[[Tensor], tuple[Tensor, Tensor]]) -> None:
+def _improve(
+    v: Tensor, gap: Tensor, attempt: Callable[[Tensor], tuple[Tensor, Tensor]], enough: float = GAP_TOL
+) -> None:
     """Another attempt at the rows that are still open: kept, in place, where its gap is smaller."""
-    if bool((rest := ~(gap <= GAP_TOL)).any()):
+    if bool((rest := ~(gap <= enough)).any()):
         other, size = attempt(rest)
         better = ~(size >= gap[rest])
         v[rest] = torch.where(better[:, None], other, v[rest])
@@ -145,11 +151,19 @@ def _unknown(F: SqueezedLike, penalty: Penalty, q: Tensor) -> Tensor:
         v, p, w = _as_if_max(penalty, q[rows], ones[rows])
         return v, _limit_gap(F.base._value(v), F.base._conjugate(p), penalty, v, p, w, ones[rows])
 
+    def by_cuts(rows: Tensor) -> tuple[Tensor, Tensor]:
+        return _by_cuts(F._value, q[rows], v[rows])
+
     attempts = [by_newton] if F.base.domain == "affine" else [by_newton, by_limit]
     # scores are often that large below alpha = 1.5; elsewhere Newton's method is the safer bet
-    for attempt in reversed(attempts) if F.alpha < 1.5 else attempts:
-        _improve(v, gap, attempt)
+    for attempt in [*(reversed(attempts) if F.alpha < 1.5 else attempts), by_cuts]:
+        _improve(v, gap, attempt, ENOUGH if attempt is by_cuts else GAP_TOL)
     return _settled(F.name, v, gap)
+
+
+def _by_cuts(value: Callable[[Tensor], Tensor], q: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
+    """The minimiser where F, of that value, has kinks, with its duality gap."""
+    return ellipsoid_minimiser(value, q, centre(guess.nan_to_num(0.0, 0.0, 0.0)))
 
 
 def _as_if_max(penalty: Penalty, q: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -179,17 +193,23 @@ def _limit_gap(
 
 def newton_minimiser(F: Base, q: Tensor) -> Tensor:
     """The centred v that minimises ``F(v) - <q, v>``, differentiable in q, for an F about which nothing is known."""
-    v = _settled(F.name, *newton(F, NOTHING, q.detach(), torch.ones_like(q)))
-    return v + newton_step(F, NOTHING, v, q) if q.requires_grad else v
+    fixed = q.detach()
+    v, gap = newton(F, NOTHING, fixed, torch.ones_like(q))
+    smooth = gap <= ENOUGH
+    _improve(v, gap, lambda rows: _by_cuts(F._value, fixed[rows], v[rows]), ENOUGH)
+    _settled(F.name, v, gap)
+    if q.requires_grad and bool(smooth.any()):  # at a kink v stays where it is when q moves
+        v = v.index_put((smooth,), v[smooth] + newton_step(F, NOTHING, v[smooth], q[smooth]))
+    return v
 
 
 def _settled(name: str, v: Tensor, gap: Tensor) -> Tensor:
     """v where it has been found, an error otherwise."""
-    if bool((~(gap <= 1e-9)).any()):
+    if bool((~(gap <= ENOUGH)).any()):
         worst = float(torch.where(gap.isnan(), math.inf, gap).max())
         raise NotComputedError(
-            f"conjugate: numerical, not computed for {name}: Newton's method stopped at a duality gap of {worst:.2g}; "
-            "is F convex, and smooth? It does not settle at kinks (of max, abs, relu); smooth them"
+            f"conjugate: numerical, not computed for {name}: the search stopped at a duality gap of {worst:.2g}; "
+            f"is F convex? At kinks (of max, abs, relu) at most {MOST_CLASSES} classes, and scores to 1e4, are searched"
         )
     return v
 

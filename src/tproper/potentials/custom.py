@@ -28,8 +28,10 @@ class ConvexPotential(Potential):
     ----------
     function : callable
         F at centred scores; must be convex, with ``F(v) - max v`` bounded from below. `tproper.certify` tests this.
-        Values, links and losses are right at kinks, too (of max, abs, relu); conjugates, and with them bounds and
-        certificates, come by Newton's method, which does not settle there: `NotComputedError` says so.
+        Kinks (of max, abs, relu) are allowed: values and losses are those of the formula, the link is one fixed
+        subgradient (autograd's), and the loss is proper, but not strictly: probabilities share a minimiser there, which
+        the certificate shows. Conjugates, bounds and inverse links beyond kinks are found by the ellipsoid method, up
+        to 16 classes; above, `NotComputedError` says so.
     domain : "simplex" or "affine"
         Where F* is finite: "affine" if F grows faster than linearly, "simplex" if it grows like max v.
     strictly_proper : bool

@@ -66,16 +66,23 @@ def in_ball(penalty: Penalty, q: Tensor) -> Tensor:
 
 
 def newton(
-    base: Base | Counted | Sphere, penalty: Penalty, q: Tensor, count: Tensor, better: Tensor | None = None
+    base: Base | Counted | Sphere,
+    penalty: Penalty,
+    q: Tensor,
+    count: Tensor,
+    better: Tensor | None = None,
+    budget: float = math.inf,
 ) -> tuple[Tensor, Tensor]:
     """Damped Newton steps on ``F(v) + psi(v) - <q, v>``, sum v = 0; returns v and the relative duality gap.
 
-    They begin at `better` where that is better than a small multiple of q.
+    They begin at `better` where that is better than a small multiple of q, and end after `budget` evaluations.
     """
-    problem = _Problem(base, penalty, q, count)
+    problem = _Problem(base, penalty, q, count, budget)
     v, u, value = problem.start(better)
     before, stuck = torch.full_like(value, math.inf), torch.zeros_like(value, dtype=torch.bool)
     for _ in range(100):
+        if problem.budget <= 0:
+            break
         move = problem.move(v, u)
         fall = -(count * move.residual * move.step).sum(-1)
         size = 1 + value.abs()
@@ -111,12 +118,16 @@ class _Problem:
     smooth: the direction is the same, ``E dv = du``.
     """
 
-    def __init__(self, base: Base | Counted | Sphere, penalty: Penalty, q: Tensor, count: Tensor) -> None:
+    def __init__(
+        self, base: Base | Counted | Sphere, penalty: Penalty, q: Tensor, count: Tensor, budget: float
+    ) -> None:
         self.base, self.penalty, self.q, self.count = base, penalty, q, count
+        self.budget = budget  # evaluations of the objective that are left
         self.dual = penalty.dual
         self.scale = 1 + q.abs().amax(-1, keepdim=True)
 
     def objective(self, x: Tensor) -> Tensor:
+        self.budget -= 1
         return self.base._value(x) + (self.count * (self.penalty.value(x) - self.q * x)).sum(-1)
 
     def start(self, better: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -172,7 +183,7 @@ class _Problem:
             if not self.dual:  # nor may a step run far up the other side, to the edge of F's domain
                 uphill = self.base._link(at) + slope - self.q
                 good &= (self.count * uphill * move.step).sum(-1) <= 0.9 * fall + 1e-14 * size
-            if bool((good | done).all()):
+            if bool((good | done).all()) or self.budget <= 0:
                 break
             length = torch.where(good, length, length / 2)
         return at, slope, value, good

@@ -119,8 +119,8 @@ class Tsallis(SparsePotential):
     """Tsallis entropies, ``F*(p) = (sum p^a - 1) / (a (a - 1))``, a > 0; a -> 1 is log-sum-exp, a = 2 sparsemax.
 
     Link: ``p_z = ((a-1)(v_z - lambda))_+^(1/(a-1))`` with lambda such that it sums to one. For a > 1 it is sparse.
-    Squeezed, bounds take milliseconds for a < 6. Beyond, and for a T without structure, they may take a second to a
-    minute (K = 10, twelve labels, a of 10 and 20): v^(1/(a-1)) is nearly a step, and roots are found within roots.
+    Squeezed, bounds take milliseconds for a < 6. Beyond, and for a T without structure, they may take seconds (K = 8,
+    a of 10 to 30): v^(1/(a-1)) is nearly a step, Newton's method gives up, and roots are found within roots.
     """
 
     def __init__(self, a: float) -> None:

@@ -15,7 +15,11 @@ from .._core import FloatArray, checks, count_text, plain
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What T lets a learner recover. Prints as a table."""
+    """What T lets a learner recover. Prints as a table.
+
+    `smallest_singular_value` is 0 where it is below the least float, although the rank is full: thousands of classes
+    with candidate sets. There `log_smallest_singular_value` has it, and tables and JSON say "about 10^-862".
+    """
 
     name: str
     num_classes: int
@@ -26,6 +30,7 @@ class Diagnosis:
     disjoint_supports: bool
     ambiguity_degree: float | None
     _kernel: Callable[[], FloatArray] = field(repr=False, compare=False)
+    log_smallest_singular_value: float | None = None  # where it is computed: no float is as small as 10^-862
 
     @property
     def reconstructible(self) -> bool:
@@ -36,6 +41,14 @@ class Diagnosis:
     def kernel_basis(self) -> FloatArray:
         """Orthonormal basis (K, K - rank) of the differences between class distributions that T cannot see."""
         return self._kernel()
+
+    @property
+    def _too_small(self) -> str | None:
+        """The smallest singular value in words, where it is not 0 but no float holds it."""
+        log = self.log_smallest_singular_value
+        if log is None or self.smallest_singular_value > 0 or not math.isfinite(log):
+            return None
+        return f"about 10^{log / math.log(10):.0f}"
 
     def confused_classes(self) -> list[list[int]]:
         """Groups of classes between which probability can move without any weak label noticing."""
@@ -59,7 +72,7 @@ class Diagnosis:
             "num_weak_labels": M if (M := self.num_weak_labels) < 2**53 else count_text(M),
             "rank": self.rank,
             "reconstructible": self.reconstructible,
-            "smallest_singular_value": self.smallest_singular_value,
+            "smallest_singular_value": self._too_small or self.smallest_singular_value,
             "condition_number": self.condition_number,
             "ambiguity_degree": self.ambiguity_degree,
             "disjoint_supports": self.disjoint_supports,
@@ -80,7 +93,7 @@ class Diagnosis:
                 "reconstructible",
                 "yes" if self.reconstructible else f"no: {self.confusion()} cannot be told apart",
             ),
-            ("smallest singular value", f"{self.smallest_singular_value:.4g}"),
+            ("smallest singular value", self._too_small or f"{self.smallest_singular_value:.4g}"),
             (
                 "condition number",
                 f"{cond:.4g}" + ("  (near singular: targets are huge)" if 1e6 < cond < np.inf else ""),

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from .._core import traced, transformed, with_slope
+from .._core import softmax_into, traced, transformed, with_slope
 
 SMALLEST = 1e-30  # masses below it are close to underflow in float32, and are taken the exact way
 
@@ -36,19 +36,16 @@ def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
     if transformed() or scores.is_cuda:
         return _plain_mass(scores, masks)
     flat = masks.reshape(-1, masks.shape[-1])
-    least = math.inf
 
     def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
-        nonlocal least
-        p = torch.softmax(v, -1)
+        p = softmax_into(torch.empty_like(v), v - v.amax(-1, keepdim=True))
         torch.mul(indicator(flat[rows], p.dtype), p, out=slope)
         mass = slope.sum(-1, keepdim=True)
-        least = min(least, float(mass.min()))
         slope.div_(mass).sub_(p)
         return mass.log_()[:, 0]
 
     out = with_slope(scores, work, lambda v: _plain_mass(v, masks))
-    return _plain_mass(scores, masks) if least < SMALLEST else out
+    return _plain_mass(scores, masks) if float(out.detach().min()) < math.log(SMALLEST) else out
 
 
 def _plain_mass(scores: Tensor, masks: Tensor) -> Tensor:

@@ -124,6 +124,7 @@ class CandidateSetTransition(Transition):
             disjoint_supports=bool((self.size_probability[2:] == 0).all()),
             ambiguity_degree=together,
             _kernel=kernel,
+            log_smallest_singular_value=log_a / 2,
         )
 
     def log_centred_gram(self) -> float:

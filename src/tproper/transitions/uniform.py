@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from .._core import FloatArray, add_at, checks, inner, tracing, with_slope
+from .._core import FloatArray, add_at, checks, inner, softmax_into, tracing, with_slope
 from .base import Reconstruction, Tables, Transition, dense_guard
 from .diagnosis import Diagnosis
 
@@ -157,8 +157,8 @@ def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
     def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:  # as _LogOdds, with the gradient e_y - q made at once
         at = index[rows]
         others = v.scatter(-1, at, -math.inf)
-        torch.softmax(others, -1, out=slope)
         top = others.amax(-1, keepdim=True)
+        softmax_into(slope, others - top)
         peak, alone = slope.amax(-1, keepdim=True), torch.isneginf(top)
         if bool(alone.any()):
             slope.masked_fill_(alone, 0.0)

@@ -1,0 +1,80 @@
+"""The minimum of a convex function known by values and subgradients alone, where Newton's method has no footing.
+
+The ellipsoid method with deep cuts (Shor 1977; Bland, Goldfarb and Todd 1981): an ellipsoid that holds the minimiser is
+cut along a subgradient through its centre, and replaced by the smallest one around what is left. It shrinks at a rate
+that does not depend on the function, kinks or not, and says how far from the minimum its best point can be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+MOST_CLASSES = 16  # steps grow with the square of the classes: about 10,000 here
+GAP = 1e-12  # relative
+RADII = (1.0, 30.0, 1e3, 3e4)  # of the balls that are tried, around the first guess
+
+
+def ellipsoid_minimiser(F: Callable[[Tensor], Tensor], q: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
+    """The centred v (B, K) that minimise ``F(v) - <q, v>``, F convex, and how far above the minimum they may be.
+
+    The bound is relative, and infinite where the minimiser is beyond all the balls, or above `MOST_CLASSES` classes.
+    The least value within a ball is the least of all if it is attained inside: the function is convex.
+    """
+    v, gap = guess.clone(), torch.full_like(guess[:, 0], math.inf)
+    if guess.shape[-1] > MOST_CLASSES:
+        return v, gap
+    for radius in RADII:
+        rest = (~(gap <= GAP)).nonzero()[:, 0]
+        if not len(rest):
+            break
+        at, bound = _in_ball(F, q[rest], v[rest], radius)
+        inside = (at - v[rest]).square().sum(-1).sqrt() < 0.99 * radius
+        v[rest], gap[rest] = at, torch.where(inside, bound, math.inf)
+    return v, gap
+
+
+def _in_ball(F: Callable[[Tensor], Tensor], q: Tensor, middle: Tensor, radius: float) -> tuple[Tensor, Tensor]:
+    """The best point of a ball around `middle`, and the relative bound on what could be better there."""
+    B, K = middle.shape
+    n = K - 1
+    basis = _centred_basis(K)
+    x = middle @ basis  # the centre of the ellipsoid (x - c)^T P^-1 (x - c) <= 1
+    P = (radius**2 * torch.eye(n, dtype=x.dtype)).expand(B, n, n).clone()
+    best, point, floor = torch.full_like(x[:, 0], math.inf), x, torch.full_like(x[:, 0], -math.inf)
+    for _ in range(int(2 * n * (n + 1) * math.log(radius / GAP)) + 50):
+        f, g = _value_and_slope(F, q, x @ basis.T)
+        g = g @ basis
+        reach = (P @ g[..., None])[..., 0]
+        width = (g * reach).sum(-1).clamp_min(0).sqrt()  # no point of the ellipsoid is lower than f - width
+        floor = torch.maximum(floor, f - width)
+        better = f < best
+        best, point = torch.where(better, f, best), torch.where(better[:, None], x, point)
+        if bool((best - floor <= GAP * (1 + best.abs())).all()):
+            break
+        going = width > 0
+        b = reach / torch.where(going, width, 1.0)[:, None]
+        depth = torch.where(going, (f - best) / torch.where(going, width, 1.0), 0.0).clamp(0, 0.999)
+        x = x - torch.where(going, (1 + n * depth) / (n + 1), 0.0)[:, None] * b
+        smaller = ((1 - depth) * n / (n + 1)) ** 2  # of the axis along the cut; the others grow a little
+        larger = (1 - depth**2) * n**2 / (n**2 - 1) if n > 1 else torch.ones_like(depth)
+        cut = larger[:, None, None] * P + (smaller - larger)[:, None, None] * b[:, :, None] * b[:, None, :]
+        P = torch.where(going[:, None, None], (cut + cut.mT) / 2, P)
+    return point @ basis.T, (best - floor) / (1 + best.abs())
+
+
+def _value_and_slope(F: Callable[[Tensor], Tensor], q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    with torch.enable_grad():
+        x = v.detach().requires_grad_()
+        f = F(x) - (q * x).sum(-1)
+        (g,) = torch.autograd.grad(f.sum(), x)
+    return f.detach(), g
+
+
+def _centred_basis(K: int) -> Tensor:
+    """An orthonormal basis (K, K - 1) of the vectors that sum to zero."""
+    steps = torch.eye(K, dtype=torch.float64)[:, 1:] - 1 / K
+    return torch.linalg.qr(steps)[0]
