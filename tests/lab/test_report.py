@@ -240,7 +240,7 @@ def test_two_records_of_a_trial_that_differ_are_named(records_file):
     (first, *_) = read_records(records_file)
     with records_file.open("a") as file:
         file.write(json.dumps(first | {"accuracy": 0.123}) + "\n")
-    with pytest.raises(ValueError, match=f"records.jsonl: .*got records that differ of {first['id']}"):
+    with pytest.raises(ValueError, match=f"records.jsonl: .*got different ones of {first['id']}"):
         report.load_records(records_file)
 
 

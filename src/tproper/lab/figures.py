@@ -67,7 +67,7 @@ def figure1(inclusion: float = 0.1, resolution: int = 80) -> Figure:
         raise ImportError("figure 1 needs mpltern for its ternary axes (pip install mpltern)") from error
 
     figure: Figure = plots.figure(figsize=(9, 8))
-    figure.subplots_adjust(left=0.08, right=0.92, top=0.86, bottom=0.09, wspace=0.45, hspace=0.5)  # by hand, see `inspect`
+    figure.subplots_adjust(left=0.08, right=0.92, top=0.86, bottom=0.09, wspace=0.45, hspace=0.5)  # by hand, for speed
     loss = papers_loss(inclusion)
     for place, candidates in enumerate(({2}, {0, 1}, {0, 1, 2}), start=1):
         axes: Any = figure.add_subplot(2, 2, place, projection="ternary")

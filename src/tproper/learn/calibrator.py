@@ -254,10 +254,15 @@ def _chosen(
     outside: dict[str, FloatArray] = {"identity": identity_scaling(K)(v)}
     risks = {"identity": row_risks(T, y, outside["identity"])}
 
+    log_scales: dict[int, float] = {}  # of the temperature of each fold, from which richer maps begin
+
     def validate(name: MethodName) -> None:
         g = np.empty_like(v)
-        for train, test in splits:
-            g[test] = fit_scaling(name, v[train], y[torch.as_tensor(train)], T, w[train])(v[test])
+        for i, (train, test) in enumerate(splits):
+            fitted = fit_scaling(name, v[train], y[torch.as_tensor(train)], T, w[train], log_scales.get(i))
+            if name == "temperature":
+                log_scales[i] = math.log(float(fitted.scale))
+            g[test] = fitted(v[test])
         outside[name], risks[name] = g, row_risks(T, y, g)
 
     choice: MethodName = "identity"
