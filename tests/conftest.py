@@ -23,3 +23,8 @@ settings.register_profile(
     "tproper", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("tproper")
+
+
+def pytest_collection_modifyitems(items):
+    """The pages, whose tests take longest, come first: workers that share the tests then end together."""
+    items.sort(key=lambda item: item.path.name != "test_readme.py")
