@@ -1,5 +1,6 @@
 """One thread, and property tests that are the same on every run."""
 
+import gc
 import os
 import signal
 import sys
@@ -28,3 +29,9 @@ settings.load_profile("tproper")
 def pytest_collection_modifyitems(items):
     """The pages, whose tests take longest, come first: workers that share the tests then end together."""
     items.sort(key=lambda item: item.path.name != "test_readme.py")
+
+
+def pytest_collection_finish(session):
+    """What torch and thousands of collected tests hold stays to the end: the garbage collector need not walk it."""
+    gc.collect()
+    gc.freeze()
