@@ -44,6 +44,7 @@ def save_figure(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "sv
         content = io.BytesIO()
         with matplotlib.rc_context({"svg.hashsalt": "tproper"}):
             figure.savefig(content, format=suffix, dpi=150, metadata={"Date": None} if suffix == "svg" else None)
+        figure.set_layout_engine("none")  # everything has its place by now; to find it again takes as long
         paths.append(stem.with_name(f"{stem.name}.{suffix}"))
         write_file(paths[-1], content.getvalue(), overwrite=True)
     return paths
@@ -68,11 +69,13 @@ def figure1(inclusion: float = 0.1, resolution: int = 80) -> Figure:
     except ImportError as error:
         raise ImportError("figure 1 needs mpltern for its ternary axes (pip install mpltern)") from error
 
-    figure, loss = new_figure(9, 8), papers_loss(inclusion)
+    figure: Figure = plots.figure(figsize=(9, 8))
+    figure.subplots_adjust(left=0.08, right=0.92, top=0.86, bottom=0.09, wspace=0.45, hspace=0.5)  # by hand, for speed
+    loss = papers_loss(inclusion)
     for place, candidates in enumerate(({2}, {0, 1}, {0, 1, 2}), start=1):
         axes: Any = figure.add_subplot(2, 2, place, projection="ternary")
         surface = plots.compute_simplex_loss(loss, candidates, resolution)
-        low, high = (float(np.quantile(surface.values, q)) for q in (0.005, 0.985))
+        low, high = np.quantile(surface.values, (0.005, 0.985)).tolist()
         plots.draw_simplex_loss(axes, surface, np.linspace(low, high, 14))
         label = ", ".join("1" if z in candidates else "0" for z in range(3))
         axes.set_title(f"({'abc'[place - 1]}) y = ({label})")

@@ -285,10 +285,10 @@ def _chosen(
 ) -> Calibrator:
     """Cross-validate the methods in question, choose, fit the choice to all rows."""
 
-    def fit(name: MethodName, v: FloatArray, y: Tensor, w: FloatArray) -> Scaling:
+    def fit(name: MethodName, v: FloatArray, y: Tensor, w: FloatArray, log_scale: float | None = None) -> Scaling:
         if cautious and name == "temperature":
             return fit_cautiously(v, y, T, w)
-        return fit_scaling(name, v, y, T, w)
+        return fit_scaling(name, v, y, T, w, log_scale)
 
     n, K = len(v), T.num_classes
     rows = w.sum() ** 2 / (w @ w)  # as many as weights stand for
@@ -298,10 +298,15 @@ def _chosen(
     outside: dict[str, FloatArray] = {"identity": identity_scaling(K)(v)}
     risks = {"identity": row_risks(T, y, outside["identity"])}
 
+    log_scales: dict[int, float] = {}  # of the temperature of each fold, from which richer maps begin
+
     def validate(name: MethodName) -> None:
         g = np.empty_like(v)
-        for train, test in splits:
-            g[test] = fit(name, v[train], y[torch.as_tensor(train)], w[train])(v[test])
+        for i, (train, test) in enumerate(splits):
+            fitted = fit(name, v[train], y[torch.as_tensor(train)], w[train], log_scales.get(i))
+            if name == "temperature":
+                log_scales[i] = math.log(float(fitted.scale))
+            g[test] = fitted(v[test])
         outside[name], risks[name] = g, row_risks(T, y, g)
 
     choice: MethodName = "identity"

@@ -80,16 +80,24 @@ def row_risks(transition: Transition, labels: Tensor, scores: FloatArray) -> Flo
 
 
 def fit_scaling(
-    method: MethodName, scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray
+    method: MethodName,
+    scores: FloatArray,
+    labels: Tensor,
+    transition: Transition,
+    weights: FloatArray,
+    log_scale: float | None = None,
 ) -> Scaling:
-    """The map of this kind with the smallest forward risk plus prior, on scores (n, K); `weights` (n,) are counts."""
+    """The map of this kind with the smallest forward risk plus prior, on scores (n, K); `weights` (n,) are counts.
+
+    `log_scale` is the best one of these rows, where it is known: richer maps begin there.
+    """
     K = transition.num_classes
     if method == "identity":
         return identity_scaling(K)
     V = np.ascontiguousarray(centred(scores).T)  # (K, n)
     total = float(weights.sum())
     risk = forward_risk(transition, labels, weights / total)
-    a = _log_scale(V, risk, total)
+    a = _log_scale(V, risk, total) if log_scale is None else log_scale
     if method == "temperature":
         return Scaling(np.array(math.exp(a)), np.zeros(K))
     width = {"bias": 0, "vector": K, "matrix": K * K}[method]
