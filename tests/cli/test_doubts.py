@@ -50,7 +50,7 @@ def crowd(folder: Path) -> dict[str, list[str]]:
             T[(k + target[k]) % 4, k] = rates[k]
         mats.append(tp.Transition(T))
     right = tp.annotators(mats)
-    y = np.where(rng.random((1500, 3)) < 0.5, -1, right.sample(z, 1))
+    y = np.where(rng.random((1500, 3)) < 0.5, -1, right.sample(z, np.random.default_rng(1)))
     write(folder / "crowd.csv", X, [["" if v < 0 else v for v in row] for row in y], ["a", "b", "c"], list(z))
     named = transition_to_dict(right) | {"columns": ["a", "b", "c"], "classes": list("0123")}
     (folder / "A.json").write_text(json.dumps(named))
@@ -60,7 +60,7 @@ def crowd(folder: Path) -> dict[str, list[str]]:
 
 def cancer(folder: Path) -> dict[str, list[str]]:
     X, z = load_breast_cancer(return_X_y=True)
-    weak = tp.binary_noise(0.45, 0.05).sample(z, 3)
+    weak = tp.binary_noise(0.45, 0.05).sample(z, np.random.default_rng(3))
     write(folder / "cancer.csv", X, [["mb"[y]] for y in weak], ["label"], ["mb"[c] for c in z])
     return {"wrong": ["symmetric:0.25"], "right": ["binary:0.45,0.05"]}
 
@@ -69,7 +69,7 @@ def pu(folder: Path) -> dict[str, list[str]]:
     rng = np.random.default_rng(0)
     z = rng.integers(2, size=6000)
     X = rng.normal(size=(6000, 4)) + 1.8 * np.eye(2, 4)[z]
-    weak = tp.positive_unlabeled(0.33).sample(z, 5)
+    weak = tp.positive_unlabeled(0.33).sample(z, np.random.default_rng(5))
     labels, truth = [["even" if y == 0 else ""] for y in weak], ["odd" if c else "even" for c in z]
     write(folder / "pu.csv", X, labels, ["label"], truth)
     prior, labeled = float((z == 0).mean()), int((weak == 0).sum())
