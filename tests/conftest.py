@@ -1,5 +1,6 @@
 """One thread, and property tests that are the same on every run."""
 
+import gc
 import os
 import signal
 import sys
@@ -23,3 +24,14 @@ settings.register_profile(
     "tproper", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("tproper")
+
+
+def pytest_collection_modifyitems(items):
+    """The pages, whose tests take longest, come first: workers that share the tests then end together."""
+    items.sort(key=lambda item: item.path.name != "test_readme.py")
+
+
+def pytest_collection_finish(session):
+    """What torch and thousands of collected tests hold stays to the end: the garbage collector need not walk it."""
+    gc.collect()
+    gc.freeze()

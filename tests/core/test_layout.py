@@ -170,3 +170,10 @@ def test_every_public_name_exists():
 def test_import_paths_that_the_documentation_named_still_work(name):
     module = importlib.import_module(f"tproper.{name}")
     assert all(hasattr(module, public) for public in module.__all__)
+
+
+def test_no_two_test_files_share_a_name():
+    """pytest imports a test file by its name alone, unless its folder is a package."""
+    tests = PACKAGE.parents[1] / "tests"
+    names = [p.name for p in tests.rglob("test_*.py") if not (p.parent / "__init__.py").exists()]
+    assert {n for n in names if names.count(n) > 1} == set()

@@ -12,7 +12,7 @@ from test_store import record
 from tproper.cli import experiments as commands
 from tproper.lab.record_files import export_records, gather
 from tproper.lab.records import RecordError
-from tproper.lab.store import Store, import_records, read_store
+from tproper.lab.store import Store, read_store
 
 SHORT = [*SMALL[:-1], "3"]  # as many epochs
 
@@ -75,7 +75,7 @@ def test_a_bad_line_is_named_and_nothing_of_its_file_is_taken(line, sentence, tm
     path.write_text(f"{json.dumps(record())}\n\n{line}\n")
     store = Store(tmp_path / "run")
     with pytest.raises(RecordError) as error:
-        import_records(store, path)
+        store.add(gather(path))
     assert str(error.value).startswith(f"{path}, line 3: ")
     assert sentence in str(error.value)
     assert store.done() == set()
@@ -90,7 +90,7 @@ def test_a_bad_file_of_a_folder_leaves_the_others_out_too(tmp_path):
     (tmp_path / "b.jsonl").write_text("5\n")
     store = Store(tmp_path / "run")
     with pytest.raises(RecordError, match=r"b.jsonl, line 1"):
-        import_records(store, tmp_path)
+        store.add(gather(tmp_path))
     assert store.done() == set()
     store.close()
 

@@ -9,9 +9,9 @@ import torch
 
 from tproper.lab import paper, store
 from tproper.lab.protocol import Progress, Trial
-from tproper.lab.record_files import export_records, read_records
+from tproper.lab.record_files import export_records, gather, read_records
 from tproper.lab.records import RecordError, significant
-from tproper.lab.store import Store, import_records
+from tproper.lab.store import Store
 
 
 def record(method="gls", model="mlp", seed=0, accuracy=0.8, **changes):
@@ -108,8 +108,8 @@ def test_export_and_import(run, tmp_path, suffix):
     path = tmp_path / f"records.{suffix}"
     export_records(run.records(), path)
     other = Store(tmp_path / "other")
-    assert import_records(other, tmp_path) == 4
-    assert import_records(other, path) == 0
+    assert other.add(gather(tmp_path)) == 4
+    assert other.add(gather(path)) == 0
     assert other.records() == run.records()
     other.close()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -105,7 +104,8 @@ class LossMonitor:
         self._pending: list[tuple[Tensor | float, Tensor | float, int | None]] = []
         self._rows: list[tuple[float, float, float, float, float]] = []
         self._updates = 0
-        self._recent: deque[tuple[float, float]] = deque(maxlen=self.window)  # (batch mean, examples)
+        self._recent = np.zeros((2, self.window))  # the last batches' means and numbers of examples, the newest last
+        self._held = 0  # how many of them there are
         self._chance = math.inf  # standard error over one epoch when the running loss was last above the floor
 
     def update(self, value: Tensor | float, labels: Labels | None = None, n: int | None = None) -> None:
@@ -169,7 +169,9 @@ class LossMonitor:
         for value, bound, (_, _, n) in zip(values, bounds, pending, strict=True):
             step, self._updates = self._updates, self._updates + 1
             if math.isfinite(value):
-                self._recent.append((value, float(n or 1)))
+                self._recent[:, :-1] = self._recent[:, 1:]
+                self._recent[:, -1] = value, n or 1
+                self._held = min(self._held + 1, self.window)
             mean, stderr = self._running()
             self._rows.append((value, bound, mean, stderr, step))
             thin(self._rows, lambda row: int(row[-1]), REMEMBERED)
@@ -180,9 +182,9 @@ class LossMonitor:
 
         The spread comes from differences of successive batches, so that the trend of training is not taken for noise.
         """
-        if not self._recent:
+        if not self._held:
             return math.nan, math.nan
-        values, sizes = np.array(self._recent).T
+        values, sizes = self._recent[:, -self._held :]
         total = sizes.sum()
         mean = float(values @ sizes / total)
         if len(values) < FEWEST_BATCHES:
@@ -193,7 +195,7 @@ class LossMonitor:
 
     def _epoch_factor(self) -> float:
         """How much larger the standard error is once the window holds more examples than there are."""
-        seen = sum(n for _, n in self._recent)
+        seen = float(self._recent[1].sum())
         return 1.0 if self.num_examples is None else math.sqrt(max(1.0, seen / self.num_examples))
 
     def _distance(self) -> float:
@@ -203,7 +205,7 @@ class LossMonitor:
         """
         from scipy.special import ndtr, stdtrit  # slow to import, so only when it is needed
 
-        return -float(stdtrit(2 / 3 * (len(self._recent) - 1), ndtr(-self.threshold)))
+        return -float(stdtrit(2 / 3 * (self._held - 1), ndtr(-self.threshold)))
 
     def _falls(self, mean: float, stderr: float) -> bool:
         """Whether an unbounded loss lies below the floor by more than chance; see the class."""

@@ -87,7 +87,10 @@ def draw(transition: Transition, reconstruction: str, path: Path, since: Mark) -
     labels = transition.weak_labels if transition.label_shape else list(range(transition.num_weak_labels))
     columns = min(4, len(labels))
     rows = -(-len(labels) // columns)
-    figure = plots.figure(figsize=(3.6 * columns, 3.3 * rows), layout="constrained")
+    figure = plots.figure(figsize=(3.6 * columns, 3.3 * rows))
+    # by hand: to lay out ternary axes takes matplotlib longer than all the rest
+    top = 1 - 0.9 / (3.3 * rows)
+    figure.subplots_adjust(left=0.05, right=0.93, top=top, bottom=0.35 / (3.3 * rows), wspace=0.45, hspace=0.45)
     for i, label in enumerate(labels):
         ax = figure.add_subplot(rows, columns, i + 1, projection="ternary")
         plots.draw_simplex_loss(ax, plots.compute_simplex_loss(loss, label))

@@ -1,4 +1,4 @@
-"""Columns, tables, sources larger than memory, streamed training and its checkpoints.
+"""Columns, tables, sources larger than memory, streamed training and its checkpoints; the one progress bar.
 
 Imports from `learn` and the rooms above it.
 """

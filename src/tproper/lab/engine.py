@@ -423,6 +423,6 @@ class Stack:
             x = self.pixels.scaled(part).expand(len(slots), *part.shape)
             parts.append(self.model.scores(weights, buffers, x, train=False))
         scores = torch.cat(parts, dim=1)
-        for rule, those in chosen.items():
-            for slot in those:
+        for rule, best in chosen.items():
+            for slot in best:
                 self.best_scores[slot, self.rules.index(rule)] = scores[slots.index(slot)]

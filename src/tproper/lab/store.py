@@ -20,7 +20,6 @@ from urllib.parse import quote
 from .._core import DamagedError, finite_number, json_text, read_sealed, sweep, write_sealed
 from .models import Tensors
 from .protocol import Progress, Protocol, Trial, TrialConfig
-from .record_files import gather
 from .records import (
     COLUMNS,
     KINDS,
@@ -257,8 +256,3 @@ def _checked(path: Path, rows: Sequence[Any]) -> list[Record]:
         except (json.JSONDecodeError, TypeError, RecursionError) as error:
             raise RecordError(f"{where}: expected JSON in {', '.join(NESTED)}, got something else") from error
     return records
-
-
-def import_records(store: Store, source: str | Path) -> int:
-    """Take in a file or folder of records: all of it, or nothing if anything is wrong with it."""
-    return store.add(gather(source))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from .._core import Before, FloatArray, check_room, compact, held_out_rows, thin
 from ..losses import WeakLabelLoss
 from . import linear, minibatch
-from .calibrator import FEWEST_ROWS, Calibrator, calibrate, folds, identity_calibrator, method_of
+from .calibrator import FEWEST_ROWS, Calibrator, fit_calibrator, folds, identity_calibrator, method_of
 from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information
 from .modules import flag, linear_module, mlp_module, on_device, same_form, seeded
 from .scaling import forward_risk, matching_scale
@@ -149,7 +149,8 @@ def calibrator(
     if not np.isfinite(scores).all():
         return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
     base, note = _base(clf.loss_, scores, weights)
-    fitted = calibrate(base * scores, y, clf.transition_, method, inputs="scores", sample_weight=weights, groups=groups)
+    # a link that is not softmax is replaced anyhow: no reason to stay close to what replaces it
+    fitted = fit_calibrator(base * scores, y, clf.transition_, method, "scores", weights, groups, cautious=not note)
     return fitted.on_top_of(base, note)
 
 

@@ -196,9 +196,9 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
         for k, v in description["settings"].items()
     }
     names = _names_from_plain(description["classes"])
-    told = description["transition"].get("num_classes", len(names))
-    if told != len(names):  # before a T of that size is made
-        raise ModelFileError(f"classes: expected {told}, as the transition has, got {len(names)}")
+    expected = description["transition"].get("num_classes", len(names))
+    if expected != len(names):  # before a T of that size is made
+        raise ModelFileError(f"classes: expected {expected}, as the transition has, got {len(names)}")
     transition = transition_from_dict(description["transition"])
     estimator = WeakLabelClassifier(**settings)
     estimator.set_params(transition=transition, classes=names)

@@ -83,27 +83,27 @@ def with_truth(
     """
     K = transition.num_classes
     z = torch.as_tensor(known)
-    told = z >= 0
+    given = z >= 0
     if isinstance(transition, BagTransition):
         raise ValueError("true: expected None with bags of unlabeled data, whose classes are the bags', got some")
     if transition.per_class_labels:
         if forward and isinstance(transition, families.IndependentSets):
             labels = labels.clone()
-            labels[told] = torch.nn.functional.one_hot(z[told], K).bool()
+            labels[given] = torch.nn.functional.one_hot(z[given], K).bool()
             return transition, labels
-        if K > ENUMERATION_LIMIT or bool(told.all()) or not bool(told.any()):
+        if K > ENUMERATION_LIMIT or bool(given.all()) or not bool(given.any()):
             raise ValueError(
                 f"true: expected partial_labels with a forward loss, or at most {ENUMERATION_LIMIT} classes and rows "
                 f"of both kinds, got {transition.name} of {K} classes"
             )
-        share = float(told.double().mean())
+        share = float(given.double().mean())
         filled = labels.clone()
-        filled[told] = labels[~told][0]
-        rows = torch.where(told, transition.num_weak_labels + z, transition.row_index(filled))
+        filled[given] = labels[~given][0]
+        rows = torch.where(given, transition.num_weak_labels + z, transition.row_index(filled))
         return multi_source([transition, identity(K)], [1 - share, share]), rows
     several = isinstance(transition, AnnotatorTransition)
     weak = (labels if several else labels[:, None]).clone()
-    weak[told] = -1
+    weak[given] = -1
     parts = transition.transitions if isinstance(transition, AnnotatorTransition) else [transition]
     return annotators([*parts, identity(K)]), torch.cat([weak, z[:, None]], dim=1)
 

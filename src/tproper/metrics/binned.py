@@ -152,8 +152,9 @@ def _falling_root(f: Callable[[FloatArray], FloatArray], level: float, top: Floa
             least = 1e-13 * np.maximum(a, b) / np.abs(b - a)  # the smallest step: thirteen digits will do
             xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
             inner = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
-        if not (least < 0.5).any():
+        going = least < 0.5
+        if not going.any():
             break
-        smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
-        t = np.clip(np.where(smooth, inner, 0.5), np.minimum(least, 0.5), 1 - np.minimum(least, 0.5))
+        smooth = going & (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+        t = np.where(smooth, np.clip(inner, least, 1 - least), 0.5)
     return np.where(fa > 0, b, a)
