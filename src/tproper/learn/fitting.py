@@ -128,8 +128,12 @@ def link_of(loss: nn.Module, scores: FloatArray) -> FloatArray:
 
 def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
     """Whether the loss's link is softmax, at these scores."""
-    softmax = torch.softmax(torch.as_tensor(scores), -1).numpy()
-    return bool(np.abs(link_of(loss, scores) - softmax).max(initial=0.0) <= 1e-9)
+    size = float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+    for v in (scores, scores / size if size > 1 else scores):  # where all is 0 or 1 every link looks alike
+        softmax = torch.softmax(torch.as_tensor(v), -1).numpy()
+        if np.abs(link_of(loss, v) - softmax).max(initial=0.0) > 1e-9:
+            return False
+    return True
 
 
 def calibrator(
@@ -165,7 +169,9 @@ def _base(loss: nn.Module, scores: FloatArray, weights: FloatArray | None) -> tu
     if is_softmax(loss, scores):
         return 1.0, ""
     w = np.ones(len(scores)) if weights is None else weights
-    scale = matching_scale(scores, link_of(loss, scores), w)
+    K = scores.shape[1]
+    share = 1.0 / (len(scores) + K)  # a zero is believed as far as so many rows can prove one
+    scale = matching_scale(scores, (1 - share) * link_of(loss, scores) + share / K, w)
     return scale, "the loss's link, which may say zero, is replaced by the softmax that comes closest to it"
 
 
