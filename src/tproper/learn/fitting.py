@@ -33,6 +33,7 @@ CROSS_FIT_TOL = 3e-5  # gradient of the cross-fitted models: at 1e-4 temperature
 # that is calibrated, and its scores say less: temperatures fitted to them were 11 to 15% off with 5 folds and 5 to 7%
 # with 10 (gLS, 1,200 complementary labels). What a few rows more teach shrinks with n.
 MOST_FOLDS, LEAST_FOLDS, FOLD_ROWS = 10, 3, 5_000
+LARGEST_SPAN = 600.0  # between scores of a row: beyond 745 softmax gives zeros
 FORGETTING = 0.1  # share of the solution's scores that cross-fits begin from: the same minimum, without its memory
 
 
@@ -127,6 +128,7 @@ def link_of(loss: nn.Module, scores: FloatArray) -> FloatArray:
 
 
 def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
+<<<<<<< HEAD
     """Whether the loss's link is softmax, at these scores."""
     size = float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
     for v in (scores, scores / size if size > 1 else scores):  # where all is 0 or 1 every link looks alike
@@ -134,6 +136,12 @@ def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
         if np.abs(link_of(loss, v) - softmax).max(initial=0.0) > 1e-9:
             return False
     return True
+=======
+    """Whether the loss's link is softmax, at these scores brought to a size where links can be told apart."""
+    near = scores / max(1.0, np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+    softmax = torch.softmax(torch.as_tensor(near), -1).numpy()
+    return bool(np.abs(link_of(loss, near) - softmax).max(initial=0.0) <= 1e-9)
+>>>>>>> main
 
 
 def calibrator(
@@ -165,13 +173,21 @@ def uncalibrated(clf: WeakLabelClassifier, scores: FloatArray, weights: FloatArr
 
 
 def _base(loss: nn.Module, scores: FloatArray, weights: FloatArray | None) -> tuple[float, str]:
-    """The factor at which softmax of the scores comes closest to the loss's link; 1 where that is softmax."""
+    """The factor at which softmax of the scores comes closest to the loss's link; 1 where that is softmax.
+
+    It is never so large that a probability would be rounded to zero.
+    """
     if is_softmax(loss, scores):
         return 1.0, ""
     w = np.ones(len(scores)) if weights is None else weights
+<<<<<<< HEAD
     K = scores.shape[1]
     share = 1.0 / (len(scores) + K)  # a zero is believed as far as so many rows can prove one
     scale = matching_scale(scores, (1 - share) * link_of(loss, scores) + share / K, w)
+=======
+    span = float(np.ptp(np.where(np.isfinite(scores), scores, 0.0), axis=1).max(initial=0.0))
+    scale = min(matching_scale(scores, link_of(loss, scores), w), LARGEST_SPAN / max(span, 1e-300))
+>>>>>>> main
     return scale, "the loss's link, which may say zero, is replaced by the softmax that comes closest to it"
 
 
