@@ -247,7 +247,7 @@ def verdicts(block: dict[str, Any]) -> list[str]:
         + ("" if max(untuned["ece"], tuned["ece"]) <= limit else f" **above {limit:g}**"),
         f"{last['method']} by {last['chosen by']} {last['ece']:.3f}"
         + ("" if last["ece"] <= limit else f" **above {limit:g}**")
-        + f" (chance {last['chance']:.3f})",
+        + ("" if np.isnan(last["chance"]) else f" (chance {last['chance']:.3f})"),
         ", ".join(f"{r['method']} by {r['chosen by']}" for r in worse) or "none",
         "-" if peer is None else f"{peer['ece']:.3f}",
     ]
