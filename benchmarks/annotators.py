@@ -149,7 +149,7 @@ def features() -> dict[str, Any]:
                 ]
                 Ts.append(tp.Transition(np.array(columns).T))
             T = tp.annotators(Ts)
-            answers = T.sample(z_train, seed)
+            answers = T.sample(z_train, np.random.default_rng(seed))
             answers[rng.random(answers.shape) < 0.2] = -1
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -123,14 +123,21 @@ def annotators_case() -> dict[str, Any]:
         mats.append(tp.Transition(T))
     right = tp.multi_source(mats)
     wrong_T = tp.multi_source([tp.symmetric_noise(4, 1 - float(np.diag(t.matrix()).mean())) for t in mats])
-    y = right.sample(z, 1)
+    y = right.sample(z, np.random.default_rng(1))
     return {"X": X, "z": z, "y": y, "right": right, "wrong": wrong_T, "l2": 1e-3}
 
 
 def cancer_case() -> dict[str, Any]:
     X, z = load_breast_cancer(return_X_y=True)
     right = tp.binary_noise(0.45, 0.05)
-    return {"X": X, "z": z, "y": right.sample(z, 3), "right": right, "wrong": tp.symmetric_noise(2, 0.25), "l2": 3e-2}
+    return {
+        "X": X,
+        "z": z,
+        "y": right.sample(z, np.random.default_rng(3)),
+        "right": right,
+        "wrong": tp.symmetric_noise(2, 0.25),
+        "l2": 3e-2,
+    }
 
 
 def mnist_case(directory: Path, error: float, rows: int = 10_000) -> dict[str, Any]:
@@ -139,7 +146,7 @@ def mnist_case(directory: Path, error: float, rows: int = 10_000) -> dict[str, A
     X = X[:, X.std(axis=0) > 0.02]
     z = (data.train_labels[:rows] % 2).astype(np.int64)  # even is positive
     prior = float((z == 0).mean())
-    y = tp.positive_unlabeled(0.3).sample(z, 5)
+    y = tp.positive_unlabeled(0.3).sample(z, np.random.default_rng(5))
     labeled = int((y == 0).sum())
     right = tp.positive_unlabeled(prior=prior, labeled=labeled, n=rows)
     wrong = tp.positive_unlabeled(prior=prior + error, labeled=labeled, n=rows)

@@ -42,7 +42,7 @@ def piece(kind: str, n: int, method: str, sets: int) -> dict[str, float]:
     for seed in range(sets):
         rows = rng.integers(0, POOL, n)
         classes = (p[rows].cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=3)
-        found = tp.calibrate(given[rows], T.sample(classes, seed), T, method)
+        found = tp.calibrate(given[rows], T.sample(classes, np.random.default_rng(seed)), T, method)
         logs = [
             np.log(torch.softmax(torch.as_tensor(s), -1).numpy() @ T.matrix().T) for s in (given, found.scores(given))
         ]

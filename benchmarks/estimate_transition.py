@@ -77,7 +77,7 @@ def confident_joint(data: tuple[np.ndarray, ...], kind: str, seed: int) -> dict[
     warnings.simplefilter("ignore", ConvergenceWarning)  # the logistic regression stops at 100 iterations
     X, y = data[:2]
     T = KINDS[kind](seed)
-    weak = T.sample(y, 1000 + seed)
+    weak = T.sample(y, np.random.default_rng(1000 + seed))
     model = LogisticRegression(C=1 / (1e-3 * len(X)), max_iter=100)
     p = cross_val_predict(model, X, weak, cv=5, method="predict_proba")
     return {"l1": distance(estimate(weak, p)[1], T.matrix())}
@@ -96,7 +96,7 @@ def one(data: tuple[np.ndarray, ...], kind: str, seed: int) -> dict[str, Any]:
     """With the true T and with the estimate."""
     X, y, X_test, y_test = data
     T = KINDS[kind](seed)
-    weak = T.sample(y, 1000 + seed)
+    weak = T.sample(y, np.random.default_rng(1000 + seed))
     repeats = 5 if len(X) < 5000 else 1
     known, fit = timed(lambda: tp.WeakLabelClassifier(T).fit(X, weak), repeats)
     with warnings.catch_warnings(record=True) as seen:

@@ -54,7 +54,7 @@ def data(case: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
     X, y = X[order] / 16, y[order]
-    weak = true().sample(y[:1200], seed)
+    weak = true().sample(y[:1200], np.random.default_rng(seed))
     train = X[:1200].copy()
     wild = rng.random(1200) < share
     train[wild] = 3 * rng.permuted(train[wild], axis=1)  # bright noise with some label

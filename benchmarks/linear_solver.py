@@ -52,7 +52,7 @@ def objective(X: np.ndarray, y: np.ndarray, coef: np.ndarray, intercept: np.ndar
 
 def compare(X: np.ndarray, y: np.ndarray, l2: float, rounds: int) -> dict:
     n = len(X)
-    weak = tp.complementary(10).sample(y, seed=0)
+    weak = tp.complementary(10).sample(y, np.random.default_rng(0))
     cases: dict[str, Callable[[float], object]] = {
         "scikit-learn": lambda tol: LogisticRegression(C=1 / (l2 * n), tol=tol, max_iter=5000).fit(X, y),
         "tproper": lambda tol: WeakLabelClassifier(l2=l2, tol=tol, max_iter=5000, calibrate=False).fit(X, y),

@@ -53,7 +53,7 @@ def point(axis: str, size: int, kind: str) -> dict[str, Any]:
         return {**out, "table_gb": table / 1e9}
     g = torch.Generator().manual_seed(0)
     true = torch.randint(K, (n,), generator=g)
-    labels = torch.as_tensor(T.sample(true, seed=0))
+    labels = torch.as_tensor(T.sample(true, np.random.default_rng(0)))
     v = torch.randn(n, K, generator=g, requires_grad=True)
     idle = peak()
     begin = time.process_time()

@@ -47,7 +47,7 @@ def write(folder: Path, total: int, files: int = 4) -> None:
         with parquet.ParquetWriter(folder / f"part-{f}.parquet", schema, compression="none") as writer:
             for _ in range(total // files // GROUP):
                 X, y = rows(block, GROUP)
-                label = T.sample(y, seed=block).astype(np.int16)
+                label = T.sample(y, np.random.default_rng(block)).astype(np.int16)
                 writer.write_table(pa.table([*X.T, label], schema=schema), row_group_size=GROUP)
                 block += 1
 

@@ -66,7 +66,7 @@ def problem(n: int, seed: int) -> Problem:
     centres = rng.standard_normal((K, d)) * rng.uniform(0.5, 2.5)
     y = rng.integers(0, K, n + FRESH)
     X = centres[y] + rng.standard_normal((n + FRESH, d))
-    return kind, T, X, T.encode(T.sample(y, seed))
+    return kind, T, X, T.encode(T.sample(y, np.random.default_rng(seed)))
 
 
 def start(X: np.ndarray, K: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

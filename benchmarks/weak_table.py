@@ -108,7 +108,7 @@ def piece(data: str, kind: str, seed: int, method: str, rows: int, directory: st
     if kind.startswith("PU"):  # class 0 is positive: even digits
         y, y_test = y % 2, y_test % 2
     T = KINDS[kind]()
-    weak = T.sample(y, seed)
+    weak = T.sample(y, np.random.default_rng(seed))
     classes = list(range(T.num_classes))
     if method == "default":
         model = WeakLabelClassifier(T, classes=classes).fit(X, weak)
@@ -163,7 +163,7 @@ def links(directory: str, l2: float = 1e-3) -> dict[str, Any]:
     X, X_test = (a.reshape(len(a), -1) / 255.0 for a in (m.train_images, m.test_images))
     T = tp.complementary(10)
     model = WeakLabelClassifier(T, loss="gls", squeeze=(1.0, 2.0), l2=l2, calibrate=False).fit(
-        X, T.sample(m.train_labels, 0)
+        X, T.sample(m.train_labels, np.random.default_rng(0))
     )
     scores = model.decision_function(X_test)
     softmax = np.exp(scores - scores.max(axis=1, keepdims=True))

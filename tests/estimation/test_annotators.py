@@ -301,12 +301,43 @@ def test_what_cannot_be_identified_is_said(answers, why):
         (lambda: tp.Answers([0], [0], [np.nan]), "answer: expected names or integers, got dtype float64"),
         (lambda: tp.Answers([0], [None], [1]), r"annotator: expected a value in every row, got a missing one"),
         (lambda: tp.Answers([0, 1], [0, 0], [-1, -1]), "answer: expected at least one answer, got none"),
+        (lambda: tp.Answers([0, 1], [0, 0], ["a", ""]), "answer: expected a name in every row, got an empty one"),
+        (lambda: tp.Answers([0, 1], [0, 0], ["-1", "2"]), 'answer: expected integers, got them as text, where "-1" is'),
+        (lambda: tp.Answers([0, 1], [0, 0], [1, 10**9]), r"answer: expected classes 0, 1, 2, ... below 100000, got"),
+        (lambda: tp.estimate_annotators([[0, 10**9]]), r"answer: expected classes 0, 1, 2, ... below 100000, got"),
+        (lambda: tp.Answers([0.0, 1.0], [0, 0], [1, 1]), "item: expected names or integers, got dtype float64$"),
+        (lambda: tp.Answers([0, 1], [0, 0], [1.0, np.nan]), "answer: expected names or integers, got dtype float64; "),
+        (lambda: tp.estimate_annotators([[0, 1, 1]] * 5, X=np.ones((5, 1))), "X: expected at least 6 items to use"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]] * 9, X=np.full((9, 1), 1e200)), "X: expected features below 1e150"),
         (lambda: tp.Answers([[0]], [0], [1]), r"item: expected a column of names or integers, got shape \(1, 1\)"),
     ],
 )  # fmt: skip
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         call()
+
+
+def test_pandas_says_missing_in_its_own_way():
+    pandas = pytest.importorskip("pandas")
+    column = pandas.Series(["a", "b", None], dtype="string")
+    with pytest.raises(ValueError, match=r"^answer: expected a value in every row, got a missing one .* at row 2"):
+        tp.Answers([0, 1, 2], [0, 1, 2], column)
+    known = pandas.Series(["a", None], dtype="string")
+    result = tp.estimate_annotators(tp.Answers([0, 0, 0, 1], [0, 1, 2, 0], ["a", "b", "a", "b"]), true=known)
+    assert result.posteriors[0, 0] == 1
+    columns = {"u": ["a", "b", None] * 8, "v": ["a", "b", "a"] * 8, "w": ["a", None, "b"] * 8}
+    table = pandas.DataFrame(columns, dtype="string")
+    T = tp.annotators([tp.symmetric_noise(2, 0.2)] * 3)
+    X = np.random.default_rng(0).normal(size=(24, 2))
+    by_text = tp.WeakLabelClassifier(T, random_state=0).fit(X, table)
+    codes = np.array([[-1 if v is pandas.NA else "ab".index(v) for v in row] for row in table.to_numpy()])
+    by_code = tp.WeakLabelClassifier(T, random_state=0).fit(X, codes)
+    np.testing.assert_array_equal(by_text.predict_proba(X), by_code.predict_proba(X))
+
+
+def test_more_than_memory_is_refused_before_the_work():
+    with pytest.raises(MemoryError, match=r"^expected room for .* GiB \(T of 3 annotators, 90001 answers x 90001"):
+        tp.estimate_annotators([[0, 90_000, 1]])
 
 
 def test_contradictory_gold():

@@ -138,7 +138,7 @@ def test_structures_by_name(structure):
     [
         (np.zeros((2, 2)), "auto", "counts: expected some counts > 0, got zeros only"),
         ([[1, 2], [3, np.nan]], "auto", "counts: expected finite entries, got nan at row 1, column 1"),
-        ([[1, 2], [3, -4]], "auto", "counts: expected numbers >= 0, got -4 at row 1, column 1"),
+        ([[1, 2], [3, -4]], "auto", "counts: expected numbers from 0 to 2^53, got -4 at row 1, column 1"),
         ([1, 2], "auto", "counts: expected a non-empty 2-d matrix, got shape (2,)"),
         (
             [[1, 2], [3, 4]],

@@ -146,3 +146,44 @@ def test_the_information_is_the_curvature_of_the_likelihood():
         ]
     ) / (4 * step**2)
     assert np.abs(ours - theirs).max() < 0.08 * np.abs(theirs).max()  # equal in expectation
+
+
+@pytest.mark.parametrize(("K", "m"), [(3, 3), (3, 6), (5, 12)])
+@pytest.mark.parametrize("with_features", [False, True])
+def test_a_class_that_nobody_names_takes_nothing_from_the_others(K, m, with_features):
+    rng = np.random.default_rng(K + m)
+    z = rng.integers(0, 2, 300)
+    answers = np.where(rng.random((300, m)) < 0.8, z[:, None], 1 - z[:, None])
+    X = np.eye(2)[z] + 0.5 * rng.normal(size=(300, 2)) if with_features else None
+    with_it = tp.estimate_annotators(answers, X=X, num_classes=K, random_state=0)
+    without = tp.estimate_annotators(answers, X=X, num_classes=2, random_state=0)
+    assert with_it.posteriors[:, 2:].max() < 0.02
+    assert (with_it.posteriors.argmax(axis=1) == without.posteriors.argmax(axis=1)).mean() > 0.985
+    names = ", ".join(map(str, range(2, K)))
+    note = f"no answer names class {names}: nothing tells how its items would be answered"
+    assert note in with_it.notes
+    assert not any("no answer names" in n for n in without.notes)
+
+
+def test_one_class_only():
+    result = tp.estimate_annotators(np.zeros((30, 3), dtype=int))
+    assert result.posteriors[:, 0].min() > 0.98
+    assert "no answer names class 1: nothing tells how its items would be answered" in result.notes
+
+
+def test_two_annotators_who_always_agree():
+    """They may both be right, or one may copy the other: what they say is taken, and the doubt is told."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, 200)
+    with pytest.warns(tp.IdentifiabilityWarning, match="there are only 2 of them"):
+        result = tp.estimate_annotators(np.stack([z, z], axis=1))
+    assert (result.posteriors.argmax(axis=1) == z).all()
+    assert all((t.interval()[1].diagonal() > 0.95).all() for t in result.transitions)
+
+
+def test_an_annotator_who_never_answers_is_not_a_third():
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, 100)
+    answers = np.stack([z, np.where(rng.random(100) < 0.7, z, 0), np.full(100, -1)], axis=1)
+    with pytest.warns(tp.IdentifiabilityWarning, match="there are only 2 of them"):
+        tp.estimate_annotators(answers)

@@ -130,3 +130,50 @@ def test_labels_of_another_T_are_noticed():
 def test_bad_input(labels, transition, message):
     with pytest.raises(ValueError, match="^" + re.escape(message)):
         tp.weak_prevalence(labels, transition)
+
+
+def test_answers_of_several_annotators():
+    """The most likely shares by brute force; with T estimated the intervals are wider, and cover."""
+    rng = np.random.default_rng(3)
+    shares = np.array([0.2, 0.3, 0.5])
+    Ts = [tp.symmetric_noise(3, p) for p in (0.2, 0.3, 0.4)]
+    T = tp.annotators(Ts)
+    z = rng.choice(3, 2000, p=shares)
+    answers = T.sample(z, rng)
+    answers[rng.random(answers.shape) < 0.3] = -1
+    known = tp.weak_prevalence(answers, T)
+    assert known.n == int((answers >= 0).any(axis=1).sum())
+    likelihood = np.ones((2000, 3))
+    for a, t in enumerate(Ts):
+        has = answers[:, a] >= 0
+        likelihood[has] *= t.matrix()[answers[has, a]]
+    pi = np.full(3, 1 / 3)
+    for _ in range(2000):
+        P = likelihood * pi
+        pi = (P / P.sum(axis=1, keepdims=True))[(answers >= 0).any(axis=1)].mean(axis=0)
+    assert np.abs(known.value - pi).max() < 1e-4
+    assert ((known.interval[:, 0] <= shares) & (shares <= known.interval[:, 1])).all()
+    assert "T is taken as known" in str(known)
+    counts = [np.array([rng.multinomial(40, c) for c in t.matrix().T]).T for t in Ts]
+    estimated = tp.weak_prevalence(answers, tp.annotators([tp.Transition.from_counts(c) for c in counts]))
+    assert (np.ptp(estimated.interval, axis=1) > np.ptp(known.interval, axis=1)).all()
+    assert ((estimated.interval[:, 0] <= shares) & (shares <= estimated.interval[:, 1])).all()
+    assert "of the variance comes from T's own error" in str(estimated)
+
+
+def test_one_annotator_is_his_labels():
+    T = tp.symmetric_noise(3, 0.2)
+    labels = T.sample(np.arange(300) % 3, 0)
+    alone, plain = tp.weak_prevalence(labels[:, None], tp.annotators([T])), tp.weak_prevalence(labels, T)
+    assert np.abs(alone.value - plain.value).max() < 1e-4
+    assert np.abs(alone.interval - plain.interval).max() < 1e-3
+
+
+def test_a_stack_with_an_estimated_source_carries_its_error():
+    T = tp.symmetric_noise(2, 0.2)
+    estimated = tp.Transition.from_counts([[20, 4], [5, 21]])
+    labels = tp.multi_source([T, T]).sample(np.arange(600) % 2, 0)
+    known = tp.weak_prevalence(labels, tp.multi_source([T, T]))
+    carried = tp.weak_prevalence(labels, tp.multi_source([T, estimated]))
+    assert known.from_transition == 0
+    assert carried.from_transition > 0.05

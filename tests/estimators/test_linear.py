@@ -111,7 +111,7 @@ def test_stops_at_the_stated_gradient(loss: str) -> None:
 def test_sparse_is_dense(loss: str) -> None:
     X, y = digits(400)
     weak = tp.complementary(10).sample(y, 0)
-    for calibrate, close in ((False, 1e-5), ("auto", 1e-3)):  # cross-fitted scores need fewer digits
+    for calibrate, close in ((False, 1e-5), ("auto", 5e-3)):  # cross-fitted scores need fewer digits
         clf = WeakLabelClassifier("complementary", loss=loss, l2=1e-2, tol=1e-8, calibrate=calibrate)
         a = clf.fit(X, weak).predict_proba(X)
         b = clf.fit(sparse.csr_matrix(X), weak).predict_proba(sparse.csc_array(X))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from . import commands, files, numeric  # noqa: F401  (they register their checks)
+from . import commands, files, numeric, structure  # noqa: F401  (they register their checks)
 from .harness import CHECKS, run_case
 
 MEMORY = 8 << 30  # bytes of address space: what asks for more is a fault, and shall not take the machine with it

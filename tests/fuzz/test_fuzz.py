@@ -7,11 +7,14 @@ import pytest
 
 import tproper as tp
 
-from . import commands, files, numeric  # noqa: F401  (they register their checks)
+from . import commands, files, numeric, structure  # noqa: F401  (they register their checks)
 from .harness import CHECKS, run_case
 
 #: Cases of each check: together about twenty seconds.
-FEW = {"models": 6, "train_lines": 6, "tables": 6, "other_lines": 6, "checkpoints": 12, "transition_files": 12}
+FEW = {
+    "models": 6, "train_lines": 6, "tables": 6, "other_lines": 6, "checkpoints": 12, "transition_files": 12,
+    "interrupted": 1, "coverage": 3, "other_calls": 4, "critical_ks": 5,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", list(CHECKS))

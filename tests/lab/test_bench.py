@@ -12,13 +12,13 @@ import torch
 from test_commands import records, run_here, start, wait_for
 
 import tproper as tp
-from tproper.lab import comparing, leaderboard
+from tproper.lab import comparing, figures, leaderboard
 from tproper.lab.comparing import Budget, best_rate, chosen_methods, config_of, pose, register_own, run_bench
 from tproper.lab.datasets import load
 from tproper.lab.engine import Pixels
 from tproper.lab.methods import METHODS
 from tproper.lab.problems import Problem
-from tproper.lab.protocol import SEARCH_SEED, Trial
+from tproper.lab.protocol import RULES, SEARCH_SEED, Trial
 from tproper.lab.ray_engine import LabWork
 from tproper.lab.report import write_leaderboard_alone, write_report
 from tproper.lab.runner import Runner, Stop
@@ -283,12 +283,28 @@ def made(method, accuracies, lr=0.1, problem=None, log_losses=None):
     return out
 
 
+def board(records, verdicts=None, rules=RULES):
+    return leaderboard.leaderboard(leaderboard.judge(records, verdicts or leaderboard.Verdicts()), rules)
+
+
+def test_the_picture_shows_every_method_that_has_its_scores():
+    records = made("forward", [0.5, 0.6]) + made("nn", [0.7, 0.8]) + made("op", [0.7, 0.8], log_losses=[1.0, None])
+    (judged,) = leaderboard.judge(records, leaderboard.Verdicts())
+    shown = judged.standings("weak")
+    assert [(s.name, s.certified) for s in shown] == [("forward log", True), ("BC + NN", False)]
+    assert shown[0].accuracy == pytest.approx((0.55, 0.05))
+    figure = figures.standings({judged.title: shown}, "weak")
+    left, right = figure.axes
+    assert [t.get_text() for t in left.get_yticklabels()] == ["forward log", "BC + NN"]
+    assert right.get_xscale() == "log"
+
+
 def test_a_proper_bounded_leader_is_said_and_so_is_one_that_is_not():
     records = [*made("forward", [0.70, 0.72]), *made("nn", [0.60, 0.62])]
-    (table,) = leaderboard.leaderboard(records)
+    (table,) = board(records)
     assert "forward log, a proper bounded loss, leads by every score: 71.00 ± 1.00 accuracy (epoch by" in table.note
     records = [*made("forward", [0.70, 0.72]), *made("nn", [0.80, 0.80], log_losses=[0.9, 0.9])]
-    (table,) = leaderboard.leaderboard(records)
+    (table,) = board(records)
     assert (
         "By accuracy, epoch by weak labels, BC + NN leads (80.00 ± 0.00), which is not certified proper and bounded; "
         "the best that is, forward log, is 9.00 ± 1.00 behind." in table.note
@@ -304,7 +320,7 @@ def test_blocks_are_problems_and_a_trial_that_diverged_has_no_mean():
     broken = made("bc", [0.1, 0.1])
     broken[1]["selections"] = {r: {"epoch": 1, "raw": {"accuracy": 0.1, "log_loss": None}} for r in ("clean", "weak")}
     records = [*made("forward", [0.7, 0.7]), *broken, *made("forward", [0.9, 0.9], problem=other)]
-    summary, first, second = leaderboard.leaderboard(records, rules=["weak"])
+    summary, first, second = board(records, rules=["weak"])
     assert [row[0] for row in summary.rows] == [first.title] * 2  # in the second, a method is alone
     assert "leads" not in second.note
     assert summary.note == "A proper bounded loss leads in every line."
@@ -319,20 +335,20 @@ def test_of_several_rates_the_one_that_the_search_has_chosen_is_shown():
     for rows, risk in ((slow, 2.1), (fast, 2.0)):
         searches.append({**rows[0], "seed": SEARCH_SEED, "weak": [9.0, risk]})
     other = made("nn", [0.3, 0.3])
-    (table,) = leaderboard.leaderboard([*slow, *fast, *searches, *other])
+    (table,) = board([*slow, *fast, *searches, *other])
     assert [row[2] for row in table.rows if row[0] == "forward log"] == ["75.00 ± 5.00"]
     searches[0]["weak"] = [9.0, 1.0]
-    (table,) = leaderboard.leaderboard([*slow, *fast, *searches, *other])
+    (table,) = board([*slow, *fast, *searches, *other])
     assert [row[2] for row in table.rows if row[0] == "forward log"] == ["55.00 ± 5.00"]
     searches[0]["weak"] = [None, None]  # it left the numbers
-    (table,) = leaderboard.leaderboard([*fast, *searches[:1], *other])
+    (table,) = board([*fast, *searches[:1], *other])
     assert [row[2] for row in table.rows if row[0] == "forward log"] == ["75.00 ± 5.00"]  # the only one there is
 
 
 def test_blocks_of_one_name_are_told_apart():
     a, b = (Problem("x", "symmetric:0.3", told=f"symmetric:{p}", source="wrong") for p in (0.1, 0.2))
     records = [*made("forward", [0.5, 0.6], problem=a), *made("forward", [0.5, 0.6], problem=b)]
-    _, first, second = leaderboard.leaderboard(records)
+    _, first, second = board(records)
     assert first.title != second.title
 
 
@@ -359,7 +375,7 @@ def test_slow_certificates_are_made_on_request_and_kept(tmp_path, monkeypatch):
     kept = tmp_path / "certificates.json"
 
     def verdict(decide):
-        (table,) = leaderboard.leaderboard(records, leaderboard.Verdicts(kept, decide))
+        (table,) = board(records, leaderboard.Verdicts(kept, decide))
         return table.rows[0][-1]
 
     assert verdict(False) == "not decided here"
@@ -372,8 +388,13 @@ def test_slow_certificates_are_made_on_request_and_kept(tmp_path, monkeypatch):
 def test_the_leaderboard_alone(undisturbed, tmp_path):
     done = run_here("report", undisturbed, "--leaderboard", tmp_path / "board.md", "--select", "weak")
     assert done.exit_code == 0, done.output
-    assert [p.name for p in tmp_path.iterdir()] == ["board.md"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["board.md", "board.png"]
     text = (tmp_path / "board.md").read_text()
+    assert "![board](board.png)" in text
+    (tmp_path / "mine.png").write_text("mine")
+    taken = run_here("report", undisturbed, "--leaderboard", tmp_path / "mine.md")
+    assert (taken.exit_code, (tmp_path / "mine.png").read_text()) == (2, "mine")
+    assert "mine.png: expected no file before the leaderboard beside it" in taken.output
     assert text.startswith("# Leaderboard\n")
     assert "| clean |" not in text
     both = run_here("report", undisturbed, "--leaderboard", tmp_path / "board.md", "--out", tmp_path)

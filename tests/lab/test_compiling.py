@@ -1,4 +1,4 @@
-"""A rehearsal asks for every kernel, runs none, and waits for all; with a stand-in for Triton, which CPU installs lack."""
+"""A rehearsal asks for every kernel, runs none, and waits for all; a stand-in takes the place of Triton."""
 
 import importlib
 import sys

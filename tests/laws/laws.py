@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.stats import chisquare
+from scipy.stats import chi2, chisquare
 
 import tproper as tp
 
@@ -155,6 +155,23 @@ def samples_follow_the_matrix(T: tp.Transition) -> None:
         assert (counts[~kept] == 0).all()
         if kept.sum() > 1:
             assert chisquare(counts[kept], expected[kept] * counts.sum() / expected[kept].sum()).pvalue > 1e-5
+
+
+def samples_are_independent_of_classes_of_the_same_seed(T: tp.Transition) -> None:
+    """Classes from ``default_rng(s)``, then labels with seed s: each class still has its column of T."""
+    n, K, matrix = 6000, T.num_classes, T.matrix()
+    for seed in (0, 5):
+        for z in (
+            np.random.default_rng(seed).choice(K, n, p=np.full(K, 1 / K)),
+            np.random.default_rng(seed).integers(0, K, n),
+        ):
+            counts = np.zeros(matrix.shape)
+            np.add.at(counts, (T.row_index(T.encode(T.sample(z, seed))).numpy(), z), 1)
+            expected = matrix * counts.sum(axis=0)
+            kept = expected > 0
+            statistic = ((counts - expected)[kept] ** 2 / expected[kept]).sum()
+            freedom = int(kept.sum()) - K
+            assert freedom == 0 or chi2.sf(statistic, freedom) > 1e-5
 
 
 def minimum_variance_is_minimal() -> None:

@@ -266,3 +266,41 @@ def test_ignoring_everything_is_what_torch_does():
     assert torch.isnan(torch.nn.functional.cross_entropy(v, y))
     with pytest.raises(ValueError, match="ignore_index: expected None for partial_labels"):
         tp.ForwardLoss(tp.partial_labels(3, 0.1), ignore_index=-1)
+
+
+@pytest.mark.parametrize("score", ["brier", "tsallis:1.5", "tsallis:3"])
+@pytest.mark.parametrize("name", ["multi-complementary", "partial", "pair", "complementary"])
+def test_compiled_without_a_graph_break(name, score):
+    loss = forward(TRANSITIONS[name](), score)
+    y = every_label(loss.transition)
+    v = centred(len(y), loss.transition.num_classes)
+    torch._dynamo.reset()
+    assert torch.allclose(torch.compile(loss, backend="eager", fullgraph=True)(v, y), loss(v, y))
+
+
+@pytest.mark.parametrize("make", [tp.ForwardLoss, tp.BackwardLoss, tp.GradientAscentLoss, tp.NonNegativeLoss])
+def test_ignore_index_is_saved(make):
+    T = tp.symmetric_noise(3, 0.2)
+    again = loss_from_dict(loss_to_dict(make(T, ignore_index=-7)), T)
+    assert type(again) is make
+    assert again.ignore_index == -7
+    assert "ignore_index" not in loss_to_dict(make(T))
+
+
+@pytest.mark.parametrize("wrong", [True, 1.5, "x", [1]])
+def test_ignore_index_is_a_whole_number(wrong):
+    with pytest.raises(ValueError, match=r"ignore_index: expected a whole number or None, got "):
+        tp.ForwardLoss(tp.identity(3), ignore_index=wrong)
+    with pytest.raises(ValueError, match=r"ignore_index: expected a whole number or None, got "):
+        loss_from_dict({"kind": "forward", "ignore_index": wrong}, tp.identity(3))
+
+
+@pytest.mark.parametrize("score", ["log", "brier", "tsallis:1.5"])
+def test_a_t_of_fewer_digits_costs_the_loss_none(score):
+    """Entries that float32 holds exactly: the loss is that of the same T in float64, to its last digits."""
+    T = torch.tensor([[0.75, 0.125, 0.25], [0.125, 0.75, 0.25], [0.125, 0.125, 0.5]])
+    loss = forward(tp.identity(3), score)
+    v, y = centred(6, 3), torch.arange(6) % 3
+    few, many = (loss(v, y, transitions=t.expand(6, 3, 3)) for t in (T, T.double()))
+    assert few.dtype == torch.float64
+    torch.testing.assert_close(few, many, rtol=1e-14, atol=1e-15)

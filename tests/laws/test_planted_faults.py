@@ -189,6 +189,11 @@ def test_samples_of_the_wrong_column(monkeypatch):
     caught(laws.samples_follow_the_matrix, tp.pair_noise(4, 0.2))
 
 
+def test_samples_of_the_stream_that_classes_come_from(monkeypatch):
+    monkeypatch.setattr("tproper.transitions.base.label_stream", np.random.default_rng)
+    caught(laws.samples_are_independent_of_classes_of_the_same_seed, tp.symmetric_noise(4, 0.3))
+
+
 def test_a_minimum_variance_that_forgets_the_prior(monkeypatch):
     original = dense._min_variance
     monkeypatch.setattr(dense, "_min_variance", lambda T, prior: original(T, None))

@@ -28,6 +28,11 @@ def test_samples_follow_the_matrix(name):
 
 
 @EVERY
+def test_samples_are_independent_of_classes_of_the_same_seed(name):
+    laws.samples_are_independent_of_classes_of_the_same_seed(TRANSITIONS[name]())
+
+
+@EVERY
 def test_samples_are_reproducible_and_keep_their_shape(name):
     T = TRANSITIONS[name]()
     y = np.arange(12).reshape(3, 4) % T.num_classes
@@ -50,6 +55,21 @@ def test_diagnosis_is_that_of_the_matrix(name):
     assert ours.kernel_basis.shape == theirs.kernel_basis.shape
     assert "rank" in str(ours)
     assert ours.to_dict()["rank"] == ours.rank
+
+
+@pytest.mark.parametrize(("K", "p"), [(20_000, 0.1), (3_000, 0.5), (40, 0.3)])
+def test_a_singular_value_that_no_float_holds_is_told(K, p):
+    """``(1 - p) (p^2 + (1 - p)^2)^((K - 2) / 2)`` over the share of sets that are not empty of other classes."""
+    d = tp.partial_labels(K, p).diagnose()
+    log = np.log1p(-p) + (K - 2) / 2 * np.log(p**2 + (1 - p) ** 2)
+    assert d.rank == K
+    assert d.log_smallest_singular_value == pytest.approx(log, rel=1e-9)
+    if log < -745:
+        assert f"smallest singular value  about 10^{log / np.log(10):.0f}" in str(d)
+        assert d.to_dict()["smallest_singular_value"] == f"about 10^{log / np.log(10):.0f}"
+    else:
+        assert d.smallest_singular_value == pytest.approx(np.exp(log))
+        assert d.to_dict()["smallest_singular_value"] == d.smallest_singular_value
 
 
 @pytest.mark.parametrize(

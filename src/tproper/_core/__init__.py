@@ -36,6 +36,7 @@ from .numerics import (
 )
 from .plain import count_text, finite_number, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
+from .streams import label_stream
 from .tracing import forward_mode, readable, traced, transformed
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "increasing_root",
     "inner",
     "json_text",
+    "label_stream",
     "log_mixture",
     "look_up",
     "mark",

@@ -177,9 +177,14 @@ def _tensor(labels: Labels, device: torch.device | None) -> Tensor:
     return torch.as_tensor(array, device=device)
 
 
+def absent(value: Any) -> bool:
+    """Whether a value of a column stands for none: None, NaN, pandas' NA (which does not even equal itself)."""
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
+
+
 def short(value: Any) -> str:
-    """A value for a message, cut to 60 characters."""
-    return cut(repr(value))
+    """A value for a message, on one line, cut to 60 characters."""
+    return cut(" ".join(repr(value).split()))
 
 
 def cut(text: str, length: int = 60) -> str:

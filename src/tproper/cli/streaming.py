@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, NonFiniteError, atomic_file
+from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts, watched
 from ..learn import load
 from ..transitions import identity
@@ -205,7 +205,7 @@ def weaken(table: Table, plan: Weakening, codec: LabelCodec, target: Path, kind:
 
     passed = plan.check(table)
     truth = LabelCodec(identity(len(codec.classes)), codec.classes)
-    rng = np.random.default_rng(plan.seed)
+    rng = label_stream(plan.seed)
     counts: dict[str, int] = {}
     row = 1
     with TableWriter(target, kind, table.types(passed) if kind == "parquet" else {}) as writer:

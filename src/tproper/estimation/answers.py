@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from .._core import checks
+from .arguments import FROM_FLOATS
 
 MISSING = -1
 MOST_CELLS = 1 << 28  # of the wide form (n, m)
-FROM_FLOATS = "pandas reads integers beside empty cells as floats: use .fillna(-1).astype(int), -1 being no answer"
+MOST_CODES = 100_000  # classes given as integers: T has a row and a column for each
 
 
 class Answers:
@@ -68,6 +69,7 @@ class Answers:
             how = FROM_FLOATS if wide.dtype.kind == "f" else "for names use tp.Answers(item, annotator, answer)"
             raise ValueError(f"answers: expected integers >= 0, or -1 for no answer, got dtype {wide.dtype}; {how}")
         _whole(wide, "answers")
+        _check_answers(wide.reshape(-1))
         item, annotator = np.nonzero(wide != MISSING)
         if not len(item):
             raise ValueError("answers: expected at least one answer, got -1 everywhere")
@@ -126,10 +128,11 @@ def _column(values: Any, name: str) -> NDArray[Any]:
     if out.ndim != 1:
         raise ValueError(f"{name}: expected a column of names or integers, got shape {out.shape}")
     if out.dtype.kind == "O":
-        absent = [i for i, v in enumerate(out) if v is None or v != v]
-        if absent:
+        gaps = [i for i, v in enumerate(out) if checks.absent(v)]
+        if gaps:
             raise ValueError(
-                f"{name}: expected a value in every row, got a missing one (NaN or None) at row {absent[0]}"
+                f"{name}: expected a value in every row, got a missing one (NaN or None) at row {gaps[0]}; leave out "
+                "rows without an answer"
             )
         kinds = {type(v).__name__ for v in out}
         if kinds <= {"int"}:
@@ -137,9 +140,27 @@ def _column(values: Any, name: str) -> NDArray[Any]:
         elif kinds <= {"str"}:
             out = out.astype(str)
     if out.dtype.kind not in "iuUS":
-        how = f"; {FROM_FLOATS}" if out.dtype.kind == "f" else ""
+        how = f"; {FROM_FLOATS}" if out.dtype.kind == "f" and name == "answer" else ""
         raise ValueError(f"{name}: expected names or integers, got dtype {out.dtype}{how}")
+    if name == "answer":
+        _check_answers(out)
     return out
+
+
+def _check_answers(values: NDArray[Any]) -> None:
+    """Refuse what is no class: an empty name, "-1" among numbers written as text, numbers that name no class."""
+    if values.dtype.kind in "US":
+        empty = np.flatnonzero(values == values.dtype.type())
+        if len(empty):
+            raise ValueError(f"answer: expected a name in every row, got an empty one at row {empty[0]}")
+        names = set(np.unique(values).tolist())
+        if "-1" in names and all(n.lstrip("-").isdigit() for n in names):
+            raise ValueError('answer: expected integers, got them as text, where "-1" is a class; use .astype(int)')
+    elif len(values) and int(values.max()) >= MOST_CODES:
+        raise ValueError(
+            f"answer: expected classes 0, 1, 2, ... below {MOST_CODES}, got {int(values.max())}; pass names (text) if "
+            "these are identifiers"
+        )
 
 
 def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -147,7 +168,7 @@ def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low <= 4 * len(values):  # no sorting: numbers that lie close together are counted
-            shifted = values.astype(np.int64) - low
+            shifted = np.subtract(values, low, dtype=np.int64)
             present = np.bincount(shifted, minlength=high - low + 1) > 0
             place = shifted if present.all() else (np.cumsum(present) - 1)[shifted]
             return np.flatnonzero(present) + low, place
@@ -187,7 +208,8 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
     elif answers.named and values.dtype.kind in "OU":
         codes = np.array([_class_of(v, answers) for v in values], dtype=np.int64)
     else:
-        raise ValueError(f"true: expected integers >= 0, or -1 where unknown, got dtype {values.dtype}")
+        how = f"; {FROM_FLOATS}" if values.dtype.kind == "f" else ""
+        raise ValueError(f"true: expected integers >= 0, or -1 where unknown, got dtype {values.dtype}{how}")
     if len(codes) == n:
         return codes
     known = codes >= 0
@@ -201,7 +223,7 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
 
 
 def _class_of(value: Any, answers: Answers) -> int:
-    if value is None or value != value or (isinstance(value, (int, np.integer)) and value == MISSING):
+    if checks.absent(value) or (isinstance(value, (int, np.integer)) and value == MISSING):
         return MISSING
     if answers.named and isinstance(value, str):
         place = np.flatnonzero(answers.classes == value)

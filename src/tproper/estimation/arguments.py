@@ -9,6 +9,9 @@ import torch
 
 from .._core import checks
 
+LARGEST_FEATURE = 1e150
+FROM_FLOATS = "pandas reads integers beside empty cells as floats: use .fillna(-1).astype(int), -1 being none"
+
 
 def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
     """X as a float64 matrix (n, d), checked; a scipy matrix stays sparse where `sparse` allows one."""
@@ -28,6 +31,8 @@ def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
         raise ValueError(f"X: expected one row of features for each of the {n} {rows}, got shape {out.shape}")
     if not np.isfinite(values).all():
         raise ValueError("X: expected finite features, got NaN or infinity")
+    if values.size and np.abs(values).max() > LARGEST_FEATURE:
+        raise ValueError(f"X: expected features below 1e150, whose squares are finite, got {np.abs(values).max():g}")
     return out
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._core import Labels, checks, group_codes
 from ..transitions import EstimatedTransition, Transition, structure_of
-from .arguments import features, generator
+from .arguments import FROM_FLOATS, features, generator
 from .features import from_features
 from .folds import FOLDS, check_model
 from .likelihood import Evidence
@@ -130,7 +130,10 @@ def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
     if array.shape != (n,):
         raise ValueError(f"true: expected one class per row, shape ({n},), got {array.shape}")
     if array.dtype.kind not in "iu":
-        raise ValueError(f"true: expected integers, -1 where the class is unknown, got {checks.short(array.tolist())}")
+        raise ValueError(
+            f"true: expected integers, -1 where the class is unknown, got {checks.short(array.tolist())}"
+            + (f"; {FROM_FLOATS}" if array.dtype.kind == "f" else "")
+        )
     if array.min() < -1:
         raise ValueError(f"true: expected integers >= -1, got {array.min()}")
     if K is not None and array.max() >= K:

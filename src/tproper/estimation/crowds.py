@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._core import FloatArray, checks, group_codes
+from .._core import FloatArray, check_room, checks, group_codes
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
 from .answers import Answers, as_answers, true_classes
 from .arguments import features, generator
@@ -19,7 +19,7 @@ from .dawid_skene import Crowd, Fit, choose_start, name_classes, run
 from .dependence import Copies, copies, dependence, discounted
 from .information import concentration
 from .warnings import DependenceWarning, IdentifiabilityWarning
-from .with_features import LinearModel, fit_with_features
+from .with_features import FOLDS, LinearModel, fit_with_features
 
 RANKING_DRAWS = 200
 SHOWN = 12
@@ -152,6 +152,8 @@ def estimate_annotators(
     crowd = _crowd(answers, true, num_classes, prior_counts)
     rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
     matrix = None if X is None else features(X, len(given.items), "items")
+    if matrix is not None and len(matrix) <= FOLDS:
+        raise ValueError(f"X: expected at least {FOLDS + 1} items to use their features, got {len(matrix)}")
     sign = choose_start(crowd, rng) if start == "auto" else 1.0 if start == "majority" else -1.0
     fit = run(crowd, sign, rng)
     notes = _notes(crowd, fit, sign, matrix is not None)
@@ -181,7 +183,13 @@ def _crowd(
     given = as_answers(answers)
     known = true_classes(true, given)
     K = _number_of_classes(num_classes, given, known)
-    return Crowd(given, max(len(given.classes), K), K, known, _prior_counts(prior_counts, K))
+    m, M = len(given.annotators), max(len(given.classes), K)
+    check_room(
+        5 * 8.0 * K * (m * M + len(given.items)),
+        f"T of {m} annotators, {M} answers x {K} classes, and the posteriors of {len(given.items)} items",
+        "name classes 0, 1, 2, ..., and leave out annotators with few answers",
+    )
+    return Crowd(given, M, K, known, _prior_counts(prior_counts, K))
 
 
 def _notes(crowd: Crowd, fit: Fit, sign: float, with_features: bool) -> list[str]:
@@ -191,6 +199,10 @@ def _notes(crowd: Crowd, fit: Fit, sign: float, with_features: bool) -> list[str
         notes.append("the answers look like classes that the item is not: start from the votes turned around")
     if len(crowd.fixed):
         notes.append(f"{len(crowd.fixed)} items with a known class keep it")
+    unnamed = np.flatnonzero(~crowd.named)
+    if sign > 0 and len(unnamed):
+        classes = ", ".join(str(z) for z in unnamed[:SHOWN].tolist()) + (", ..." if len(unnamed) > SHOWN else "")
+        notes.append(f"no answer names class {classes}: nothing tells how its items would be answered")
     silent = int((crowd.degree == 0).sum())
     if silent:
         notes.append(f"{silent} items have no answer: their posterior is the prior")

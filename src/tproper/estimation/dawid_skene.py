@@ -54,7 +54,9 @@ class Crowd:
         self.n, self.m = len(a.items), len(a.annotators)
         self.degree = np.bincount(a.item, minlength=self.n)
         small = max(len(a), self.m * self.num_answers) < 1 << 31
-        columns = (a.annotator * self.num_answers + a.answer).astype(np.int32 if small else np.int64)
+        columns = a.annotator.astype(np.int32 if small else np.int64)
+        columns *= self.num_answers
+        columns += a.answer.astype(columns.dtype, copy=False)
         starts = np.concatenate([[0], self.degree.cumsum()]).astype(columns.dtype)
         if (a.item[1:] < a.item[:-1]).any():
             columns = columns[_order(a.item, self.n)]
@@ -71,6 +73,10 @@ class Crowd:
             for m in (self.by_item, self.by_answer):
                 m.data = m.data.astype(np.float64)  # `m.astype` would merge what stands there twice
         self.fixed = np.flatnonzero(self.known >= 0)
+        seen = np.diff(self.by_answer.indptr).reshape(self.m, -1).sum(axis=0) > 0  # (M,)
+        self.named = seen[: self.num_classes].copy()  # (K,) classes that some answer, or some known item, names
+        self.named[self.known[self.fixed]] = True
+        self.named |= ~self.named.any()
         self.heard = int((np.diff(self.by_answer.indptr[:: self.num_answers]) > 0).sum())  # annotators with an answer
 
     @cached_property
@@ -131,11 +137,14 @@ class Crowd:
         return counts.reshape(n, -1).astype(self.dtype if items is None else np.float64)
 
     def votes(self, given: FloatArray, known: NDArray[np.int64], sign: float) -> FloatArray:
-        """A start (n, K): shares of the votes for each class, or with `sign` -1 of votes that are not for it."""
+        """A start (n, K): shares of the votes for each class, or with `sign` -1 of votes that are not for it.
+
+        A class that nobody names starts with nothing.
+        """
         V = given[:, : self.num_classes]
         if V.shape[1] < self.num_classes:
             V = np.pad(V, ((0, 0), (0, self.num_classes - V.shape[1])))
-        V = V + 1.0 / self.num_classes if sign > 0 else np.exp(-2.0 * V)
+        V = V + self.named / V.dtype.type(self.num_classes) if sign > 0 else np.exp(-2.0 * V)
         V /= sums(V)
         fixed = np.flatnonzero(known >= 0)
         V[fixed] = np.eye(self.num_classes)[known[fixed]]
@@ -177,6 +186,7 @@ class Fit:
     crowd: Crowd = field(repr=False)
     P: FloatArray  # (n, K) posteriors
     strength: float
+    among: NDArray[np.bool_] | None = None  # (K,) classes that items can have while EM runs; all by default
     log_likelihood: float = -np.inf
     rounds: int = 0
 
@@ -238,6 +248,8 @@ def advance(fit: Fit, rounds: int = MOST_ROUNDS, log_prior: FloatArray | None = 
     """EM from `fit`, until the log likelihood gains less than the tolerance."""
     for _ in range(rounds):
         logs = np.log(fit.prior) if log_prior is None else log_prior
+        if fit.among is not None:
+            logs = np.where(fit.among, logs, -np.inf)
         P, value = fit.crowd.posterior(fit.evidence, logs.astype(fit.evidence.dtype))
         gain = value - fit.log_likelihood
         fit.take(P)
@@ -248,6 +260,16 @@ def advance(fit: Fit, rounds: int = MOST_ROUNDS, log_prior: FloatArray | None = 
     return fit
 
 
+def from_votes(crowd: Crowd, sign: float, strength: float) -> Fit:
+    """Where EM starts.
+
+    A class that nobody names is left out until EM ends: nothing tells how its items would be answered, and EM would
+    take any share of another class for it at the same likelihood.
+    """
+    start = crowd.votes(crowd.given(), crowd.known, sign)
+    return Fit(crowd, start, strength, None if sign < 0 or crowd.named.all() else crowd.named)
+
+
 def run(crowd: Crowd, sign: float, rng: np.random.Generator) -> Fit:
     """Start from the votes, choose the strength, and go on to the end.
 
@@ -256,11 +278,10 @@ def run(crowd: Crowd, sign: float, rng: np.random.Generator) -> Fit:
     strength that was chosen: what it learned of each annotator without it is not to stay.
     """
     handful = crowd.heard < A_HANDFUL
-    start = crowd.votes(crowd.given(), crowd.known, sign)
-    fit = advance(Fit(crowd, start, STRENGTHS[0]), MOST_ROUNDS if handful else FIRST_ROUNDS)
+    fit = advance(from_votes(crowd, sign, STRENGTHS[0]), MOST_ROUNDS if handful else FIRST_ROUNDS)
     strength = choose_strength(crowd, fit, rng)
     if handful:
-        return fit if strength == STRENGTHS[0] else advance(Fit(crowd, start, strength))
+        return fit if strength == STRENGTHS[0] else advance(from_votes(crowd, sign, strength))
     fit.shrink(strength)
     return advance(fit)
 
@@ -315,7 +336,7 @@ def choose_start(crowd: Crowd, rng: np.random.Generator) -> float:
     more than three standard errors. Few rounds on some items often tell; later both may reach the same likelihood, as
     it does not see names of classes exchanged. Where they do not tell, more rounds on more items may; else votes count.
     """
-    if crowd.num_classes == 2:  # "not this one" is "the other one"
+    if crowd.num_classes == 2 or not crowd.named.all():  # "not this one" is "the other one"; all are "not" something
         return 1.0
     for items, rounds, clear in ((FEW_ITEMS, FEW_ROUNDS, -5.0), (MORE_ITEMS, MORE_ROUNDS, 0.0)):
         gain = _turned_gain(crowd, items, rounds, rng)

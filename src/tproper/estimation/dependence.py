@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray
-from .dawid_skene import Crowd, Fit, advance, normalised
+from .dawid_skene import Crowd, Fit, advance, from_votes, normalised
 
 ANSWERS, ENTRIES = 10_000, 1 << 22  # that rho is estimated with, at most: answers, answers x T's entries
 MOST_PAIRS = 100_000  # pairs of answers that copies are looked for in
@@ -61,7 +61,7 @@ class Sample:
         self.item, column = crowd.of(self.items)
         self.who, self.answer = np.divmod(column, crowd.num_answers)
         self.order = np.arange(len(column))
-        c = (fit.counts[self.who] + fit.before).astype(np.float64)  # (N, M, K)
+        c = fit.counts[self.who] + fit.before  # (N, M, K)
         c[self.order, self.answer] -= fit.P[self.items[self.item]]
         c /= c.sum(axis=1, keepdims=True)
         self.T = np.ascontiguousarray(c.transpose(2, 0, 1))  # (K, N, M): class by class
@@ -149,8 +149,7 @@ def _independent(crowd: Crowd, fit: Fit, log_prior: FloatArray, sign: float, rng
     for level in range(crowd.num_answers - 1):
         y += cdf[a.annotator, level, z[a.item]] < u
     drawn = replace(crowd, answers=a.replaced(y))
-    start = Fit(drawn, drawn.votes(drawn.given(), drawn.known, sign), fit.strength)
-    again = advance(start, log_prior=None if log_prior.ndim == 1 else log_prior)
+    again = advance(from_votes(drawn, sign, fit.strength), log_prior=None if log_prior.ndim == 1 else log_prior)
     sample = Sample(drawn, again, np.log(again.prior) if log_prior.ndim == 1 else log_prior, rng)
     return sample.rho(sample.posteriors(0.0))[0]
 

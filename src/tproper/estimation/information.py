@@ -17,6 +17,7 @@ References: Louis (1982), Finding the observed information matrix when using the
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from .._core import FloatArray
 from .dawid_skene import EVEN, Crowd, Fit
@@ -31,15 +32,19 @@ def concentration(crowd: Crowd, fit: Fit, P: FloatArray, shares_known: bool) -> 
 
     `shares_known` says that the prior of each item is given (by its features), not estimated from the answers.
     """
-    T = fit.T.astype(np.float64)
+    T = fit.T
     if T.size <= LARGEST:
-        own = np.maximum(_together(crowd, T, fit.prior, P, shares_known), EVEN)
+        own = np.maximum(_together(crowd, T.astype(np.float64), fit.prior, P, shares_known), EVEN)
     else:
-        own = np.asarray(crowd.counts(P * P).sum(axis=1), dtype=np.float64) + EVEN
+        own = _over_answers(crowd.counts(np.square(P.astype(crowd.dtype)))) + EVEN
     shared = 1.0 / (1.0 / fit.strength + 1.0 / own.sum(axis=0))
-    complete = fit.counts.sum(axis=1, dtype=np.float64) + fit.strength + EVEN  # were the classes known
-    out: FloatArray = T * np.minimum(own + shared, complete)[:, None, :]
-    return out
+    complete = _over_answers(fit.counts) + fit.strength + EVEN  # were the classes known
+    return np.multiply(T, np.minimum(own + shared, complete)[:, None, :], dtype=np.float64)
+
+
+def _over_answers(counts: FloatArray) -> FloatArray:
+    """Sums (m, K) of counts (m, M, K)."""
+    return torch.as_tensor(counts).sum(1).double().numpy()
 
 
 def _together(crowd: Crowd, T: FloatArray, prior: FloatArray, P: FloatArray, shares_known: bool) -> FloatArray:

@@ -16,7 +16,13 @@ import numpy as np
 import torch
 
 from .._core import FloatArray, Labels, NotReconstructibleError
-from ..transitions import CandidateSetTransition, EstimatedTransition, Transition
+from ..transitions import (
+    AnnotatorTransition,
+    CandidateSetTransition,
+    EstimatedTransition,
+    Transition,
+    posterior_draws,
+)
 
 REPEATS = 1000
 ROWS = 100  # clean rows that `next_clean_rows` shares out
@@ -64,7 +70,11 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
             f"{diagnosis.rank}: the shares of {diagnosis.confusion()} cannot be told apart from these labels"
         )
     encoded = transition.encode(labels)
-    encoded = encoded.reshape(-1, encoded.shape[-1]) if transition.per_class_labels else encoded.reshape(-1)
+    encoded = encoded.reshape(-1, *transition.label_shape)
+    if isinstance(transition, AnnotatorTransition):
+        encoded = encoded[(encoded >= 0).any(dim=1)]  # no answer says nothing
+        if not len(encoded):
+            raise ValueError("labels: expected at least one row with an answer, got -1 everywhere")
     kinds, counts = torch.unique(encoded, dim=0, return_counts=True)
     n = int(counts.sum())
     shares = counts.numpy() / n  # (U,)
@@ -75,15 +85,36 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
     size = int(np.clip(ENTRIES // T.size, 200, REPEATS))
     again = rng.multinomial(n, shares / shares.sum(), size) / n
     from_labels = repeats = class_shares(T[None], again)
-    if isinstance(transition, EstimatedTransition):
-        repeats = class_shares(transition.samples(size, rng)[:, transition.row_index(kinds).numpy()], again)
+    draws = _draws(transition, kinds, size, rng)
+    if draws is not None:
+        repeats = class_shares(draws, again)
     low, high = np.quantile(repeats, [0.025, 0.975], axis=0)
     interval = np.stack([np.minimum(low, value), np.maximum(high, value)], axis=1)
     variance = repeats.var(axis=0)
     share = max(0.0, 1 - float(from_labels.var(axis=0).sum() / max(variance.sum(), 1e-300)))
     rows = next_rows(transition, value) if isinstance(transition, EstimatedTransition) else np.zeros(len(value), int)
-    notes = _notes(transition, T, shares, value, n, share, rows)
+    notes = _notes(transition, T, shares, value, n, share if draws is not None else None, rows)
     return Prevalence(value, np.sqrt(variance), interval, rows, share, n, notes)
+
+
+def _draws(transition: Transition, kinds: torch.Tensor, size: int, rng: np.random.Generator) -> FloatArray | None:
+    """Draws of the rows (S, U, K) of the labels that occur, up to a factor; None where T is known."""
+    if isinstance(transition, CandidateSetTransition):  # what its rate is changes a row by a factor alone
+        return None
+    if isinstance(transition, EstimatedTransition):
+        return transition.samples(size, rng)[:, transition.row_index(kinds).numpy()]
+    if not isinstance(transition, AnnotatorTransition):
+        draws = posterior_draws(transition, size)
+        return None if draws is None else draws[:, transition.row_index(kinds).numpy()]
+    parts = [posterior_draws(t, size, a) for a, t in enumerate(transition.transitions)]
+    if all(p is None for p in parts):
+        return None
+    log = np.zeros((size, len(kinds), transition.num_classes))
+    for a, (t, part) in enumerate(zip(transition.transitions, parts, strict=True)):
+        has = np.flatnonzero(kinds[:, a].numpy() >= 0)
+        with np.errstate(divide="ignore"):
+            log[:, has] += np.log((t.matrix()[None] if part is None else part)[:, kinds[has, a].numpy()])
+    return np.exp(log - log.max(axis=2, keepdims=True))
 
 
 def _rows(transition: Transition, kinds: torch.Tensor) -> FloatArray:
@@ -157,21 +188,25 @@ def next_rows(transition: EstimatedTransition, value: FloatArray, rows: int = RO
 
 
 def _notes(
-    transition: Transition, T: FloatArray, q: FloatArray, value: FloatArray, n: int, share: float, rows: np.ndarray
+    transition: Transition,
+    T: FloatArray,
+    q: FloatArray,
+    value: FloatArray,
+    n: int,
+    share: float | None,
+    rows: np.ndarray,
 ) -> list[str]:
     notes = []
-    if isinstance(transition, EstimatedTransition):
-        best = int(rows.argmax())
-        notes.append(
-            f"{100 * share:.0f}% of the variance comes from T's own error; of {ROWS} more clean rows, {rows[best]} of "
-            f"class {best} would help most"
-        )
-    else:
+    if share is None:
         notes.append("T is taken as known: the intervals leave its error out")
-    if not transition.per_class_labels and transition.num_weak_labels > 1:
+    else:
+        best = int(rows.argmax())
+        more = f"; of {ROWS} more clean rows, {rows[best]} of class {best} would help most" if rows[best] else ""
+        notes.append(f"{100 * share:.0f}% of the variance comes from T's own error{more}")
+    if not transition.label_shape and transition.num_weak_labels > 1:
         from scipy.stats import chi2
 
         misfit = 2 * n * float((q * np.log(q / (T @ value))).sum())
-        if not isinstance(transition, EstimatedTransition) and misfit > chi2.ppf(0.99, transition.num_weak_labels - 1):
+        if share is None and misfit > chi2.ppf(0.99, transition.num_weak_labels - 1):
             notes.append("these label shares are not a mixture of T's columns: T is not the transition of these labels")
     return notes

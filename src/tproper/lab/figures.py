@@ -18,6 +18,9 @@ from . import paper
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from .leaderboard import Standing
+
+OTHERS = "#8a8f98"  # methods that are not certified proper and bounded
 NO_FIGURES = "Without figures, which need matplotlib: pip install 'tproper[plots]'."
 
 
@@ -32,18 +35,18 @@ def colour(method: str) -> str:
     return plots.COLOURS[paper.METHODS[method][0]]
 
 
-def save_figure(figure: Figure, stem: Path) -> list[Path]:
+def save_figure(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
     """Write a figure as PNG and SVG, each whole or not at all; the SVG's bytes depend on the figure alone."""
     import matplotlib
 
-    paths = [stem.with_name(f"{stem.name}{suffix}") for suffix in (".png", ".svg")]
-    png, svg = io.BytesIO(), io.BytesIO()
-    figure.savefig(png, format="png", dpi=150)
-    figure.set_layout_engine("none")  # everything has its place by now; to find it again takes as long
-    with matplotlib.rc_context({"svg.hashsalt": "tproper"}):
-        figure.savefig(svg, format="svg", metadata={"Date": None})
-    for path, content in zip(paths, (png, svg), strict=True):
-        write_file(path, content.getvalue(), overwrite=True)
+    paths = []
+    for suffix in formats:
+        content = io.BytesIO()
+        with matplotlib.rc_context({"svg.hashsalt": "tproper"}):
+            figure.savefig(content, format=suffix, dpi=150, metadata={"Date": None} if suffix == "svg" else None)
+        figure.set_layout_engine("none")  # everything has its place by now; to find it again takes as long
+        paths.append(stem.with_name(f"{stem.name}.{suffix}"))
+        write_file(paths[-1], content.getvalue(), overwrite=True)
     return paths
 
 
@@ -147,4 +150,38 @@ def risk_traces(
         if place == 1:
             axes.set_ylabel("training risk")
     figure.suptitle(title)
+    return figure
+
+
+# --- the leaderboard ------------------------------------------------------------------------------
+
+
+def standings(panels: Mapping[str, Sequence[Standing]], rule: str) -> Figure:
+    """Accuracy and calibrated log loss of every method, mean and standard error, a line of panels for each block."""
+    shown = {title: methods for title, methods in panels.items() if len(methods) > 1}
+    heights = [0.9 + 0.24 * len(methods) for methods in shown.values()]
+    figure = new_figure(10, sum(heights) + 0.6)
+    grid = figure.subplots(len(shown), 2, squeeze=False, height_ratios=heights)
+    for (title, methods), line in zip(shown.items(), grid, strict=True):
+        for axes, score, scale in zip(line, ("accuracy", "log_loss"), (100, 1), strict=True):
+            for place, method in enumerate(methods):
+                mean, error = (scale * v for v in getattr(method, score))
+                marker = plots.COLOURS["forward"] if method.certified else OTHERS
+                axes.errorbar(mean, place, xerr=error if error == error else None, fmt="o", ms=5, color=marker)
+            axes.set_yticks(range(len(methods)), [m.name for m in methods] if score == "accuracy" else [])
+            axes.set_ylim(-0.6, len(methods) - 0.4)
+            axes.grid(axis="both", alpha=0.25)
+        line[1].set_xscale("log")
+        line[1].xaxis.set_major_formatter("{x:g}")
+        line[1].xaxis.set_minor_formatter("{x:g}")
+        line[1].tick_params(axis="x", which="minor", labelsize=7)
+        line[0].set_title(title, loc="left", fontsize=10, fontweight="bold")
+    grid[-1][0].set_xlabel("accuracy, %")
+    grid[-1][1].set_xlabel("calibrated log loss")
+    handles = [
+        grid[0][0].plot([], [], "o", color=c, label=name)[0]
+        for c, name in ((plots.COLOURS["forward"], "certified proper and bounded"), (OTHERS, "not certified"))
+    ]
+    figure.legend(handles=handles, loc="outside upper right", ncols=2, frameon=False)
+    figure.suptitle(f"Epochs and learning rates chosen by {rule} labels", x=0.01, ha="left", fontsize=10)
     return figure

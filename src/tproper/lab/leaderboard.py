@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._core import json_text, write_file
 from ..transitions import Transition
@@ -380,17 +380,46 @@ def summary_table(leading: Mapping[str, Sequence[Lead]]) -> Table:
     return Table("Who leads", note, head, rows)
 
 
-def leaderboard(
-    records: Sequence[Record], verdicts: Verdicts | None = None, rules: Sequence[str] = RULES
-) -> list[Table]:
-    """Who leads, and a table for each block of the records."""
-    verdicts = Verdicts() if verdicts is None else verdicts
-    tables, leading = [], {}
-    all_blocks = blocks(records)
+@dataclass(frozen=True)
+class Judged:
+    """A block under its title, and the card of every method in it."""
+
+    title: str
+    block: Block
+    cards: Mapping[str, Card | None]
+
+    def standings(self, rule: str) -> list[Standing]:
+        """What a picture shows: the methods that have all scores, the most accurate last."""
+        out = []
+        for e in self.block.entries:
+            accuracy, log_loss = (e.mean(rule, score) for score in (ACCURACY, LOG_LOSS))
+            if not math.isnan(accuracy[0] + log_loss[0]):
+                certified = is_proper_and_bounded(self.cards[e.config.key])
+                out.append(Standing(title_of(e.config), certified, accuracy, log_loss))
+        return sorted(out, key=lambda s: s.accuracy[0])
+
+
+class Standing(NamedTuple):
+    """A method in a picture; scores as mean and standard error."""
+
+    name: str
+    certified: bool  # proper and bounded
+    accuracy: tuple[float, float]
+    log_loss: tuple[float, float]
+
+
+def judge(records: Sequence[Record], verdicts: Verdicts) -> list[Judged]:
+    """The blocks of the records with their certificates, which are kept."""
+    all_blocks, out = blocks(records), []
     for title, block in zip(distinct_titles(all_blocks), all_blocks, strict=True):
         told = block.told
-        cards = {e.config.key: verdicts.of(e.config, told) for e in block.entries}
-        leading[title] = leads(block, cards, rules)
-        tables.append(block_table(title, block, cards, leading[title], rules))
+        out.append(Judged(title, block, {e.config.key: verdicts.of(e.config, told) for e in block.entries}))
     verdicts.save()
+    return out
+
+
+def leaderboard(judged: Sequence[Judged], rules: Sequence[str] = RULES) -> list[Table]:
+    """Who leads, and a table for each block."""
+    leading = {j.title: leads(j.block, j.cards, rules) for j in judged}
+    tables = [block_table(j.title, j.block, j.cards, leading[j.title], rules) for j in judged]
     return [summary_table(leading), *tables] if len(tables) > 1 else tables

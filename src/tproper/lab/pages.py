@@ -57,11 +57,12 @@ class Page:
                 raise ValueError(f"{out / name}: expected an older report, got another file; choose another --out")
 
     def write(self, out: Path, note: str, tables: Sequence[Table], images: Sequence[Path] = ()) -> list[Path]:
-        """Both files, each whole or not at all; the images are inside the HTML."""
-        text = "\n".join([f"# {self.title}", "", note, "", *(t.markdown() for t in tables)])
+        """Both files, each whole or not at all; the images are inside the HTML, or where there is none linked."""
+        pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in images]
+        linked = [*pictures, ""] if self.html_name is None and pictures else []
+        text = "\n".join([f"# {self.title}", "", note, "", *linked, *(t.markdown() for t in tables)])
         texts = {self.markdown_name: text}
         if self.html_name is not None:
-            pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in images]
             figures = ["", "## Figures", "", "\n".join(pictures), ""] if images else []
             folder = images[0].parent if images else out
             texts[self.html_name] = html_page("\n".join([text, *figures]), self.title, folder)

@@ -375,9 +375,15 @@ def write_leaderboard(
     decide: bool = False,
     page: Page = leaderboard.PAGE,
 ) -> list[Path]:
-    """The leaderboard's files."""
-    tables = leaderboard.leaderboard(records, leaderboard.Verdicts(kept, decide), rules)
-    return page.write(out, f"{leaderboard.NOTE} {provenance(records)}", tables)
+    """The leaderboard's files; its picture shows the epochs that the last rule has chosen."""
+    judged = leaderboard.judge(records, leaderboard.Verdicts(kept, decide))
+    panels = {j.title: j.standings(rules[-1]) for j in judged}
+    images = []
+    if can_draw() and any(len(panel) > 1 for panel in panels.values()):
+        stem = (out / page.markdown_name).with_suffix("")
+        images = figures.save_figure(figures.standings(panels, rules[-1]), stem, ["png"])
+    tables = leaderboard.leaderboard(judged, rules)
+    return page.write(out, f"{leaderboard.NOTE} {provenance(records)}", tables, images) + images
 
 
 def write_leaderboard_alone(run: Path, file: Path, rules: Sequence[str] = RULES, decide: bool = False) -> list[Path]:
@@ -387,6 +393,9 @@ def write_leaderboard_alone(run: Path, file: Path, rules: Sequence[str] = RULES,
         raise ValueError(f"expected at least one finished trial of a benchmark in {run}, got none")
     page = Page(leaderboard.PAGE.title, file.name, None)
     page.check(file.parent)
+    picture = file.with_suffix(".png")
+    if picture.exists() and not file.exists():
+        raise ValueError(f"{picture}: expected no file before the leaderboard beside it, got one; choose another name")
     return write_leaderboard(records, file.parent, kept_verdicts(run), rules, decide, page)
 
 

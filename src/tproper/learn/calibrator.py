@@ -19,16 +19,26 @@ from torch import Tensor
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
 from ..metrics import Score, weak_calibration
 from ..transitions import Transition, make_transition
-from .gain import NAME as GAIN
-from .gain import gain_of
-from .scaling import METHODS, MethodName, Scaling, fit_scaling, identity_scaling, parameters, row_risks
+from .gain import gain_of, no_gain
+from .scaling import (
+    METHODS,
+    MethodName,
+    Scaling,
+    fit_cautiously,
+    fit_scaling,
+    forward_risk,
+    identity_scaling,
+    parameters,
+    row_risks,
+)
 
 Inputs = Literal["scores", "probabilities"]
 FEWEST_ROWS = 100  # below this a gain cannot be told from chance
 MOST_ROWS = 20_000  # beyond this a map of a few numbers is known well enough
 MATRIX_AT_MOST = 10  # classes: a matrix has K^2 parameters
-# standard errors by which a temperature must beat the identity, and a richer map the simpler one. A temperature of its
-# prior (`scaling`) is the better guess where held-out labels cannot tell: it stays unless they clearly speak against it
+# standard errors by which a temperature must beat the identity, and a richer map the simpler one. A temperature that
+# was drawn towards one (`fit_cautiously`) is the better guess where held-out labels cannot tell: it stays unless they
+# clearly speak against it
 CLEAR, CLEARER = -1.0, 2.0
 
 
@@ -180,15 +190,29 @@ def calibrate(
     labels : weak labels as the transition takes them
     transition : Transition, or what `make_transition` takes
     method : "auto", "identity", "temperature", "bias", "vector" or "matrix"
-        "auto" goes from simple to rich. A temperature, held near one by its prior, is taken unless it raises the
-        cross-validated weak risk by more than one standard error of the paired difference; a richer map only if it
-        lowers that risk by more than two. What few or very weak labels cannot tell is hardly changed.
+        "auto" goes from simple to rich. A temperature, drawn towards one by its standard error, is taken unless it
+        raises the cross-validated weak risk by more than one standard error of the paired difference; a richer map only
+        if it lowers that risk by more than two. What few or very weak labels cannot tell is hardly changed.
     inputs : "auto", "scores" or "probabilities"
         What `scores` holds, where it should not be guessed.
     sample_weight : (n,) array, optional
     groups : (n,) array, optional
         Rows of one group are never on both sides of the cross-validation.
     """
+    return fit_calibrator(scores, labels, transition, method, inputs, sample_weight, groups)
+
+
+def fit_calibrator(
+    scores: ArrayLike | Tensor,
+    labels: Labels,
+    transition: Any,
+    method: str,
+    inputs: str,
+    sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
+    cautious: bool = True,
+) -> Calibrator:
+    """`calibrate`; without `cautious`, "auto" has no reason to stay near the scores as they are."""
     T = transition if isinstance(transition, Transition) else make_transition(transition)
     if method != "auto" and method not in METHODS:
         raise ValueError(f"method: expected 'auto' or one of {', '.join(METHODS)}, got {method!r}")
@@ -215,8 +239,21 @@ def calibrate(
     if not np.isfinite(plain).all():
         row = int(used[np.flatnonzero(~np.isfinite(plain))[0]])
         raise ValueError(f"labels: expected labels that can occur under the transition, got another at row {row}")
+    says = _says_something(T, y)
+    if not says.all():
+        notes.append(f"{np.count_nonzero(~says)} of {len(says)} labels say nothing of the class and are left out")
+        used, v, y, w = used[says], v[says], y[torch.as_tensor(says)], w[says]
+        if not len(v):
+            return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(0), notes=notes)
     splits = folds(len(v), None if together is None else together[used])
-    return _chosen(method, v, y, T, w, kind, floor, notes, splits)
+    return _chosen(method, v, y, T, w, kind, floor, notes, splits, cautious and method == "auto")
+
+
+def _says_something(T: Transition, y: Tensor) -> NDArray[np.bool_]:
+    """Rows whose label is likelier for some classes than for others; the risk of the rest is the same for every p."""
+    n = len(y)
+    _, gradient = forward_risk(T, y, np.full(n, 1.0 / n))(np.zeros((T.num_classes, n)))  # (1/K - q) / n
+    return np.abs(gradient).max(axis=0) * n > 1e-12
 
 
 def method_of(setting: Any) -> str | None:
@@ -231,7 +268,7 @@ def method_of(setting: Any) -> str | None:
 
 def identity_calibrator(num_classes: int, note: str) -> Calibrator:
     """Nothing changed, and why."""
-    return Calibrator("identity", identity_scaling(num_classes), "scores", 0.0, _no_gain(0), notes=[note])
+    return Calibrator("identity", identity_scaling(num_classes), "scores", 0.0, no_gain(0), notes=[note])
 
 
 def _chosen(
@@ -244,22 +281,28 @@ def _chosen(
     floor: float,
     notes: list[str],
     splits: list[Split],
+    cautious: bool,
 ) -> Calibrator:
     """Cross-validate the methods in question, choose, fit the choice to all rows."""
+
+    def fit(name: MethodName, v: FloatArray, y: Tensor, w: FloatArray, log_scale: float | None = None) -> Scaling:
+        if cautious and name == "temperature":
+            return fit_cautiously(v, y, T, w)
+        return fit_scaling(name, v, y, T, w, log_scale)
+
     n, K = len(v), T.num_classes
-    few = n < FEWEST_ROWS
-    if few and method in ("auto", "identity"):
-        notes.append(f"{n} rows are too few to calibrate with (fewer than {FEWEST_ROWS})")
-        return Calibrator("identity", identity_scaling(K), kind, floor, _no_gain(n), notes=notes)
+    rows = w.sum() ** 2 / (w @ w)  # as many as weights stand for
+    if rows < FEWEST_ROWS and method in ("auto", "identity"):
+        notes.append(f"{rows:.0f} rows are too few to calibrate with (fewer than {FEWEST_ROWS})")
+        return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(n), notes=notes)
     outside: dict[str, FloatArray] = {"identity": identity_scaling(K)(v)}
     risks = {"identity": row_risks(T, y, outside["identity"])}
-
     log_scales: dict[int, float] = {}  # of the temperature of each fold, from which richer maps begin
 
     def validate(name: MethodName) -> None:
         g = np.empty_like(v)
         for i, (train, test) in enumerate(splits):
-            fitted = fit_scaling(name, v[train], y[torch.as_tensor(train)], T, w[train], log_scales.get(i))
+            fitted = fit(name, v[train], y[torch.as_tensor(train)], w[train], log_scales.get(i))
             if name == "temperature":
                 log_scales[i] = math.log(float(fitted.scale))
             g[test] = fitted(v[test])
@@ -279,18 +322,25 @@ def _chosen(
     elif method != "identity":
         choice = METHODS[[str(m) for m in METHODS].index(method)]
         validate(choice)
-    tried = []
-    for tried_name, risk in risks.items():
-        fall, error = _mean(risks["identity"] - risk, w)
-        tried.append({"method": tried_name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
-    final = fit_scaling(choice, v, y, T, w)
+    final = fit(choice, v, y, w)
     in_sample, _ = _mean(risks["identity"] - row_risks(T, y, final(v)), w)
     before, after = outside["identity"], outside[choice]
     gain = gain_of(T, y, before, after, w, in_sample, parameters(choice, K))
     if method == "auto" and choice == "identity":
-        notes.append("no map lowers the weak risk clearly: probabilities are left as they are")
+        notes.append("no map lowers the weak risk clearly: none was taken")
+    if gain.value + CLEARER * gain.stderr < 0:
+        notes.append(f"{choice} scaling was asked for, although it raises the weak risk on labels it was not fitted to")
     reliability = _reliability(y, before, after, T, w, notes)
-    return Calibrator(choice, final, kind, floor, gain, tried, reliability, notes)
+    return Calibrator(choice, final, kind, floor, gain, _compared(risks, w), reliability, notes)
+
+
+def _compared(risks: Mapping[str, FloatArray], w: FloatArray) -> list[dict[str, Any]]:
+    """The cross-validated risk of each method, and its gain over the identity."""
+    out = []
+    for name, risk in risks.items():
+        fall, error = _mean(risks["identity"] - risk, w)
+        out.append({"method": name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
+    return out
 
 
 def _reliability(
@@ -323,10 +373,6 @@ def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:
     share = w / w.sum()
     mean = float(share @ values)
     return mean, float(np.sqrt(np.sum(share**2 * (values - mean) ** 2) * len(w) / max(len(w) - 1, 1)))
-
-
-def _no_gain(n: int) -> Score:
-    return Score(GAIN, 0.0, math.nan, (-math.inf, math.inf), n, informative=False)
 
 
 def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,6 +14,11 @@ from ..transitions import Transition
 from .scaling import row_risks
 
 NAME = "fall of the weak risk"
+
+
+def no_gain(n: int) -> Score:
+    """Where nothing was changed, or nothing is known of what that changed."""
+    return Score(NAME, 0.0, math.nan, (-math.inf, math.inf), n, informative=False)
 
 
 def gain_of(
@@ -39,6 +46,8 @@ def gain_of(
       ``sqrt(2 / p)`` of that mean (chi square), which the difference of the two falls shows.
     """
     n = len(labels)
+    if weights.sum() ** 2 / (weights @ weights) < 2:  # one row has no standard error
+        return no_gain(n)
     g = row_risks(transition, labels, before) - row_risks(transition, labels, after)
     rows = reference_rows(n)
     doubt = 1.0 / (n + 1)  # a model that says 0 or 1 may be wrong once in n + 1 times

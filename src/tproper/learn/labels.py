@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
+from .._core import checks
 from ..transitions import (
     AnnotatorTransition,
     StackedTransition,
@@ -390,7 +391,7 @@ def _any_answer_table(y: Any) -> NDArray[Any]:
 def _absent(table: NDArray[Any]) -> NDArray[np.bool_]:
     if table.dtype.kind in "biuf":
         return (table == -1) | (table != table)
-    return np.array([[v is None or v != v or item(v) in (-1, "", "-1") for v in row] for row in table], dtype=bool)
+    return np.array([[checks.absent(v) or item(v) in (-1, "", "-1") for v in row] for row in table], dtype=bool)
 
 
 def _lookup(

@@ -89,7 +89,7 @@ def fit_scaling(
 ) -> Scaling:
     """The map of this kind with the smallest forward risk plus prior, on scores (n, K); `weights` (n,) are counts.
 
-    `log_scale` is the best one of these rows, where it is known: richer maps begin there.
+    A richer map begins at `log_scale`, where one is known, instead of looking for the best one first.
     """
     K = transition.num_classes
     if method == "identity":
@@ -117,7 +117,7 @@ def fit_scaling(
         return f + of_a + 0.5 * float(precision @ x[1:] ** 2), gradient
 
     first = np.r_[a, np.zeros(K + width)]
-    bounds = [(LOG_SCALES[0] - 1, LOG_SCALES[-1] + 1)] + [(None, None)] * (K + width)
+    bounds = [(min(a, LOG_SCALES[0]) - 1, max(a, LOG_SCALES[-1]) + 1)] + [(None, None)] * (K + width)
     x = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200}).x
     D, scale = x[K + 1 :], math.exp(x[0])
     scales = {
@@ -126,6 +126,28 @@ def fit_scaling(
         "matrix": lambda: scale * (np.eye(K) + D.reshape(K, K)),
     }
     return Scaling(scales[method](), x[1 : K + 1] - x[1 : K + 1].mean())
+
+
+def fit_cautiously(scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray) -> Scaling:
+    """One temperature, drawn towards one by as much as the labels leave it uncertain.
+
+    With a the fitted log-scale and s its standard error, the scale is ``exp(a max(0, 1 - s^2 / a^2))``, the positive
+    part of Stein's estimate: what chance alone would bring about changes nothing, and what it could not is kept. s
+    is the sandwich ``sqrt(J / n) / H`` of the rows' slopes (J their variance) and the curvature H with the prior's.
+    """
+    a = math.log(fit_temperature(scores, labels, transition, weights))
+    v, total, step = centred(scores), float(weights.sum()), 0.02
+    share = weights / total
+    risks = [row_risks(transition, labels, math.exp(a + t) * v) for t in (-step, 0.0, step)]
+    prior = [log_scale_prior(a + t, total)[0] for t in (-step, 0.0, step)]
+    means = [float(share @ r) + q for r, q in zip(risks, prior, strict=True)]
+    slopes = (risks[2] - risks[0]) / (2 * step)
+    curvature = (means[2] - 2 * means[1] + means[0]) / step**2
+    variance = float(np.sum((share * (slopes - share @ slopes)) ** 2))
+    if a == 0 or curvature <= 0:  # nothing to draw back, or an end of the search
+        return Scaling(np.array(math.exp(a)), np.zeros(transition.num_classes))
+    kept = max(0.0, 1.0 - variance / curvature**2 / a**2)
+    return Scaling(np.array(math.exp(a * kept)), np.zeros(transition.num_classes))
 
 
 def fit_temperature(scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray) -> float:
@@ -172,6 +194,18 @@ def matching_scale(scores: FloatArray, probabilities: FloatArray, weights: Float
     return math.exp(_log_scale(V, cross_entropy, math.inf))
 
 
+def log_scales(V: FloatArray) -> FloatArray:
+    """Where the search for a temperature begins: about one, and about the size of centred scores that are far from it.
+
+    Scores in the millions, or in millionths, are as good as others once they are scaled.
+    """
+    largest = float(np.abs(V).max(initial=0.0))
+    if largest == 0:
+        return LOG_SCALES
+    size = math.log(largest) + 0.5 * math.log(float(np.mean((V / largest) ** 2)))  # of the root mean square
+    return LOG_SCALES if abs(size) <= LOG_SCALES[-1] else np.union1d(LOG_SCALES, LOG_SCALES - size)
+
+
 def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
     """The log-scale a: the best of a grid, then a local descent from there."""
     unmasked = np.where(np.isfinite(V), V, 0.0)
@@ -181,10 +215,10 @@ def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
         of_a, slope = log_scale_prior(a, total)
         return f + of_a, np.array([math.exp(a) * np.vdot(E, unmasked) + slope])
 
-    grid = LOG_SCALES
+    grid = log_scales(unmasked)
     values = [objective(a)[0] for a in grid]
     first = float(grid[int(np.argmin(values))])
-    bounds = [(LOG_SCALES[0] - 1, LOG_SCALES[-1] + 1)]
+    bounds = [(grid[0] - 1, grid[-1] + 1)]
     out = minimize(
         lambda x: objective(float(x[0])),
         np.array([first]),

@@ -115,6 +115,8 @@ class WeakLabelLoss(nn.Module, ABC):
         self.transition = transition
         self.reduction: Reduction = reduction
         self.validate = validate
+        if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
+            raise ValueError(f"ignore_index: expected a whole number or None, got {ignore_index!r}")
         if ignore_index is not None and transition.label_shape:
             raise ValueError(f"ignore_index: expected None for {transition.name}, whose labels are not single indices")
         self.ignore_index = ignore_index
@@ -272,9 +274,9 @@ class WeakLabelLoss(nn.Module, ABC):
                     return losses, gradient.mul_(weights[:, None])
             with torch.enable_grad():
                 v = v.requires_grad_()
-                losses = self._each(v, labels)
-                (gradient,) = torch.autograd.grad(losses, v, torch.ones_like(losses) if weights is None else weights)
-            return weighted(losses.detach(), weights), gradient
+                losses = weighted(self._each(v, labels), weights)
+                (gradient,) = torch.autograd.grad(losses.sum(), v)
+            return losses.detach(), left_out(gradient, weights)  # 0 times an infinite slope is NaN
 
         return both
 

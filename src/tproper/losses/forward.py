@@ -35,7 +35,9 @@ class ForwardLoss(WeakLabelLoss):
     score : str or Potential
         "log", "brier" (bounded, with a bounded gradient), "spherical", "tsallis:a", or a potential on weak labels.
     link : Potential, optional
-        p is this potential's `probabilities` of the scores; softmax by default.
+        p is this potential's `probabilities` of the scores; softmax by default. A sparse link (`Sparsemax`, `Tsallis`
+        above 1) can give a label the probability 0: its log loss is infinite then, without a gradient to leave by.
+        "brier" and "spherical" stay finite.
     """
 
     def __init__(
@@ -105,7 +107,8 @@ class ForwardLoss(WeakLabelLoss):
             q = (transitions.to(p.dtype) @ p[..., None])[..., 0]  # (n, M)
             return self.score.loss(Weak(inner(rows.to(p.dtype), p), q.square().sum(-1), q, labels))
         if not rows.requires_grad:
-            log_rows = rows.log().to(scores.dtype)
+            # a T of fewer digits than the scores is taken for exact
+            log_rows = rows.to(torch.promote_types(rows.dtype, scores.dtype)).log().to(scores.dtype)
             work = cpu.mixture(log_rows) if cpu.possible(scores) else None
             return in_kernel(scores, work, lambda v: -log_mixture(v, log_rows))
         # T is learned: log T has no gradient where T is zero, but the loss has one, -p_z / (T p)_y
@@ -160,6 +163,8 @@ def _rows(transitions: Tensor, labels: Tensor) -> Tensor:
 
 def _listed(transition: Transition, score: Score) -> FloatArray:
     try:
+        if isinstance(transition, CandidateSetTransition):  # its list of rows is made now, not while a call is traced
+            transition.row_index(torch.ones(1, transition.num_classes, dtype=torch.bool))
         return transition.matrix()
     except ValueError:
         raise ValueError(

@@ -153,7 +153,7 @@ def loss_to_dict(loss: nn.Module) -> dict[str, Any]:
         extra: dict[str, Any] = {} if loss.score.name == "log" else {"score": loss.score.name}
         if loss.link is not None:
             extra["link"] = _potential_to_plain(loss.link)
-        return {"kind": "forward", **extra}
+        return {"kind": "forward", **extra, **_ignored(loss)}
     kinds: dict[type, str] = {BackwardLoss: "backward", GradientAscentLoss: "ga", NonNegativeLoss: "nonnegative"}
     for name, make in _OTHERS.items():
         if type(loss) is make:
@@ -170,16 +170,21 @@ def loss_to_dict(loss: nn.Module) -> dict[str, Any]:
         out["potential"] = _potential_to_plain(loss.potential)
         weights = loss.class_weights
         out["class_weights"] = None if weights is None else [float(w) for w in weights]
-    return out
+    return out | _ignored(loss)
+
+
+def _ignored(loss: WeakLabelLoss) -> dict[str, Any]:
+    return {} if loss.ignore_index is None else {"ignore_index": loss.ignore_index}
 
 
 def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module:
     """The inverse of `loss_to_dict`."""
-    kind = data.get("kind")
+    kind, ignored = data.get("kind"), data.get("ignore_index")
     if kind == "forward":
         link = data.get("link")
         chosen = None if link is None else _potential_from_plain(link)
-        return ForwardLoss(transition, score=str(data.get("score", "log")), link=chosen)
+        score = str(data.get("score", "log"))
+        return ForwardLoss(transition, score=score, link=chosen, ignore_index=ignored)
     other = None if kind in LOSSES else plugins.find(_OTHERS, kind)
     if other is not None:
         return other(transition)
@@ -189,8 +194,10 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
     R = stored if isinstance(stored, str) else Reconstruction(np.asarray(stored, dtype=np.float64), transition)
     if kind == "backward":
         potential = _potential_from_plain(data["potential"])
-        return BackwardLoss(transition, potential, reconstruction=R, class_weights=data["class_weights"])
-    return GradientAscentLoss(transition, R) if kind == "ga" else NonNegativeLoss(transition, R)
+        weights = data["class_weights"]
+        return BackwardLoss(transition, potential, reconstruction=R, class_weights=weights, ignore_index=ignored)
+    make = GradientAscentLoss if kind == "ga" else NonNegativeLoss
+    return make(transition, R, ignore_index=ignored)
 
 
 def _reconstruction_to_plain(R: Reconstruction) -> str | list[list[float]]:

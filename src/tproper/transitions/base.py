@@ -29,6 +29,7 @@ from .._core import (
     checks,
     count_text,
     inner,
+    label_stream,
     log_mixture,
     look_up,
 )
@@ -92,9 +93,9 @@ class Transition(LabelKind):
         shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary".
         """
         table = checks.matrix(counts, "counts")
-        if (table < 0).any():
-            y, z = np.argwhere(table < 0)[0]
-            raise ValueError(f"counts: expected numbers >= 0, got {table[y, z]:g} at row {y}, column {z}")
+        if ((table < 0) | (table > 2**53)).any():
+            y, z = np.argwhere((table < 0) | (table > 2**53))[0]
+            raise ValueError(f"counts: expected numbers from 0 to 2^53, got {table[y, z]:g} at row {y}, column {z}")
         if not table.any():
             raise ValueError("counts: expected some counts > 0, got zeros only")
         posterior = shrink(table, structure)
@@ -124,9 +125,9 @@ class Transition(LabelKind):
         return checks.index_labels(labels, self.num_weak_labels, device=device, validate=validate)
 
     def sample(self, y: Labels, seed: int | np.random.Generator) -> NDArray[Any]:
-        """Draw one weak label for each true class in `y`; the same seed gives the same labels."""
+        """Draw one weak label for each class in `y`; the same seed gives the same labels, not `default_rng(seed)`'s."""
         classes = checks.index_labels(y, self.num_classes, name="y").cpu().numpy()
-        return self._sample(classes, np.random.default_rng(seed))
+        return self._sample(classes, label_stream(seed))
 
     def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
         # Inverse CDF of every column at once: column z's cumulative sums live in (z, z + 1].

@@ -1,0 +1,23 @@
+"""Random streams that do not share their numbers with the caller's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+WEAK_LABELS = 0x7461_6773  # any number that nobody counts up to
+
+
+def label_stream(seed: Any) -> np.random.Generator:
+    """The generator that weak labels are drawn with.
+
+    A generator is used as it is. A seed gives the stream ``SeedSequence(seed, spawn_key=(WEAK_LABELS,))``, independent
+    of ``default_rng(seed)``: who draws classes with that and then labels with the same seed would otherwise draw both
+    from the same numbers, and the noise would depend on the class.
+    """
+    if isinstance(seed, np.random.Generator):
+        return seed
+    if isinstance(seed, (np.random.BitGenerator, np.random.SeedSequence)):
+        return np.random.default_rng(seed)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(WEAK_LABELS,)))

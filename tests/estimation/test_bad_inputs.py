@@ -1,0 +1,200 @@
+"""Every function that gets T from data, or judges it, meets every fault that its inputs can have.
+
+One table, function by fault. A cell is what happens: an error that begins with a sentence, a warning, or a result that
+says so; None where the fault cannot occur, because the function takes no such input.
+"""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import tproper as tp
+
+FAULTS = (
+    "unknown labels",
+    "one annotator",
+    "no overlap",
+    "a class without clean rows",
+    "contradictory gold",
+    "counts of zero",
+    "NaN",
+)
+nan = np.nan
+WEAK = np.arange(40) % 3
+TRUE = np.where(np.arange(40) < 20, WEAK, -1)
+NO_TWO = np.where(TRUE == 2, -1, TRUE)  # class 2 is never seen
+TABLE = np.stack([WEAK, WEAK, (WEAK + (np.arange(40) % 7 == 0)) % 3], axis=1)
+ALONE = np.where(np.eye(3, dtype=bool)[np.arange(40) % 3], TABLE, -1)  # no item has two answers
+MASKS = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1], [0, 1, 0]] * 10, dtype=bool)
+LABELED, SCORES = np.arange(60) < 30, np.linspace(-1, 1, 60)
+BAGS = [[0.5, 0.5], [0.2, 0.8]]
+T2, T3 = tp.symmetric_noise(2, 0.2), tp.symmetric_noise(3, 0.2)
+PAIR = tp.annotators([T3, T3])
+X = np.stack([np.sin(np.arange(40)), np.cos(np.arange(40))], axis=1)
+
+
+class Error(str):
+    """The beginning of a ValueError."""
+
+
+class Warns(str):
+    """Part of a warning."""
+
+
+class Says(str):
+    """Part of what the result prints, or of its notes."""
+
+
+Cell = tuple[object, Error | Warns | Says] | None
+
+CASES: dict[str, list[Cell]] = {
+    "estimate_transition": [
+        (lambda: tp.estimate_transition(["a", "b"], true=[0, 1]), Error("weak: expected integers 0 .. M-1, got")),
+        None,
+        (lambda: tp.estimate_transition(WEAK, true=np.full(40, -1)), Error("true: expected the class of some rows")),
+        (lambda: tp.estimate_transition(WEAK, true=NO_TWO, num_classes=3), Says("class 2: no counts, so the column")),
+        None,
+        (lambda: tp.estimate_transition([], true=[]), Error("weak: expected one weak label per row (n,), got shape")),
+        (
+            lambda: tp.estimate_transition(WEAK, true=np.where(TRUE < 0, nan, TRUE)),
+            Error("true: expected integers, -1 where the class is unknown, got"),
+        ),
+    ],
+    "estimate_transition, features": [
+        (lambda: tp.estimate_transition([0.5] * 40, X=X), Error("weak: expected integers 0 .. M-1, got")),
+        None,
+        None,
+        (lambda: tp.estimate_transition(WEAK, true=NO_TWO, X=X, random_state=0), Warns("T cannot be told from these")),
+        None,
+        (lambda: tp.estimate_transition(WEAK * 0, X=X), Error("num_classes: expected at least 2 classes, got 1")),
+        (lambda: tp.estimate_transition(WEAK, X=X * nan), Error("X: expected finite features, got NaN or infinity")),
+    ],
+    "estimate_transition, candidate sets": [
+        (lambda: tp.estimate_transition(MASKS * 2), Error("labels: expected masks of 0 and 1 (or booleans)")),
+        None,
+        None,
+        (
+            lambda: tp.estimate_transition(MASKS & [True, True, False] | [False, True, False]),
+            Warns("that all classes are included at the same rate has the p-value"),
+        ),
+        (
+            lambda: tp.estimate_transition(MASKS, true=np.where(np.arange(40) == 0, 2, -1)),
+            Error("true: expected every known class among the candidates of its row, got class 2"),
+        ),
+        (lambda: tp.estimate_transition(MASKS & False), Error("labels: expected non-empty candidate sets, got")),
+        (lambda: tp.estimate_transition(MASKS * nan), Error("labels: expected boolean candidate masks (n, 3)")),
+    ],
+    "Transition.from_counts": [
+        (lambda: tp.Transition.from_counts([["a", "b"], ["c", "d"]]), Error("counts: expected a matrix of numbers")),
+        None,
+        None,
+        (lambda: tp.Transition.from_counts([[9, 0], [1, 0]]), Says("class 1: no counts, so the column is what")),
+        None,
+        (lambda: tp.Transition.from_counts(np.zeros((2, 2))), Error("counts: expected some counts > 0, got zeros")),
+        (lambda: tp.Transition.from_counts([[9, nan], [1, 0]]), Error("counts: expected finite entries, got nan at")),
+    ],
+    "annotators": [
+        (lambda: PAIR.encode([[0, 3]]), Error("labels: expected answers in [0, 3), or -1 for none, from annotator 1")),
+        (lambda: tp.annotators([]), Error("transitions: expected a list with one Transition for each annotator")),
+        (
+            lambda: tp.weak_accuracy(np.full((4, 2), -1), [0, 0, 1, 1], PAIR),
+            Error("labels: expected at least one row with an answer"),
+        ),
+        None,
+        None,
+        None,
+        (lambda: PAIR.encode([[0, nan]]), Error("labels: expected integers")),
+    ],
+    "estimate_annotators": [
+        (lambda: tp.estimate_annotators([["a", "b"]]), Error("answers: expected integers >= 0, or -1 for no answer")),
+        (lambda: tp.estimate_annotators(TABLE[:, :1]), Warns("there are only 1 of them")),
+        (lambda: tp.estimate_annotators(ALONE), Warns("no item has answers from three of them")),
+        (lambda: tp.estimate_annotators(TABLE, true=NO_TWO), Says("14 items with a known class keep it")),
+        (
+            lambda: tp.estimate_annotators(tp.Answers([0, 0, 1], [0, 1, 2], [0, 1, 1]), [0, 1, 1]),
+            Error("true: expected one class for each item, got both 0 and 1 for item 0"),
+        ),
+        (lambda: tp.estimate_annotators(TABLE * 0 - 1), Error("answers: expected at least one answer, got -1")),
+        (lambda: tp.estimate_annotators(TABLE * nan), Error("answers: expected integers >= 0, or -1 for no answer")),
+    ],
+    "estimate_pu": [
+        (lambda: tp.estimate_pu(["p", "u"] * 30, scores=SCORES), Error("labeled: expected booleans")),
+        None,
+        None,
+        (lambda: tp.estimate_pu(LABELED & False, scores=SCORES), Error("labeled: expected at least 20 labeled and 20")),
+        None,
+        (lambda: tp.estimate_pu(LABELED | True, scores=SCORES), Error("labeled: expected at least 20 labeled and 20")),
+        (lambda: tp.estimate_pu(np.where(LABELED, 1, nan), scores=SCORES), Error("labeled: expected booleans")),
+    ],
+    "positive_unlabeled(prior=)": [
+        (lambda: tp.positive_unlabeled(0.5).encode([0, 2]), Error("labels: expected")),
+        None,
+        None,
+        None,
+        (
+            lambda: tp.positive_unlabeled(prior=0.1, labeled=20, n=100),
+            Error("prior: expected at least labeled / n = 0.2, the share of labeled rows, got 0.1"),
+        ),
+        (lambda: tp.positive_unlabeled(prior=0.5, labeled=0, n=0), Error("n: expected an integer >= 1, got 0")),
+        (lambda: tp.positive_unlabeled(prior=nan, labeled=1, n=9), Error("prior: expected a finite number in (0, 1]")),
+    ],
+    "unlabeled_sets(prior=)": [
+        (lambda: tp.unlabeled_sets(BAGS, [1, 1]).encode([2]), Error("labels: expected integers in [0, 2), got 2")),
+        None,
+        None,
+        (
+            lambda: tp.unlabeled_sets([[1, 0], [1, 0]], [1, 1], prior=[0.5, 0.5]),
+            Error("proportions: expected every class in some bag, got none for class 1"),
+        ),
+        None,
+        (lambda: tp.unlabeled_sets(BAGS, [0, 1], prior=[0.5, 0.5]), Error("sizes: expected 2 positive numbers")),
+        (lambda: tp.unlabeled_sets(BAGS, [1, 1], prior=[nan, 0.5]), Error("prior: expected strictly positive numbers")),
+    ],
+    "check_transition": [
+        (lambda: tp.check_transition(["a", "b"], T2), Error("labels: expected numbers of one shape, got ['a', 'b']")),
+        (lambda: tp.check_transition(TABLE[:, :1], tp.annotators([T3])), Says("No item has two answers")),
+        (lambda: tp.check_transition(ALONE[:, :2], PAIR), Says("No item has two answers")),
+        (lambda: tp.check_transition(WEAK % 2, tp.Transition.from_counts([[9, 0], [1, 0]])), Says("may come")),
+        None,
+        (lambda: tp.check_transition([], T2), Error("labels: expected at least one label, got an empty batch")),
+        (lambda: tp.check_transition([0, nan], T2), Error("labels: expected integers in [0, 2), got dtype float64")),
+    ],
+    "weak_prevalence": [
+        (lambda: tp.weak_prevalence([0, 4], T3), Error("labels: expected integers in [0, 3), got 4")),
+        (lambda: tp.weak_prevalence(TABLE[:, :1], tp.annotators([T3])), Says("class shares from 40 weak labels")),
+        (lambda: tp.weak_prevalence(ALONE[:, :2], PAIR), Says("class shares from 27 weak labels")),
+        (
+            lambda: tp.weak_prevalence(WEAK % 2, tp.Transition.from_counts([[90, 0], [10, 0]])),
+            Says("100 of class 1 would help most"),
+        ),
+        None,
+        (
+            lambda: tp.weak_prevalence(np.full((4, 2), -1), PAIR),
+            Error("labels: expected at least one row with an answer, got -1 everywhere"),
+        ),
+        (lambda: tp.weak_prevalence([0, nan], T3), Error("labels: expected integers in [0, 3), got dtype float64")),
+    ],
+}  # fmt: skip
+CELLS = [
+    pytest.param(*cell, id=f"{function}: {fault}")
+    for function, row in CASES.items()
+    for fault, cell in zip(FAULTS, row, strict=True)
+    if cell is not None
+]
+
+
+@pytest.mark.parametrize(("call", "expected"), CELLS)
+def test_every_function_meets_every_fault(call, expected):
+    if isinstance(expected, Error):
+        with pytest.raises(ValueError, match="^" + re.escape(expected)):
+            call()
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = call()
+    if isinstance(expected, Warns):
+        assert any(expected in str(w.message) for w in caught), [str(w.message) for w in caught]
+    else:
+        assert expected in "\n".join([str(result), *getattr(result, "notes", [])])

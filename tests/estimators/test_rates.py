@@ -1,0 +1,57 @@
+"""Learning rates and early stopping by what labels say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import tproper as tp
+from tproper.learn.defaults import default_learning_rate, label_information
+
+X, Y = load_digits(return_X_y=True)
+X = X / 16
+
+
+@pytest.mark.parametrize("K", [2, 3, 10])
+def test_information_of_a_label(K: int) -> None:
+    clean, other = label_information(tp.ForwardLoss(tp.identity(K))), tp.complementary(K)
+    assert clean == pytest.approx(1)
+    assert label_information(tp.ForwardLoss(other)) == pytest.approx(1 / (K - 1) ** 2)
+    assert label_information(tp.ForwardLoss(tp.Transition(np.full((3, K), 1 / 3)))) == 1  # nothing: any rate will do
+    assert label_information(tp.BackwardLoss(other)) == 1
+    noisy = [label_information(tp.ForwardLoss(tp.symmetric_noise(K, p))) for p in (0.0, 0.1, 0.2, 0.3)]
+    assert noisy == sorted(noisy, reverse=True)
+    rates = [default_learning_rate(i) for i in noisy]
+    assert rates[0] == pytest.approx(3e-3)
+    assert rates == sorted(rates)
+
+
+def test_the_rate_is_that_of_the_labels_or_the_one_asked_for() -> None:
+    T = tp.complementary(10)
+    settings = {"model": "mlp", "epochs": 1, "random_state": 0}
+    weak = T.sample(Y, 0)
+    auto = tp.WeakLabelClassifier(T, **settings).fit(X, weak)
+    assert auto.learning_rate_ == pytest.approx(9e-3)
+    asked = tp.WeakLabelClassifier(T, learning_rate=1e-3, **settings).fit(X, weak)
+    assert asked.learning_rate_ == 1e-3
+    assert tp.WeakLabelClassifier(**settings).fit(X, Y).learning_rate_ == pytest.approx(3e-3)
+    stream = tp.WeakLabelClassifier(T, **settings).partial_fit(X[:100], weak[:100])
+    assert stream.partial_fit(X[100:], weak[100:]).learning_rate_ == pytest.approx(9e-3)
+    with pytest.raises(ValueError, match="learning_rate: expected"):
+        tp.WeakLabelClassifier(T, learning_rate="fast").fit(X, weak)
+
+
+def test_rows_are_held_out_where_their_labels_say_enough() -> None:
+    settings = {"model": "mlp", "epochs": 1, "random_state": 0}
+    T = tp.complementary(10)
+    few = tp.WeakLabelClassifier(T, **settings).fit(X, T.sample(Y, 0))  # 180 labels, worth 2.2 clean ones
+    assert few.calibrator_ is not None
+    assert few.calibrator_.notes == [
+        "not calibrated: no rows were held out (early_stopping): they would say as much as 2.2 clean labels"
+    ]
+    assert "weak_risk" not in few.history_[0]
+    noisy = tp.symmetric_noise(10, 0.2)
+    assert "weak_risk" in tp.WeakLabelClassifier(noisy, **settings).fit(X, noisy.sample(Y, 0)).history_[0]
+    forced = tp.WeakLabelClassifier(T, early_stopping=True, **settings).fit(X, T.sample(Y, 0))
+    assert "weak_risk" in forced.history_[0]
