@@ -7,8 +7,9 @@ calibrator.probabilities(new_scores)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -297,16 +298,11 @@ def _chosen(
         return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(n), notes=notes)
     outside: dict[str, FloatArray] = {"identity": identity_scaling(K)(v)}
     risks = {"identity": row_risks(T, y, outside["identity"])}
-    log_scales: dict[int, float] = {}  # of the temperature of each fold, from which richer maps begin
+    starts: list[float | None] = [None] * len(splits)  # of richer maps: the log-scale of each fold's temperature
 
     def validate(name: MethodName) -> None:
-        g = np.empty_like(v)
-        for i, (train, test) in enumerate(splits):
-            fitted = fit(name, v[train], y[torch.as_tensor(train)], w[train], log_scales.get(i))
-            if name == "temperature":
-                log_scales[i] = math.log(float(fitted.scale))
-            g[test] = fitted(v[test])
-        outside[name], risks[name] = g, row_risks(T, y, g)
+        outside[name] = _held_out(partial(fit, name), v, y, w, splits, starts, keep=name == "temperature")
+        risks[name] = row_risks(T, y, outside[name])
 
     choice: MethodName = "identity"
     if method == "auto":
@@ -340,6 +336,25 @@ def _compared(risks: Mapping[str, FloatArray], w: FloatArray) -> list[dict[str, 
     for name, risk in risks.items():
         fall, error = _mean(risks["identity"] - risk, w)
         out.append({"method": name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
+    return out
+
+
+def _held_out(
+    fit: Callable[..., Scaling],
+    v: FloatArray,
+    y: Tensor,
+    w: FloatArray,
+    splits: list[Split],
+    starts: list[float | None],
+    keep: bool,
+) -> FloatArray:
+    """Scores of each row by a map fitted to the other folds from `starts`, which are replaced by theirs with `keep`."""
+    out = np.empty_like(v)
+    for i, (train, test) in enumerate(splits):
+        fitted = fit(v[train], y[torch.as_tensor(train)], w[train], starts[i])
+        out[test] = fitted(v[test])
+        if keep:
+            starts[i] = math.log(float(fitted.scale))
     return out
 
 
