@@ -54,7 +54,7 @@ class Crowd:
         self.n, self.m = len(a.items), len(a.annotators)
         self.degree = np.bincount(a.item, minlength=self.n)
         small = max(len(a), self.m * self.num_answers) < 1 << 31
-        columns = a.annotator.astype(np.int32 if small else np.int64)
+        columns: NDArray[Any] = a.annotator.astype(np.int32 if small else np.int64)
         columns *= self.num_answers
         columns += a.answer.astype(columns.dtype, copy=False)
         starts = np.concatenate([[0], self.degree.cumsum()]).astype(columns.dtype)

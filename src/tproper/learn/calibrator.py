@@ -7,9 +7,8 @@ calibrator.probabilities(new_scores)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -247,7 +246,8 @@ def fit_calibrator(
         if not len(v):
             return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(0), notes=notes)
     splits = folds(len(v), None if together is None else together[used])
-    return _chosen(method, v, y, T, w, kind, floor, notes, splits, cautious and method == "auto")
+    maps = _Maps(v, y, T, w, splits, cautious and method == "auto")
+    return _chosen(method, maps, kind, floor, notes)
 
 
 def _says_something(T: Transition, y: Tensor) -> NDArray[np.bool_]:
@@ -272,62 +272,77 @@ def identity_calibrator(num_classes: int, note: str) -> Calibrator:
     return Calibrator("identity", identity_scaling(num_classes), "scores", 0.0, no_gain(0), notes=[note])
 
 
-def _chosen(
-    method: str,
-    v: FloatArray,
-    y: Tensor,
-    T: Transition,
-    w: FloatArray,
-    kind: Inputs,
-    floor: float,
-    notes: list[str],
-    splits: list[Split],
-    cautious: bool,
-) -> Calibrator:
-    """Cross-validate the methods in question, choose, fit the choice to all rows."""
+@dataclass
+class _Maps:
+    """Maps fitted to scores v (n, K), and what they make of rows that they were not fitted to."""
 
-    def fit(name: MethodName, v: FloatArray, y: Tensor, w: FloatArray, log_scale: float | None = None) -> Scaling:
-        if cautious and name == "temperature":
-            return fit_cautiously(v, y, T, w)
-        return fit_scaling(name, v, y, T, w, log_scale)
+    v: FloatArray
+    y: Tensor
+    T: Transition
+    w: FloatArray
+    splits: list[Split]
+    cautious: bool
+    outside: dict[str, FloatArray] = field(default_factory=dict)  # cross-validated scores by method
+    risks: dict[str, FloatArray] = field(default_factory=dict)  # their weak risks, row by row
+    log_scales: dict[int, float] = field(default_factory=dict)  # of each fold's temperature: richer maps begin there
 
-    n, K = len(v), T.num_classes
-    rows = w.sum() ** 2 / (w @ w)  # as many as weights stand for
-    if rows < FEWEST_ROWS and method in ("auto", "identity"):
-        notes.append(f"{rows:.0f} rows are too few to calibrate with (fewer than {FEWEST_ROWS})")
-        return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(n), notes=notes)
-    outside: dict[str, FloatArray] = {"identity": identity_scaling(K)(v)}
-    risks = {"identity": row_risks(T, y, outside["identity"])}
-    starts: list[float | None] = [None] * len(splits)  # of richer maps: the log-scale of each fold's temperature
+    def fit(self, name: MethodName, rows: Any = slice(None), log_scale: float | None = None) -> Scaling:
+        """The map of this kind for these rows."""
+        v, y, w = self.v[rows], self.y[rows], self.w[rows]
+        if self.cautious and name == "temperature":
+            return fit_cautiously(v, y, self.T, w)
+        return fit_scaling(name, v, y, self.T, w, log_scale)
 
-    def validate(name: MethodName) -> None:
-        outside[name] = _held_out(partial(fit, name), v, y, w, splits, starts, keep=name == "temperature")
-        risks[name] = row_risks(T, y, outside[name])
+    def validate(self, name: MethodName) -> None:
+        """Cross-validate a method."""
+        g = np.empty_like(self.v)
+        for i, (train, test) in enumerate(self.splits):
+            fitted = self.fit(name, train, self.log_scales.get(i))
+            if name == "temperature":
+                self.log_scales[i] = math.log(float(fitted.scale))
+            g[test] = fitted(self.v[test])
+        self.outside[name], self.risks[name] = g, row_risks(self.T, self.y, g)
 
-    choice: MethodName = "identity"
-    if method == "auto":
+    def choose(self) -> MethodName:
+        """The method with the least cross-validated risk, a richer one only for a clear gain."""
+        choice: MethodName = "identity"
         for name in METHODS[1:]:
-            if name == "matrix" and K > MATRIX_AT_MOST:
+            if name == "matrix" and self.T.num_classes > MATRIX_AT_MOST:
                 break
-            validate(name)
-            fall, error = _mean(risks[choice] - risks[name], w)
+            self.validate(name)
+            fall, error = _mean(self.risks[choice] - self.risks[name], self.w)
             clear = fall > (CLEAR if name == "temperature" else CLEARER) * error
             if name in ("vector", "matrix") and not clear:
                 break  # the next one has still more to lose
             choice = name if clear else choice
+        return choice
+
+
+def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[str]) -> Calibrator:
+    """Cross-validate the methods in question, choose, fit the choice to all rows."""
+    y, T, w = maps.y, maps.T, maps.w
+    n, K = len(y), T.num_classes
+    rows = w.sum() ** 2 / (w @ w)  # as many as weights stand for
+    if rows < FEWEST_ROWS and method in ("auto", "identity"):
+        notes.append(f"{rows:.0f} rows are too few to calibrate with (fewer than {FEWEST_ROWS})")
+        return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(n), notes=notes)
+    maps.validate("identity")
+    choice: MethodName = "identity"
+    if method == "auto":
+        choice = maps.choose()
     elif method != "identity":
         choice = METHODS[[str(m) for m in METHODS].index(method)]
-        validate(choice)
-    final = fit(choice, v, y, w)
-    in_sample, _ = _mean(risks["identity"] - row_risks(T, y, final(v)), w)
-    before, after = outside["identity"], outside[choice]
+        maps.validate(choice)
+    final = maps.fit(choice)
+    in_sample, _ = _mean(maps.risks["identity"] - row_risks(T, y, final(maps.v)), w)
+    before, after = maps.outside["identity"], maps.outside[choice]
     gain = gain_of(T, y, before, after, w, in_sample, parameters(choice, K))
     if method == "auto" and choice == "identity":
         notes.append("no map lowers the weak risk clearly: none was taken")
     if gain.value + CLEARER * gain.stderr < 0:
         notes.append(f"{choice} scaling was asked for, although it raises the weak risk on labels it was not fitted to")
     reliability = _reliability(y, before, after, T, w, notes)
-    return Calibrator(choice, final, kind, floor, gain, _compared(risks, w), reliability, notes)
+    return Calibrator(choice, final, kind, floor, gain, _compared(maps.risks, w), reliability, notes)
 
 
 def _compared(risks: Mapping[str, FloatArray], w: FloatArray) -> list[dict[str, Any]]:
@@ -336,25 +351,6 @@ def _compared(risks: Mapping[str, FloatArray], w: FloatArray) -> list[dict[str, 
     for name, risk in risks.items():
         fall, error = _mean(risks["identity"] - risk, w)
         out.append({"method": name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
-    return out
-
-
-def _held_out(
-    fit: Callable[..., Scaling],
-    v: FloatArray,
-    y: Tensor,
-    w: FloatArray,
-    splits: list[Split],
-    starts: list[float | None],
-    keep: bool,
-) -> FloatArray:
-    """Scores of each row by a map fitted to the other folds from `starts`, which are replaced by theirs with `keep`."""
-    out = np.empty_like(v)
-    for i, (train, test) in enumerate(splits):
-        fitted = fit(v[train], y[torch.as_tensor(train)], w[train], starts[i])
-        out[test] = fitted(v[test])
-        if keep:
-            starts[i] = math.log(float(fitted.scale))
     return out
 
 

@@ -33,6 +33,7 @@ CROSS_FIT_TOL = 3e-5  # gradient of the cross-fitted models: at 1e-4 temperature
 # that is calibrated, and its scores say less: temperatures fitted to them were 11 to 15% off with 5 folds and 5 to 7%
 # with 10 (gLS, 1,200 complementary labels). What a few rows more teach shrinks with n.
 MOST_FOLDS, LEAST_FOLDS, FOLD_ROWS = 10, 3, 5_000
+LARGEST_SPAN = 600.0  # between scores of a row: beyond 745 softmax gives zeros
 FORGETTING = 0.1  # share of the solution's scores that cross-fits begin from: the same minimum, without its memory
 
 
@@ -127,9 +128,10 @@ def link_of(loss: nn.Module, scores: FloatArray) -> FloatArray:
 
 
 def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
-    """Whether the loss's link is softmax, at these scores."""
-    softmax = torch.softmax(torch.as_tensor(scores), -1).numpy()
-    return bool(np.abs(link_of(loss, scores) - softmax).max(initial=0.0) <= 1e-9)
+    """Whether the loss's link is softmax, at these scores brought to a size where links can be told apart."""
+    near = scores / max(1.0, np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+    softmax = torch.softmax(torch.as_tensor(near), -1).numpy()
+    return bool(np.abs(link_of(loss, near) - softmax).max(initial=0.0) <= 1e-9)
 
 
 def calibrator(
@@ -161,11 +163,15 @@ def uncalibrated(clf: WeakLabelClassifier, scores: FloatArray, weights: FloatArr
 
 
 def _base(loss: nn.Module, scores: FloatArray, weights: FloatArray | None) -> tuple[float, str]:
-    """The factor at which softmax of the scores comes closest to the loss's link; 1 where that is softmax."""
+    """The factor at which softmax of the scores comes closest to the loss's link; 1 where that is softmax.
+
+    It is never so large that a probability would be rounded to zero.
+    """
     if is_softmax(loss, scores):
         return 1.0, ""
     w = np.ones(len(scores)) if weights is None else weights
-    scale = matching_scale(scores, link_of(loss, scores), w)
+    span = float(np.ptp(np.where(np.isfinite(scores), scores, 0.0), axis=1).max(initial=0.0))
+    scale = min(matching_scale(scores, link_of(loss, scores), w), LARGEST_SPAN / max(span, 1e-300))
     return scale, "the loss's link, which may say zero, is replaced by the softmax that comes closest to it"
 
 

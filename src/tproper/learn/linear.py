@@ -88,7 +88,7 @@ def fit_linear(
     ends = descents(problem, firsts, tol, max_iter, verbose)
     end = ends[0]
     if not np.isfinite(end.fun) or not np.isfinite(end.x).all():
-        endless = "fell without end; this loss is not bounded from below: use loss='forward', a squeeze, or l2 > 0"
+        endless = f"fell without end; {ENDLESS}, or l2 > 0"
         bounded = loss.lower_bounds().min() > -math.inf
         raise ValueError(
             "loss: the objective " + ("left the finite numbers; scale the features" if bounded else endless)
@@ -98,9 +98,11 @@ def fit_linear(
     # at the rounding of the objective no line search can go on: that is an end too
     converged = gradient <= tol or (end.nit < max_iter and gradient <= 1e-3)
     if not converged:
+        runs_away = value < 0 and loss.lower_bounds().min() == -math.inf
+        advice = f"{ENDLESS}, or raise l2" if runs_away else "raise max_iter or l2, or scale the features"
         warnings.warn(
             f"the linear solver stopped after {end.nit} iterations at a gradient of {gradient:.2g} > tol={tol:g}; "
-            "raise max_iter or l2, or scale the features",
+            f"{advice}",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -217,6 +219,7 @@ def shares(scores: FloatArray) -> FloatArray:
 
 STARTS, CHEAP = 4, 1 << 19  # far starts at most, taken where n x classes x features is at most this
 ROUGH, SAME = 1e-3, 3e-4  # the gradient at which starts are compared, and objectives that are the same there
+ENDLESS = "this loss is not bounded from below: use loss='forward', a squeeze"
 CLOSE = 0.1  # root mean square over the rows of the distance of two predictions of the same minimum
 # Standard deviations of the scores at the first start and the others. The first only leaves the saddle at zero: from a
 # tenth, two of eight fits to complementary MNIST ended in a worse minimum, without one or two of the classes.
