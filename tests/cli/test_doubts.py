@@ -69,7 +69,7 @@ def pu(folder: Path) -> dict[str, list[str]]:
     rng = np.random.default_rng(0)
     z = rng.integers(2, size=6000)
     X = rng.normal(size=(6000, 4)) + 1.8 * np.eye(2, 4)[z]
-    weak = tp.positive_unlabeled(0.33).sample(z, 5)
+    weak = tp.positive_unlabeled(0.33).sample(z, 1)
     labels, truth = [["even" if y == 0 else ""] for y in weak], ["odd" if c else "even" for c in z]
     write(folder / "pu.csv", X, labels, ["label"], truth)
     prior, labeled = float((z == 0).mean()), int((weak == 0).sum())
