@@ -134,12 +134,12 @@ def test_a_pickle_is_data_and_nothing_else(tmp_path, cifar_files):
 
     for name in cifar_files:
         (tmp_path / name).write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(DataError, match=r"no multiple of 3073"):
+    with pytest.raises(DataError, match=r"not a multiple of 3073"):
         datasets.read_cifar10(tmp_path, dict.fromkeys(cifar_files))
 
 
 def test_missing_files_and_folders_are_named(tmp_path):
-    with pytest.raises(DataError, match=r"train-images-idx3-ubyte\(.gz\) in .*found none"):
+    with pytest.raises(DataError, match=r"train-images-idx3-ubyte\(.gz\) in .*got none"):
         datasets.load("mnist", tmp_path)
     with pytest.raises(DataError, match="which does not exist"):
         datasets.load("mnist", tmp_path / "nowhere")

@@ -119,7 +119,7 @@ def test_nothing_in_a_file_is_run(tmp_path):
         with pytest.raises(DataError, match="damaged or holds more than arrays of integers, and was not read"):
             problem("cifar10n:random1", tmp_path)
     np.savez(tmp_path / "mine.npz", labels=np.array([Payload()], dtype=object))
-    with pytest.raises(DataError, match="no file of plain arrays"):
+    with pytest.raises(DataError, match="not a file of plain arrays"):
         problem("file:mine.npz:noisy", tmp_path)
     (tmp_path / "mine.pkl").write_bytes(pickle.dumps({"cl_labels": Payload()}))
     with pytest.raises(DataError, match="is a pickle, which can run code as it is read, and was not read"):

@@ -89,7 +89,7 @@ def fit_scaling(
 ) -> Scaling:
     """The map of this kind with the smallest forward risk plus prior, on scores (n, K); `weights` (n,) are counts.
 
-    `log_scale` is the best one of these rows, where it is known: richer maps begin there.
+    A richer map begins at `log_scale`, where one is known, instead of looking for the best one first.
     """
     K = transition.num_classes
     if method == "identity":
