@@ -128,20 +128,10 @@ def link_of(loss: nn.Module, scores: FloatArray) -> FloatArray:
 
 
 def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
-<<<<<<< HEAD
-    """Whether the loss's link is softmax, at these scores."""
-    size = float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
-    for v in (scores, scores / size if size > 1 else scores):  # where all is 0 or 1 every link looks alike
-        softmax = torch.softmax(torch.as_tensor(v), -1).numpy()
-        if np.abs(link_of(loss, v) - softmax).max(initial=0.0) > 1e-9:
-            return False
-    return True
-=======
     """Whether the loss's link is softmax, at these scores brought to a size where links can be told apart."""
     near = scores / max(1.0, np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
     softmax = torch.softmax(torch.as_tensor(near), -1).numpy()
     return bool(np.abs(link_of(loss, near) - softmax).max(initial=0.0) <= 1e-9)
->>>>>>> main
 
 
 def calibrator(
@@ -180,14 +170,8 @@ def _base(loss: nn.Module, scores: FloatArray, weights: FloatArray | None) -> tu
     if is_softmax(loss, scores):
         return 1.0, ""
     w = np.ones(len(scores)) if weights is None else weights
-<<<<<<< HEAD
-    K = scores.shape[1]
-    share = 1.0 / (len(scores) + K)  # a zero is believed as far as so many rows can prove one
-    scale = matching_scale(scores, (1 - share) * link_of(loss, scores) + share / K, w)
-=======
     span = float(np.ptp(np.where(np.isfinite(scores), scores, 0.0), axis=1).max(initial=0.0))
     scale = min(matching_scale(scores, link_of(loss, scores), w), LARGEST_SPAN / max(span, 1e-300))
->>>>>>> main
     return scale, "the loss's link, which may say zero, is replaced by the softmax that comes closest to it"
 
 
