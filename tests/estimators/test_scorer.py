@@ -40,7 +40,7 @@ def test_it_is_minus_the_forward_risk_at_the_best_temperature() -> None:
     score = tp.calibrated_scorer()(clf, X[900:], WEAK[900:])
     loss, v = tp.ForwardLoss(T), torch.as_tensor(clf.decision_function(X[900:]))
     labels = torch.as_tensor(WEAK[900:])
-    scales = np.linspace(-3, 2, 400)
+    scales = np.linspace(-2, 2, 2000)
     risks = np.array([float(loss(v * np.exp(a), labels)) for a in scales])
     best = int(np.argmin(risks + [log_scale_prior(a, len(labels))[0] for a in scales]))
     assert -score == pytest.approx(risks[best], abs=5e-5)  # the grid's own

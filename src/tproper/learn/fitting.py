@@ -170,11 +170,8 @@ def _base(loss: nn.Module, scores: FloatArray, weights: FloatArray | None) -> tu
     if is_softmax(loss, scores):
         return 1.0, ""
     w = np.ones(len(scores)) if weights is None else weights
-    K = scores.shape[1]
-    share = 1.0 / (len(scores) + K)  # a zero is believed as far as so many rows can prove one
-    believed = (1 - share) * link_of(loss, scores) + share / K
     span = float(np.ptp(np.where(np.isfinite(scores), scores, 0.0), axis=1).max(initial=0.0))
-    scale = min(matching_scale(scores, believed, w), LARGEST_SPAN / max(span, 1e-300))
+    scale = min(matching_scale(scores, link_of(loss, scores), w), LARGEST_SPAN / max(span, 1e-300))
     return scale, "the loss's link, which may say zero, is replaced by the softmax that comes closest to it"
 
 
