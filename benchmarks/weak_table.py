@@ -1,6 +1,6 @@
 """Every loss on every kind of weak label, chosen without and with clean labels, beside a fit that trusts the labels.
 
-    OMP_NUM_THREADS=1 python benchmarks/weak_table.py [--data DIR] [--rows 3000] [--seeds 6] [--first 6] [--jobs 16] [--resume]
+    OMP_NUM_THREADS=1 python benchmarks/weak_table.py [--data DIR] [--seeds 6] [--first 6] [--jobs 16] [--resume]
     OMP_NUM_THREADS=1 python benchmarks/weak_table.py --methods cleanlab   # where cleanlab is installed
     python benchmarks/weak_table.py --render                               # docs/weak_table.md again, from the record
 
