@@ -149,7 +149,8 @@ def test_a_prior_that_is_too_low_leaves_no_trace_but_the_sensitivity_holds_the_t
     truth = true_accuracy(folder, out, "pu", run)
     assert not low <= truth <= high, "as confident, and wrong, as ever"
     moved = facts["trust"]["sensitivity"]["accuracy"]
-    assert moved["ranges"][-1]["low"] <= truth <= moved["ranges"][-1]["high"]
+    low, high = moved["ranges"][-1]["interval"]
+    assert low <= truth <= high
     assert moved["rate"] == "r = P(labeled | positive)"
     for text in (plain.stdout, card):
         assert "r = P(labeled | positive): " in text

@@ -45,6 +45,10 @@ def test_ranges_grow_and_hold_the_score(score, T):
     value = FUNCTIONS[score](y, given(score, predicted, q), T).value
     assert s.value == pytest.approx(value)
     (low, high), (lower, higher) = s.ranges[0.05], s.ranges[0.1]
+    for m, ends in s.ranges.items():  # sampling error widens a range, and a larger move has the larger interval
+        assert s.intervals[m][0] <= ends[0] <= ends[1] <= s.intervals[m][1]
+        assert s.intervals[m] != ends
+    assert s.intervals[0.1][0] <= s.intervals[0.05][0] <= s.intervals[0.05][1] <= s.intervals[0.1][1]
     assert lower < low < value < high < higher
     assert s.rate
     assert s.rate in str(s)

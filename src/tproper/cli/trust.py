@@ -54,14 +54,14 @@ class Trust:
         return out
 
     def _moves(self) -> list[str]:
-        """How far each score moves, within what is possible."""
+        """How far each score moves, sampling error included, within what is possible."""
         movable = {name: s for name, s in self.moved.items() if s.rate}
         if not movable:
             return ["T has no rates that could be off, so no score moves with them"] if self.moved else []
         moves = list(next(iter(movable.values())).ranges)
         lines = [f"{'if T is off by':<20}" + "".join(f"{m:<22g}" for m in moves) + "the rate that matters most"]
         for name, s in movable.items():
-            ends = [tuple(restrict(x, LIMITS[name]) for x in s.ranges[m]) for m in moves]
+            ends = [tuple(restrict(x, LIMITS[name]) for x in s.intervals[m]) for m in moves]
             cells = "".join(f"{f'{low:.4f} to {high:.4f}':<22}" for low, high in ends)
             lines.append(f"{NAMES[name]:<20}{cells}{s.rate.rstrip(',')}: {0.01 * s.effect:+.4f} for each +.01")
         return lines

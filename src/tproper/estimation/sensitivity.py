@@ -46,6 +46,7 @@ class Sensitivity:
     ranges: dict[float, tuple[float, float]]  # by how far the rates move, each alone or all of them at once
     rate: str  # the rate that matters most by itself; empty where T has none to move
     effect: float  # change of the score per unit of that rate, at T
+    intervals: dict[float, tuple[float, float]]  # the ranges with the sampling error at their ends, 95%
 
     def __str__(self) -> str:
         if not self.rate:
@@ -58,7 +59,10 @@ class Sensitivity:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        ends = [{"move": m, "low": low, "high": high} for m, (low, high) in self.ranges.items()]
+        ends = [
+            {"move": m, "low": low, "high": high, "interval": list(self.intervals[m])}
+            for m, (low, high) in self.ranges.items()
+        ]
         return {"score": self.score, "value": self.value, "ranges": ends, "rate": self.rate, "effect": self.effect}
 
 
@@ -75,7 +79,8 @@ def sensitivity(
     """How far a weak score moves when T's rates move by each of `moves`, and which rate matters most.
 
     The range holds the rates that matter most moved one by one, and in every column at once the one that matters most,
-    each in its worst direction. Where a moved T cannot be inverted, any score is possible.
+    each in its worst direction. Where a moved T cannot be inverted, any score is possible. `intervals` go from the
+    lower limit of the score at the one end to the upper limit at the other: where the truth is, if T is off by no more.
 
     Parameters
     ----------
@@ -97,11 +102,35 @@ def sensitivity(
     if not math.isfinite(base.value):
         raise ValueError(f"predictions: expected a finite {base.name}, got {base.value}; {base.note}")
     rates, value_at = _rates(score, labels, predictions, transition, names)
-    ranges, low, high = {}, base.value, base.value
+    limits_at = _limits(score, labels, predictions, transition)
+    ranges, intervals, low, high, limits = {}, {}, base.value, base.value, base.interval
     for m in sorted(steps):  # up to m, so that a larger move has the larger range
-        values = [low, high, *(v for moved in rates.moved(m) for v in value_at(moved))]
-        low, high = ranges[m] = (min(values), max(values))
-    return Sensitivity(base.name, base.value, ranges, rates.name, rates.effect)
+        values = [(v, moved) for moved in rates.moved(m) for v in value_at(moved)]
+        least, most = (end(values, key=lambda pair: pair[0], default=(base.value, None)) for end in (min, max))
+        low, high = ranges[m] = min(low, least[0]), max(high, most[0])
+        bottom, top = (base.interval if moved is None else limits_at(moved) for _, moved in (least, most))
+        limits = intervals[m] = min(low, limits[0], bottom[0]), max(high, limits[1], top[1])
+    return Sensitivity(base.name, base.value, ranges, rates.name, rates.effect, intervals)
+
+
+def _limits(
+    score: str, labels: Labels, predictions: Any, transition: Transition
+) -> Callable[[Any], tuple[float, float]]:
+    """The interval of the score at a T that was moved."""
+
+    def limits(moved: Any) -> tuple[float, float]:
+        T = moved if isinstance(moved, Transition) else Transition(moved)
+        y = labels if isinstance(moved, Transition) else transition.encode(_plain_labels(labels))
+        try:
+            return SCORES[score](y, predictions, T).interval
+        except NotReconstructibleError:
+            return ANYTHING[score]
+
+    return limits
+
+
+def _plain_labels(labels: Labels) -> Any:
+    return labels.to_numpy() if hasattr(labels, "to_numpy") else labels
 
 
 class Names:
@@ -170,7 +199,7 @@ def _rates(
 
 def _means(score: str, labels: Labels, predictions: Any, transition: Transition) -> Callable[[Transition], list[float]]:
     """The score at another T of the annotators: the mean of ``<r_i, s_i>`` alone, without its interval."""
-    y = transition.encode(labels.to_numpy() if hasattr(labels, "to_numpy") else labels).cpu()
+    y = transition.encode(_plain_labels(labels)).cpu()
     s = _each_score(score, predictions, len(y), transition.num_classes)
 
     def value(T: Transition) -> list[float]:
@@ -247,7 +276,7 @@ def _table_rates(
     score: str, labels: Labels, predictions: Any, transition: Transition, names: Names
 ) -> tuple[_Rates, Callable[[Any], list[float]]]:
     T = transition.matrix()
-    y = transition.encode(labels.to_numpy() if hasattr(labels, "to_numpy") else labels).cpu().numpy()
+    y = transition.encode(_plain_labels(labels)).cpu().numpy()
     S = _class_scores(score, y, predictions, *T.shape) / len(y)
     stacked = isinstance(transition, StackedTransition)
     ends = transition.offsets if isinstance(transition, StackedTransition) else np.array([0, len(T)])
