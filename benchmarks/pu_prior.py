@@ -67,7 +67,7 @@ def sample(problem: Any, n: int, sampling: str, rng: np.random.Generator) -> tup
 
 
 def plain_best_bin(X: np.ndarray, labeled: np.ndarray, sampling: str) -> float:
-    _, known, rest = _binned(_cross_fitted(labeled, X, 0), labeled).T
+    _, known, rest = _binned(_cross_fitted(labeled, X, 0, None), labeled).T
     mixture = known + rest if sampling == "one sample" else rest
     q, q_l = mixture.cumsum() / mixture.sum(), known.cumsum() / known.sum()
     width = sum(np.sqrt(np.log(4 / 0.1) / (2 * m.sum())) for m in (mixture, known))
