@@ -5,7 +5,7 @@ one temperature, fitted to the same labels, and epochs and learning rates are co
 that. It is what `tproper.learn` does for one model (a test holds it to that), on the device and with a trial axis.
 
 The least of sixty noisy risks is partly luck. The epoch that is kept is therefore the last one whose risk exceeds the
-least by no more than one standard error of their difference over the held-out rows (`tproper.learn.no_clearly_worse`).
+least by no more than one standard error of their difference over the held-out rows (`tproper.learn.not_clearly_worse`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..learn import LOG_SCALES, log_scale_prior, no_clearly_worse
+from ..learn import LOG_SCALES, log_scale_prior, not_clearly_worse
 from ..transitions import Transition
 
 GOLDEN = (5**0.5 - 1) / 2
@@ -63,5 +63,5 @@ def compare(rows: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """An epoch's mean risks (S,), whether it is to be kept (S,), and the rows (S, n) of the least risk from now on."""
     risk = rows.mean(dim=1)
     falls = risk < least.mean(dim=1)  # never true of nan
-    keeps = falls | no_clearly_worse(rows, least)
+    keeps = falls | not_clearly_worse(rows, least)
     return risk, keeps, torch.where(falls[:, None], rows, least)

@@ -24,7 +24,7 @@ from .methods import METHODS, Method, find_method, from_function, methods_for
 from .problems import Problem, drawn_problem, given_problem, read_labels, resolve
 from .protocol import SEARCH_SEED, Protocol, Trial, TrialConfig
 from .real_labels import SOURCES, parse_spec, real_problem
-from .records import Record, least_weak_risk
+from .records import Record, least_weak_risk, rate_of_least_risk
 from .sweep import beyond, breadth_first
 
 #: Learning rates tried, by data set; and epochs of a reported trial.
@@ -181,10 +181,7 @@ def tried(config: TrialConfig, rates: Sequence[float], budget: Budget) -> list[T
 
 
 def best_rate(config: TrialConfig, rates: Sequence[float], budget: Budget, records: Iterable[Record]) -> float:
-    """The rate whose search trials have the least mean weak risk; ties go to the smaller.
-
-    A rate at which training left the numbers counts as infinite.
-    """
+    """The rate that a method's search trials speak for; an error where some of them have no record."""
     risks: dict[str, list[float]] = {}
     for record in records:
         if SEARCH_SEED <= record["seed"] < SEARCH_SEED + budget.search_trials:
@@ -193,8 +190,7 @@ def best_rate(config: TrialConfig, rates: Sequence[float], budget: Budget, recor
     missing = [c for c in configs if len(risks.get(c.key, [])) < budget.search_trials]
     if missing:
         raise ValueError(f"{len(missing)} of {len(configs)} search configurations of {config.loss} have no record")
-    means = {c.lr: sum(risks[c.key]) / len(risks[c.key]) for c in configs}
-    return min(means, key=lambda rate: (means[rate], rate))
+    return rate_of_least_risk({c.lr: risks[c.key] for c in configs})
 
 
 def run_bench(

@@ -18,7 +18,7 @@ from .pages import Page, Table, moments
 from .paper import MODELS
 from .problems import text_transition
 from .protocol import RULES, SEARCH_SEED, WEAK, TrialConfig
-from .records import Record, kernels_of, least_weak_risk
+from .records import Record, kernels_of, least_weak_risk, rate_of_least_risk
 
 PAGE = Page("Leaderboard", "leaderboard.md", "leaderboard.html")
 #: The scores of a row: which part of a selection, which number of it, its heading, whether more is better.
@@ -158,7 +158,7 @@ def by_the_rule(entries: list[Entry], searches: Sequence[Record]) -> list[Entry]
             if (record["loss"], record["config"].get("code", "")) == (entry.config.loss, entry.config.code):
                 rates.setdefault(record["lr"], []).append(least_weak_risk(record))
         rivals = [e for e in entries if (e.config.loss, e.config.code) == (entry.config.loss, entry.config.code)]
-        best = min(rates, key=lambda rate: (sum(rates[rate]) / len(rates[rate]), rate)) if rates else None
+        best = rate_of_least_risk(rates) if rates else None
         if best == entry.config.lr or all(e.config.lr != best for e in rivals):
             out.append(entry)
     return out

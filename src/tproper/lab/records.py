@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -92,6 +93,11 @@ def kernels_of(record: Record) -> str:
 def least_weak_risk(record: Record) -> float:
     """By which learning rates are compared: infinite where training left the numbers."""
     return min((risk for risk in record.get("weak") or [] if risk is not None), default=math.inf)
+
+
+def rate_of_least_risk(risks: Mapping[float, Sequence[float]]) -> float:
+    """Of learning rates with the weak risks of their trials, the one with the least mean; ties go to the smaller."""
+    return min(risks, key=lambda rate: (sum(risks[rate]) / len(risks[rate]), rate))
 
 
 def checksum(record: Record) -> str:

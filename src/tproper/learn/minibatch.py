@@ -16,7 +16,7 @@ from .._core import all_finite
 from ..losses import WeakLabelLoss
 from ..transitions import Transition
 from .linear import has_pointwise
-from .scaling import calibrated_risks, no_clearly_worse
+from .scaling import calibrated_risks, not_clearly_worse
 
 # Everything else: minibatches.
 
@@ -108,7 +108,7 @@ def weak_risks(transition: Transition, scores: Tensor, labels: Tensor, weights: 
 
 @dataclass
 class Keeper:
-    """The weights of the last epoch whose held-out weak risk is not clearly above the least (`no_clearly_worse`)."""
+    """The weights of the last epoch whose held-out weak risk is not clearly above the least (`not_clearly_worse`)."""
 
     weights: Tensor | None  # of the held-out rows
     least: float = math.inf
@@ -120,7 +120,7 @@ class Keeper:
         w = None if self.weights is None else self.weights.double().cpu()
         risk = float(np.average(rows.numpy(), weights=None if w is None else w.numpy()))
         falls = risk < self.least
-        if falls or (self.rows is not None and bool(no_clearly_worse(rows, self.rows, w))):
+        if falls or (self.rows is not None and bool(not_clearly_worse(rows, self.rows, w))):
             self.state = copy.deepcopy(module.state_dict())
         if falls:
             self.least, self.rows = risk, rows

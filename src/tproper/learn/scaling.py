@@ -167,7 +167,7 @@ def calibrated_risks(
     return row_risks(transition, labels, scale * centred(scores)), scale
 
 
-def no_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None) -> Tensor:
+def not_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None) -> Tensor:
     """Whether the risks (..., n) of an epoch exceed those of the best one by at most one standard error, in the mean.
 
     Both are risks of the same rows, so the error is that of their differences: far smaller than that of either mean.
