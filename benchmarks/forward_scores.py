@@ -147,6 +147,11 @@ def costs() -> list[str]:
     return lines
 
 
+def page() -> str:
+    """The page, from the record."""
+    return render(read_pieces(RECORD))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
@@ -157,7 +162,7 @@ def main() -> None:
     if not args.render:
         keys = [{"case": case, "seed": seed} for case in CASES for seed in range(args.seeds)]
         run_pieces(piece, keys, RECORD, args.jobs, args.resume)
-    PAGE.write_text(render(read_pieces(RECORD)))
+    PAGE.write_text(page())
     print("page:", PAGE)
 
 

@@ -99,6 +99,11 @@ def render(pieces: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def page() -> str:
+    """The page, from the record."""
+    return render(read_pieces(RECORD))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where MNIST lies")
@@ -116,7 +121,7 @@ def main() -> None:
             for seed in range(SEEDS[data])
         ]
         run_pieces(partial(piece, str(args.data)), keys, RECORD, args.jobs, args.resume)
-    PAGE.write_text(render(read_pieces(RECORD)))
+    PAGE.write_text(page())
     print("page:", PAGE)
 
 

@@ -207,8 +207,9 @@ def memory_section() -> str:
 `ParquetSource` reads Parquet and Arrow files a block at a time: row groups in random order, rows shuffled within a block.
 `fit_stream` trains on it, or on any iterable of batches, with progress and a checkpoint from which it goes on with the
 very batches, and to the very weights, of an uninterrupted run: Ctrl-C waits for the end of a batch, and random numbers
-are kept too. A checkpoint serves its own run alone. Other files (by name, size and time of change), columns, batches,
-models, losses or optimizers are refused, and named; more epochs are welcome.
+are kept too. A checkpoint serves its own run alone, and carries a checksum: from one that was damaged nothing is taken, a
+warning says so, and training starts afresh. Other files (by name, size and time of change), columns, batches, models, losses
+or optimizers are refused, and named; more epochs are welcome.
 
 ```python
 from tproper.streaming import ParquetSource, fit_stream
@@ -292,7 +293,8 @@ complete loop. Ray Train's workers set up the same process group, so the same co
 """
 
 
-def main() -> None:
+def page() -> str:
+    """The page, from the records."""
     parts = [
         "# Any scale: many classes, data beyond memory, more than one machine\n",
         "<!-- Written by benchmarks/scale_page.py from stored records; change those, not this page. -->\n",
@@ -302,8 +304,12 @@ def main() -> None:
         DISTRIBUTED,
         cost_section(),
     ]
+    return "\n".join(parts)
+
+
+def main() -> None:
     target = ROOT / "docs" / "scale.md"
-    target.write_text("\n".join(parts))
+    target.write_text(page())
     print(target)
 
 
