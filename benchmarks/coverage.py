@@ -396,7 +396,7 @@ def certain_section(cells: list[dict[str, Any]]) -> list[str]:
         "",
         f"One-hot predictions, {cells[0]['sets']} data sets a cell; {sum(c['no width'] for c in cells)} intervals "
         "without width. Such samples often show no error at all, and counts are small: an interval cannot cover 95% "
-        "exactly (Wilson's own dips to 84% for accuracies near 1). The log loss is infinite as soon as one "
+        "exactly (Wilson's own dips for accuracies near 1). The log loss is infinite as soon as one "
         "error is possible.",
         "",
         *table(

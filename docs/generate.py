@@ -114,7 +114,7 @@ def pages() -> list[str]:
     """Every page of prose, README first."""
     written = ((ROOT / "docs").rglob("*.md"), [ROOT / "README.md"])
     names = {path.relative_to(ROOT).as_posix() for paths in written for path in paths}
-    return sorted(name for name in names if not name.startswith(("docs/_build", "docs/auto_", "docs/_vendor")))
+    return sorted(name for name in names if not name.startswith(("docs/_", "docs/auto_", "docs/explorer")))
 
 
 def generated(text: str, page: str = "README.md") -> str:
@@ -129,7 +129,7 @@ def generated(text: str, page: str = "README.md") -> str:
             raise ValueError(f"{page}: expected the marks of the block {name!r}, got none")
         text = re.sub(pattern, lambda _, b=begin, m=make, e=end: f"{b}{m()}\n{e}", text, flags=re.S)
     if re.search(r"^ *<!-- = ", text, flags=re.M):
-        raise ValueError(f"{page}: expected a word before each number's mark in its line, got a line that begins with it")
+        raise ValueError(f"{page}: expected a word before a number's mark, got a line that begins with one")
     if text.count("<!-- = ") != len(SPAN.findall(text)):
         raise ValueError(f"{page}: expected <!-- / --> after each number, got a number without")
     return SPAN.sub(_renewed, text)
