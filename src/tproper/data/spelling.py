@@ -55,13 +55,13 @@ def misreadings(labels: Iterable[str], classes: Sequence[str]) -> list[str]:
     joined = [name for name in classes if len(parts[name]) > 1 and all(_key(part) in known for part in parts[name])]
     if joined:
         out.append(
-            f"the class {joined[0]!r}{_others(joined)} looks like several classes in one cell; a candidate set is written "
-            f"{'|'.join(parts[joined[0]])!r}"
+            f"the class {joined[0]!r}{_others(joined)} looks like several classes in one cell; a candidate set is "
+            f"written {'|'.join(parts[joined[0]])!r}"
         )
     if classes and all(name.casefold().startswith("not ") for name in classes):
         out.append(
-            f"every class begins with 'not': {classes[0]!r} is read as the name of a class. A complementary label is the "
-            "class that a row is not, written without 'not'"
+            f"every class begins with 'not': {classes[0]!r} is read as the name of a class. A complementary label is "
+            "the class that a row is not, written without 'not'"
         )
     return out
 
