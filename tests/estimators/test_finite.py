@@ -66,7 +66,7 @@ def test_a_module_of_the_callers_may_mask_classes():
 
 
 def state(model):
-    optimizer = model._optimizer.state_dict()["state"]
+    optimizer = model.optimizer_.state_dict()["state"]
     weights = [t.clone() for t in model.module_.state_dict().values()]
     return [*weights, *(t.clone() for s in optimizer.values() for t in s.values())]
 
@@ -78,16 +78,16 @@ def test_partial_fit_that_diverges_is_undone(model):
     for one in (tried, untouched):
         one.partial_fit(X, Y)
     before = state(tried)
-    for group in tried._optimizer.param_groups:
+    for group in tried.optimizer_.param_groups:
         group["lr"] = 1e37 if model == "mlp" else 1e307
-    lr = [g["lr"] for g in tried._optimizer.param_groups]
+    lr = [g["lr"] for g in tried.optimizer_.param_groups]
     says = r"got a step that diverged .*; the model is as it was before this call"
     with pytest.raises(ValueError, match=says):  # noqa: PT012
         for _ in range(50):
             tried.partial_fit(X, Y)
             before = state(tried)  # what it was before the call that failed
     assert all(torch.equal(a, b) for a, b in zip(before, state(tried), strict=True))
-    assert [g["lr"] for g in tried._optimizer.param_groups] == lr
+    assert [g["lr"] for g in tried.optimizer_.param_groups] == lr
     assert np.isfinite(tried.predict_proba(X[:1] * 0)).all()
 
 

@@ -123,7 +123,7 @@ def check_number_type(kind: pa.DataType, name: str) -> None:
         raise ColumnError(f"column {name!r}: expected numbers, got {kind}", LEAVE_OUT)
 
 
-def numbers(column: pa.Array, name: str) -> NDArray[Any]:
+def feature_values(column: pa.Array, name: str) -> NDArray[Any]:
     """A feature column without gaps."""
     import pyarrow as pa
 

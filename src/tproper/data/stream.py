@@ -143,7 +143,7 @@ class _EstimatorLearner:
 
     def prepare(self, source: Source) -> None:
         """Make what a checkpoint's contents go into."""
-        if getattr(self.estimator, "_optimizer", None) is None:
+        if getattr(self.estimator, "optimizer_", None) is None:
             first = source.first() if isinstance(source, IterableSource) else next(iter(source.batches(0)), None)
             if first is None:
                 raise ValueError("source: expected at least one batch, got none")
@@ -151,8 +151,8 @@ class _EstimatorLearner:
 
     def stream_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         model = self.estimator
-        tensors, facts = _checkpoints.training_state(model.module_, model._optimizer)
-        kind, keys, *rest = model._stream.get_state()
+        tensors, facts = _checkpoints.training_state(model.module_, model.optimizer_)
+        kind, keys, *rest = model.random_stream_.get_state()
         tensors["random"] = torch.as_tensor(keys.astype(np.int64))
         facts["made"] = _checkpoints.made_facts(model.module_, model.loss_)
         return tensors, {**facts, "random": [kind, *rest], "history": model.history_, "n_iter": model.n_iter_}
@@ -161,9 +161,9 @@ class _EstimatorLearner:
         model = self.estimator
         if facts["made"] != _checkpoints.made_facts(model.module_, model.loss_):
             raise RuntimeError("its module has other layers, or its loss is another")
-        _checkpoints.load_training_state(model.module_, model._optimizer, tensors, facts)
+        _checkpoints.load_training_state(model.module_, model.optimizer_, tensors, facts)
         kind, *rest = facts["random"]
-        model._stream.set_state((kind, tensors["random"].numpy().astype(np.uint32), *rest))
+        model.random_stream_.set_state((kind, tensors["random"].numpy().astype(np.uint32), *rest))
         calls = checks.integer(facts["n_iter"], "n_iter", 1)
         history = [{"call": i, **entry} for i, entry in enumerate(facts["history"], 1)]  # older ones have no number
         for entry in history:

@@ -120,6 +120,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         One entry per iteration or epoch. After `partial_fit` one per call, with its number ("call"); a long stream's
         older entries are thinned out (every second stays, then every fourth, ...), so that there are never above 1024.
     n_iter_ : int
+    optimizer_, random_stream_
+        What `partial_fit` carries from call to call: Adam (None after `fit`), and the ``RandomState`` that orders rows.
 
     Notes
     -----
@@ -133,7 +135,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     loss_: nn.Module
     calibrator_: Calibrator | None
     history_: list[dict[str, Any]]
-    _optimizer: torch.optim.Optimizer | None
+    optimizer_: torch.optim.Optimizer | None
 
     def __init__(
         self,
@@ -218,7 +220,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         X, labels, weights, used = self._weighted(X, labels, sample_weight)
         self._groups = None if codes is None else codes[used]
         self._certificate = None
-        self._optimizer = None
+        self.optimizer_ = None
         rng = check_random_state(self.random_state)
         if previous is not None:
             fitting.check_warm(self, *previous)
@@ -244,7 +246,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         X = self._features(X, reset=first)
         if first:
             names = classes if classes is not None else self.classes
-            self._optimizer = None
+            self.optimizer_ = None
             if names is None and not self._size_known():
                 raise ValueError(
                     "classes: expected all class names on the first call of partial_fit, got none; "
@@ -261,10 +263,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(X, labels)
         X, labels, weights, _ = self._weighted(X, labels, sample_weight)
         rng = check_random_state(self.random_state)
-        self._stream: Any = rng if first else getattr(self, "_stream", rng)  # later calls go on in the same stream
-        before.add(self._stream)
+        self.random_stream_: Any = rng if first else getattr(self, "random_stream_", rng)
+        before.add(self.random_stream_)
         self.calibrator_ = None  # what was fitted to an older state of the model
-        fitting.one_pass(self, X, labels, weights, self._stream, first, before)
+        fitting.one_pass(self, X, labels, weights, self.random_stream_, first, before)
         return self
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any, true: Any, groups: Any) -> WeakLabelClassifier:

@@ -259,13 +259,13 @@ def one_pass(
         if first:
             clf.module_ = make_module(clf, device, generator)
         clf.module_.to(device)
-        if getattr(clf, "_optimizer", None) is None:
+        if getattr(clf, "optimizer_", None) is None:
             clf.learning_rate_ = learning_rate(clf, label_information(clf.loss_))  # whatever this batch holds
-            clf._optimizer = minibatch.make_optimizer(clf.module_, clf.learning_rate_, clf.l2_)
-        assert clf._optimizer is not None
+            clf.optimizer_ = minibatch.make_optimizer(clf.module_, clf.learning_rate_, clf.l2_)
+        assert clf.optimizer_ is not None
         steps = make_steps(clf, len(labels), generator, device)
-        steps.optimizer = clf._optimizer
-        before.add(clf.module_, clf._optimizer)
+        steps.optimizer = clf.optimizer_
+        before.add(clf.module_, clf.optimizer_)
         rows = minibatch.Rows(X, dtype_of(clf), device)
         value = minibatch.train_epoch(
             clf.module_, clf.loss_.to(device), rows, labels.to(device), on_device(weights, device), steps
