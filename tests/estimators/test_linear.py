@@ -107,6 +107,22 @@ def test_stops_at_the_stated_gradient(loss: str) -> None:
     assert (clf.coef_[:, sd == 0] == 0).all()  # constant pixels
 
 
+@pytest.mark.parametrize("constant", [0.0, 0.1, -0.7985913, 1e6 / 3, 1e-7])
+@pytest.mark.parametrize("loss", ["forward", "gls"])
+def test_a_constant_column_changes_nothing(loss: str, constant: float) -> None:
+    """Whatever its value: the rounding of its mean is not taken for a spread."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1198, 3))
+    y = tp.complementary(K).sample((X @ rng.normal(size=(3, K))).argmax(axis=1), seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain = WeakLabelClassifier(tp.complementary(K), loss=loss, calibrate=False, l2=0.01).fit(X, y)
+        more = WeakLabelClassifier(tp.complementary(K), loss=loss, calibrate=False, l2=0.01)
+        more.fit(np.column_stack([X, np.full(len(X), constant)]), y)
+    assert (more.coef_[:, 3] == 0).all()
+    np.testing.assert_allclose(more.coef_[:, :3], plain.coef_, atol=0.01)  # tol is of the gradient
+
+
 @pytest.mark.parametrize("loss", ["forward", "gls"])
 def test_sparse_is_dense(loss: str) -> None:
     X, y = digits(400)

@@ -264,6 +264,8 @@ class _Coordinates:
         self.sparse = issparse(X)
         self.d = X.shape[1]
         self.mean, variance = moments(X, w)
+        if not self.sparse:
+            variance[(X[:1] == X).all(axis=0)] = 0.0  # the rounding of a mean is not a spread
         self.used = variance > 1e-30 * (1 + self.mean**2)
         if self.sparse or not self.used.any():
             self.used = np.ones(self.d, dtype=bool)
