@@ -18,8 +18,9 @@ from .arguments import features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, run
 from .dependence import Copies, copies, dependence, discounted
 from .information import concentration
+from .softmax import LinearSoftmax
 from .warnings import DependenceWarning, IdentifiabilityWarning
-from .with_features import FOLDS, LinearModel, fit_with_features
+from .with_features import FOLDS, fit_with_features
 
 RANKING_DRAWS = 200
 SHOWN = 12
@@ -47,7 +48,7 @@ class AnnotatorEstimate:
     strength: float  # of shrinkage to the T of all annotators together, in answers for each class
     rho: float  # how much answers depend on each other given the class; 0 where they show no sign of it
     copied: list[Copies]
-    classifier: LinearModel | None
+    classifier: LinearSoftmax | None
     notes: list[str]
 
     @cached_property
