@@ -107,8 +107,8 @@ def section() -> list[str]:
         "`Calibrator.gain`, the fall of the weak risk by the map, for a model too sure by a factor of 1.6 and for one "
         f"that is right (factor 1); four classes, {' or '.join(sets)} data sets a cell, of which those count whose "
         f"scores were changed (`benchmarks/coverage_elsewhere.py`, commit {m['commit']}, {m['date']}). The truth is "
-        'the fall for the very map that is kept; "auto" chooses it by the same labels. How the interval allows for that: '
-        "`tproper.learn.gain`.",
+        'the fall for the very map that is kept; "auto" chooses it by the same labels. How the interval allows for '
+        "that: `tproper.learn.gain`.",
         "",
         "| labels | factor | n | map | changed | covered % | interval below, above the truth % | true gain, mean | "
         "width, mean |",
