@@ -99,17 +99,17 @@ def test_every_gallery_page_ends_in_a_picture():
 
 
 @needs_chromium
-def test_no_page_complains(browser):
+def test_no_page_complains_or_is_wider_than_a_phone(browser):
     problems = {}
     for page in PAGES:
         browser.problems.clear()
-        browser.open(page.as_uri())
-        formulas, drawn, errors = browser.run(
-            "['span.math, div.math', '.math .katex', '.katex-error']"
-            ".map((what) => document.querySelectorAll(what).length)"
+        browser.open(page.as_uri(), width=390, height=844)
+        formulas, drawn, errors, width = browser.run(
+            "[...['span.math, div.math', '.math .katex', '.katex-error']"
+            ".map((what) => document.querySelectorAll(what).length), document.documentElement.scrollWidth]"
         )
-        if browser.problems or errors or drawn < formulas:
-            problems[page.relative_to(SITE).as_posix()] = (list(browser.problems), formulas, drawn, errors)
+        if browser.problems or errors or drawn < formulas or width > 390:
+            problems[page.relative_to(SITE).as_posix()] = (list(browser.problems), formulas, drawn, errors, width)
     assert problems == {}
 
 
