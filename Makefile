@@ -27,7 +27,7 @@ demo: install
 	@$(BIN)/tproper demo --out out/demo
 
 test: install
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: install
 	@$(BIN)/ruff check .

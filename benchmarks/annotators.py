@@ -334,6 +334,11 @@ def render(record: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def page() -> str:
+    """The page, from the record."""
+    return render(json.loads(RECORD.read_text()))
+
+
 def main() -> None:
     """Run, store, write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -362,7 +367,7 @@ def main() -> None:
                 record[name] = found
                 RECORD.write_text(json.dumps(record, indent=1) + "\n")  # a later part may be cut short
     PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(render(record))
+    PAGE.write_text(page())
     return None
 
 

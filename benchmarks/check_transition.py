@@ -247,6 +247,11 @@ def render(record: dict[str, Any]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def page() -> str:
+    """The page, from the record."""
+    return render(json.loads((RECORDS / f"{NAME}.json").read_text()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where MNIST lies")
@@ -264,7 +269,7 @@ def main() -> None:
         result["four wrong"] = old.get("four wrong", []) if args.only == "level" else four_wrong(args.data)
         store(NAME, result)
     PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(render(json.loads(path.read_text())))
+    PAGE.write_text(page())
     print("page:", PAGE)
 
 

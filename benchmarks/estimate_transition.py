@@ -242,6 +242,11 @@ def render(pieces: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def page() -> str:
+    """The page, from the record."""
+    return render(read_pieces(RECORD))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where MNIST lies")
@@ -258,7 +263,7 @@ def main() -> None:
         run_pieces(partial(work, str(args.data)), keys(args), args.record, args.jobs, args.resume)
     if args.record == RECORD:
         PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(render(read_pieces(RECORD)))
+        PAGE.write_text(page())
         print("page:", PAGE)
 
 

@@ -28,6 +28,7 @@ import tproper as tp
 from tproper.metrics import clean_scores
 
 RECORD, PAGE = RECORDS / "forward_scores.jsonl", Path(__file__).parent.parent / "docs" / "forward_scores.md"
+TRAINED, CHOSEN_ON = 1200, 300  # rows that models are fitted to, and clean ones that choose a penalty
 SCORES = ("log", "brier", "spherical", "tsallis:1.5")
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 Made = Callable[[], tp.Transition]
@@ -54,12 +55,12 @@ def data(case: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
     X, y = X[order] / 16, y[order]
-    weak = true().sample(y[:1200], np.random.default_rng(seed))
-    train = X[:1200].copy()
-    wild = rng.random(1200) < share
+    weak = true().sample(y[:TRAINED], np.random.default_rng(seed))
+    train = X[:TRAINED].copy()
+    wild = rng.random(TRAINED) < share
     train[wild] = 3 * rng.permuted(train[wild], axis=1)  # bright noise with some label
     weak[wild] = rng.integers(0, 10, int(wild.sum()))
-    return train, weak, X[1200:], y[1200:]
+    return train, weak, X[TRAINED:], y[TRAINED:]
 
 
 def piece(case: str, seed: int) -> list[dict[str, Any]]:
@@ -75,9 +76,9 @@ def piece(case: str, seed: int) -> list[dict[str, Any]]:
             ).fit(X, weak)
             for l2 in L2
         ]
-        right = [(m.predict(held[:300]) == z[:300]).mean() for m in fits]
+        right = [(m.predict(held[:CHOSEN_ON]) == z[:CHOSEN_ON]).mean() for m in fits]
         best = int(np.argmax(right))
-        scores = clean_scores(z[300:], fits[best].predict_proba(held[300:]))
+        scores = clean_scores(z[CHOSEN_ON:], fits[best].predict_proba(held[CHOSEN_ON:]))
         row = {k: float(scores[k]) for k in ("accuracy", "log_loss", "ece")}
         out.append({"score": score, "l2": L2[best]} | row)
     return out
@@ -91,9 +92,9 @@ def render(pieces: list[dict[str, Any]]) -> str:
         "# Forward correction with other scores than the logarithm",
         "",
         "Made by `python benchmarks/forward_scores.py` from `benchmarks/records/forward_scores.jsonl` (commit "
-        f"{'; '.join(commits)}). Linear models of the digits, 1,200 rows, accuracy % on clean rows, mean of "
+        f"{'; '.join(commits)}). Linear models of the digits, {TRAINED:,} rows, accuracy % on clean rows, mean of "
         f"{' or '.join(map(str, seeds))} draws; in brackets the mean difference to the log score with its standard "
-        "error. Every score has its best penalty of six, chosen on 300 clean rows of its own.",
+        f"error. Every score has its best penalty of six, chosen on {CHOSEN_ON} clean rows of its own.",
         "",
         "The log score punishes a label that the model calls nearly impossible without bound. With the right T that "
         "is what makes it efficient; with a wrong T, or with rows that no class explains, it follows them. The others "
@@ -147,6 +148,11 @@ def costs() -> list[str]:
     return lines
 
 
+def page() -> str:
+    """The page, from the record."""
+    return render(read_pieces(RECORD))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
@@ -157,7 +163,7 @@ def main() -> None:
     if not args.render:
         keys = [{"case": case, "seed": seed} for case in CASES for seed in range(args.seeds)]
         run_pieces(piece, keys, RECORD, args.jobs, args.resume)
-    PAGE.write_text(render(read_pieces(RECORD)))
+    PAGE.write_text(page())
     print("page:", PAGE)
 
 

@@ -13,6 +13,7 @@ import argparse
 import warnings
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,7 @@ from _protocol import RECORDS
 from weak_table import KINDS, ROOT, arrays, measure
 
 from tproper import WeakLabelClassifier
-from tproper.learn.defaults import NETWORK_RATE, default_learning_rate, label_information
-from tproper.losses import ForwardLoss
+from tproper.learn.defaults import NETWORK_RATE
 
 RECORD, PAGE = RECORDS / "learning_rates.jsonl", ROOT / "docs" / "learning_rates.md"
 RATES: tuple[float | str, ...] = ("auto", 1e-3, 3e-3, 1e-2, 3e-2)
@@ -52,6 +52,7 @@ def mean_and_error(values: list[float]) -> tuple[float, float]:
 def render(pieces: list[dict[str, Any]]) -> str:
     """The page."""
     commits = sorted({f"{p['machine']['commit']}, {p['machine']['date']}" for p in pieces})
+    sizes = ", ".join(f"{n:,} rows of {data} ({SEEDS[data]} seeds)" for data, n in ROWS.items())
     lines = [
         "# Learning rates by what labels say",
         "",
@@ -59,9 +60,8 @@ def render(pieces: list[dict[str, Any]]) -> str:
         f"{'; '.join(commits)}).",
         "",
         'Networks of one hidden layer (`WeakLabelClassifier(model="mlp")`, Adam), forward loss, all but the rate '
-        f"left as it is; 1,200 digits ({SEEDS['digits']} seeds) and 10,000 rows of MNIST ({SEEDS['MNIST']} seeds); "
-        "accuracy in per cent on clean test "
-        "labels, with standard errors over seeds. The default rate is",
+        f"left as it is; {sizes}; accuracy in per cent on clean test labels, with standard errors over seeds. The "
+        "default rate is",
         "",
         f"    {NETWORK_RATE:g} / information^(1/4),    information = mean of ||q - 1/K||^2 / (1 - 1/K),",
         "",
@@ -74,6 +74,7 @@ def render(pieces: list[dict[str, Any]]) -> str:
         + " | behind the best |",
         "| --- | ---: | ---: | ---: | " + "---: | " * len(RATES),
     ]
+    information: dict[str, float] = {}
     for data in ROWS:
         for kind in KINDS:
             same = [p for p in pieces if (p["key"]["data"], p["key"]["kind"]) == (data, kind)]
@@ -84,20 +85,26 @@ def render(pieces: list[dict[str, Any]]) -> str:
                 values = [100 * p["result"]["accuracy"] for p in same if p["key"]["rate"] == rate]
                 if values:
                     cells[rate] = mean_and_error(values)
-            says = label_information(ForwardLoss(KINDS[kind]()))
+            used = fmean(p["result"]["rate"] for p in same if p["key"]["rate"] == "auto")
+            says = (NETWORK_RATE / used) ** 4  # the formula above, read backwards
+            information[kind] = says
             text = [f"{m:.1f} ± {e:.1f}" for m, e in cells.values()]
             behind = max(m for m, _ in cells.values()) - cells["auto"][0]
             limit = "" if behind <= 1 else " **above 1**"
-            lines.append(
-                f"| {data}, {kind} | {says:.3f} | {default_learning_rate(says):.2g} | {' | '.join(text)} "
-                f"| {behind:.1f}{limit} |"
-            )
+            lines.append(f"| {data}, {kind} | {says:.3f} | {used:.2g} | {' | '.join(text)} | {behind:.1f}{limit} |")
+    n = ROWS["digits"]
     lines += [
         "",
-        "Early stopping is left to itself too: on 1,200 complementary labels a tenth of them says as much as 1.5 clean "
-        "labels, so none are held out, and the network is trained for all epochs and not calibrated.",
+        f"Early stopping is left to itself too: on {n:,} complementary labels a tenth of them says as much as "
+        f"{n / 10 * information['complementary']:.1f} clean labels, so none are held out, and the network is trained "
+        "for all epochs and not calibrated.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """The page, from the record."""
+    return render(read_pieces(RECORD))
 
 
 def main() -> None:
@@ -117,7 +124,7 @@ def main() -> None:
             for seed in range(SEEDS[data])
         ]
         run_pieces(partial(piece, str(args.data)), keys, RECORD, args.jobs, args.resume)
-    PAGE.write_text(render(read_pieces(RECORD)))
+    PAGE.write_text(page())
     print("page:", PAGE)
 
 

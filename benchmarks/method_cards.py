@@ -74,15 +74,20 @@ def render(record: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def page() -> str:
+    """The page, from the record."""
+    record = json.loads((RECORDS / f"{NAME}.json").read_text())
+    shown = {c["method"] for part in record["kinds"].values() for c in part["cards"]}
+    assert shown == set(METHODS), "a method without a card: run this without --render"
+    return render(record)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--render", action="store_true", help="only write the page again")
     if not parser.parse_args().render:
         store(NAME, {"kinds": decide()})
-    record = json.loads((RECORDS / f"{NAME}.json").read_text())
-    shown = {c["method"] for part in record["kinds"].values() for c in part["cards"]}
-    assert shown == set(METHODS), "a method without a card: run this without --render"
-    PAGE.write_text(render(record))
+    PAGE.write_text(page())
     print("page:", PAGE)
 
 

@@ -148,6 +148,11 @@ def render(record: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def page() -> str:
+    """The page, from the record."""
+    return render(json.loads((RECORDS / f"{NAME}.json").read_text()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=80)
@@ -157,7 +162,7 @@ def main() -> None:
     if not args.render:
         store(NAME, {"samples": args.samples, "rows": args.rows, "problems": run(args.samples, args.rows)})
     PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(render(json.loads((RECORDS / f"{NAME}.json").read_text())))
+    PAGE.write_text(page())
     print("page:", PAGE)
 
 

@@ -183,6 +183,11 @@ def keys(problems: int) -> list[dict[str, Any]]:
     ]
 
 
+def page() -> str:
+    """The page, from the record."""
+    return render(read_pieces(RECORD))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", type=int, default=200)
@@ -194,7 +199,7 @@ def main() -> None:
     if not args.render:
         run_pieces(piece, keys(args.problems), args.record, args.jobs, args.resume)
     if args.record == RECORD:
-        PAGE.write_text(render(read_pieces(RECORD)))
+        PAGE.write_text(page())
         print("page:", PAGE)
 
 

@@ -421,6 +421,11 @@ def keys(args: argparse.Namespace) -> list[dict[str, Any]]:
     return [LINKS, *out] if "MNIST" in names and "BC+gLS" in args.methods else out
 
 
+def page() -> str:
+    """The page, from the record."""
+    return render(read_pieces(RECORD))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where MNIST lies")
@@ -436,7 +441,7 @@ def main() -> None:
     if not args.render:
         run_pieces(partial(work, str(args.data)), keys(args), args.record, args.jobs, args.resume)
     if args.record == RECORD:
-        PAGE.write_text(render(read_pieces(RECORD)))
+        PAGE.write_text(page())
         print("page:", PAGE)
 
 

@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "min_reported_time": 10_000,
     "show_memory": False,
+    "capture_repr": (),  # what an example prints is shown, not the value of its last line
     "write_computation_times": False,  # its page fetches a table script from the network
     "remove_config_comments": True,
     "within_subsection_order": "FileNameSortKey",
@@ -174,10 +175,20 @@ def link_names(app: Any, tree: Any) -> None:
         link += node
 
 
+def keep_together(app: Any, tree: Any) -> None:
+    """A value and its error, "95.3 ± 0.2" or "95.3 / 0.020", stay on one line of a narrow table."""
+    for cell in tree.findall(nodes.entry):
+        for text in list(cell.findall(nodes.Text)):
+            joined = re.sub(r"(?<=\d) ([±/]) (?=\d)", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
+            if joined != text:
+                text.parent.replace(text, nodes.Text(joined))
+
+
 def setup(app: Any) -> None:
     """Make what is generated before Sphinx looks for sources."""
     app.connect("source-read", list_other_pages)
     app.connect("doctree-read", link_names)
+    app.connect("doctree-read", keep_together)
     app.connect("build-finished", copy_explorer)
     write_katex()
     write_api()

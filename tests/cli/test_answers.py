@@ -47,7 +47,7 @@ def write(path: Path, header: str, rows: list[Any]) -> Path:
 
 
 WIDE = ["--label", "ann,bob,eve", "--ignore", "kind"]
-ALONE = ["--holdout", "0"]  # where scores are not what is tested
+ALONE = ["--holdout", "0", "--calibrate", "none"]  # where neither scores nor calibration are tested
 LONG = ["--label", "answer", "--item", "item", "--annotator", "who"]
 
 

@@ -28,6 +28,9 @@ def table(path: Path, header: str, rows: Sequence[Sequence[object]]) -> Path:
     return path
 
 
+ALONE = ["--holdout", "0", "--calibrate", "none"]  # where neither scores nor calibration are tested
+
+
 @pytest.fixture
 def noisy(tmp_path: Path) -> Path:
     X, z = blobs(400)
@@ -56,7 +59,7 @@ def test_noisy_labels_to_a_trained_model(noisy: Path, tmp_path: Path, run: Run, 
     low, high = T.interval(0.999)
     truth = tp.pair_noise(3, 0.3).matrix()
     assert ((low - 0.02 <= truth) & (truth <= high + 0.02)).all()
-    common = ["--label", "weak", "--ignore", "true", "--transition", out, "--out", tmp_path / "m"]
+    common = ["--label", "weak", "--ignore", "true", "--transition", out, *ALONE, "--out", tmp_path / "m"]
     trained = run("train", noisy, *common)
     assert trained.exit_code == 0, trained.output
     model = tp.load(tmp_path / "m")
@@ -94,7 +97,7 @@ def test_positive_unlabeled(tmp_path: Path, run: Run) -> None:
     assert T.matrix()[0, 0] == pytest.approx(0.5, abs=0.1)
     low, high = content["prior"]["interval"]
     assert low <= positive.mean() <= high
-    trained = run("train", data, "--label", "y", "--transition", out, "--out", tmp_path / "m")
+    trained = run("train", data, "--label", "y", "--transition", out, *ALONE, "--out", tmp_path / "m")
     assert trained.exit_code == 0, trained.output
     assert tp.load(tmp_path / "m").classes_.tolist() == ["spam", "ham"]
 
@@ -108,7 +111,7 @@ def test_candidate_sets(tmp_path: Path, run: Run) -> None:
     _, T = read(out)
     assert T.label_kind == "masks"
     assert T.p == pytest.approx(0.3, abs=0.05)
-    trained = run("train", data, "--label", "y", "--transition", out, "--out", tmp_path / "m")
+    trained = run("train", data, "--label", "y", "--transition", out, *ALONE, "--out", tmp_path / "m")
     assert trained.exit_code == 0, trained.output
     refused = run("estimate", "partial", data, "--label", "y", "--classes", "ant,bee", "--out", out)
     assert refused.exit_code == 2

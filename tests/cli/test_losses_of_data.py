@@ -23,8 +23,8 @@ Run = Callable[..., Any]
 
 
 def training(folder: Path, *more: object) -> list[object]:
-    options = ["--label", "weak_label", "--transition", "complementary", "--holdout", "0", "--out", folder / "m"]
-    return ["train", folder / "weak.csv", *options, *more]
+    options = ["--label", "weak_label", "--transition", "complementary", "--out", folder / "m"]
+    return ["train", folder / "weak.csv", *options, "--holdout", "0", "--calibrate", "none", *more]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tproper.cli.errors import printable
-from tproper.data import ParquetSource, first_inexact, first_text, look_alikes, numbers, open_table, tables
+from tproper.data import ParquetSource, first_inexact, first_text, look_alikes, misreadings, numbers, open_table, tables
 from tproper.data.folders import data_files
 
 Run = Callable[..., Any]
@@ -137,6 +137,17 @@ def test_names_that_are_probably_one() -> None:
     assert "'caf\\xe9' (9 times) and 'cafe\\u0301' (2 times)" in composed
     (slip,) = look_alikes({"elephant": 90, "elefant": 1, "bee": 50})
     assert slip == "the class 'elefant' is seen once, and looks like 'elephant'; is it a slip?"
+
+
+def test_labels_that_are_probably_misread() -> None:
+    assert misreadings(["ant", "bee", "ant|bee", "cannot say"], ["ant", "bee"]) == []
+    (spelled,) = misreadings(["ant", "bee", "ANT", "bee."], ["ant", "bee"])
+    assert spelled.startswith("the label 'ANT' (and 1 more like it) looks like the class 'ant' in another spelling")
+    (joined,) = misreadings([], ["ant", "bee", "ant, bee"])
+    assert joined == "the class 'ant, bee' looks like several classes in one cell; a candidate set is written 'ant|bee'"
+    (negated,) = misreadings([], ["not a bee", "Not an ant"])
+    assert negated.startswith("every class begins with 'not': 'not a bee' is read as the name of a class")
+    assert misreadings([], ["not a bee", "ant"]) == []
 
 
 def test_training_says_so(tmp_path: Path, run: Run) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
 pytest.importorskip("pyarrow")
@@ -83,15 +84,17 @@ def test_weak_scores_of_the_tour_agree_with_the_clean_ones(
         assert abs(weak["value"] - clean["value"]) < 4 * weak["stderr"], name
 
 
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+
+
 def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tproper", *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, **options,
-    )  # fmt: skip
+    """From nothing: where it matters how an interpreter begins and ends."""
+    command = [sys.executable, "-m", "tproper", *map(str, arguments)]
+    return subprocess.Popen(command, text=True, env=ENVIRONMENT, **options)
 
 
 def test_a_mistake_ends_the_process_with_2_and_one_sentence(workshop: Path) -> None:
-    process = start("predict", workshop / "model", workshop / "nowhere.csv")
+    process = start("predict", workshop / "model", workshop / "nowhere.csv", **PIPES)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert out == ""
@@ -102,7 +105,7 @@ def test_a_reader_that_leaves_early_is_no_error(workshop: Path, tmp_path: Path) 
     """predict ... | head -1"""
     body = (workshop / "weak.csv").read_text().splitlines()
     (tmp_path / "long.csv").write_text("\n".join([body[0], *(body[1:] * 200)]) + "\n")
-    process = start("predict", workshop / "model", tmp_path / "long.csv")
+    process = forked.start("predict", workshop / "model", tmp_path / "long.csv", **PIPES)
     assert process.stdout is not None
     assert process.stderr is not None
     assert process.stdout.readline().startswith("predicted,")
@@ -111,9 +114,9 @@ def test_a_reader_that_leaves_early_is_no_error(workshop: Path, tmp_path: Path) 
     assert process.wait(60) == 0
 
 
-@pytest.mark.parametrize("arguments", [["inspect", "complementary:10"], ["inspect", "complementary:10", "--json"]])
-def test_every_command_ends_quietly_when_its_reader_has_seen_enough(arguments: list[str]) -> None:
-    process = start(*arguments)
+@pytest.mark.parametrize(("begin", "options"), [(start, []), (forked.start, ["--json"])], ids=["a table", "JSON"])
+def test_every_command_ends_quietly_when_its_reader_has_seen_enough(begin: Callable[..., Any], options: Any) -> None:
+    process = begin("inspect", "complementary:10", *options, **PIPES)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()  # before anything is written
@@ -134,8 +137,8 @@ def long_table(workshop: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_leaves_nothing_behind(number: int, code: int, long_table: Path, tmp_path: Path) -> None:
     """Interrupted in the middle of writing: its own exit code, no traceback, no file."""
-    process = start("simulate", long_table, "--label", "kind", "--transition", "complementary", "--classes",
-                    "ant,bee,cat", "--out", tmp_path / "weak.csv")  # fmt: skip
+    process = forked.start("simulate", long_table, "--label", "kind", "--transition", "complementary", "--classes",
+                           "ant,bee,cat", "--out", tmp_path / "weak.csv", **PIPES)  # fmt: skip
     for _ in range(600):  # until the temporary file grows
         if any(p.stat().st_size for p in tmp_path.glob(".weak.csv.*")):
             break

@@ -25,7 +25,7 @@ from tproper.learn.saving import load  # noqa: E402
 Run = Callable[..., Any]
 
 
-FEW = ["--folds", "2"]  # where scores are not what is tested
+FEW = ["--folds", "2", "--calibrate", "none"]  # where neither scores nor calibration are tested
 
 
 def ok(result: Any) -> Any:
@@ -61,9 +61,9 @@ def accuracy(run: Run, model: Path, data: Path, truth: Path, out: Path) -> float
     [
         ("weak.csv", ["--transition", "complementary"]),
         ("weak.csv", ["--transition", "complementary:3", "--loss", "gls", "--squeeze", "0.1,2"]),
-        ("weak.csv", ["--transition", "complementary", "--loss", "ga", "--epochs", "60"]),
+        ("weak.csv", ["--transition", "complementary", "--loss", "ga", "--epochs", "25"]),
         ("weak.csv", ["--transition", "complementary", "--loss", "backward", "--squeeze", "1,1.5", "--l2", "0.01"]),
-        ("weak.csv", ["--transition", "complementary", "--model", "mlp", "--epochs", "40"]),
+        ("weak.csv", ["--transition", "complementary", "--model", "mlp", "--epochs", "20"]),
         ("sets.csv", ["--transition", "partial:0.3"]),
         ("sets.csv", ["--transition", "partial:0.3", "--loss", "gls"]),
         ("clean.csv", ["--transition", "identity"]),
@@ -210,6 +210,7 @@ def test_forward_with_blank_rows_is_forward_without_them(workshop: Path, tmp_pat
     rows += [row | {"weak_label": ""} for row in rows[:100]]
     holes = write(tmp_path / "holes.csv", rows)
     options = ["--label", "weak_label", "--transition", "complementary", "--holdout", "0", "--no-standardize"]
+    options += ["--calibrate", "none"]
     coefficients = []
     for missing, l2 in (("drop", 0.01), ("uninformative", 0.01 * 240 / 340)):
         out = tmp_path / missing
@@ -260,7 +261,8 @@ def test_a_matrix_file_and_coarse_labels(workshop: Path, tmp_path: Path, run: Ru
     coarse = ["--transition", "coarse:0+1|2", "--classes", "ant,bee,cat"]
     ok(run("simulate", workshop / "clean.csv", "--label", "kind", *coarse, "--out", tmp_path / "c.csv"))
     assert {r["weak_label"] for r in rows_of(tmp_path / "c.csv")} == {"ant|bee", "cat"}
-    out = facts(run("train", tmp_path / "c.csv", "--label", "weak_label", *coarse, "--out", tmp_path / "n", "--json"))
+    coarse += [*FEW, "--out", tmp_path / "n", "--json"]
+    out = facts(run("train", tmp_path / "c.csv", "--label", "weak_label", *coarse))
     assert out["scores"] is None
     assert "look alike" in out["no_scores"]
     assert "Not measured" in (tmp_path / "n" / "model_card.md").read_text()
@@ -304,7 +306,7 @@ def test_parquet_with_lists_booleans_and_categories(workshop: Path, tmp_path: Pa
 
 def test_tuning_fixes_what_the_user_fixed(workshop: Path, tmp_path: Path, run: Run) -> None:
     options = ["--label", "weak_label", "--transition", "complementary", "--tune", "--l2", "0.01", "--loss", "forward"]
-    out = facts(run("train", workshop / "weak.csv", *options, "--out", tmp_path / "m", "--json"))
+    out = facts(run("train", workshop / "weak.csv", *options, *FEW, "--out", tmp_path / "m", "--json"))
     assert out["settings"]["l2"] == 0.01
     assert out["settings"]["loss"] == "forward"
     assert out["tuned"] is True

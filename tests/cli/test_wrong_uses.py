@@ -338,7 +338,7 @@ def test_a_disk_that_fails_at_the_last_moment(
     monkeypatch.setattr(os, "rename", refuse)
     monkeypatch.setattr(os, "replace", refuse)
     monkeypatch.setattr(os, "link", refuse)
-    result = run(*(train(folder) if what == "train" else simulate(folder)))
+    result = run(*(train(folder, folds=2, calibrate="none") if what == "train" else simulate(folder)))
     monkeypatch.undo()
     assert result.exit_code in (1, 2)
     assert isinstance(result.exception, SystemExit)

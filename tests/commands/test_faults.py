@@ -5,31 +5,32 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import tproper as tp
+from tproper.cli import evaluating, from_data, training  # noqa: F401  (no import may fail for want of space)
 from tproper.cli.main import app
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and signals")
-LIMITED = """
-import json, resource, signal, sys
-sys.dont_write_bytecode = True  # half of a .pyc would stay
-from typer.testing import CliRunner
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # as on a full disk: writing fails, the process lives
-from tproper.cli.main import app
-import tproper.cli.from_data, tproper.cli.evaluating, tproper.cli.training
-resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
-done = {name: CliRunner().invoke(app, line) for name, line in json.loads(sys.argv[1]).items()}
-print(json.dumps({name: [result.exit_code, result.stderr] for name, result in done.items()}))
-"""
+
+
+def limited() -> None:
+    """Run the commands that the first argument lists, and print how they ended."""
+    sys.dont_write_bytecode = True  # half of a .pyc would stay
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # as on a full disk: writing fails, the process lives
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+    done = {name: CliRunner().invoke(app, line) for name, line in json.loads(sys.argv[1]).items()}
+    print(json.dumps({name: [result.exit_code, result.stderr] for name, result in done.items()}))
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +67,10 @@ def on_a_full_disk(table: Path, tmp_path_factory: pytest.TempPathFactory) -> tup
         (root / name).mkdir()
         lines[name] = commands(table, root / name / "result")["estimate" if name == "older" else name]
     (root / "older" / "result.json").write_text("[[0.9, 0.1], [0.1, 0.9]]")
-    done = subprocess.run([sys.executable, "-c", LIMITED, json.dumps(lines)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return root, json.loads(done.stdout.splitlines()[-1])
+    process = forked.start_function(limited, json.dumps(lines), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return root, json.loads(out.splitlines()[-1])
 
 
 @pytest.mark.parametrize("name", ["estimate", "train", "simulate"])
@@ -94,19 +96,20 @@ def test_killed_at_any_moment_estimate_leaves_the_old_file_or_the_new_one(table:
     folder.mkdir()
     out = folder / "T"
     old = "[[0.9, 0.1], [0.1, 0.9]]"
-    line = [sys.executable, "-m", "tproper", *commands(table, out)["estimate"]]
+    line = commands(table, out)["estimate"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     began = time.monotonic()
-    assert subprocess.run(line, capture_output=True).returncode == 0
+    assert forked.start(*line, **quiet).wait(60) == 0
     whole = time.monotonic() - began
-    for share in (0.8, 0.95):
+    for share in (0.3, 0.6, 0.8, 0.95):
         (folder / "T.json").write_text(old)
-        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = forked.start(*line, **quiet)
         time.sleep(share * whole)
         process.kill()
         process.wait()
         content = (folder / "T.json").read_text()
         assert content == old or json.loads(content)["family"] == "estimated"
-    assert CliRunner().invoke(app, line[3:]).exit_code == 0
+    assert CliRunner().invoke(app, line).exit_code == 0
     assert {p.name for p in folder.iterdir()} <= {"T.json", "T.png"}
     assert isinstance(tp.parse_transition(str(folder / "T.json")), tp.EstimatedTransition)
 
@@ -116,10 +119,8 @@ def test_killed_at_any_moment_estimate_leaves_the_old_file_or_the_new_one(table:
 def test_a_folder_without_permission_is_said_before_the_work(name: str, table: Path, tmp_path: Path) -> None:
     folder = tmp_path / "closed"
     folder.mkdir(mode=0o500)
-    done = subprocess.run(
-        [sys.executable, "-m", "tproper", *commands(table, folder / "result")[name]], capture_output=True, text=True
-    )
-    assert done.returncode == 1
+    done = CliRunner().invoke(app, commands(table, folder / "result")[name])
+    assert done.exit_code == 1
     assert "Permission denied" in done.stderr
     assert "Traceback" not in done.stderr
 

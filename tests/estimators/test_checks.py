@@ -29,7 +29,7 @@ ESTIMATORS = [
     WeakLabelClassifier(),
     # calibrated as the first is, the others would check that part of it again
     WeakLabelClassifier(loss="gls", squeeze=(0.1, 2.0), calibrate=False),
-    WeakLabelClassifier(model="mlp", hidden=(16,), epochs=25, learning_rate=3e-2, random_state=0, calibrate=False),
+    WeakLabelClassifier(model="mlp", hidden=(16,), epochs=12, learning_rate=3e-2, random_state=0, calibrate=False),
     # seeded: one split in a hundred would put all rows of positive weight into one fold, which is an error
     WeakLabelClassifierCV(WeakLabelClassifier(random_state=0, calibrate=False), grid={"l2": [1e-3]}, cv=2),
 ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,9 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+@functools.cache
 def fitted(name: str = "complementary") -> WeakLabelClassifier:
+    """One fit for all tests, none of which may change it."""
     clf = WeakLabelClassifier(**CASES[name])
     T = clf._transition_or_loss()
     T = parse_transition(T) if isinstance(T, str) else T
@@ -63,7 +67,7 @@ def test_round_trip_is_exact(name: str, tmp_path: Path) -> None:
 def test_names_of_classes_and_features(tmp_path: Path) -> None:
     frame = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)])
     for names in (NAMES, NAMES.astype(object), np.arange(10, 20), np.arange(10) * 2.0):
-        clf = WeakLabelClassifier(classes=names, l2=1e-2).fit(frame, names[Y])
+        clf = WeakLabelClassifier(classes=names, l2=1e-2, calibrate=False).fit(frame, names[Y])
         back = load(save(clf, tmp_path / "model"))  # replaces the older one
         assert back.predict(frame).tolist() == clf.predict(frame).tolist()
         assert back.feature_names_in_.tolist() == frame.columns.tolist()
@@ -123,11 +127,17 @@ def damage_cases() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", damage_cases())
-def test_damaged_files_are_refused_with_the_reason(name: str, tmp_path: Path) -> None:
-    harm, message = damage_cases()[name]
+@pytest.fixture(scope="module")
+def whole_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved model with names of classes; to be copied."""
     clf = WeakLabelClassifier(classes=NAMES, l2=1e-2).fit(X, NAMES[Y])
-    path = save(clf, tmp_path / "model")
+    return save(clf, tmp_path_factory.mktemp("whole") / "model")
+
+
+@pytest.mark.parametrize("name", damage_cases())
+def test_damaged_files_are_refused_with_the_reason(name: str, whole_model: Path, tmp_path: Path) -> None:
+    harm, message = damage_cases()[name]
+    path = Path(shutil.copytree(whole_model, tmp_path / "model"))
     load(path)
     harm(path)
     with pytest.raises(ModelFileError, match=message):
@@ -165,7 +175,7 @@ def test_what_is_not_a_models_is_never_replaced(tmp_path: Path) -> None:
     "settings",
     [
         {"loss": "backward", "potential": tp.Brier()},
-        {"loss": "backward", "potential": tp.Tsallis(1.5), "squeeze": (0.5, 2.0)},
+        {"loss": "backward", "potential": tp.Tsallis(1.5), "squeeze": (0.5, 2.0), "calibrate": False},
         {"loss": "backward", "squeeze": (1.0, 2.0), "reconstruction": tp.symmetric_noise(10, 0.2).reconstruction()},
         {"loss": tp.ForwardLoss(tp.symmetric_noise(10, 0.2))},
         {"model": "mlp", "hidden": np.array([3]), "epochs": 2, "random_state": 0},

@@ -26,7 +26,7 @@ WEAK = T.sample(Y, 0)
 
 
 def test_grid_search_by_the_calibrated_weak_risk() -> None:
-    clf = tp.WeakLabelClassifier("complementary", classes=range(10))
+    clf = tp.WeakLabelClassifier("complementary", classes=range(10), calibrate=False)
     search = GridSearchCV(clf, {"l2": [1e-4, 1e-2, 1.0]}, scoring=tp.calibrated_scorer(), cv=3)
     search.fit(X[:900], WEAK[:900])
     assert search.best_params_ == {"l2": 1e-4}
@@ -63,7 +63,7 @@ def test_pipelines_searches_and_other_estimators() -> None:
     assert tp.calibrated_scorer("complementary:10")(other, X[300:], WEAK[300:], np.ones(1497)) < 0
     binary = LogisticRegression().fit(X[:300], Y[:300] % 2)
     assert tp.calibrated_scorer(tp.identity(2))(binary, X[300:], Y[300:] % 2) > -0.5
-    with pytest.raises(ValueError, match="transition: expected one for a LogisticRegression, which knows of none"):
+    with pytest.raises(ValueError, match="transition: expected one for a LogisticRegression, which has none"):
         tp.calibrated_scorer()(other, X[300:], WEAK[300:])
     with pytest.raises(ValueError, match="estimator: expected one with scores for 3 classes, got 10"):
         tp.calibrated_scorer(tp.identity(3))(other, X[:5], [0, 1, 2, 0, 1])

@@ -1,8 +1,9 @@
 """A taste of `make fuzz`, with fixed seeds: every check on a few cases, and a check that finds a planted fault."""
 
+import runpy
 import subprocess
-import sys
 
+import forked
 import pytest
 
 import tproper as tp
@@ -47,8 +48,12 @@ def test_a_broken_command_is_seen(tmp_path, monkeypatch):
 
 
 def test_a_seed_given_on_the_command_line_is_run_alone():
-    line = [sys.executable, "-m", "tests.fuzz", "--only", "forward_losses", "--seed", "5", "--cases", "2"]
-    done = subprocess.run(line, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "first seed 5" in done.stdout
-    assert "2 cases (forward_losses 2), 0 failures" in done.stdout
+    """As ``python -m tests.fuzz --only ...``, without the imports of a new process."""
+    process = forked.start_function(
+        lambda: runpy.run_module(__package__, run_name="__main__", alter_sys=True),
+        "--only", "forward_losses", "--seed", "5", "--cases", "2", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "first seed 5" in out
+    assert "2 cases (forward_losses 2), 0 failures" in out

@@ -1,11 +1,10 @@
 """The command a user types: a small reproduction, killed and resumed, stopped, misused."""
 
-import os
 import signal
 import subprocess
-import sys
 import time
 
+import forked
 import pytest
 from typer.testing import CliRunner
 
@@ -20,23 +19,13 @@ SMALL = ["--dataset", "digits", "--models", "linear", "--methods", "bc,gls", "--
          "--max-epochs", "40"]  # fmt: skip
 
 
-def command(*args):
-    return [sys.executable, "-m", "tproper", *map(str, args)]
-
-
-def environment():
-    return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-
-
 def run_here(*args):
     """The same command without a new process, where no signal is involved."""
     return CliRunner().invoke(app, list(map(str, args)))
 
 
 def start(*args):
-    return subprocess.Popen(
-        command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    )
+    return forked.start(*args, env={"COLUMNS": "200"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def records(folder):

@@ -198,7 +198,7 @@ def cross_entropy(scores, labels):
 def own_methods(monkeypatch):
     known = dict(methods.METHODS)
     monkeypatch.setattr(methods, "METHODS", known)
-    learner = methods.Method("learner", "learner", "test", frozenset(methods.SETTINGS), False, Learner, words="a test")
+    learner = methods.Method("learner", "learner", "test", frozenset(methods.SETTINGS), Learner, words="a test")
     methods.register(learner)
     methods.register(
         methods.from_function(lambda v, y: -torch.log_softmax(v, -1).gather(2, y[..., None])[..., 0], "own_ce")

@@ -6,10 +6,10 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 
+import forked
 import pytest
 from typer.testing import CliRunner
 
@@ -81,9 +81,8 @@ def line(folder, mirror, *options):
 
 
 def reproduce(folder, mirror):
-    command = [sys.executable, "-m", "tproper", *line(folder, mirror)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TPROPER_CACHE": str(folder / "cache")}
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment)
+    environment = {"TPROPER_CACHE": str(folder / "cache")}
+    return forked.start(*line(folder, mirror), env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize(("answer", "number", "code"), [(drip, signal.SIGTERM, 75), (silent, signal.SIGINT, 130)])
@@ -147,24 +146,13 @@ def test_a_file_that_is_not_there_is_asked_for_once(tmp_path):
     assert len(asked) == 1
 
 
-KILLED = """
-import sys
-from pathlib import Path
-from tproper.lab import download
-mirror, cache, file = sys.argv[1:]
-download.fetch("mnist", mirror=mirror, progress=False, cache=Path(cache), digests={file: "md5:0"})
-"""
-
-
 def test_what_a_killed_download_left_is_removed_by_the_next(tmp_path):
-    with serving(drip) as (mirror, asked):
-        command = [sys.executable, "-c", KILLED, mirror, str(tmp_path), FILE]
-        with subprocess.Popen(command) as process:
-            deadline = time.monotonic() + 60
-            while not asked and time.monotonic() < deadline:
-                time.sleep(0.05)
-            time.sleep(0.3)
-            process.kill()
+    with serving(drip) as (mirror, asked), forked.start_function(lambda: fetch(mirror, tmp_path)) as process:
+        deadline = time.monotonic() + 60
+        while not asked and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        process.kill()
     left = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert len(left) == 1
     assert left[0].name.endswith(".part")
@@ -234,8 +222,7 @@ def waiting_reader(pipe, process):
 
 def test_a_signal_ends_the_wait_for_a_matrix_from_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "T.csv")
-    command = [sys.executable, "-m", "tproper", "inspect", str(tmp_path / "T.csv")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with forked.start("inspect", tmp_path / "T.csv", stderr=subprocess.PIPE) as process:
         with waiting_reader(tmp_path / "T.csv", process):
             process.send_signal(signal.SIGTERM)
         began = time.monotonic()

@@ -139,7 +139,7 @@ def _certificates() -> str | None:
     """Known answers: BC of complementary labels is unbounded, forward correction is bounded by log 9."""
     T = complementary(10)
     if certify(BackwardLoss(T)).lower_bounded or not certify(BackwardLoss(T, squeeze=(1.0, 2.0))).lower_bounded:
-        return "expected BC to be unbounded and BC+gLS to be bounded, got otherwise"
+        return "expected BC to be unbounded and BC+gLS to be bounded, got the opposite of one"
     bound = float(min(ForwardLoss(T).lower_bounds()))
     return None if abs(bound - np.log(9)) < 1e-9 else f"expected the bound log 9 = {np.log(9):.6f}, got {bound:.6f}"
 

@@ -34,7 +34,7 @@ from .resolving import class_names, label_notes, members_of
 from .schema import identifier_notes, joined_names, split_names, standardisation
 
 MOST_MAPS = 12
-NO_PICTURE = "that needs the extra tproper[plots], and labels other than candidate sets"
+NO_PICTURE = "one is drawn of labels that are not sets of classes, and needs the extra tproper[plots]"
 
 
 @dataclass(frozen=True)

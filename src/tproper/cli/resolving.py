@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import MISSING, float_twins, look_alikes, nearest, short
+from ..data import MISSING, float_twins, look_alikes, misreadings, nearest, short
 from ..transitions import (
     SET_SEPARATOR,
     AnnotatorTransition,
@@ -209,12 +209,12 @@ def _stack(parts: list[Transition], names: list[str], shares: dict[str, float] |
 
 
 def label_notes(counts: Mapping[str, int], classes: Sequence[str]) -> list[str]:
-    """Class names in the labels that are probably one name."""
+    """Class names in the labels that are probably one name, and labels that are probably misread."""
     times: Counter[str] = Counter()
     for text, n in counts.items():
         for part in {text, *(p.strip() for p in text.split(SET_SEPARATOR))} & set(classes):
             times[part] += n
-    return look_alikes(times)
+    return look_alikes(times) + misreadings(counts, classes)
 
 
 def blank_label(transition: Transition, share: float) -> Transition:

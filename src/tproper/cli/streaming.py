@@ -40,7 +40,7 @@ class Trained:
 
         A row that the model's arithmetic cannot take is refused: nothing is written for it.
         """
-        with np.errstate(over="ignore", invalid="ignore"):  # said below
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
             inputs = self.schema.inputs(X)
             taken = np.isfinite(inputs.astype(np.float64 if self.estimator.model == "linear" else np.float32))
         if not taken.all():

@@ -10,7 +10,7 @@ from .folders import check_file
 from .moments import Moments
 from .progress import Bar, watched, working
 from .sources import Batch, IterableSource, ParquetSource, Source, as_source
-from .spelling import float_twins, look_alikes, nearest
+from .spelling import float_twins, look_alikes, misreadings, nearest
 from .stream import Learner, fit_stream
 from .tables import (
     CELLS,
@@ -53,6 +53,7 @@ __all__ = [
     "holds_truth",
     "is_list",
     "look_alikes",
+    "misreadings",
     "nearest",
     "numbers",
     "open_table",

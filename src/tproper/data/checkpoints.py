@@ -54,7 +54,7 @@ class StreamProgress:
         return f"epoch {self.epoch + 1}: {self.rows:,}{share} rows, {rate:,.0f} rows/s{left}"
 
 
-# Who a run is.
+# What identifies a run.
 
 
 def described(value: Any) -> Any:
@@ -157,7 +157,7 @@ def _loss(loss: nn.Module) -> dict[str, Any]:
         if isinstance(part, WeakLabelLoss):
             try:
                 parts.append(loss_to_dict(part))
-            except ValueError:  # code of the caller's
+            except ValueError:  # the caller's own code
                 parts.append(_layer(part))
             parts.append(described(part.transition))
     values = {k: described(v) for k, v in [*loss.named_parameters(), *loss.named_buffers()]}
@@ -236,7 +236,7 @@ def _check_state(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, An
         if not 0 <= i < len(weights):
             raise RuntimeError(f"its optimizer has a state for weight {i} of {len(weights)}")
         if set(entries) != set(own["state"].get(i) or next(iter(state.values()))):
-            raise RuntimeError(f"its optimizer knows other things of weight {i} than it needs")
+            raise RuntimeError(f"its optimizer keeps other things about weight {i} than it needs")
         for name, value in entries.items():
             shapes = [(), weights[i].shape] if name != "step" else [()]
             if isinstance(value, Tensor) and value.shape not in shapes:
@@ -282,7 +282,9 @@ def save_checkpoint(learner: Any, run: dict[str, Any], path: Path, at: StreamPro
     try:
         header = {"progress": json_text(asdict(at)), "learner": json_text(facts, default=_number)}
     except TypeError as error:
-        raise ValueError(f"checkpoint: expected a state of tensors, numbers and text, got another: {error}") from None
+        raise ValueError(
+            f"checkpoint: expected a state of tensors, numbers and text, got another value: {error}"
+        ) from None
     write_sealed(path, tensors, header | {"format": FORMAT, "run": json_text(run)})
 
 

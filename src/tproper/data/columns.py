@@ -47,7 +47,7 @@ class CandidateLists:
         if self.members.dtype.kind not in "iu":
             raise ValueError(f"members: expected candidate classes as integers, got {self.members.dtype}")
         if len(self.members) and (self.members.min() < 0 or self.members.max() >= num_classes):
-            raise ValueError(f"labels: expected candidate classes in [0, {num_classes}), got others")
+            raise ValueError(f"labels: expected candidate classes in [0, {num_classes}), got classes outside it")
 
     @classmethod
     def from_masks(cls, masks: NDArray[np.bool_]) -> CandidateLists:
@@ -123,7 +123,7 @@ def check_number_type(kind: pa.DataType, name: str) -> None:
         raise ColumnError(f"column {name!r}: expected numbers, got {kind}", LEAVE_OUT)
 
 
-def numbers(column: pa.Array, name: str) -> NDArray[Any]:
+def feature_values(column: pa.Array, name: str) -> NDArray[Any]:
     """A feature column without gaps."""
     import pyarrow as pa
 

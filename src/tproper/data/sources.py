@@ -301,7 +301,7 @@ class ParquetSource:
         X = np.empty((table.num_rows, len(self.features)), self.dtype)
         with np.errstate(over="ignore"):  # what is too large for the dtype becomes infinite, and is refused as such
             for j, name in enumerate(self.features):
-                X[:, j] = _columns.numbers(table.column(name), name)
+                X[:, j] = _columns.feature_values(table.column(name), name)
         _columns.check_finite(X, self.features)
         return X, self._labels(table.column(self.label)) if labels else None
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 OFTEN = 20  # times; a name seen once beside a similar one seen so often may be a slip
 CLOSE = 0.8  # similarity of two spellings, as difflib measures it
 MOST = 2000  # names compared with each other
+_JOINED = re.compile(r"\s*[,;/]\s*|\s+or\s+")
 _WHOLE_FLOAT = re.compile(r"-?\d+\.0")
 WITH_GAPS = (
     "pandas reads whole numbers beside empty cells as floats and writes 3 as 3.0: write all of them alike, with "
@@ -38,14 +39,44 @@ def look_alikes(counts: Mapping[str, int]) -> list[str]:
     return out
 
 
+def misreadings(labels: Iterable[str], classes: Sequence[str]) -> list[str]:
+    """Sentences about labels that probably mean something else than what they are read as: a class in another spelling,
+    several classes in one cell without the separator of sets, or "not a cat" for the complementary label ``cat``.
+    """
+    known = {_key(name): name for name in classes}
+    out = []
+    spelled = sorted(name for name in set(labels) - set(classes) if _key(name) in known)
+    if spelled:
+        out.append(
+            f"the label {spelled[0]!r}{_others(spelled)} looks like the class {known[_key(spelled[0])]!r} in another "
+            "spelling, and counts as another label; write them alike"
+        )
+    parts = {name: _JOINED.split(name) for name in classes}
+    joined = [name for name in classes if len(parts[name]) > 1 and all(_key(part) in known for part in parts[name])]
+    if joined:
+        out.append(
+            f"the class {joined[0]!r}{_others(joined)} looks like several classes in one cell; a candidate set is "
+            f"written {'|'.join(parts[joined[0]])!r}"
+        )
+    if classes and all(name.casefold().startswith("not ") for name in classes):
+        out.append(
+            f"every class begins with 'not': {classes[0]!r} is read as the name of a class. A complementary label is "
+            "the class that a row is not, written without 'not'"
+        )
+    return out
+
+
+def _others(names: Sequence[str]) -> str:
+    return f" (and {len(names) - 1} more like it)" if len(names) > 1 else ""
+
+
 def float_twins(names: Iterable[str]) -> str | None:
     """Why names cannot all be classes, where one is a whole number and another the same as a float: 3 and 3.0."""
     known = set(names)
     twins = sorted(n for n in known if _WHOLE_FLOAT.fullmatch(n) and n[:-2] in known)
     if not twins:
         return None
-    more = f" (and {len(twins) - 1} more like it)" if len(twins) > 1 else ""
-    return f"both {twins[0][:-2]!r} and {twins[0]!r}{more}; {WITH_GAPS}"
+    return f"both {twins[0][:-2]!r} and {twins[0]!r}{_others(twins)}; {WITH_GAPS}"
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
@@ -61,7 +92,7 @@ def _key(name: str) -> object:
     try:
         return float(name)
     except ValueError:
-        return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+        return " ".join(unicodedata.normalize("NFKC", name).casefold().rstrip(" .!").split())
 
 
 def _listed(names: list[str], counts: Mapping[str, int]) -> str:

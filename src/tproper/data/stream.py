@@ -80,14 +80,14 @@ class Learner:
                 "" if all_finite(weights) else "; the weights are spoiled: go back to a checkpoint, or start again"
             )
             raise ValueError(
-                f"loss: expected a finite value and gradient, got others (loss {value.item()}); no step was made; "
-                f"lower the learning rate, or rescale the features{spoiled}"
+                f"loss: expected a finite value and gradient, got one that is not (loss {value.item()}); no step was "
+                f"made; lower the learning rate, or rescale the features{spoiled}"
             )
         self.optimizer.step()
         if not all_finite([*weights, *optimizer_tensors(self.optimizer)]):
             raise ValueError(
-                "optimizer: expected finite weights and moments after the step, got others; the learner is spoiled: "
-                "go back to a checkpoint or start again, with a lower learning rate or rescaled features"
+                "optimizer: expected finite weights and moments after the step, got infinite ones; the learner is "
+                "spoiled: go back to a checkpoint or start again, with a lower learning rate or rescaled features"
             )
         self.last_loss = value.detach()
         return self
@@ -143,7 +143,7 @@ class _EstimatorLearner:
 
     def prepare(self, source: Source) -> None:
         """Make what a checkpoint's contents go into."""
-        if getattr(self.estimator, "_optimizer", None) is None:
+        if getattr(self.estimator, "optimizer_", None) is None:
             first = source.first() if isinstance(source, IterableSource) else next(iter(source.batches(0)), None)
             if first is None:
                 raise ValueError("source: expected at least one batch, got none")
@@ -151,8 +151,8 @@ class _EstimatorLearner:
 
     def stream_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         model = self.estimator
-        tensors, facts = _checkpoints.training_state(model.module_, model._optimizer)
-        kind, keys, *rest = model._stream.get_state()
+        tensors, facts = _checkpoints.training_state(model.module_, model.optimizer_)
+        kind, keys, *rest = model.random_stream_.get_state()
         tensors["random"] = torch.as_tensor(keys.astype(np.int64))
         facts["made"] = _checkpoints.made_facts(model.module_, model.loss_)
         return tensors, {**facts, "random": [kind, *rest], "history": model.history_, "n_iter": model.n_iter_}
@@ -161,9 +161,9 @@ class _EstimatorLearner:
         model = self.estimator
         if facts["made"] != _checkpoints.made_facts(model.module_, model.loss_):
             raise RuntimeError("its module has other layers, or its loss is another")
-        _checkpoints.load_training_state(model.module_, model._optimizer, tensors, facts)
+        _checkpoints.load_training_state(model.module_, model.optimizer_, tensors, facts)
         kind, *rest = facts["random"]
-        model._stream.set_state((kind, tensors["random"].numpy().astype(np.uint32), *rest))
+        model.random_stream_.set_state((kind, tensors["random"].numpy().astype(np.uint32), *rest))
         calls = checks.integer(facts["n_iter"], "n_iter", 1)
         history = [{"call": i, **entry} for i, entry in enumerate(facts["history"], 1)]  # older ones have no number
         for entry in history:
@@ -193,10 +193,10 @@ def fit_stream(
         A .safetensors file, replaced every `checkpoint_seconds` and when training is interrupted. If it exists,
         training goes on from it, with the same batches as if it had never stopped; the weights are the same, too.
         A checkpoint of other data, another model or other settings is refused (`CheckpointError`); more epochs are
-        welcome. From one that was damaged nothing is taken: a warning says so, and training starts afresh. Of batches
-        that the caller makes nothing is known: that they are the same is the caller's affair.
+        welcome. A damaged one is not used: a warning says so, and training starts afresh. That batches which the caller
+        makes are the same as before is the caller's affair: nothing here can tell.
         Works for `Learner`, for `WeakLabelClassifier` with an integer ``random_state``, and for whatever has
-        ``stream_state()`` and ``load_stream_state()``. The file stays at the end, and then says that all is done.
+        ``stream_state()`` and ``load_stream_state()``. The file stays at the end, and records that all is done.
     progress : callable, optional
         Called with a `StreamProgress` after every batch.
     classes : list, optional
@@ -261,7 +261,7 @@ class _Keeper:
         self.saved = time.monotonic()
         if self.path is None:
             return
-        if not hasattr(learner, "stream_state") or not _can_be_put_aside(learner):
+        if not hasattr(learner, "stream_state") or not _can_be_saved(learner):
             given = learner.estimator if isinstance(learner, _EstimatorLearner) else learner
             raise ValueError(
                 f"checkpoint: expected a learner with stream_state, such as Learner, got {type(given).__name__}"
@@ -269,25 +269,25 @@ class _Keeper:
         self.run = _checkpoints.identity(learner, source)
 
     def restored(self, fresh: StreamProgress, epochs: int) -> StreamProgress:
-        """Where to go on from."""
+        """Where to go on from: the checkpoint, or the beginning."""
         if self.path is None or not self.path.exists():
             return fresh
         return _restore(self.learner, self.source, self.path, self.run, fresh, epochs)
 
     def save(self, at: StreamProgress) -> None:
-        """Put everything aside."""
+        """Write the checkpoint."""
         if self.path is not None:
             _checkpoints.save_checkpoint(self.learner, self.run, self.path, at)
             self.saved = time.monotonic()
 
     def now_and_then(self, at: StreamProgress) -> None:
-        """Save everything if the last time was long ago."""
+        """Write the checkpoint if the last one is old enough."""
         if self.path is not None and time.monotonic() - self.saved > self.seconds:
             self.save(at)
 
 
-def _can_be_put_aside(learner: Any) -> bool:
-    """Of other libraries' classifiers nothing is known that could be kept."""
+def _can_be_saved(learner: Any) -> bool:
+    """Only our own classifier says what there is to save; another library's does not."""
     if not isinstance(learner, _EstimatorLearner):
         return True
     return isinstance(learner.estimator, WeakLabelClassifier)
@@ -296,8 +296,8 @@ def _can_be_put_aside(learner: Any) -> bool:
 class _WholeSteps:
     """Ctrl-C waits for the end of a batch: ``with steps:`` inside ``with _WholeSteps() as steps:``.
 
-    Weights in the middle of a batch are those of no moment of an uninterrupted run. A second Ctrl-C does not wait;
-    then, as after an error inside a batch, `whole` is False and the state is not to be kept.
+    Weights in the middle of a batch never occur in an uninterrupted run. A second Ctrl-C does not wait;
+    then, as after an error inside a batch, `whole` is False and the state must not be kept.
     """
 
     def __init__(self) -> None:
@@ -354,7 +354,7 @@ def _restore(
     try:
         learner.load_stream_state(tensors, facts)
     except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        # two that look alike from outside, and are not
+        # two that only look alike from outside
         fact = f"a learner that its state does not fit ({' '.join(str(error).split())})"
         raise CheckpointError(path, fact) from None
     at.total_rows = fresh.total_rows

@@ -237,7 +237,7 @@ def _check_encoding(path: Path) -> None:
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             name = other_encoding(file.read(4))
-    except (EOFError, zlib.error, gzip.BadGzipFile):  # said when it is read
+    except (EOFError, zlib.error, gzip.BadGzipFile):  # reported when it is read
         return
     if name is not None:
         raise TableError(f"{path}: expected text in UTF-8, got {name}; save the file as UTF-8")
@@ -335,7 +335,7 @@ def _holds(column: pa.Array, kind: pa.DataType) -> bool:
 
 
 def numbers(column: pa.Array) -> FloatArray | None:
-    """The column as float64, missing values as NaN; None where it holds something else than numbers or booleans."""
+    """The column as float64, missing values as NaN; None where it holds anything but numbers or booleans."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

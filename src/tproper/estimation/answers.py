@@ -148,7 +148,7 @@ def _column(values: Any, name: str) -> NDArray[Any]:
 
 
 def _check_answers(values: NDArray[Any]) -> None:
-    """Refuse what is no class: an empty name, "-1" among numbers written as text, numbers that name no class."""
+    """Refuse what is not a class: an empty name, "-1" among numbers written as text, numbers that name no class."""
     if values.dtype.kind in "US":
         empty = np.flatnonzero(values == values.dtype.type())
         if len(empty):
@@ -164,7 +164,7 @@ def _check_answers(values: NDArray[Any]) -> None:
 
 
 def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The different values in order, and the place of each value among them."""
+    """The distinct values in order, and the place of each value among them."""
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low <= 4 * len(values):  # no sorting: numbers that lie close together are counted

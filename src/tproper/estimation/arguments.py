@@ -10,7 +10,7 @@ import torch
 from .._core import checks
 
 LARGEST_FEATURE = 1e150
-FROM_FLOATS = "pandas reads integers beside empty cells as floats: use .fillna(-1).astype(int), -1 being none"
+FROM_FLOATS = "pandas reads integers beside empty cells as floats: use .fillna(-1).astype(int), where -1 means none"
 
 
 def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:

@@ -41,8 +41,8 @@ def estimate_transition(
     true : (n,) integers, optional
         The class of each row, -1 where unknown. At least one of `true` and `X` is needed.
     X : (n, d) array or sparse matrix, optional
-        Features. Without clean rows labels must be called like classes: a label y that most often means class y, or
-        (complementary labels) that says that the class is not y. Which of the two is decided by likelihood.
+        Features. Without clean rows labels must carry the names of classes: label y most often means class y, or
+        (complementary labels) that the class is not y. Which of the two is decided by likelihood.
     num_classes : int, optional
         Default: what `true` says; else as many as weak labels.
     model : "linear" or a scikit-learn classifier
@@ -65,7 +65,7 @@ def estimate_transition(
     masks = _masks(weak, num_classes)
     if masks is not None:
         if structure != "auto" or not isinstance(model, str):
-            raise ValueError("structure: expected the defaults of structure and model for candidate masks, got others")
+            raise ValueError("structure: expected the defaults of structure and model for candidate masks, got another")
         return from_masks(masks, _known(true, *masks.shape), None if X is None else _features(X, len(masks)))
     evidence = _evidence(weak, true, X is not None, num_classes)
     if X is None:

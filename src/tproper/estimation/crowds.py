@@ -18,8 +18,9 @@ from .arguments import features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, run
 from .dependence import Copies, copies, dependence, discounted
 from .information import concentration
+from .softmax import LinearSoftmax
 from .warnings import DependenceWarning, IdentifiabilityWarning
-from .with_features import FOLDS, LinearModel, fit_with_features
+from .with_features import FOLDS, fit_with_features
 
 RANKING_DRAWS = 200
 SHOWN = 12
@@ -27,7 +28,7 @@ SHOWN = 12
 
 @dataclass(frozen=True)
 class Ranked:
-    """One line of the ranking: how much an annotator's answers say of the class."""
+    """One line of the ranking: how much an annotator's answers say about the class."""
 
     annotator: Any
     informativeness: float  # mutual information of answer and class, as a share of the entropy of the class
@@ -47,7 +48,7 @@ class AnnotatorEstimate:
     strength: float  # of shrinkage to the T of all annotators together, in answers for each class
     rho: float  # how much answers depend on each other given the class; 0 where they show no sign of it
     copied: list[Copies]
-    classifier: LinearModel | None
+    classifier: LinearSoftmax | None
     notes: list[str]
 
     @cached_property
@@ -64,7 +65,7 @@ class AnnotatorEstimate:
 
     @cached_property
     def ranking(self) -> list[Ranked]:
-        """The annotators from best to worst, by how much their answers say of the class."""
+        """The annotators from best to worst, by how much their answers say about the class."""
         rng = np.random.default_rng(0)
         counts = np.bincount(self.answers.annotator, minlength=len(self.concentration))
         rows = []
@@ -85,7 +86,7 @@ class AnnotatorEstimate:
         return self.describe()
 
     def describe(self, classes: Sequence[Any] | None = None) -> str:
-        """The table, with the names of the classes if they have some (default: those of the answers)."""
+        """The table, with names for the classes where they have any (default: those of the answers)."""
         n, K = self.posteriors.shape
         head = f"{len(self.concentration)} annotators, {n} items, {len(self.answers)} answers, {K} classes"
         own = self.answers.classes.tolist() if len(self.answers.classes) == K else range(K)
@@ -141,7 +142,7 @@ def estimate_annotators(
     num_classes : int, optional
         Default: as many as there are different answers. Answers beyond it ("cannot say") are not classes.
     prior_counts : float or (K,)
-        Items that each class is taken to have been seen with before.
+        How many items of each class count as seen before the first answer.
     start : "auto", "majority" or "opposite"
         "opposite" for answers that say what the class is *not*; "auto" tells the two apart by their likelihood.
     groups : (n,) names, optional

@@ -61,7 +61,7 @@ class Solution:
 
     @property
     def unsure(self) -> bool:
-        """Whether p says little of the classes, so that T's noise and p's feed each other."""
+        """Whether p says little about the classes, so that T's noise and p's feed each other."""
         return self.P is not None and float(self.P.max(axis=0).mean()) < SURE
 
     def renamed(self, order: np.ndarray) -> Solution:

@@ -12,7 +12,7 @@ comes out as one by itself.)
 
 Given the face of the hull on which the fit lies, X^2 has a chi-square distribution with the face's
 codimension as degrees of freedom, whatever pi is on that face (Bartholomew 1961; Wollan and Dykstra 1986). Inside
-of the hull X^2 is 0 and p is 1: there T cannot be refuted.
+the hull X^2 is 0 and p is 1: there T cannot be refuted.
 """
 
 from __future__ import annotations

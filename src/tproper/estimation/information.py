@@ -1,4 +1,4 @@
-"""How many answers of known class an annotator's answers are worth: what the intervals of his T rest on.
+"""How many answers of known class an annotator's answers are worth: what the intervals of T rest on.
 
 Dawid-Skene's counts ``C_a[y, z] = sum of P[i, z]`` treat the posteriors as if they were the classes; intervals from
 them are far too narrow where classes are doubtful. The information in the answers themselves is that of the scores
@@ -8,8 +8,8 @@ them are far too narrow where classes are doubtful. The information in the answe
 and of ``P[i, z] - p_z`` for the shares of the classes (Louis, 1982): ``I = sum_i s_i s_i'``, of all annotators at once,
 for an error in one T is made up for by others. ``V = J I^-1 J'``, J being the softmax's Jacobian, is the covariance of
 T, and an annotator's answers to class z are worth the n for which a Dirichlet has the same total variance,
-``sum_y T (1 - T) / (n + 1)``. What he takes over from the crowd is worth ``1 / (1 / strength + 1 / N)``, N being what
-all answers to the class are worth: a crowd cannot know more of him than of itself.
+``sum_y T (1 - T) / (n + 1)``. What T takes over from the crowd is worth ``1 / (1 / strength + 1 / N)``, N being what
+all answers to the class are worth: a crowd cannot know more of one annotator than of itself.
 
 References: Louis (1982), Finding the observed information matrix when using the EM algorithm.
 """

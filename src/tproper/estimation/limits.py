@@ -94,7 +94,7 @@ def anchors(view: View, p: FloatArray) -> tuple[bool, list[str]]:
     if silent:
         listed = ", ".join(map(str, silent[:12]))
         notes.append(
-            f"Nothing in these labels can confirm T's column of class {listed}: too few examples are predicted so"
+            f"Nothing in these labels can confirm T's column of class {listed}: too few examples are predicted as such"
         )
     return False, notes
 

@@ -88,7 +88,7 @@ def sensitivity(
     labels, predictions, transition : as for `weak_accuracy`, `weak_log_loss` and `weak_brier`
     moves : numbers in (0, 1]
     classes, annotators : names, optional
-        What the rate that matters most is called by; numbers otherwise.
+        Names for the rate that matters most; numbers otherwise.
     """
     names = Names(transition, classes, annotators)
     if score not in SCORES:
@@ -219,7 +219,7 @@ def _around(value: float, make: Callable[[float], Transition]) -> Callable[[floa
 
 
 def _inside(value: float, move: float) -> float:
-    """A rate after its move, inside of (0, 1)."""
+    """A rate after its move, inside (0, 1)."""
     return min(max(value + move, min(INSIDE, value)), max(1 - INSIDE, value))
 
 

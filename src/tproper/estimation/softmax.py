@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._core import FloatArray
 
@@ -99,16 +100,22 @@ class Design:
 
 
 class LinearSoftmax:
-    """A linear classifier: ``predict_proba(X) = softmax(X @ coef_.T + intercept_)``."""
+    """A linear classifier: ``predict_proba(X) = softmax(X @ coef_.T + intercept_)``; `predict` gives class names."""
 
-    def __init__(self, coef: FloatArray, intercept: FloatArray) -> None:
+    def __init__(self, coef: FloatArray, intercept: FloatArray, classes: NDArray[Any] | None = None) -> None:
         self.coef_ = coef  # (K, d)
         self.intercept_ = intercept  # (K,)
-        self.classes_ = np.arange(len(coef))
+        self.classes_ = np.arange(len(coef)) if classes is None else classes
+
+    def unscaled(self, mean: FloatArray, scale: FloatArray, classes: NDArray[Any]) -> LinearSoftmax:
+        """The same model of X, where this one is of ``(X - mean) / scale``, with names for its classes."""
+        coef = self.coef_ / scale
+        return LinearSoftmax(coef, self.intercept_ - coef @ mean, classes)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores (n, K)."""
-        if X.shape[-1] != self.coef_.shape[1]:
+        X = X if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != self.coef_.shape[1]:
             raise ValueError(f"X: expected {self.coef_.shape[1]} features, got shape {tuple(X.shape)}")
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
@@ -116,6 +123,6 @@ class LinearSoftmax:
         """Class probabilities (n, K)."""
         return softmax(self.decision_function(X).T).T
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class."""
-        return self.decision_function(X).argmax(axis=1)
+        return self.classes_[self.decision_function(X).argmax(axis=1)]

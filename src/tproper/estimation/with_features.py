@@ -8,8 +8,6 @@ comes from a model that has not seen the item, because an overfitted one would e
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,31 +23,6 @@ EM_ROUNDS = 5
 SETTLED = 2e-3  # mean change of the posteriors in a round
 CHOICES = (0, 3)  # rounds in which the penalty is chosen: at first, and when T has come right
 LEAST = 1e-9  # of p(x): no answer can be outvoted by features alone
-
-
-class LinearModel:
-    """Softmax regression on the raw features: `predict_proba` (n, K), `predict` gives class names."""
-
-    def __init__(self, inner: LinearSoftmax, mean: FloatArray, scale: FloatArray, classes: NDArray[Any]) -> None:
-        self.coef_ = inner.coef_ / scale  # (K, d)
-        self.intercept_ = inner.intercept_ - self.coef_ @ mean
-        self.classes_ = classes
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Scores (n, K)."""
-        X = np.asarray(X, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != self.coef_.shape[1]:
-            raise ValueError(f"X: expected (n, {self.coef_.shape[1]}) features, got shape {X.shape}")
-        out: FloatArray = X @ self.coef_.T + self.intercept_
-        return out
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Class probabilities (n, K)."""
-        return softmax(self.decision_function(X).T).T
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class."""
-        return self.classes_[self.decision_function(X).argmax(axis=1)]
 
 
 class Folds:
@@ -71,7 +44,7 @@ class Folds:
 
 def fit_with_features(
     crowd: Crowd, fit: Fit, X: FloatArray, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
-) -> tuple[FloatArray, LinearModel]:
+) -> tuple[FloatArray, LinearSoftmax]:
     """Log p(x) of each item, cross-fitted (n, K), and the classifier of all items; `fit` is brought along."""
     mean, scale = X.mean(axis=0), X.std(axis=0)
     scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
@@ -94,7 +67,7 @@ def fit_with_features(
             break
     W = heat * design.fit(likelihoods(crowd, fit), np.mean(folds.W, axis=0), LAST, l2=l2)
     classes = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else np.arange(crowd.num_classes)
-    return log_prior, LinearModel(design.model(W), mean, scale, classes)
+    return log_prior, design.model(W).unscaled(mean, scale, classes)
 
 
 def likelihoods(crowd: Crowd, fit: Fit) -> FloatArray:

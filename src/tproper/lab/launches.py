@@ -49,8 +49,15 @@ class WeightShape(NamedTuple):
     programs: int
 
 
-def conv_shape(k: int, n: int, transposed: bool, boxed: bool) -> ConvShape:
-    """The tiles measured best on an H200 for k input and n output channels (``benchmarks/lab_kernels.py``)."""
+def conv_shape(k: int, n: int, transposed: bool, boxed: bool, wide: bool = False) -> ConvShape:
+    """The tiles measured best on an H200 for k input and n output channels (``benchmarks/lab_kernels.py``).
+
+    ``wide``: numbers of four bytes, which fill the shared memory twice as fast and whose products take three passes.
+    """
+    if wide and n <= 64:
+        return ConvShape(min(k, 32), 128, stages=2, bulk=boxed)
+    if wide and not transposed:
+        return ConvShape(16, 32, stages=2, bulk=boxed)
     depth = min(k, 64)
     if n <= 16:
         return ConvShape(depth, 256)
@@ -62,6 +69,8 @@ def conv_shape(k: int, n: int, transposed: bool, boxed: bool) -> ConvShape:
 def walk_shape(x: torch.Tensor, n: int, transposed: bool) -> WalkShape | None:
     """The same for ``_walk`` with the input x (S, n, H, W, K); None where ``_conv`` is faster, or it does not fit."""
     trials, images, high, wide, k = x.shape
+    if x.element_size() > 2:
+        return None  # in float32 its nine matrices do not fit the registers
     cuts = {16: (128, 4, 3), 32: (64, 4, 3), 64: (64, 4, 2) if transposed else (128, 8, 3)}
     if max(k, n) not in cuts or min(k, n) not in cuts:
         return None
@@ -163,7 +172,11 @@ def _launch(
     """``_conv`` or ``_walk``; a tensor that is not there is replaced by one that is, and never read."""
     (trials, n, hx, wx, k), (_, _, h, width, out), side = x.shape, y.shape, w.shape[1]
     able = boxed(x, side, stride)
-    cut = shape or (walk_shape(x, out, transposed) if able else None) or conv_shape(k, out, transposed, able)
+    cut = (
+        shape
+        or (walk_shape(x, out, transposed) if able else None)
+        or conv_shape(k, out, transposed, able, wide=x.element_size() > 2)
+    )
     pixels = n * h * width
     stats, gamma, beta = (norm.stats, norm.gamma, norm.beta) if norm else (y, y, y)
     tensors = [y if t is None else t for t in (add, sums, pre)]

@@ -173,8 +173,6 @@ class Method:
     labels : frozenset of str
         Which of `SETTINGS` it can be trained on. A pointwise loss takes several answers per example too, where it takes
         each of them, or (complementary answers) the set of classes that they leave.
-    needs_transition : bool
-        Whether it uses T; the others use the kind of label alone.
     make : transition -> StackedLoss
     decide : transition -> Certificate, optional
         What `certify` says; None where there is no pointwise loss, and `words` say what is known.
@@ -190,7 +188,6 @@ class Method:
     title: str
     reference: str
     labels: frozenset[str]
-    needs_transition: bool
     make: Callable[[Transition], StackedLoss]
     decide: Callable[[Transition], Certificate | None] | None = None
     words: str = ""
@@ -290,7 +287,7 @@ def pointwise(
 ) -> Method:
     """The method of a loss of single examples that needs no T, ``each(scores (S, n, K), labels) -> (S, n)``."""
     return Method(
-        name, title, reference, frozenset(labels), False, lambda _: Pointwise(each),
+        name, title, reference, frozenset(labels), lambda _: Pointwise(each),
         lambda T: searched(each, T, title), settings=settings, pointwise=True,
     )  # fmt: skip
 
@@ -345,7 +342,7 @@ def from_function(
         return certify(table(function, transition, title), transition) if pointwise and small else None
 
     return Method(
-        title, title, "user's own", kinds, False, lambda _: _Function(function), decide,
+        title, title, "user's own", kinds, lambda _: _Function(function), decide,
         words=f"it gives risks of whole batches, or there are more than {MOST_LABELS} weak labels: nothing that "
         "certify could search through",
     )  # fmt: skip
@@ -363,8 +360,7 @@ def _library(name: str, title: str, reference: str, spec: str, **options: Any) -
         return loss
 
     return Method(
-        name, title, reference, frozenset(SETTINGS), True,
-        lambda T: LibraryLoss(core(T)), lambda T: certify(core(T)),
+        name, title, reference, frozenset(SETTINGS), lambda T: LibraryLoss(core(T)), lambda T: certify(core(T)),
     )  # fmt: skip
 
 

@@ -63,11 +63,11 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     reconstruction : str, Reconstruction or matrix
         R of a backward loss; "auto", "inverse", "pinv", "min_variance", "tightest".
     classes : list, optional
-        Class names in the order of T's columns. Default: the sorted distinct labels where weak labels are called like
-        classes (clean, noisy, complementary), else 0 .. K-1.
+        Class names in the order of T's columns. Default: the sorted distinct labels where weak labels carry the names
+        of classes (clean, noisy, complementary), else 0 .. K-1.
     l2 : float or "auto"
         Penalty on the weights. "auto", for linear models: in proportion to the features' variance and to 1/n, less for
-        weaker labels (`tproper.learn.defaults`); 3e-4 for networks. `tune` finds what the data bear.
+        weaker labels (`tproper.learn.defaults`); 3e-4 for networks. `tune` finds what suits the data.
     max_iter : int
         Iterations of the linear solver (L-BFGS, float64).
     tol : float
@@ -119,22 +119,24 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         What is known about `loss_`: properness, bounds, witness. Computed when asked for.
     history_ : list of dicts
         One entry per iteration or epoch. After `partial_fit` one per call, with its number ("call"); a long stream's
-        older entries are thinned out (every second stays, then every fourth, ...), so that there are never above 1024.
+        older entries are thinned out (every second stays, then every fourth, ...): there are never more than 1024.
     n_iter_ : int
+    optimizer_, random_stream_
+        What `partial_fit` carries from call to call: Adam (None after `fit`), and the ``RandomState`` that orders rows.
 
     Notes
     -----
     Forward losses are convex in the scores for clean labels only; backward losses are convex for every F. Elsewhere the
     linear solver starts from random points, always the same ones (several where that is cheap, until one agrees with
-    those before it), and keeps the best end: see `minima_`. Fits in threads give what they give alone; models made by
-    a callable take turns, because their initial weights and dropout come from torch's own random numbers.
+    those before it), and keeps the best end: see `minima_`. Fits in threads give the same results as alone; models
+    made by a callable take turns, because their initial weights and dropout come from torch's own random numbers.
     """
 
     module_: nn.Module
     loss_: nn.Module
     calibrator_: Calibrator | None
     history_: list[dict[str, Any]]
-    _optimizer: torch.optim.Optimizer | None
+    optimizer_: torch.optim.Optimizer | None
 
     def __init__(
         self,
@@ -194,9 +196,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     ) -> WeakLabelClassifier:
         """Fit to features X (n, d) and weak labels y.
 
-        y holds class names where weak labels are called like classes; candidate sets as boolean masks (n, K), True =
-        still possible, or as lists or sets of class names; answers (n, m) of several annotators, -1, None or NaN where
-        there is none; (source, label) pairs for several sources; elsewhere the names or indices of weak labels.
+        y holds class names where weak labels carry them; candidate sets as boolean masks (n, K), True = still possible,
+        or as lists or sets of class names; answers (n, m) of several annotators, -1, None or NaN where there is none;
+        (source, label) pairs for several sources; elsewhere the names or indices of weak labels.
 
         `true` holds the classes of the rows where they are known; -1, None or NaN elsewhere. Such rows train the model
         by their class (`tproper.learn.truth`), and an estimate of T uses them; their weak labels may be missing.
@@ -219,7 +221,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         X, labels, weights, used = self._weighted(X, labels, sample_weight)
         self._groups = None if codes is None else codes[used]
         self._certificate = None
-        self._optimizer = None
+        self.optimizer_ = None
         rng = check_random_state(self.random_state)
         if previous is not None:
             fitting.check_warm(self, *previous)
@@ -245,7 +247,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         X = self._features(X, reset=first)
         if first:
             names = classes if classes is not None else self.classes
-            self._optimizer = None
+            self.optimizer_ = None
             if names is None and not self._size_known():
                 raise ValueError(
                     "classes: expected all class names on the first call of partial_fit, got none; "
@@ -262,10 +264,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(X, labels)
         X, labels, weights, _ = self._weighted(X, labels, sample_weight)
         rng = check_random_state(self.random_state)
-        self._stream: Any = rng if first else getattr(self, "_stream", rng)  # later calls go on in the same stream
-        before.add(self._stream)
+        self.random_stream_: Any = rng if first else getattr(self, "random_stream_", rng)
+        before.add(self.random_stream_)
         self.calibrator_ = None  # what was fitted to an older state of the model
-        fitting.one_pass(self, X, labels, weights, self._stream, first, before)
+        fitting.one_pass(self, X, labels, weights, self.random_stream_, first, before)
         return self
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any, true: Any, groups: Any) -> WeakLabelClassifier:

@@ -122,7 +122,7 @@ class GlobalBatchLoss(nn.Module):
         K = loss.transition.num_classes
         if scores.numel() == 0 and scores.shape[-1] == K:
             return self._nothing(scores, dtype)
-        scores = checks.scores(scores, K).to(dtype)  # losses are summed over all processes: half precision would tell
+        scores = checks.scores(scores, K).to(dtype)  # losses are summed over all processes: half precision would show
         rows = scores.shape[:-1].numel()
         if weights is None:
             losses = loss.evaluate(scores, labels)

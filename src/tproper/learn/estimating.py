@@ -76,7 +76,7 @@ def with_estimate(estimator: Any, X: Any, y: Any, true: Any = None, groups: Any 
     if kind is None:
         kind = {"answers": "annotators", "sets": "partial"}.get(form, "features")
     features = clone(estimator).set_params(transition=None)._features(X, reset=True)
-    if true is not None and form == "one":  # a row without a weak label says nothing of T
+    if true is not None and form == "one":  # a row without a weak label says nothing about T
         labelled = _labels.labelled_rows(y)
         features, y, true = features[labelled], _labels.take(y, labelled), _labels.take(true, labelled)
         groups = None if groups is None else _labels.take(groups, labelled)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from .classifier import WeakLabelClassifier
 
 AUTO_EARLY_STOPPING = 500  # rows from which early_stopping="auto" holds some out
-AUTO_INFORMATION = 5.0  # clean labels that the held-out ones must be worth: by less, stopping is chance
+AUTO_INFORMATION = 5.0  # clean labels that the held-out ones must be worth: with fewer, stopping is left to chance
 AUTO_BATCH = (8, 128)  # batch_size="auto" is a tenth of the rows within these
 REMEMBERED = 1024  # entries of `history_` after any number of calls of partial_fit
 TABLES = 3  # (n, K) tables of float64 that the linear solver holds at least: scores, losses' inputs, gradients
 CROSS_FIT_TOL = 3e-5  # gradient of the cross-fitted models: at 1e-4 temperatures were .5% off with ten folds
 # Folds of the cross-fit, and the rows from which there may be fewer. A model of a fold knows fewer rows than the one
 # that is calibrated, and its scores say less: temperatures fitted to them were 11 to 15% off with 5 folds and 5 to 7%
-# with 10 (gLS, 1,200 complementary labels). What a few rows more teach shrinks with n.
+# with 10 (gLS, 1,200 complementary labels). What a few more rows teach shrinks with n.
 MOST_FOLDS, LEAST_FOLDS, FOLD_ROWS = 10, 3, 5_000
 LARGEST_SPAN = 600.0  # between scores of a row: beyond 745 softmax gives zeros
 FORGETTING = 0.1  # share of the solution's scores that cross-fits begin from: the same minimum, without its memory
@@ -94,7 +94,7 @@ def cross_fitted(
         w = None if weights is None else weights[train]
         more = len(labels) / len(train)  # the same prior beside fewer rows
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has said so
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has warned of it
             part = linear.fit_linear(
                 X[train],
                 labels[torch.as_tensor(train)],
@@ -151,7 +151,7 @@ def calibrator(
     if not np.isfinite(scores).all():
         return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
     base, note = _base(clf.loss_, scores, weights)
-    # a link that is not softmax is replaced anyhow: no reason to stay close to what replaces it
+    # a link that is not softmax is replaced in any case: no reason to stay close to what replaces it
     fitted = fit_calibrator(base * scores, y, clf.transition_, method, "scores", weights, groups, cautious=not note)
     return fitted.on_top_of(base, note)
 
@@ -259,13 +259,13 @@ def one_pass(
         if first:
             clf.module_ = make_module(clf, device, generator)
         clf.module_.to(device)
-        if getattr(clf, "_optimizer", None) is None:
+        if getattr(clf, "optimizer_", None) is None:
             clf.learning_rate_ = learning_rate(clf, label_information(clf.loss_))  # whatever this batch holds
-            clf._optimizer = minibatch.make_optimizer(clf.module_, clf.learning_rate_, clf.l2_)
-        assert clf._optimizer is not None
+            clf.optimizer_ = minibatch.make_optimizer(clf.module_, clf.learning_rate_, clf.l2_)
+        assert clf.optimizer_ is not None
         steps = make_steps(clf, len(labels), generator, device)
-        steps.optimizer = clf._optimizer
-        before.add(clf.module_, clf._optimizer)
+        steps.optimizer = clf.optimizer_
+        before.add(clf.module_, clf.optimizer_)
         rows = minibatch.Rows(X, dtype_of(clf), device)
         value = minibatch.train_epoch(
             clf.module_, clf.loss_.to(device), rows, labels.to(device), on_device(weights, device), steps
@@ -311,7 +311,7 @@ def make_module(clf: WeakLabelClassifier, device: torch.device, generator: torch
 
 
 def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, classes: int) -> None:
-    """A warm start goes on with the same data's shape and the same model."""
+    """A warm start needs data of the same shape, and the same model."""
     if (features, classes) != (clf.n_features_in_, len(clf.classes_)):
         raise ValueError(
             f"warm_start: expected the {features} features and {classes} classes of the last fit, got "

@@ -35,7 +35,7 @@ def gain_of(
 
     `after` are cross-validated: each row's map was not fitted to its label. `in_sample` is the fall that the map fitted
     to all rows has on those same rows, `parameters` its number of parameters. Two things make the plain standard error
-    too small on some hundred labels, and both are allowed for:
+    too small on a few hundred labels, and both are allowed for:
 
     * a few rows on which the model was sure and wrong decide, and where chance left them out mean and spread are too
       small together. The interval is that of every other score (`tproper.metrics`): it asks of each candidate mean what

@@ -95,7 +95,7 @@ def fit_linear(
         )
     value, _ = problem(end.x)
     gradient = problem.gradient
-    # at the rounding of the objective no line search can go on: that is an end too
+    # where the objective is down to rounding no line search can go on: that is an end too
     converged = gradient <= tol or (end.nit < max_iter and gradient <= 1e-3)
     if not converged:
         runs_away = value < 0 and loss.lower_bounds().min() == -math.inf
@@ -179,7 +179,7 @@ class _Problem:
     def descend(self, first: FloatArray, tol: float, max_iter: int, verbose: int, ends: list[Any]) -> Any:
         """L-BFGS from a point, until the gradient is at most `tol` or one of `ends` is met; scipy's result.
 
-        It has besides a `history`, and whether the end that it is heading for was `known`.
+        It also has a `history`, and whether the end that it was heading for was `known`.
         """
         history: list[dict[str, float]] = []
         lowest = min((float(e.fun) for e in ends), default=-math.inf)
@@ -264,6 +264,8 @@ class _Coordinates:
         self.sparse = issparse(X)
         self.d = X.shape[1]
         self.mean, variance = moments(X, w)
+        if not self.sparse:
+            variance[(X[:1] == X).all(axis=0)] = 0.0  # the rounding of a mean is not a spread
         self.used = variance > 1e-30 * (1 + self.mean**2)
         if self.sparse or not self.used.any():
             self.used = np.ones(self.d, dtype=bool)
@@ -345,7 +347,7 @@ class _Coordinates:
 
 def moments(X: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weighted means and variances of the features."""
-    with np.errstate(over="ignore", invalid="ignore"):  # said below
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
         if issparse(X):
             mean = np.asarray(X.T @ w).ravel()
             variance = np.maximum(np.asarray(X.multiply(X).T @ w).ravel() - mean**2, 0.0)

@@ -1,6 +1,7 @@
-"""Tools of scikit-learn that mistake weak labels for classes: an estimator has no hook to refuse them.
+"""Tools of scikit-learn that mistake weak labels for classes.
 
-An estimator cannot say "my y are not classes" by tags (scikit-learn 1.9), so the callers are recognised, and warned.
+An estimator has no hook to refuse them, and no tag says "y does not hold classes" (scikit-learn 1.9): the callers are
+recognised, and the user is warned.
 """
 
 from __future__ import annotations

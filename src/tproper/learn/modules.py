@@ -57,7 +57,7 @@ def same_form(a: nn.Module, b: nn.Module) -> bool:
 
 
 def flag(value: Any) -> Any:
-    """True or False however it is spelled (numpy's, 0 and 1); anything else as it is."""
+    """True or False, however it is spelled (numpy's, 0 and 1); anything else stays as it is."""
     if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
         return bool(value)
     return value
@@ -71,7 +71,7 @@ def row_weights(sample_weight: Any, X: Any) -> FloatArray:
         reason = " ".join(str(error).split())
         raise ValueError(f"sample_weight: expected a finite number >= 0 for each row, got others ({reason})") from None
     if not weights.sum() > 0:
-        raise ValueError("sample_weight: expected some positive weights, got zeros alone")
+        raise ValueError("sample_weight: expected some positive weights, got only zeros")
     return np.asarray(weights)
 
 
@@ -80,7 +80,7 @@ def on_device(weights: FloatArray | None, device: torch.device) -> Tensor | None
     return None if weights is None else torch.as_tensor(weights).to(device)
 
 
-_TORCH_RANDOM = threading.Lock()  # torch's own random numbers are one for all threads
+_TORCH_RANDOM = threading.Lock()  # all threads share torch's own random numbers
 
 
 class seeded(AbstractContextManager[torch.Generator]):

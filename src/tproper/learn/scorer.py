@@ -25,9 +25,7 @@ class CalibratedScorer:
         fitted = _last(estimator)
         T = getattr(fitted, "transition_", None) if self.transition is None else self.transition
         if T is None:
-            raise ValueError(
-                f"transition: expected one for a {type(estimator).__name__}, which knows of none, got None"
-            )
+            raise ValueError(f"transition: expected one for a {type(estimator).__name__}, which has none, got None")
         scores = _scores(estimator, X, T.num_classes)
         labels = _labels.encode(y, T, np.asarray(fitted.classes_)) if hasattr(fitted, "transition_") else T.encode(y)
         if len(labels) != len(scores):

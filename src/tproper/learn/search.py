@@ -35,7 +35,7 @@ L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search tried and what it chose."""
 
     results: dict[str, Any]
@@ -76,7 +76,7 @@ def search(
     *,
     true: Any = None,
     groups: Any = None,
-) -> Found:
+) -> SearchResult:
     """Every setting of the grid on every fold; the one with the smallest mean held-out weak risk.
 
     Where the estimator calibrates, that is the risk after one temperature fitted to all held-out rows (`criterion`
@@ -112,12 +112,12 @@ def search(
     order = np.argsort(tables.mean if tables.criterion != "brier" else _mean(tables.brier), kind="stable")
     best = int(order[0])
     results = _table(candidates, tables, order, best) | {"criterion": tables.criterion}
-    return Found(results, dict(candidates[best]), best, names)
+    return SearchResult(results, dict(candidates[best]), best, names)
 
 
 @dataclass(frozen=True)
 class _Data:
-    """What is searched with: the labels as they were given, and encoded for T, known classes among them."""
+    """The data of a search: labels as they were given, and encoded for T with the known classes among them."""
 
     X: Any
     y: Any
@@ -249,7 +249,7 @@ def brier_risk(p: FloatArray, labels: Tensor, T: Transition) -> FloatArray:
 
 
 def _table(candidates: list[dict[str, Any]], tables: _Tables, order: NDArray[np.int64], best: int) -> dict[str, Any]:
-    """In the manner of GridSearchCV's `cv_results_`, with standard errors, also of the difference to the winner."""
+    """Like GridSearchCV's `cv_results_`, with standard errors, also of the difference to the winner."""
     per_row = tables.rows
     seen = ~np.isnan(per_row[0])
     n = int(seen.sum())

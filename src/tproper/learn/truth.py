@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def rows_of_unknown_class(true: Any, n: int) -> NDArray[np.int64]:
-    """The rows whose weak label counts: all where `true` is None or knows none, and none where it knows all."""
+    """The rows whose weak label counts: those of unknown class; all rows where `true` is None."""
     if true is None:
         return np.arange(n)
     return np.flatnonzero(~_labels.is_known(true, n))

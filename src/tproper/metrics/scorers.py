@@ -111,7 +111,7 @@ def weak_scorer(
 
     "log_loss" is the log loss of the weak label under ``T p`` (`forward_risk`), which equals the log loss at T = I. The
     unbiased estimate of the log loss (`weak_log_loss`) has no lower bound on a sample: choosing the best of many models
-    by it picks those that run away (a "loss" of -1.35), and the forward risk cannot. It needs no R, so that
+    by it picks those that run away (a "loss" below zero), and the forward risk cannot. It needs no R, so that
     `reconstruction` and `prior` do not change it.
 
     Parameters

@@ -93,7 +93,7 @@ class Penalty:
 
         def total(x: Tensor) -> tuple[Tensor, Tensor]:
             shifted = u + (x - offset)
-            return _sum(count * self.inverse(shifted)), _sum(count * self.inverse_slope(shifted))
+            return row_sum(count * self.inverse(shifted)), row_sum(count * self.inverse_slope(shifted))
 
         low, high = offset - u.amax(-1, keepdim=True), offset - u.amin(-1, keepdim=True)
         shifted = u + (warm_root(total, low, high, offset) - offset)
@@ -105,7 +105,7 @@ class Penalty:
         apart = u - u.gather(-1, near)
 
         def again(x: Tensor) -> tuple[Tensor, Tensor]:
-            return _sum(count * self.inverse(apart + self.derivative(x))), torch.full_like(x, math.nan)
+            return row_sum(count * self.inverse(apart + self.derivative(x))), torch.full_like(x, math.nan)
 
         reach = self.inverse(2 * self.slope * 1e-300 + 1e-14 * offset + 2 * shifted.abs().gather(-1, near))
         return apart + self.derivative(increasing_root(again, -reach, reach))
@@ -116,13 +116,14 @@ class Penalty:
         return self.value(v) - self.value(x) + (x - v) * w
 
 
-def _sum(x: Tensor) -> Tensor:
+def row_sum(x: Tensor) -> Tensor:
+    """The sum over the classes, kept as a column."""
     return x.sum(-1, keepdim=True)
 
 
 def centred(x: Tensor, count: Tensor) -> Tensor:
     """x - mean(x), with counts."""
-    return x - _sum(count * x) / _sum(count)
+    return x - row_sum(count * x) / row_sum(count)
 
 
 def distinct(q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -160,11 +161,11 @@ class Counted:
 
         def missing(lam: Tensor) -> tuple[Tensor, Tensor]:
             p, slope = self.base.density(x - lam)
-            return 1 - _sum(self.count * p), _sum(self.count * slope)
+            return 1 - row_sum(self.count * p), row_sum(self.count * slope)
 
         self.last = warm_root(missing, *self.ends, self.last)
         p = self.base.density(x - self.last)[0]
-        return p / _sum(self.count * p)
+        return p / row_sum(self.count * p)
 
     def _value(self, v: Tensor) -> Tensor:
         p, top = self._link(v), v.amax(-1)
@@ -196,7 +197,7 @@ class Sphere:
 
     def _link(self, v: Tensor) -> Tensor:
         above = self._above(v)[1]
-        return above / _sum(self.count * above)
+        return above / row_sum(self.count * above)
 
     def conjugate(self, p: Tensor) -> Tensor:
         """F*(p)"""
@@ -204,16 +205,16 @@ class Sphere:
 
     def scores(self, p: Tensor) -> Tensor:
         """The inverse link, up to a constant."""
-        return p / _sum(self.count * p.square()).sqrt()
+        return p / row_sum(self.count * p.square()).sqrt()
 
     def curvature(self, p: Tensor) -> Tensor:
         """c on the support."""
-        return _sum(self.count * p.square()).sqrt() * (p > 0)
+        return row_sum(self.count * p.square()).sqrt() * (p > 0)
 
     def bend(self, p: Tensor) -> Tensor:
         """b on the support."""
         s = self.curvature(p)
-        n = _sum(self.count * (p > 0))
+        n = row_sum(self.count * (p > 0))
         return (s * n).sqrt() * (p - 1 / n)
 
 

@@ -10,11 +10,7 @@ import torch
 from torch import Tensor
 
 from .._core import warm_root
-from .counted import Base, Counted, Penalty, Sphere, centred, distinct
-
-
-def _sum(x: Tensor) -> Tensor:
-    return x.sum(-1, keepdim=True)
+from .counted import Base, Counted, Penalty, Sphere, centred, distinct, row_sum
 
 
 def in_ball(penalty: Penalty, q: Tensor) -> Tensor:
@@ -49,19 +45,19 @@ def in_ball(penalty: Penalty, q: Tensor) -> Tensor:
         def total(x: Tensor) -> tuple[Tensor, Tensor]:
             nonlocal v
             v = scores(c, x)
-            return _sum(count * v), _sum(count * inverse_slope(c))
+            return row_sum(count * v), row_sum(count * inverse_slope(c))
 
         t = warm_root(total, -values.amax(-1, keepdim=True), -values.amin(-1, keepdim=True), t, tol=2e-14)
         v = scores(c, t)
         a = inverse_slope(c)
-        moves = (_sum(count * v * a) / _sum(count * a) - v) * a  # dv/dc
+        moves = (row_sum(count * v * a) / row_sum(count * a) - v) * a  # dv/dc
         room = 1 - 1 / (K * c.square())
-        return room - _sum(count * v.square()), 2 / (K * c**3) - 2 * _sum(count * v * moves)
+        return room - row_sum(count * v.square()), 2 / (K * c**3) - 2 * row_sum(count * v * moves)
 
     low = torch.full_like(t, K**-0.5)
     high = 1 + (1 + q.square().sum(-1, keepdim=True)).sqrt()
     spread(warm_root(spread, low, high, q.square().sum(-1, keepdim=True).sqrt(), tol=2e-13))
-    norm = _sum(count * v.square()).sqrt()
+    norm = row_sum(count * v.square()).sqrt()
     return torch.where(norm < 1, v, v * (1 - 1e-15) / norm).gather(-1, index)
 
 
@@ -159,7 +155,7 @@ class _Problem:
         p, hessian, solve = _linearised(self.base, self.penalty, v, u, self.count)
         residual = centred(p + u - self.q, self.count)
         along, flat = solve(-residual), solve(torch.ones_like(v))
-        mu = -_sum(self.count * along) / _sum(self.count * flat)
+        mu = -row_sum(self.count * along) / row_sum(self.count * flat)
         return _Move(p, residual, mu, along + mu * flat, hessian)
 
     def search(
@@ -212,7 +208,7 @@ class _Problem:
         by_penalty = base.curvature(move.p) > curved
         change = torch.where(by_penalty, move.mu - move.residual - curved * move.step, move.hessian(move.step))
         p = (move.p + change).clamp_min(0)
-        p = p / _sum(count * p)
+        p = p / row_sum(count * p)
         top = v.amax(-1, keepdim=True)
         gap = base._value(v - top) + base.conjugate(p) - (count * p * (v - top)).sum(-1)
         return gap.clamp_min(0) + (count * penalty.gap(v, penalty.balanced(self.q - p, count))).sum(-1)
@@ -231,30 +227,30 @@ def _linearised(
     if isinstance(base, Counted | Sphere):
         p = base._link(v)
         s = base.curvature(p)
-        total = _sum(count * s).clamp_min(1e-300)
+        total = row_sum(count * s).clamp_min(1e-300)
         inverse = G / (1 + s * G) if dual else 1 / (s + E).clamp_min(1e-14)
         left = 1 / (1 + s * G) if dual else E * inverse  # 1 - s * inverse, which keeps its digits
-        through = _sum(count * s * left).clamp_min(1e-300)
+        through = row_sum(count * s * left).clamp_min(1e-300)
 
         def product(x: Tensor) -> Tensor:
-            return s * (x - _sum(count * s * x) / total)
+            return s * (x - row_sum(count * s * x) / total)
 
         def solve(y: Tensor) -> Tensor:
             x = inverse * y
-            return x + inverse * s * (_sum(count * s * x) / through)
+            return x + inverse * s * (row_sum(count * s * x) / through)
 
         if not isinstance(base, Sphere):
             return p, product, solve
         b = base.bend(p)
-        down = -_sum(count * b * left)  # sum s inverse b, as b sums to zero
+        down = -row_sum(count * b * left)  # sum s inverse b, as b sums to zero
         bent = inverse * (b + s * (down / through))
-        room = 1 + _sum(count * b.square() * inverse) + down.square() / through
+        room = 1 + row_sum(count * b.square() * inverse) + down.square() / through
 
         def bent_product(x: Tensor) -> Tensor:
-            x = x - _sum(count * s * x) / total
-            return s * x + b * _sum(count * b * x)
+            x = x - row_sum(count * s * x) / total
+            return s * x + b * row_sum(count * b * x)
 
-        return p, bent_product, lambda y: solve(y) - bent * (_sum(count * bent * y) / room)
+        return p, bent_product, lambda y: solve(y) - bent * (row_sum(count * bent * y) / room)
     p, H = derivatives(base._value, v)
     eye = torch.eye(v.shape[-1], dtype=v.dtype)
     if dual:

@@ -52,7 +52,7 @@ def _self_weighted(name: str, title: str, reference: str) -> Method:
         "with weights from the current scores the gradient is that of cc, whose card holds for what is trained"
     )
     return Method(
-        name, title, reference, frozenset(SETS), False, lambda _: Pointwise(self_weighted), words=words, pointwise=True,
+        name, title, reference, frozenset(SETS), lambda _: Pointwise(self_weighted), words=words, pointwise=True,
     )  # fmt: skip
 
 

@@ -75,20 +75,20 @@ KIRYO = "Kiryo, Niu, du Plessis & Sugiyama 2017, NeurIPS"
 BATCH = "the risk of a whole batch is not a sum over its examples, so there is no loss that certify could decide; "
 
 register(  # its mean over a batch is that of the backward loss, and so is its certificate
-    Method("upu", "uPU", DU_PLESSIS, PU, True, _make(logistic, unbiased), lambda T: certify(BackwardLoss(T)))
+    Method("upu", "uPU", DU_PLESSIS, PU, _make(logistic, unbiased), lambda T: certify(BackwardLoss(T)))
 )
 register(  # equal to the non-negative loss of the library on these labels
-    Method("nnpu", "nnPU", KIRYO, PU, True, _make(logistic, non_negative), lambda T: certify(NonNegativeLoss(T)))
+    Method("nnpu", "nnPU", KIRYO, PU, _make(logistic, non_negative), lambda T: certify(NonNegativeLoss(T)))
 )
 register(
     Method(
-        "nnpu_ascent", "nnPU, Algorithm 1", KIRYO, PU, True, _make(logistic, ascending),
+        "nnpu_ascent", "nnPU, Algorithm 1", KIRYO, PU, _make(logistic, ascending),
         words=BATCH + "its value is never below 0; where no batch has a negative risk it is upu, which is proper",
     )
 )  # fmt: skip
 register(
     Method(
-        "nnpu_sigmoid", "nnPU, sigmoid loss", KIRYO, PU, True, _make(sigmoid, ascending),
+        "nnpu_sigmoid", "nnPU, sigmoid loss", KIRYO, PU, _make(sigmoid, ascending),
         words=BATCH + "its value is never below 0; the sigmoid loss is minimised by the sign of p - 1/2 and tells "
         "nothing else of p",
     )

@@ -1,0 +1,171 @@
+"""What the numbers in a page's sentences are computed by: readings of the stored records, under short names.
+
+A page writes ``<!-- = mean(trials("wrn28_2", "gls")) : .1f -->47.2<!-- / -->``; ``docs/generate.py`` evaluates what
+stands before the colon with the names below, formats it, and writes the result between the marks. Accuracies are in
+percent.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tproper.lab import Protocol, Record, gather, kernels_of, paper
+from tproper.lab.protocol import SEARCH_SEED
+from tproper.lab.report import TEST_IMAGES, Cell, standard_errors
+from tproper.lab.report import cells as column
+
+ROOT = Path(__file__).resolve().parent.parent
+PERCENT = ("accuracy", "valid_accuracy")
+
+
+@cache
+def results() -> list[Record]:
+    """The paper's trials in ``results/``: every record that is not of a benchmark or a search."""
+    return [r for r in gather(ROOT / "results") if "problem" not in r["config"] and r["seed"] < SEARCH_SEED]
+
+
+def trials(
+    model: str, method: str, seeds: Any = None, revision: str | None = None, kernels: str = "", **changes: Any
+) -> list[Record]:
+    """The trials of a row and column of Table 2, in the order of their seeds.
+
+    `seeds`: these alone, such as ``range(6)``; `revision`: those whose revision begins so; `kernels`: "" is the usual
+    ones, else "float32", ...; `changes`: other settings than the paper's, of the trial (``k=0.3``) or of the protocol
+    (``augment_validation=True``).
+    """
+    of_protocol = {f.name for f in fields(Protocol)} & set(changes)
+    protocol = Protocol(**{name: changes.pop(name) for name in of_protocol})
+    key = replace(paper.chosen(method, model, protocol=protocol), **changes).key
+    rows = [r for r in results() if r["config_key"] == key and kernels_of(r) == kernels]
+    rows = [r for r in rows if (seeds is None or r["seed"] in seeds) and r["revision"].startswith(revision or "")]
+    if not rows:
+        raise ValueError(f"trials({model!r}, {method!r}, ...): expected at least one such trial in results/, got none")
+    return sorted(rows, key=lambda r: r["seed"])
+
+
+@cache
+def search(model: str) -> dict[str, Cell]:
+    """What the paper's grid search chose for each method of a model, and its trials, from ``results/search``."""
+    records = gather(ROOT / "results" / "search")
+    return {c.method: c for c in column(records, paper.MODELS[model][0], model, Protocol())}
+
+
+def searched(model: str, method: str) -> list[Record]:
+    """The trials of what the grid search chose."""
+    return search(model)[method].records
+
+
+def choice(model: str, method: str) -> str:
+    """The settings that the grid search chose."""
+    config = search(model)[method].config
+    text = f"lr {config.lr:g}"
+    text += f", wd {config.weight_decay:g}" if method.endswith("_tuned") else ""
+    return text + (f", k {config.k:g}" if config.loss == "gls" else "")
+
+
+def mean(rows: list[Record], column: str = "accuracy") -> float:
+    """Mean over trials of a column: accuracy, valid_accuracy, brier, ece, softmax_brier, best_epoch, seconds, ..."""
+    return statistics.fmean(_values(rows, column))
+
+
+def sd(rows: list[Record], column: str = "accuracy") -> float:
+    """Sample standard deviation over trials."""
+    return statistics.stdev(_values(rows, column))
+
+
+def _values(rows: list[Record], column: str) -> list[float]:
+    values = [r[column] for r in rows]
+    return [100 * v for v in values] if column in PERCENT else values
+
+
+def zeros(rows: list[Record]) -> float:
+    """The share of test images, in percent, whose true class has no probability."""
+    return statistics.fmean(100 * r["zeros"] / TEST_IMAGES[r["dataset"]] for r in rows)
+
+
+def theirs(model: str, method: str) -> paper.Cell:
+    """The paper's ``.mean`` and ``.sd``."""
+    return paper.ACCURACY[method, model]
+
+
+def apart(model: str, method: str, **selected: Any) -> float:
+    """Our mean minus the paper's, in points; `selected` as in `trials`."""
+    return mean(trials(model, method, **selected)) - theirs(model, method).mean
+
+
+def errors_apart(model: str, method: str, **selected: Any) -> float:
+    """The same in standard errors of the difference."""
+    rows = trials(model, method, **selected)
+    return standard_errors(mean(rows), sd(rows), len(rows), theirs(model, method))
+
+
+def ahead(rows: list[Record], others: list[Record], column: str = "accuracy") -> float:
+    """Mean over the seeds that both have of the first's value minus the second's."""
+    return statistics.fmean(_differences(rows, others, column))
+
+
+def ahead_error(rows: list[Record], others: list[Record], column: str = "accuracy") -> float:
+    """The standard error of `ahead`."""
+    differences = _differences(rows, others, column)
+    return statistics.stdev(differences) / len(differences) ** 0.5
+
+
+def _differences(rows: list[Record], others: list[Record], column: str) -> list[float]:
+    first, second = ({r["seed"]: v for r, v in zip(g, _values(g, column), strict=True)} for g in (rows, others))
+    return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
+
+
+def cells(dataset: str) -> list[tuple[str, str]]:
+    """The (model, method) of a data set's part of Table 2 that the paper has too; settings that occur twice, once."""
+    pairs: dict[str, tuple[str, str]] = {}
+    for method, model in paper.ACCURACY:
+        if paper.MODELS[model][0] == dataset:
+            pairs.setdefault(paper.chosen(method, model).key, (model, method))
+    return list(pairs.values())
+
+
+def record(name: str) -> Any:
+    """A record of ``benchmarks/records``: ``record("scale_curves.json")``; a list for ``.jsonl``."""
+    text = (ROOT / "benchmarks" / "records" / name).read_text()
+    return [json.loads(line) for line in text.splitlines()] if name.endswith(".jsonl") else json.loads(text)
+
+
+def bound(alpha: float, k: float = 1.0, num_classes: int = 10) -> float:
+    """The greatest lower bound of BC+gLS for complementary labels."""
+    import tproper as tp
+
+    return float(min(tp.BackwardLoss(tp.complementary(num_classes), squeeze=(k, alpha)).lower_bounds()))
+
+
+def softmax_reads(p: float, k: float = 1.0, alpha: float = 2.0, num_classes: int = 10) -> float:
+    """What softmax makes of the optimal scores of BC+gLS for a class of probability p, all others being equal."""
+    import torch
+
+    import tproper as tp
+
+    truth = torch.full((num_classes,), (1 - p) / (num_classes - 1), dtype=torch.float64)
+    truth[0] = p
+    return float(tp.LogSumExp().squeezed(k, alpha).inverse_link(truth).softmax(-1)[0])
+
+
+NAMES: dict[str, Any] = {
+    **{
+        f.__name__: f
+        for f in (results, trials, mean, sd, zeros, theirs, apart, errors_apart, cells, record, ahead, ahead_error)
+    },
+    **{f.__name__: f for f in (searched, choice)},
+    **{f.__name__: f for f in (bound, softmax_reads, min, max, abs, len, range, sum, sorted)},
+    "paper": paper,
+    "protocol": Protocol(),
+}
+
+
+def evaluate(expression: str) -> str:
+    """``value : format`` as text; without a format the value as it prints."""
+    value, _, form = expression.partition(" : ")
+    return format(eval(value, {"__builtins__": {}, **NAMES}), form.strip())
