@@ -431,7 +431,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where MNIST lies")
     parser.add_argument("--rows", type=int, default=3000, help="training rows of MNIST")
     parser.add_argument("--seeds", type=int, default=6, help="how many")
-    parser.add_argument("--first", type=int, default=12, help="the first seed; rules were chosen with lower ones in view")
+    parser.add_argument("--first", type=int, default=12, help="the first seed; lower ones served to choose rules")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--resume", action="store_true", help="keep the record's pieces, compute what is missing")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=[m for m in METHODS if m != "cleanlab"])
