@@ -16,7 +16,8 @@ from typing import Any
 
 from tproper.lab import Protocol, Record, gather, kernels_of, paper
 from tproper.lab.protocol import SEARCH_SEED
-from tproper.lab.report import TEST_IMAGES, standard_errors
+from tproper.lab.report import TEST_IMAGES, Cell, standard_errors
+from tproper.lab.report import cells as column
 
 ROOT = Path(__file__).resolve().parent.parent
 PERCENT = ("accuracy", "valid_accuracy")
@@ -45,6 +46,26 @@ def trials(
     if not rows:
         raise ValueError(f"trials({model!r}, {method!r}, ...): expected at least one such trial in results/, got none")
     return sorted(rows, key=lambda r: r["seed"])
+
+
+@cache
+def search(model: str) -> dict[str, Cell]:
+    """What the paper's grid search chose for each method of a model, and its trials, from ``results/search``."""
+    records = gather(ROOT / "results" / "search")
+    return {c.method: c for c in column(records, paper.MODELS[model][0], model, Protocol())}
+
+
+def searched(model: str, method: str) -> list[Record]:
+    """The trials of what the grid search chose."""
+    return search(model)[method].records
+
+
+def choice(model: str, method: str) -> str:
+    """The settings that the grid search chose."""
+    config = search(model)[method].config
+    text = f"lr {config.lr:g}"
+    text += f", wd {config.weight_decay:g}" if method.endswith("_tuned") else ""
+    return text + (f", k {config.k:g}" if config.loss == "gls" else "")
 
 
 def mean(rows: list[Record], column: str = "accuracy") -> float:
@@ -83,6 +104,22 @@ def errors_apart(model: str, method: str, **selected: Any) -> float:
     return standard_errors(mean(rows), sd(rows), len(rows), theirs(model, method))
 
 
+def ahead(rows: list[Record], others: list[Record], column: str = "accuracy") -> float:
+    """Mean over the seeds that both have of the first's value minus the second's."""
+    return statistics.fmean(_differences(rows, others, column))
+
+
+def ahead_error(rows: list[Record], others: list[Record], column: str = "accuracy") -> float:
+    """The standard error of `ahead`."""
+    differences = _differences(rows, others, column)
+    return statistics.stdev(differences) / len(differences) ** 0.5
+
+
+def _differences(rows: list[Record], others: list[Record], column: str) -> list[float]:
+    first, second = ({r["seed"]: v for r, v in zip(g, _values(g, column), strict=True)} for g in (rows, others))
+    return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
+
+
 def cells(dataset: str) -> list[tuple[str, str]]:
     """The (model, method) of a data set's part of Table 2 that the paper has too; settings that occur twice, once."""
     pairs: dict[str, tuple[str, str]] = {}
@@ -117,9 +154,14 @@ def softmax_reads(p: float, k: float = 1.0, alpha: float = 2.0, num_classes: int
 
 
 NAMES: dict[str, Any] = {
-    **{f.__name__: f for f in (results, trials, mean, sd, zeros, theirs, apart, errors_apart, cells, record)},
+    **{
+        f.__name__: f
+        for f in (results, trials, mean, sd, zeros, theirs, apart, errors_apart, cells, record, ahead, ahead_error)
+    },
+    **{f.__name__: f for f in (searched, choice)},
     **{f.__name__: f for f in (bound, softmax_reads, min, max, abs, len, range, sum, sorted)},
     "paper": paper,
+    "protocol": Protocol(),
 }
 
 

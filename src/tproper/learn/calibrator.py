@@ -291,7 +291,7 @@ class _Maps:
         """The map of this kind for these rows."""
         v, y, w = self.v[rows], self.y[rows], self.w[rows]
         if self.cautious and name == "temperature":
-            return fit_cautiously(v, y, self.T, w)
+            return fit_cautiously(v, y, self.T, w, float(w.sum() / self.w.sum()))
         return fit_scaling(name, v, y, self.T, w, log_scale)
 
     def validate(self, name: MethodName) -> None:

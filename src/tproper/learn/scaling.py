@@ -128,22 +128,26 @@ def fit_scaling(
     return Scaling(scales[method](), x[1 : K + 1] - x[1 : K + 1].mean())
 
 
-def fit_cautiously(scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray) -> Scaling:
+def fit_cautiously(
+    scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray, share: float = 1.0
+) -> Scaling:
     """One temperature, drawn towards one by as much as the labels leave it uncertain.
 
     With a the fitted log-scale and s its standard error, the scale is ``exp(a max(0, 1 - s^2 / a^2))``, the positive
     part of Stein's estimate: what chance alone would bring about changes nothing, and what it could not is kept. s
     is the sandwich ``sqrt(J / n) / H`` of the rows' slopes (J their variance) and the curvature H with the prior's.
+    Where the rows are a `share` of those that the map stands for (a fold of a cross-validation), s is that of all of
+    them: the fold should draw back as the map does that it is to judge, and not more.
     """
     a = math.log(fit_temperature(scores, labels, transition, weights))
     v, total, step = centred(scores), float(weights.sum()), 0.02
-    share = weights / total
+    w = weights / total
     risks = [row_risks(transition, labels, math.exp(a + t) * v) for t in (-step, 0.0, step)]
     prior = [log_scale_prior(a + t, total)[0] for t in (-step, 0.0, step)]
-    means = [float(share @ r) + q for r, q in zip(risks, prior, strict=True)]
+    means = [float(w @ r) + q for r, q in zip(risks, prior, strict=True)]
     slopes = (risks[2] - risks[0]) / (2 * step)
     curvature = (means[2] - 2 * means[1] + means[0]) / step**2
-    variance = float(np.sum((share * (slopes - share @ slopes)) ** 2))
+    variance = share * float(np.sum((w * (slopes - w @ slopes)) ** 2))
     if a == 0 or curvature <= 0:  # nothing to draw back, or an end of the search
         return Scaling(np.array(math.exp(a)), np.zeros(transition.num_classes))
     kept = max(0.0, 1.0 - variance / curvature**2 / a**2)
