@@ -123,7 +123,13 @@ def test_time_limit_stops_cleanly_and_exported_records_go_on(undisturbed, tmp_pa
         (["mine", "--labels", "mine.npy"], "expected the T that the labels of mine.npy follow; give --transition SPEC"),
         (["mine", "--labels", "no.npy", "--transition", "pair:0.1"], "labels: cannot read no.npy"),
         (["complementary", "--transition", "partial:0.3"], "expected a T with labels like those of complementary"),
-        (["pu:0.5", "--merge", "0+1|2"], "transition"),
+        (["pu:0.5", "--merge", "0+1|2"], "merged: expected groups of all 10 classes of digits, each class once"),
+        (["symmetric:0.1", "--merge", "abc"], "merged: expected groups of all 10 classes of digits, each class once"),
+        (["complementary", "--weight-decay", "inf"], "--weight-decay: expected positive numbers within float32's"),
+        (["complementary", "--weight-decay", "1e300"], "--weight-decay: expected positive numbers within float32's"),
+        (["complementary", "--learned-lr", "inf"], "--learned-lr: expected positive numbers within float32's range"),
+        (["complementary", "--methods", "forward:"], "method: expected settings after the colon, or none, got"),
+        (["complementary", "--dataset", "mnist"], "expected a directory with the data, got digits"),
     ],
 )
 def test_mistakes_are_one_sentence_and_nothing_is_made(args, sentence, tmp_path):

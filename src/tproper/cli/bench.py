@@ -91,8 +91,8 @@ def bench(
     gpus_per_task: options.GpusPerTask = None,
 ) -> None:  # fmt: skip
     """Compare methods on one weak-label problem; run it again to go on where it stopped."""
-    if data == "digits":
-        data, dataset = "", dataset or "digits"
+    if data == "digits" and dataset in ("", "digits"):
+        data, dataset = "", "digits"
     run = options.RunOptions(
         Path(data) if data else None, mirror, out, records, device, slots, kernels, minutes, checkpoint_seconds,
         threads, export, engine, address, gpus_per_task,

@@ -44,7 +44,7 @@ def run(options: BenchOptions) -> None:
             raise ValueError("--transition-is: expected it beside --transition, got it alone")
         data = load(dataset, options.run.data, options.run.mirror)
         posed = pose(options.problem, data, options.labels, options.transition, options.transition_is, options.merge)
-        soft = None if options.soft is None else _soft(options.soft, data)
+        soft = None if options.soft is None else _soft(options.soft, data, posed.told.num_classes)
         for method, _ in own.values():
             rehearse(method, posed.told)
         names, left_out = chosen_methods(options.methods, posed.told)
@@ -79,11 +79,14 @@ def _own(options: BenchOptions) -> dict[str, tuple[Method, str]]:
     return own
 
 
-def _soft(folder: Path, data: Dataset) -> np.ndarray:
+def _soft(folder: Path, data: Dataset, classes: int) -> np.ndarray:
     """CIFAR-10H's counts as shares."""
     counts = cifar10h_counts(folder)
-    if counts.shape != (len(data.test_labels), data.num_classes):
-        raise ValueError(f"--soft: expected counts for the test images of {data.name}, got shape {counts.shape}")
+    if counts.shape != (len(data.test_labels), classes):
+        raise ValueError(
+            f"--soft: expected counts for the {len(data.test_labels)} test images of {data.name} and the {classes} "
+            f"classes of this problem, got shape {counts.shape}"
+        )
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
@@ -105,6 +108,9 @@ def _where(options: BenchOptions) -> tuple[str, list[str]]:
 def _budget(options: BenchOptions, dataset: str) -> Budget:
     rates = positive_numbers(options.lr, "--lr") if options.lr else RATES[dataset]
     epochs = options.epochs or EPOCHS[dataset]
+    for name, value in (("--weight-decay", options.weight_decay), ("--learned-lr", options.learned_lr)):
+        if value:
+            positive_numbers(str(value), name)
     search = options.search_epochs or max(1, epochs // SEARCH_SHARE)
     return Budget(
         rates, epochs, search, options.trials, options.search_trials, options.weight_decay, options.learned_lr

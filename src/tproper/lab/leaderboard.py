@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,14 +111,18 @@ class Block:
         parts = [f"T {problem.source}" + (f", classes merged as {problem.merged}" if problem.merged else "")]
         parts.append(f"{config.protocol.max_epochs} epochs, weight decay {config.weight_decay:g}")
         if self.searches:
-            by_method = [{r["lr"] for r in self.searches if r["loss"] == e.config.loss} for e in self.entries]
-            rates = sorted(set.intersection(*by_method))
+            by_method = [{r["lr"] for r in searches_of(e.config, self.searches)} for e in self.entries]
+            rates = sorted(set.intersection(*filter(None, by_method)))
             epochs = sorted({r["config"]["protocol"]["max_epochs"] for r in self.searches})
             seeds = len({r["seed"] for r in self.searches})
             parts.append(
                 f"learning rates {', '.join(f'{rate:g}' for rate in rates)}, and beyond an end that wins, searched "
-                f"with {seeds} {'trial' if seeds == 1 else 'trials'} of {', '.join(map(str, epochs))} epochs each"
+                f"with {seeds} {'trial' if seeds == 1 else 'trials'} of {', '.join(map(str, epochs))} "
+                f"{'epoch' if epochs == [1] else 'epochs'} each"
             )
+            given = [title_of(e.config) for e, rates in zip(self.entries, by_method, strict=True) if not rates]
+            if given:
+                parts.append(f"no search, but a given rate, for {', '.join(given)}")
         return "; ".join(parts) + "."
 
 
@@ -144,9 +148,22 @@ def blocks(records: Sequence[Record]) -> list[Block]:
                 block = budgets.setdefault((config.protocol, config.weight_decay), {})
                 block.setdefault(config.key, Entry(config, [])).records.append(record)
         for entries in budgets.values():
-            kept = by_the_rule(list(entries.values()), searches)
-            out.append(Block(kept[0].config, kernels, kept, searches))
+            mine = [r for e in entries.values() for r in searches_of(e.config, searches)]
+            mine = list({r["id"]: r for r in mine}.values())
+            kept = by_the_rule(list(entries.values()), mine)
+            out.append(Block(kept[0].config, kernels, kept, mine))
     return sorted(out, key=lambda b: (NAMES.index(b.config.dataset), [*MODELS].index(b.config.model), b.title))
+
+
+def searches_of(config: TrialConfig, searches: Sequence[Record]) -> list[Record]:
+    """The search trials of a configuration: all settings as here but the rate and the epochs, the longest of them."""
+
+    def but_for_rate(other: TrialConfig) -> TrialConfig:
+        return replace(other, lr=config.lr, protocol=replace(other.protocol, max_epochs=config.protocol.max_epochs))
+
+    mine = [r for r in searches if but_for_rate(TrialConfig.from_dict(r["config"])) == config]
+    longest = max((r["config"]["protocol"]["max_epochs"] for r in mine), default=0)
+    return [r for r in mine if r["config"]["protocol"]["max_epochs"] == longest]
 
 
 def by_the_rule(entries: list[Entry], searches: Sequence[Record]) -> list[Entry]:
@@ -154,10 +171,9 @@ def by_the_rule(entries: list[Entry], searches: Sequence[Record]) -> list[Entry]
     out = []
     for entry in entries:
         rates: dict[float, list[float]] = {}
-        for record in searches:
-            if (record["loss"], record["config"].get("code", "")) == (entry.config.loss, entry.config.code):
-                rates.setdefault(record["lr"], []).append(least_weak_risk(record))
-        rivals = [e for e in entries if (e.config.loss, e.config.code) == (entry.config.loss, entry.config.code)]
+        for record in searches_of(entry.config, searches):
+            rates.setdefault(record["lr"], []).append(least_weak_risk(record))
+        rivals = [e for e in entries if replace(e.config, lr=entry.config.lr) == entry.config]
         best = rate_of_least_risk(rates) if rates else None
         if best == entry.config.lr or all(e.config.lr != best for e in rivals):
             out.append(entry)
@@ -190,7 +206,9 @@ class Verdicts:
         self.known: dict[str, dict[str, Any]] = {}
         if file is not None and file.exists():
             try:
-                self.known = {key: dict(card) for key, card in json.loads(file.read_text(encoding="utf-8")).items()}
+                self.known = json.loads(file.read_text(encoding="utf-8"))
+                for card in self.known.values():
+                    Card(**card)
             except (ValueError, TypeError, AttributeError) as error:
                 raise ValueError(f"{file}: expected kept certificates, got something else; remove it") from error
 
@@ -259,7 +277,7 @@ def block_table(
     entries = sorted(block.entries, key=lambda e: -_or_least(e.mean(rules[-1], ACCURACY)[0]))
     rows = []
     for entry in entries:
-        rates = sorted({r["lr"] for r in block.searches if r["loss"] == entry.config.loss})
+        rates = sorted({r["lr"] for r in searches_of(entry.config, block.searches)})
         at_end = " (end of the grid)" if entry.config.lr in (*rates[:1], *rates[-1:]) else ""
         rest = [
             entry.maps,

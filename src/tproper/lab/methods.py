@@ -267,6 +267,8 @@ def find_method(name: str) -> Method:
         raise ValueError(f"method: expected one of {', '.join(sorted(METHODS))}, got {name!r}")
     if not colon:
         return method
+    if not settings:
+        raise ValueError(f"method: expected settings after the colon, or none, got {name!r}")
     if method.settings is None:
         raise ValueError(f"method: expected {stem!r} without settings, got {name!r}")
     return replace(method.settings(settings), name=name)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import json_text
+from .._core import checks, json_text
 from ..transitions import Transition, complementary, make_transition, transition_to_dict
 from .datasets import Dataset
 
@@ -105,16 +105,37 @@ def resolve(problem: Problem | None, data: Dataset, given: Mapping[str, np.ndarr
                 f"labels: expected the file of the problem {problem.name} (SHA-256 {problem.digest}), got none"
             )
         labels = np.asarray(told.encode(checked_labels((given or {})[problem.digest], told, data)))
-    elif truth is not None and truth.label_shape != told.label_shape:
-        raise ValueError(f"problem: expected a T with labels like those of {truth.name}, got {told.name}")
+    elif truth is not None and truth is not told:
+        _check_told(truth, told)
     return Task(data, told, truth, labels)
+
+
+def _check_told(truth: Transition, told: Transition) -> None:
+    """Labels that are drawn from one T must exist, and be possible, under the T that methods are told."""
+    if truth.label_shape != told.label_shape:
+        raise ValueError(f"problem: expected a T with labels like those of {truth.name}, got {told.name}")
+    if truth.label_shape:
+        return  # too many to list; `encode` names the first that is impossible
+    drawn, known = ~np.isneginf(truth.log_row_maxima()), ~np.isneginf(told.log_row_maxima())
+    for label in np.flatnonzero(drawn):
+        if label >= len(known) or not known[label]:
+            raise ValueError(
+                f"problem: expected a T that allows every label drawn from {truth.name}, got {told.name}, under which "
+                f"label {label} is impossible"
+            )
 
 
 def merge_classes(data: Dataset, groups: str) -> Dataset:
     """The data set with its classes merged into those groups, in their order."""
     if not groups:
         return data
-    transition = make_transition(f"coarse:{groups}", data.num_classes)
+    try:
+        transition = make_transition(f"coarse:{groups}", data.num_classes)
+    except ValueError as error:
+        raise ValueError(
+            f"merged: expected groups of all {data.num_classes} classes of {data.name}, each class once, as in "
+            f"{TWO_CLASSES.get(data.name, '0+1|2+3')!r}, got {groups!r}"
+        ) from error
     kept = transition.matrix().argmax(axis=0)  # class -> group
     return replace(
         data,
@@ -150,7 +171,7 @@ def drawn_problem(
     On a T of two classes the data set's classes are merged into two (`TWO_CLASSES`), unless `merged` says how. `told`
     is what methods are told in its place.
     """
-    classes = None if not merged else len(merged.split("|"))
+    classes = merge_classes(data, merged).num_classes if merged else None
     try:
         transition = make_transition(spec, classes)
     except ValueError:
@@ -191,19 +212,34 @@ def _is_file(spec: str) -> bool:
 
 
 def read_labels(path: str | Path) -> np.ndarray:
-    """Weak labels, one row per image: ``.npy``, or ``.csv`` of whole numbers."""
+    """Weak labels, one row per image: ``.npy``, or ``.csv`` of whole numbers without header and index."""
     path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in (".npy", ".csv"):
+        raise ValueError(f"labels: expected a .npy or .csv file, got {path}")
     try:
-        if path.suffix == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False))
-        if path.suffix == ".csv":
-            table = np.loadtxt(path, delimiter=",", dtype=np.int64, ndmin=2, encoding="utf-8-sig")
-            return table[:, 0] if table.shape[1] == 1 else table
+        return np.asarray(np.load(path, allow_pickle=False)) if suffix == ".npy" else _read_csv(path)
     except OSError as error:
         raise ValueError(f"labels: cannot read {path}: {error.strerror or error}") from None
-    except ValueError as error:
+    except UnicodeDecodeError:
+        raise ValueError(f"labels: expected {path} in UTF-8, got other bytes") from None
+    except (ValueError, EOFError, OverflowError) as error:
         raise ValueError(f"labels: {path} is not a table of labels: {error}") from None
-    raise ValueError(f"labels: expected a .npy or .csv file, got {path}")
+
+
+def _read_csv(path: Path) -> np.ndarray:
+    """Whole numbers, the same number of them in every line; a line that holds anything else is named."""
+    rows: list[list[int]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        try:
+            rows.append([int(cell) for cell in line.split(",")])
+        except ValueError:
+            got = checks.cut(repr(line), 40) + ("; write it without header and index" if number == 1 else "")
+            raise ValueError(f"expected whole numbers in line {number}, got {got}") from None
+        if len(rows[-1]) != len(rows[0]):
+            raise ValueError(f"expected {len(rows[0])} numbers in line {number}, as in the first, got {len(rows[-1])}")
+    table = np.array(rows, dtype=np.int64)
+    return table[:, 0] if table.ndim == 2 and table.shape[1] == 1 else table
 
 
 def checked_labels(labels: Any, told: Transition, data: Dataset) -> np.ndarray:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from .._core import checks, json_text
+from .datasets import NAMES
 from .models import BUILDERS, FLAT_MODELS
 from .problems import Problem
 from .protocol import LATER, LATER_IN_PROTOCOL, RULES, Protocol, Trial, TrialConfig
@@ -65,6 +66,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("epochs", "best_epoch"), (1, math.inf)),
     **dict.fromkeys(("seed", "zeros", "seconds"), (0, math.inf)),
 }
+#: The parts of a selection: scores as trained, and after calibration by weak or clean labels.
+PARTS = ("raw", "by_weak", "by_clean")
 #: The column, or key, with a record's checksum; not part of the record itself.
 SEAL = "sha256"
 
@@ -149,6 +152,8 @@ def check_record(row: Any, where: str) -> Record:
     for name, value in configured.items():
         if record[name] != value:
             raise RecordError(f"{where}: expected {name} {short(value)}, as configured, got {short(record[name])}")
+    if trial.config.problem is not None:
+        _check_benchmark(record, where)
     if row.get(SEAL) is not None and row[SEAL] != checksum(record):
         raise RecordError(f"{where}: damaged or edited: the checksum of the record {record['id']} does not match")
     return record
@@ -185,19 +190,42 @@ def _value(name: str, value: Any, where: str) -> Any:
 
 
 def _selections(value: Any, where: str) -> Any:
-    """Test scores by rule: numbers, or objects of numbers and names of methods."""
+    """Test scores by rule: finite numbers, and objects of such numbers and the name of a map."""
     if not isinstance(value, dict) or not set(value) <= set(RULES):
         raise RecordError(f"{where}: expected selections by {' or '.join(RULES)}, got {short(value)}")
     for rule, scores in value.items():
         flat = dict(scores) if isinstance(scores, dict) else {"": scores}
-        for name in ("raw", "by_weak", "by_clean"):
-            if isinstance(flat.get(name), dict):
-                flat |= {k: v for k, v in flat.pop(name).items() if k != "method" or not isinstance(v, str)}
-        wrong = [name for name, v in flat.items() if v is not None and not is_number(v)]
+        for part in PARTS:
+            inner = flat.pop(part, {})
+            if not isinstance(inner, dict):
+                raise RecordError(f"{where}: expected {part} in the selection {rule} to be scores, got {short(inner)}")
+            named = {f"{part} {k}": v for k, v in inner.items() if k != "method" or not isinstance(v, str)}
+            accuracy = named.get(f"{part} accuracy")
+            if is_number(accuracy) and not 0 <= accuracy <= 1:
+                raise RecordError(
+                    f"{where}: expected {part} accuracy in the selection {rule} from 0 to 1, got {short(accuracy)}"
+                )
+            flat |= named
+        wrong = [name for name, v in flat.items() if v is not None and not (is_number(v) and math.isfinite(v))]
         if wrong or not is_number(flat.get("epoch"), whole=True):
             what = wrong[0] if wrong else "epoch"
             raise RecordError(f"{where}: expected numbers in the selection {rule}, got {what} {short(flat.get(what))}")
     return value
+
+
+def _check_benchmark(record: Record, where: str) -> None:
+    """What a trial of a benchmark has besides: a weak risk for every epoch, and scores of both choices of the epoch."""
+    epochs, traces = record["epochs"], {"weak": record.get("weak"), "selections": record.get("selections")}
+    missing = [name for name, value in traces.items() if value is None]
+    missing += [f"the selection {rule}" for rule in RULES if rule not in (traces["selections"] or RULES)]
+    if missing:
+        raise RecordError(f"{where}: a record of a benchmark lacks {', '.join(missing)}")
+    if len(record["weak"]) != epochs:
+        raise RecordError(f"{where}: expected weak to have {epochs} numbers, one an epoch, got {len(record['weak'])}")
+    for rule in RULES:
+        epoch = record["selections"][rule]["epoch"]
+        if not 1 <= epoch <= epochs:
+            raise RecordError(f"{where}: expected the epoch of the selection {rule} in [1, {epochs}], got {epoch}")
 
 
 def is_number(value: object, whole: bool = False) -> bool:
@@ -224,10 +252,13 @@ def _config(values: Any, where: str) -> TrialConfig:
             wrong = [f"{n} besides" for n in sorted(unknown)] + [f"no {n}" for n in sorted(missing)]
             raise RecordError(f"{where}: expected the fields {', '.join(kinds)} in {name}, got {', '.join(wrong)}")
         for field, kind in kinds.items():
-            if field in part and kind in KINDS and not isinstance(part[field], KINDS[kind]):
-                raise RecordError(f"{where}: expected {field} in {name} of type {kind}, got {short(part[field])}")
-    if values["model"] not in BUILDERS:
-        raise RecordError(f"{where}: expected a model among {', '.join(BUILDERS)}, got {short(values['model'])}")
+            value = part.get(field)
+            of_kind = kind not in KINDS or isinstance(value, KINDS[kind])
+            if field in part and not (of_kind and (kind != "float" or math.isfinite(value))):
+                raise RecordError(f"{where}: expected {field} in {name} of type {kind}, got {short(value)}")
+    for name, what, known in (("model", "a model", tuple(BUILDERS)), ("dataset", "a data set", NAMES)):
+        if values[name] not in known:
+            raise RecordError(f"{where}: expected {what} among {', '.join(known)}, got {short(values[name])}")
     try:
         return TrialConfig.from_dict(values)
     except ValueError as error:
