@@ -3,6 +3,9 @@
 import copy
 import json
 import math
+import os
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from tproper.lab.datasets import load
 from tproper.lab.problems import read_labels
 from tproper.lab.protocol import SEARCH_SEED, Trial, TrialConfig
 from tproper.lab.records import RecordError, check_record
-from tproper.lab.store import Store
+from tproper.lab.store import Store, read_store
 
 TINY = ["complementary", "--data", "digits", "--models", "linear", "--trials", "2", "--epochs", "2",
         "--search-epochs", "1", "--device", "cpu"]  # fmt: skip
@@ -120,6 +123,15 @@ def test_a_rate_that_was_given_is_said_to_be(folder, tmp_path):
     (block,) = leaderboard.blocks([*records(folder), *records(tmp_path)])
     assert "learning rates 0.3, 1, 3" in block.note()
     assert "1 trial of 1 epoch each; no search, but a given rate, for MCL-LOG" in block.note()
+
+
+def test_a_folder_whose_name_is_no_text_is_read(folder, tmp_path):
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/r\xfcn 50%?#"))  # Latin-1 in a UTF-8 locale, or any umlaut in C
+    try:
+        shutil.copytree(folder, odd)
+    except OSError:
+        pytest.skip("this file system takes names in UTF-8 alone")
+    assert read_store(odd) == read_store(folder)
 
 
 def test_edited_certificates_are_named(folder, tmp_path):

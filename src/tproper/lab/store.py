@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -215,7 +216,8 @@ def read_store(folder: str | Path) -> list[Record]:
     # a log beside the file is there while a run writes; without one nothing changes, and SQLite needs no lock files
     mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
     try:
-        db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{mode}", uri=True, timeout=60)
+        name = quote(os.fsencode(path.resolve()))  # as bytes: a name need not be text in this locale
+        db = sqlite3.connect(f"file:{name}?{mode}", uri=True, timeout=60)
         db.row_factory = sqlite3.Row
         try:
             return _all_rows(db, path)
