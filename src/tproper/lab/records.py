@@ -200,7 +200,7 @@ def _selections(value: Any, where: str) -> Any:
             if not isinstance(inner, dict):
                 raise RecordError(f"{where}: expected {part} in the selection {rule} to be scores, got {short(inner)}")
             named = {f"{part} {k}": v for k, v in inner.items() if k != "method" or not isinstance(v, str)}
-            accuracy = named.get(f"{part} accuracy")
+            accuracy: Any = named.get(f"{part} accuracy")
             if is_number(accuracy) and not 0 <= accuracy <= 1:
                 raise RecordError(
                     f"{where}: expected {part} accuracy in the selection {rule} from 0 to 1, got {short(accuracy)}"
@@ -252,7 +252,7 @@ def _config(values: Any, where: str) -> TrialConfig:
             wrong = [f"{n} besides" for n in sorted(unknown)] + [f"no {n}" for n in sorted(missing)]
             raise RecordError(f"{where}: expected the fields {', '.join(kinds)} in {name}, got {', '.join(wrong)}")
         for field, kind in kinds.items():
-            value = part.get(field)
+            value: Any = part.get(field)
             of_kind = kind not in KINDS or isinstance(value, KINDS[kind])
             if field in part and not (of_kind and (kind != "float" or math.isfinite(value))):
                 raise RecordError(f"{where}: expected {field} in {name} of type {kind}, got {short(value)}")
