@@ -12,6 +12,7 @@ import pytest
 from test_commands import records, run_here
 
 import tproper as tp
+from tproper.cli import benchmark
 from tproper.lab import leaderboard
 from tproper.lab.comparing import pose
 from tproper.lab.datasets import load
@@ -185,3 +186,11 @@ def test_labels_that_the_told_t_forbids_are_refused(tmp_path):
         pose("complementary", digits, told=str(tmp_path / "T.csv"))
     (tmp_path / "T.json").write_text(json.dumps(tp.complementary(10).matrix().tolist()))
     assert pose("complementary", digits, told=str(tmp_path / "T.json")).problem.source == "wrong"
+
+
+def test_soft_labels_need_the_classes_of_the_problem(monkeypatch):
+    monkeypatch.setattr(benchmark, "cifar10h_counts", lambda folder: np.ones((360, 10), dtype=np.int64))
+    digits = load("digits")
+    assert benchmark._soft(Path("."), digits, 10).sum() == pytest.approx(360)
+    with pytest.raises(ValueError, match=r"--soft: expected counts for the 360 test images .* and the 2 classes"):
+        benchmark._soft(Path("."), digits, 2)

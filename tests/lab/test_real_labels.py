@@ -245,3 +245,23 @@ def test_soft_truth_scores_probabilities(tmp_path):
         cifar10h_counts(tmp_path)
     with pytest.raises(ValueError, match=r"counts: expected the shape \(30, 10\) of the probabilities, got \(29, 10\)"):
         soft_scores(p, counts[:-1])
+
+
+@pytest.mark.parametrize(
+    ("spec", "change", "sentence"),
+    [
+        ("file:m.npz:noisy", {"true_labels": slice(50)}, "m.npz: expected true classes of 200 images, got 50"),
+        ("file:m.npz:noisy", {"missing": 1}, "m.npz: expected some labels in every column, got none in column 1"),
+        ("file:m.npz:noisy", {"missing": slice(None)}, "expected some labels in every column, got none in column 0"),
+        ("file:m.npz:noisy:1:T=estimated", {"beyond": 2}, r"m.npz: expected labels in \[0, 5\), got 9"),
+    ],
+)
+def test_own_files_with_gaps_are_told_what_they_lack(tmp_path, spec, change, sentence):
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 5, 200)
+    answers = np.where(rng.random((200, 3)) < 0.8, clean[:, None], rng.integers(0, 5, (200, 3)))
+    answers[:, change.get("missing", [])] = -1
+    answers[:, change.get("beyond", [])] = 9
+    np.savez(tmp_path / "m.npz", labels=answers, true_labels=clean[change.get("true_labels", slice(None))])
+    with pytest.raises(DataError, match=sentence):
+        real_problem(spec, tmp_path, clean)

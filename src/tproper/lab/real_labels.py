@@ -206,17 +206,24 @@ def _check(given: Given, clean: IntArray, K: int, want: Spec) -> None:
     n, least = len(clean), 0 if given.chosen.shape[1] == 1 else MISSING
     if len(given.chosen) != n:
         raise DataError(f"{given.where}: expected labels of {n} images, got {len(given.chosen)}")
-    low, high = int(given.chosen.min()), int(given.chosen.max())
-    if low < least or high >= K:
-        raise DataError(f"{given.where}: expected labels in [0, {K}), got {low if low < least else high}")
-    if given.truth is not None:
-        differ = np.flatnonzero(np.asarray(given.truth).reshape(-1)[:n] != clean)
-        if len(np.asarray(given.truth).reshape(-1)) != n or len(differ):
-            at = f"; the first difference is at row {differ[0]}" if len(differ) else ""
-            raise DataError(
-                f"{given.where}: its true classes are not those of the images: another order, or other images{at}"
-            )
+    for answers, lowest in ((given.chosen, least), (given.answers, MISSING)):  # those that T is estimated from, too
+        low, high = int(answers.min()), int(answers.max())
+        if low < lowest or high >= K:
+            raise DataError(f"{given.where}: expected labels in [0, {K}), got {low if low < lowest else high}")
     there = given.chosen != MISSING
+    empty = np.flatnonzero(~there.any(axis=0))
+    if len(empty):
+        raise DataError(f"{given.where}: expected some labels in every column, got none in column {empty[0]}")
+    if given.truth is not None:
+        truth = np.asarray(given.truth).reshape(-1)
+        if len(truth) != n:
+            raise DataError(f"{given.where}: expected true classes of {n} images, got {len(truth)}")
+        differ = np.flatnonzero(truth != clean)
+        if len(differ):
+            raise DataError(
+                f"{given.where}: its true classes are not those of the images: another order, or other images; the "
+                f"first difference is at row {differ[0]}"
+            )
     hit = float((given.chosen == clean[:, None])[there].mean())
     by_chance = float(
         (np.bincount(given.chosen[there], minlength=K) / there.sum()) @ (np.bincount(clean, minlength=K) / n)
