@@ -27,7 +27,7 @@ from tproper.learn.defaults import NETWORK_RATE
 RECORD, PAGE = RECORDS / "learning_rates.jsonl", ROOT / "docs" / "learning_rates.md"
 RATES: tuple[float | str, ...] = ("auto", 1e-3, 3e-3, 1e-2, 3e-2)
 ROWS = {"digits": 1200, "MNIST": 10_000}
-SEEDS = {"digits": 6, "MNIST": 2}
+SEEDS = {"digits": 12, "MNIST": 6}
 
 
 def piece(directory: str, data: str, kind: str, seed: int, rate: float | str) -> dict[str, Any]:

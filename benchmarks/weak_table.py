@@ -1,6 +1,6 @@
 """Every loss on every kind of weak label, chosen without and with clean labels, beside a fit that trusts the labels.
 
-    OMP_NUM_THREADS=1 python benchmarks/weak_table.py [--data DIR] [--seeds 6] [--first 6] [--jobs 16] [--resume]
+    OMP_NUM_THREADS=1 python benchmarks/weak_table.py [--data DIR] [--seeds 6] [--first 12] [--jobs 16] [--resume]
     OMP_NUM_THREADS=1 python benchmarks/weak_table.py --methods cleanlab   # where cleanlab is installed
     python benchmarks/weak_table.py --render                               # docs/weak_table.md again, from the record
 
@@ -43,12 +43,12 @@ from tproper.metrics import clean_scores
 ROOT = Path(__file__).parent.parent
 RECORD, PAGE = RECORDS / "weak_table.jsonl", ROOT / "docs" / "weak_table.md"
 L2 = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-BACKWARD_L2 = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # targets of weak labels vary much: more is needed
+BACKWARD_L2 = (1e-3, 1e-2, 1e-1, 1.0)  # targets of weak labels vary much: more is needed
 GRIDS: dict[str, list[dict[str, Any]]] = {
     "forward": [{"loss": "forward", "l2": l2} for l2 in L2],
     # not bounded: cross-fits of it cost more than they tell
     "BC": [{"loss": "backward", "l2": l2, "max_iter": 300, "calibrate": False} for l2 in BACKWARD_L2],
-    "BC+gLS": [{"loss": "gls", "squeeze": (k, 2.0), "l2": l2} for k in (0.1, 1.0, 10.0) for l2 in BACKWARD_L2],
+    "BC+gLS": [{"loss": "gls", "squeeze": (k, 2.0), "l2": l2} for k in (0.1, 1.0) for l2 in BACKWARD_L2],
     "GA": [{"loss": "ga", "l2": l2, "learning_rate": lr, "epochs": 30} for lr in (1e-3, 1e-2) for l2 in (1e-4, 1e-2)],
 }
 KINDS = {
@@ -431,7 +431,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where MNIST lies")
     parser.add_argument("--rows", type=int, default=3000, help="training rows of MNIST")
     parser.add_argument("--seeds", type=int, default=6, help="how many")
-    parser.add_argument("--first", type=int, default=6, help="the first seed; rules were chosen with 0 to 5 in view")
+    parser.add_argument("--first", type=int, default=12, help="the first seed; lower ones served to choose rules")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--resume", action="store_true", help="keep the record's pieces, compute what is missing")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=[m for m in METHODS if m != "cleanlab"])

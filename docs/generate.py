@@ -87,9 +87,22 @@ def losses() -> str:
     return markdown(["accuracy, % / ECE", *columns], sorted(rows, key=lambda row: row[0].lower()))
 
 
+def matrix() -> str:
+    """What the test suite did on other Pythons and versions, from the record of ``make test-matrix``."""
+    rows = []
+    for name, row in json.loads((ROOT / "benchmarks" / "records" / "matrix.json").read_text()).items():
+        tests = dict(row["tests"])
+        tests.pop("seconds")
+        done = ", ".join(f"{n:,} {word}" for word, n in tests.items())
+        versions = ", ".join(f"{package} {v.split('+')[0]}" for package, v in row["versions"].items())
+        rows.append([name, row["python"], versions, done, f"{row['commit']}, {row['date']}"])
+    return markdown(["row", "Python", "versions", "tests", "commit"], rows)
+
+
 #: The blocks of each page, by the name between their marks.
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"table 2": table_2},
+    "CONTRIBUTING.md": {"matrix": matrix},
     "docs/choose-a-loss.md": {"promises": promises, "losses": losses},
 }
 #: Pages that a script of benchmarks/ writes as a whole.
@@ -111,8 +124,8 @@ SPAN = re.compile(r"(<!-- = (.*?) -->)(.*?)(<!-- / -->)", re.S)
 
 
 def pages() -> list[str]:
-    """Every page of prose, README first."""
-    written = ((ROOT / "docs").rglob("*.md"), [ROOT / "README.md"])
+    """Every page of prose, README among them."""
+    written = ((ROOT / "docs").rglob("*.md"), [ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
     names = {path.relative_to(ROOT).as_posix() for paths in written for path in paths}
     return sorted(name for name in names if not name.startswith(("docs/_", "docs/auto_", "docs/explorer")))
 

@@ -8,7 +8,8 @@
 #
 # A row is a version of Python, with "-lowest" for the lowest direct dependencies. An interpreter is one that uv knows or finds
 # on PATH, one of pyenv's, or one that uv fetches. Where there is none the row did not run: it is said, and the command fails
-# (SKIP_MISSING=1: it is said at the end). PROCESSES=1 runs the tests in one process; the default is two.
+# (SKIP_MISSING=1: it is said at the end). PROCESSES=1 runs the tests in one process; the default is two. What each row did
+# is kept in benchmarks/records/matrix.json.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 UV="${UV:-uv}"
@@ -40,12 +41,15 @@ for row in "${ROWS[@]}"; do
     missing+=("$row")
     continue
   fi
+  rm -f ".matrix/$row.log"
   if "$UV" pip install --quiet --python ".matrix/$row" "${options[@]}" -e ".[dev]" &&
-    ".matrix/$row/bin/python" -m pytest -n "${PROCESSES:-2}" ${TESTS:-tests}; then
+    ".matrix/$row/bin/python" -m pytest -n "${PROCESSES:-2}" ${TESTS:-tests} 2>&1 | tee ".matrix/$row.log"; then
     passed+=("$row")
   else
     failed+=("$row")
   fi
+  # what a whole run did is kept; a part says nothing about the row
+  [ -n "${TESTS:-}" ] || [ ! -f ".matrix/$row.log" ] || ".matrix/$row/bin/python" tools/matrix_record.py "$row" ".matrix/$row.log"
 done
 echo "passed: ${passed[*]:-none}; failed: ${failed[*]:-none}; NOT RUN (no interpreter): ${missing[*]:-none}"
 [ ${#failed[@]} -eq 0 ] && { [ ${#missing[@]} -eq 0 ] || [ "${SKIP_MISSING:-0}" = 1 ]; }

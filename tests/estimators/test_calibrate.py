@@ -72,6 +72,21 @@ def test_what_is_right_is_left_nearly_alone(T: tp.Transition) -> None:
     assert np.mean(cost) < 0.03
 
 
+@pytest.mark.parametrize("T", FAMILIES, **BY_NAME)
+def test_a_fold_draws_a_temperature_back_as_the_map_that_it_judges(T: tp.Transition) -> None:
+    """Half of twice the same rows, told so, gives the map of all of them; left untold, it draws back further."""
+    for seed in range(4):
+        v, _, weak = drawn(T, 500, seed)
+        labels, half = T.encode(weak), 1.3 * v
+        both = torch.cat([labels, labels])
+        whole = scaling.fit_cautiously(np.concatenate([half, half]), both, T, np.ones(2 * len(v)))
+        fold = scaling.fit_cautiously(half, labels, T, np.ones(len(v)), share=0.5)
+        alone = scaling.fit_cautiously(half, labels, T, np.ones(len(v)))
+        log_scales = [float(np.log(m.scale)) for m in (whole, fold, alone)]
+        assert log_scales[1] == pytest.approx(log_scales[0], rel=0.15, abs=0.02)  # their priors differ in weight
+        assert abs(log_scales[2]) <= abs(log_scales[1])
+
+
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_every_map_is_found(method: str) -> None:
     """Scores distorted by a map of this kind: that kind, fitted to weak labels, undoes it; the simpler ones cannot."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import load_digits
 
 import tproper as tp
+from tproper.learn import minibatch
 from tproper.learn.defaults import default_learning_rate, label_information
 
 X, Y = load_digits(return_X_y=True)
@@ -69,3 +73,41 @@ def test_one_column_in_large_units_does_not_silence_the_others(units, transition
     if min(units) == 1:  # a feature far below the middle one may still be lost, as with any penalty
         assert right[1] > right[0] - 0.05
     assert right[1] > 0.6
+
+
+@pytest.mark.parametrize(("best", "epochs"), [(3, 40), (0, 40), (30, 40), (39, 40)])
+def test_the_rate_is_taken_to_zero_before_training_stops(
+    best: int, epochs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The risk falls up to epoch `best` and rises then: patience, as many epochs of cooling, from the weights kept."""
+    patience, rates, at = 4, [], []
+    module = torch.nn.Linear(2, 2, bias=False)
+
+    def epoch(module: torch.nn.Module, *args: Any) -> float:
+        steps = args[-1]
+        at.append(float(module.weight.detach()[0, 0]))
+        rates.append(steps.optimizer.param_groups[0]["lr"])
+        module.weight.data.fill_(float(len(rates)))  # epoch e leaves weights e + 1
+        return 0.0
+
+    def risks(*_: Any) -> tuple[torch.Tensor, float]:
+        e = len(rates) - 1
+        return torch.linspace(0.9, 1.1, 50).double() + abs(e - best) * (1 + torch.arange(50) % 2 / 100), 1.0
+
+    monkeypatch.setattr(minibatch, "train_epoch", epoch)
+    monkeypatch.setattr(minibatch, "weak_risks", risks)
+    rows = minibatch.Rows(np.zeros((50, 2)), torch.float32, torch.device("cpu"))
+    held = (rows, torch.zeros(50, dtype=torch.long), None)
+    steps = minibatch.Steps(0.1, 0.0, 10, torch.Generator(), torch.device("cpu"))
+    settings = {"epochs": epochs, "patience": patience, "tol": 0.0, "transition": tp.identity(2)}
+    n = minibatch.fit_minibatch(module, torch.nn.Identity(), *held, steps, held_out=held, **settings)
+    turn = best + 1 + patience  # epochs until patience has run out
+    assert n == len(rates) == min(epochs, turn + patience)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] == 0.1
+    assert rates[-1] < 0.1 * (0.2 if turn < epochs else 0.01)
+    np.testing.assert_allclose(rates[:turn], [0.05 * (1 + np.cos(np.pi * e / epochs)) for e in range(min(turn, n))])
+    if turn < n:
+        assert at[turn] == best + 1  # goes on from the best epoch's weights, once
+        assert at[turn + 1 :] == list(range(turn + 1, n))
+    assert float(module.weight.detach()[0, 0]) == best + 1  # no later one came close

@@ -79,9 +79,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         ``learning_rate="auto"``: 3e-3, and more for the forward loss of weaker labels (`tproper.learn.defaults`).
         `hidden`: widths of the MLP's layers.
     early_stopping : bool or "auto"
-        Minibatches: hold out `validation_fraction` of the rows, stop after `patience` epochs without improvement of
-        their *weak* risk at the best temperature, keep the best epoch. "auto": for models other than linear ones on
-        500 rows or more, if the labels held out say as much as five clean ones.
+        Minibatches: hold out `validation_fraction` of the rows. Once `patience` epochs have not improved their *weak*
+        risk at the best temperature, take the rate to zero in as many more, and stop; keep the last epoch not clearly
+        worse than the best. "auto": not for linear models, from 500 rows, if labels held out say as much as 5 clean.
     validation_fraction, patience
         See `early_stopping`.
     device : str

@@ -149,14 +149,17 @@ def fit_minibatch(
     verbose: int = 0,
 ) -> int:
     """Adam with a cosine schedule for `epochs` passes; with `held_out` data, the weights of the last epoch whose weak
-    risk there is within one standard error of the least (`Keeper`), and an end after `patience` epochs without an
-    improvement by `tol`. Returns epochs.
+    risk there is within one standard error of the least (`Keeper`). After `patience` epochs without an improvement by
+    `tol` the rest of the schedule is run through in as many epochs again, from the weights kept so far, and that is the
+    end: weights that full steps leave behind jump about the minimum. Returns epochs.
     """
     steps.optimizer = make_optimizer(module, steps.learning_rate, steps.l2)
     keeper, waited = Keeper(None if held_out is None else held_out[2]), 0
+    end, pace, done, cooling = epochs, 1.0, 0.0, False  # `done`: how far the schedule of `epochs` has come
     for epoch in range(epochs):
         for group in steps.optimizer.param_groups:
-            group["lr"] = steps.learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
+            group["lr"] = steps.learning_rate * 0.5 * (1 + math.cos(math.pi * done / epochs))
+        done += pace
         record = {"loss": train_epoch(module, loss, X, labels, weights, steps)}
         if not math.isfinite(value := record["loss"]) or not all_finite(module.parameters()):
             raise ValueError(f"loss: expected finite values, got {value} in epoch {epoch}; lower learning_rate")
@@ -171,7 +174,12 @@ def fit_minibatch(
         if held_out is None:
             continue
         waited = 0 if record["weak_risk"] < least - tol else waited + 1
-        if waited >= patience:
+        if waited >= patience and not cooling:
+            cooling, end = True, min(epochs, epoch + 1 + patience)
+            pace = (epochs - done) / max(end - epoch - 1, 1)
+            if keeper.state is not None:
+                module.load_state_dict(keeper.state)
+        if epoch + 1 >= end:
             break
     if keeper.state is not None:
         module.load_state_dict(keeper.state)
