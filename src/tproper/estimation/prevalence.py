@@ -121,7 +121,7 @@ def _with_unseen(
     if transition.label_shape:
         targets = np.eye(len(value))[stderr < STILL].T
     else:
-        unseen = transition.matrix().any(axis=1)
+        unseen = transition.matrix().max(axis=1) > 0
         unseen[transition.row_index(kinds).numpy()] = False
         targets = transition.reconstruction().matrix()[:, unseen]
     if not targets.size:
