@@ -1,6 +1,7 @@
 """Answers of several annotators: what they say of the classes, of each other, and where they cannot say it."""
 
 import json
+import re
 import warnings
 
 import numpy as np
@@ -347,3 +348,19 @@ def test_contradictory_gold():
     named = tp.Answers(["a", "b"], [0, 1], ["yes", "no"])
     with pytest.raises(ValueError, match=r"^true: expected classes among 'no', 'yes', got 'maybe'$"):
         tp.estimate_annotators(named, {"a": "maybe"})
+
+
+def test_what_an_annotator_takes_back_is_noted():
+    item, annotator = [0, 0, 0, 1, 1, 1, 0], [0, 1, 2, 0, 1, 2, 0]
+    same = tp.estimate_annotators(tp.Answers(item, annotator, [0, 0, 1, 1, 1, 1, 0])).notes
+    other = tp.estimate_annotators(tp.Answers(item, annotator, [0, 0, 1, 1, 1, 1, 1])).notes
+    assert "1 answers repeat an annotator's answer to the same item; all are counted" in same
+    assert "1 answers contradict an earlier one of the same annotator to the item; all are counted" in other
+    assert not any("contradict" in note for note in same)
+
+
+def test_a_table_with_gaps_says_how_to_fill_them():
+    with pytest.raises(ValueError, match=re.escape(".fillna(-1).astype(int), where -1 means none")):
+        tp.estimate_annotators(np.array([[0, None], [1, 1]], dtype=object))
+    with pytest.raises(ValueError, match=re.escape("for names use tp.Answers(item, annotator, answer)")):
+        tp.estimate_annotators(np.array([["a", None], ["b", "b"]], dtype=object))

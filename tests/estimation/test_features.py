@@ -222,3 +222,17 @@ def test_the_linear_model_is_at_its_optimum():
     theirs = fit_linear(X, labels, tp.ForwardLoss(SKEWED), None, 0.01, 1e-7, 1000)
     expected = torch.softmax(torch.as_tensor(X @ theirs.coef.T + theirs.intercept), -1).numpy()
     np.testing.assert_allclose(ours.predict_proba(X), expected, atol=2e-3)
+
+
+@pytest.mark.parametrize("units", [(1e-4, 1e-4, 1e-4), (1e4, 1e4, 1e4), (1e5, 1, 1), (1, 1, 1e9)], ids=str)
+@pytest.mark.parametrize("store", [np.asarray, csr_matrix], ids=["dense", "sparse"])
+def test_units_of_the_features_do_not_matter(units, store):
+    """Dollars beside rates: T and the classifier are those of the features in common units."""
+    X, z = blobs(2000, 3, 3)
+    X = np.c_[X, np.random.default_rng(0).standard_normal(2000)]
+    weak = SKEWED.sample(z, 5)
+    plain = tp.estimate_transition(weak, X=store(X))
+    scaled = tp.estimate_transition(weak, X=store(X * units))
+    assert l1(scaled.matrix(), plain.matrix()) < 0.03
+    difference = scaled.classifier.predict_proba(X * units) - plain.classifier.predict_proba(X)
+    assert np.abs(difference).mean() < 0.02

@@ -177,3 +177,37 @@ def test_a_stack_with_an_estimated_source_carries_its_error():
     carried = tp.weak_prevalence(labels, tp.multi_source([T, estimated]))
     assert known.from_transition == 0
     assert carried.from_transition > 0.05
+
+
+@pytest.mark.parametrize(
+    ("label", "T"),
+    [
+        (1, tp.identity(3)),
+        (1, tp.symmetric_noise(3, 0.2)),
+        (0, tp.complementary(3)),
+        (1, tp.positive_unlabeled(0.3)),
+        (0, tp.Transition.from_counts([[50, 3], [4, 50]])),
+        ([True, False, False], tp.partial_labels(3, 0.3)),
+        ([1, -1], tp.annotators([tp.symmetric_noise(3, 0.2)] * 2)),
+        (4, tp.multi_source([tp.identity(3), tp.symmetric_noise(3, 0.2)])),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+@pytest.mark.parametrize("n", [1, 10, 300])
+def test_no_interval_is_a_point(label, T, n):
+    """Labels that are all the same are no certainty: others have not occurred yet."""
+    result = tp.weak_prevalence([label] * n, T)
+    width = result.interval[:, 1] - result.interval[:, 0]
+    assert (width >= 0.9 * (1 - 0.025 ** (1 / n)) / (1 + (n > 1))).all()
+    assert (result.stderr > 0.1 * width).all()
+    assert ((result.interval[:, 0] <= result.value) & (result.value <= result.interval[:, 1])).all()
+
+
+def test_coverage_of_a_class_that_few_have_named():
+    T, shares = tp.symmetric_noise(3, 0.02), np.array([0.75, 0.24, 0.01])
+    rng, inside = np.random.default_rng(0), []
+    for s in range(200):
+        y = T.sample(rng.choice(3, 40, p=shares), s)
+        low, high = tp.weak_prevalence(y, T).interval.T
+        inside.append((low <= shares) & (shares <= high))
+    assert (np.mean(inside, axis=0) > 0.9).all()

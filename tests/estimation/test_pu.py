@@ -209,3 +209,18 @@ def test_population_is_bayes_rule():
     assert again.name == T.name
     np.testing.assert_array_equal(again.prior, T.prior)
     np.testing.assert_array_equal(again.matrix(), T.matrix())
+
+
+@pytest.mark.parametrize("sampling", ["one sample", "two samples"])
+def test_no_interval_is_a_point_where_the_estimate_is_at_an_end(sampling):
+    """Labels coded the other way round: every draw says r = 1, and the interval is that of the bound."""
+    rng = np.random.default_rng(0)
+    z = rng.random(800) < 0.4
+    X = rng.standard_normal((800, 2)) + 2 * z[:, None]
+    labeled = z & (rng.random(800) < 0.5)
+    result = tp.estimate_pu(np.where(labeled, 0, 1), X, sampling=sampling)
+    for score in (result.prior, result.rate):
+        low, high = score.interval
+        assert low <= score.value <= high
+        assert high - low > 0.01
+    assert any("if 1 stands for unlabeled in these labels, pass labels == 0" in note for note in result.notes)

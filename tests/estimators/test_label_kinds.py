@@ -77,3 +77,17 @@ def test_names_inside_sets_and_pairs_are_those_of_classes() -> None:
     assert words.index[frozenset("ac")] == 0
     both = Vocabulary(tp.multi_source([tp.identity(2), tp.positive_unlabeled(0.5)]), ["a", "b"])
     assert both.names == [(0, "a"), (0, "b"), (1, "a"), (1, "unlabeled")]
+
+
+def test_answers_that_nobody_gave_teach_nothing():
+    X, T = np.random.default_rng(0).standard_normal((30, 2)), tp.symmetric_noise(3, 0.2)
+    none, z = np.full((30, 2), -1), np.arange(30) % 3
+    clf = tp.WeakLabelClassifier(tp.annotators([T, T]), calibrate=False)
+    with pytest.raises(ValueError, match="y: expected at least one answer, got none in 30 rows"):
+        clf.fit(X, none)
+    with pytest.raises(ValueError, match="y: expected a candidate set that leaves a class out, got every class"):
+        tp.WeakLabelClassifier("partial:0.3").fit(X, np.ones((30, 3), dtype=bool))
+    assert clf.fit(X, none, true=z).predict(X).shape == (30,)  # known classes need no answer
+    clf.fit(X, np.c_[z, none[:, 0]])
+    with pytest.raises(ValueError, match="y: expected at least one row with an answer to score, got none of 30"):
+        clf.score(X, none)

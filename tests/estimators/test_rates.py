@@ -61,6 +61,20 @@ def test_rows_are_held_out_where_their_labels_say_enough() -> None:
     assert "weak_risk" in forced.history_[0]
 
 
+@pytest.mark.parametrize("units", [(1e4, 1, 1), (1, 1e7, 1), (1e3, 1e6, 1e-2)], ids=str)
+@pytest.mark.parametrize("transition", [None, "symmetric:0.2", "complementary"])
+def test_one_column_in_large_units_does_not_silence_the_others(units, transition) -> None:
+    rng = np.random.default_rng(0)
+    W, X = 2 * rng.standard_normal((3, 3)), rng.standard_normal((1500, 3))
+    z = (X @ W.T).argmax(axis=1)
+    T = None if transition is None else tp.parse_transition(transition, 3)
+    y = z if T is None else T.sample(z, 1)
+    right = [(tp.WeakLabelClassifier(T, calibrate=False).fit(A, y).predict(A) == z).mean() for A in (X, X * units)]
+    if min(units) == 1:  # a feature far below the middle one may still be lost, as with any penalty
+        assert right[1] > right[0] - 0.05
+    assert right[1] > 0.6
+
+
 @pytest.mark.parametrize(("best", "epochs"), [(3, 40), (0, 40), (30, 40), (39, 40)])
 def test_the_rate_is_taken_to_zero_before_training_stops(
     best: int, epochs: int, monkeypatch: pytest.MonkeyPatch

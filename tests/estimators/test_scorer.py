@@ -90,3 +90,16 @@ def test_right_uses_are_not_warned_of() -> None:
         clean = tp.WeakLabelClassifier()
         cross_val_score(clean, X[:300], Y[:300], scoring="accuracy", cv=2)
         CalibratedClassifierCV(clean, cv=2).fit(X[:300], Y[:300])
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "log_loss", "brier"])
+def test_labels_may_go_by_any_names_of_the_classes(name):
+    """A search over models of named classes is that over indices."""
+    rng = np.random.default_rng(0)
+    X, T = rng.standard_normal((120, 3)), tp.symmetric_noise(3, 0.2)
+    y = T.sample(X.argmax(axis=1), 1)
+    scores = []
+    for names in (np.arange(3), np.array(["a", "b", "c"]), np.array([1, 2, 3]), np.array([0.0, 1.0, 2.0])):
+        clf = tp.WeakLabelClassifier(T, calibrate=False).fit(X, names[y])
+        scores.append(tp.weak_scorer(name, T)(clf, X, names[y]))
+    np.testing.assert_allclose(scores, scores[0])

@@ -348,3 +348,13 @@ def test_sets_too_unlikely_for_a_double_have_their_own_target():
     target = T.reconstruction().targets(mask)[0]
     c = T.reconstruction().coefficient[600] * 600 / 2  # c(j) is proportional to 1/j
     assert float(target[0]) == pytest.approx(1 / K + c * (1 - 2 / K))
+
+
+@pytest.mark.parametrize("make", [tp.BackwardLoss, tp.ForwardLoss, tp.GradientAscentLoss, tp.NonNegativeLoss])
+def test_probabilities_are_those_of_the_classes(make):
+    loss = make(tp.symmetric_noise(3, 0.2))
+    with pytest.raises(
+        ValueError, match=r"scores: expected the last dimension to be the 3 classes, got shape \(2, 4\)"
+    ):
+        loss.probabilities(torch.zeros(2, 4))
+    assert loss.probabilities(torch.zeros(0, 3)).shape == (0, 3)

@@ -1,5 +1,7 @@
 """A handful of labels says little, and the scores must not pretend otherwise."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -33,3 +35,15 @@ def test_a_calibrated_model_never_gets_an_interval_of_one_point():
         y = (rng.random((1000, 1)) > q.cumsum(1)).sum(1)
         low, high = tp.weak_calibration(y, q, T).squared_error.interval
         assert 0 <= low < high
+
+
+def test_weights_beyond_what_squares_can_hold():
+    """Two rows outweigh all others by more than a double can say: scores and intervals are still numbers."""
+    rng = np.random.default_rng(0)
+    T, y, p = tp.symmetric_noise(3, 0.2), rng.integers(3, size=300), rng.dirichlet(np.ones(3), 300)
+    w = np.where(np.arange(300) < 2, 1e300, 1e-300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = tp.weak_calibration(y, p, T, sample_weight=w)
+    low, high = result.interval
+    assert 0 <= low <= result.value <= high <= 1

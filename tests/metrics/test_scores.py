@@ -337,3 +337,8 @@ def test_wrong_inputs(call, message):
 def test_classes_that_cannot_be_told_apart_are_refused():
     with pytest.raises(tp.NotReconstructibleError):
         weak_accuracy([0, 1], [0, 1], tp.coarse_labels([[0, 1], [2]]))
+
+
+def test_predictions_by_name_are_named_in_the_message():
+    with pytest.raises(ValueError, match="predictions: expected numbers of one shape, got"):
+        tp.weak_accuracy([0, 1], ["a", "b"], tp.identity(2))

@@ -118,6 +118,14 @@ def probability_vector(value: ArrayLike, name: str, size: int) -> FloatArray:
 
 def scores(value: Tensor, num_classes: int) -> Tensor:
     """Scores are a floating tensor (..., K) with at least one row."""
+    classes_last(value, num_classes)
+    if value.numel() == 0:
+        raise ValueError(f"scores: expected at least one example, got shape {tuple(value.shape)}")
+    return value
+
+
+def classes_last(value: Tensor, num_classes: int) -> Tensor:
+    """A floating tensor (..., K)."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
         raise ValueError(f"scores: expected a floating torch tensor (..., {num_classes}), got {kind}")
@@ -125,8 +133,6 @@ def scores(value: Tensor, num_classes: int) -> Tensor:
         raise ValueError(
             f"scores: expected the last dimension to be the {num_classes} classes, got shape {tuple(value.shape)}"
         )
-    if value.numel() == 0:
-        raise ValueError(f"scores: expected at least one example, got shape {tuple(value.shape)}")
     return value
 
 
@@ -157,7 +163,7 @@ def different(names: Sequence[Any], name: str) -> None:
         seen.add(key)
 
 
-def _tensor(labels: Labels, device: torch.device | None) -> Tensor:
+def _tensor(labels: Labels, device: torch.device | None, name: str = "labels") -> Tensor:
     if isinstance(labels, Tensor):
         if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # few operations know these
             labels = labels.long()
@@ -167,9 +173,9 @@ def _tensor(labels: Labels, device: torch.device | None) -> Tensor:
     except ValueError:
         array = np.empty(0, dtype=object)
     if array.dtype == object or array.dtype.kind in "USMm":
-        raise ValueError(f"labels: expected numbers of one shape, got {short(labels)}; encode names as indices first")
+        raise ValueError(f"{name}: expected numbers of one shape, got {short(labels)}; encode names as indices first")
     if array.dtype.kind == "c":
-        raise ValueError(f"labels: expected real numbers, got complex ones, {short(labels)}")
+        raise ValueError(f"{name}: expected real numbers, got complex ones, {short(labels)}")
     if array.dtype.kind == "u":
         array = array.astype(np.int64)
     # torch cannot share read-only memory, such as tables read from disk
@@ -196,7 +202,7 @@ def index_labels(
     labels: Labels, size: int, name: str = "labels", device: torch.device | None = None, validate: bool = True
 ) -> Tensor:
     """Integer labels in [0, size) as an int64 tensor."""
-    out = _tensor(labels, device)
+    out = _tensor(labels, device, name)
     if out.numel() == 0:
         raise ValueError(f"{name}: expected at least one label, got an empty batch")
     if out.is_floating_point() or out.is_complex() or out.dtype == torch.bool:

@@ -43,12 +43,15 @@ def evaluate(
     weak, clean, counts = result.weak, result.clean, result.counts
     for doubt in [] if result.trust is None else result.trust.doubts:
         say(f"warning: {doubt}", err=True)
+    if result.overlap is not None:
+        say(f"warning: {result.overlap}", err=True)
     if as_json:
         out: dict[str, Any] = {"rows": counts, "transition": result.transition}
         out |= {"weak": None, "no_scores": scores.UNSCORABLE} if weak is None else {"weak": scores.plain(weak)}
         if clean is not None:
             out["clean"] = scores.plain(clean)
         out["trust"] = None if result.trust is None else result.trust.to_dict()
+        out["overlap"] = result.overlap
         echo_json(out)
         return
     say(f"{counts['weak']:,} rows with a weak label ({counts['without_label']:,} without)")

@@ -17,6 +17,7 @@ from .._core import FloatArray, mark
 from ..data import CELLS, Table, open_table, watched
 from ..transitions import identity
 from .codec import Answered, Encoded, LabelCodec
+from .overlap import Overlap
 from .reading import LabelColumns, LabelOptions, label_columns, read
 from .resolving import annotators_of_file, parse_sources, resolve, resolve_answers
 from .schema import FeatureReader
@@ -34,6 +35,7 @@ class Evaluation:
     clean: Scores | None
     trust: Trust | None
     counts: dict[str, int]
+    overlap: str | None = None  # rows that the model was trained on, in words
 
 
 def evaluate_file(
@@ -145,8 +147,10 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     rows = labelled = 0
     seen: list[Encoded] = []  # labels and probabilities that T is checked with
     shown: list[FloatArray] = []
+    overlap = Overlap(schema.marks)
     for block in _blocks(columns.table, columns, codec, source, schema.features):
         rows += len(block.X)
+        overlap.add(block.X)
         given = ~block.absent
         labelled += int(given.sum())
         p = trained.probabilities(block.X, block.rows.__getitem__)
@@ -168,6 +172,6 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
         trusted = trust(np.concatenate(seen), np.concatenate(shown), codec.transition, codec.classes, codec.annotators)
     scores = None if weak is None else weak.scores()
     if clean is None:
-        return Evaluation(codec.transition.name, scores, None, trusted, counts)
+        return Evaluation(codec.transition.name, scores, None, trusted, counts, overlap.warning())
     counts |= {"clean": clean.rows}
-    return Evaluation(codec.transition.name, scores, clean.scores(), trusted, counts)
+    return Evaluation(codec.transition.name, scores, clean.scores(), trusted, counts, overlap.warning())

@@ -167,6 +167,7 @@ class Schema:
     transition: dict[str, Any]  # the T of the labels, as plain data
     specs: dict[str, str]  # how it was asked for
     annotators: list[str] = field(default_factory=list)  # whose answers T takes, in its order
+    marks: list[str] = field(default_factory=list)  # of some rows that it was trained on (`overlap`)
 
     def inputs(self, X: FloatArray) -> FloatArray:
         """Features as the model was trained on them."""

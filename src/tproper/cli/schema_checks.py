@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,9 @@ def fault(content: Mapping[str, Any], features: int, classes: Sequence[str]) -> 
         right = isinstance(value, list) and len(value) == features
         if not right or not all(finite_number(x) and x > low for x in value):
             return f"{name}: expected {features} finite numbers{' > 0' if low == 0 else ''}, got {checks.short(value)}"
+    marks = content.get("marks", [])
+    if not _texts(marks) or not all(re.fullmatch("[0-9a-f]{16}", mark) for mark in marks):
+        return f"marks: expected sixteen hexadecimal digits for each row, got {checks.short(marks)}"
     specs = content["specs"]
     if not isinstance(specs, dict) or not _texts([*specs, *specs.values()]):
         return f"specs: expected texts by name, got {checks.short(specs)}"

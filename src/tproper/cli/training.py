@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from .cards import in_words, model_card, summary
 from .codec import LabelCodec
 from .cross_fit import Unseen, cross_fitted, fit_options, held_out
 from .errors import recorded_warnings
+from .overlap import kept_marks
 from .rows import Rows
 from .schema import Schema, standardisation
 from .trust import Trust, trust
@@ -159,7 +160,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
     n, share = len(rows.X), settings.holdout or 0.0
     chosen, held = held_out_rows(n, share, np.random.default_rng(settings.seed), rows.group)
     scaling = standardisation(rows.X[chosen], columns["features"]) if settings.standardize else None
-    schema = make_schema(rows.codec, scaling, columns)
+    schema = replace(make_schema(rows.codec, scaling, columns), marks=kept_marks(rows.X[chosen]))
     estimator = settings.estimator(rows.transition, schema.classes)
     doubts = fit(estimator, schema.inputs(rows.X), rows, chosen)
     unseen = None

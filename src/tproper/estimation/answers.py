@@ -66,7 +66,8 @@ class Answers:
         if wide.ndim != 2 or wide.size == 0:
             raise ValueError(f"answers: expected a table (n, m), items x annotators, got shape {wide.shape}")
         if wide.dtype.kind not in "iu":
-            how = FROM_FLOATS if wide.dtype.kind == "f" else "for names use tp.Answers(item, annotator, answer)"
+            gaps = wide.dtype.kind == "O" and not any(isinstance(v, str) for v in wide.flat)
+            how = FROM_FLOATS if gaps or wide.dtype.kind == "f" else "for names use tp.Answers(item, annotator, answer)"
             raise ValueError(f"answers: expected integers >= 0, or -1 for no answer, got dtype {wide.dtype}; {how}")
         _whole(wide, "answers")
         _check_answers(wide.reshape(-1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from .features import from_features
 from .folds import FOLDS, check_model
 from .likelihood import Evidence
 from .partial import from_masks
+from .warnings import IdentifiabilityWarning
 
 
 def estimate_transition(
@@ -44,7 +46,7 @@ def estimate_transition(
         Features. Without clean rows labels must carry the names of classes: label y most often means class y, or
         (complementary labels) that the class is not y. Which of the two is decided by likelihood.
     num_classes : int, optional
-        Default: what `true` says; else as many as weak labels.
+        Default: what `true` says, with a warning where weak labels name more; else as many as weak labels.
     model : "linear" or a scikit-learn classifier
         What predicts the class from the features; a classifier needs ``predict_proba`` and sample weights.
     structure : str
@@ -67,6 +69,7 @@ def estimate_transition(
         if structure != "auto" or not isinstance(model, str):
             raise ValueError("structure: expected the defaults of structure and model for candidate masks, got another")
         return from_masks(masks, _known(true, *masks.shape), None if X is None else _features(X, len(masks)))
+    num_classes = None if num_classes is None else checks.integer(num_classes, "num_classes", 2)
     evidence = _evidence(weak, true, X is not None, num_classes)
     if X is None:
         return Transition.from_counts(evidence.clean, structure=structure)
@@ -84,6 +87,13 @@ def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_cla
         raise ValueError(f"true: expected the class of some rows, or features X, {what}")
     M = int(labels.max()) + 1
     K = _number_of_classes(num_classes, classes, M)
+    if num_classes is None and K < M:
+        warnings.warn(
+            f"estimate_transition: {K} classes are taken, those of `true`, beside {M} weak labels; pass "
+            f"num_classes={M} if every label names a class, and num_classes={K} if not",
+            IdentifiabilityWarning,
+            stacklevel=3,
+        )
     if with_features and not (classes >= 0).any():
         M = max(M, K)  # labels have the names of classes: one that does not occur is still a label
     return Evidence(labels, classes, M, K)
@@ -148,7 +158,7 @@ def _number_of_classes(num_classes: int | None, classes: np.ndarray, M: int) -> 
         if K < 2:
             raise ValueError(f"num_classes: expected at least 2 classes, got {K} from the labels; pass num_classes=")
         return K
-    return checks.integer(num_classes, "num_classes", 2)
+    return num_classes
 
 
 def _features(X: Any, n: int) -> Any:

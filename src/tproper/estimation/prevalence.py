@@ -5,7 +5,8 @@ The labels' shares q mix the columns of T, ``q = T pi``. The class shares pi are
     max_pi  sum_y n_y log (T pi)_y,   pi >= 0,  sum pi = 1,
 
 which is ``T^-1 q`` where T is square and that has no negative entry (Rogan and Gladen, 1978, for two classes).
-Intervals come from repeating both draws: labels anew from their shares, and T anew from its own distribution.
+Intervals come from repeating both draws: labels anew from their shares, and T anew from its own distribution. They
+also leave room for labels that might occur, and have not.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ REPEATS = 1000
 ROWS = 100  # clean rows that `next_clean_rows` shares out
 ITERATIONS, TOLERANCE = 1000, 1e-6
 ENTRIES = 1 << 24  # of all draws of T together
+STILL = 1e-6  # a standard error at which no repetition has moved a share
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +93,42 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
     low, high = np.quantile(repeats, [0.025, 0.975], axis=0)
     interval = np.stack([np.minimum(low, value), np.maximum(high, value)], axis=1)
     variance = repeats.var(axis=0)
+    stderr = np.sqrt(variance)
+    interval = _with_unseen(transition, kinds, n, value, stderr, interval)
+    still = stderr < STILL
+    stderr[still] = (interval[still, 1] - interval[still, 0]) / (2 * 1.96)
     share = max(0.0, 1 - float(from_labels.var(axis=0).sum() / max(variance.sum(), 1e-300)))
     rows = next_rows(transition, value) if isinstance(transition, EstimatedTransition) else np.zeros(len(value), int)
     notes = _notes(transition, T, shares, value, n, share if draws is not None else None, rows)
-    return Prevalence(value, np.sqrt(variance), interval, rows, share, n, notes)
+    return Prevalence(value, stderr, interval, rows, share, n, notes)
+
+
+def _with_unseen(
+    transition: Transition,
+    kinds: torch.Tensor,
+    n: int,
+    value: FloatArray,
+    stderr: FloatArray,
+    interval: FloatArray,
+) -> FloatArray:
+    """Intervals (K, 2) that leave room for labels that have not occurred.
+
+    Repetitions draw none of them, so that a class nobody has named yet would have the share 0 for sure. A label that
+    is missing among n has a share up to ``e = 1 - .025^(1/n)`` (Clopper and Pearson, 1934), and moves the class shares
+    by ``e (R e_y - pi)``. Where labels are sets or answers, and cannot be listed, R e_y is the class itself, for
+    the classes whose share no repetition has moved.
+    """
+    if transition.label_shape:
+        targets = np.eye(len(value))[stderr < STILL].T
+    else:
+        unseen = transition.matrix().max(axis=1) > 0
+        unseen[transition.row_index(kinds).numpy()] = False
+        targets = transition.reconstruction().matrix()[:, unseen]
+    if not targets.size:
+        return interval
+    moved = value[:, None] + (1 - 0.025 ** (1 / n)) * (targets - value[:, None])  # (K, labels)
+    low, high = np.clip(moved.min(axis=1), 0.0, 1.0), np.clip(moved.max(axis=1), 0.0, 1.0)
+    return np.stack([np.minimum(interval[:, 0], low), np.maximum(interval[:, 1], high)], axis=1)
 
 
 def _draws(transition: Transition, kinds: torch.Tensor, size: int, rng: np.random.Generator) -> FloatArray | None:

@@ -17,7 +17,7 @@ labels at random once they are pooled, of another prior.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +34,7 @@ BINS = 300
 BOOTSTRAPS = 200
 LEAST = 0.2  # of the labeled examples lie above the threshold, at least
 FOLDS = 5
+STILL = 1e-9  # a standard error at which all draws have ended at one point
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,20 @@ def estimate_pu(
 
     prior = _score("class prior", float(unlabeled_share(point.pooled)), unlabeled_share(draws), n)
     rate = _score("r = P(labeled | positive)", float(share / point.pooled), rates, n)
-    bound = float(min(1.0, unlabeled_share(_upper_bound(table))))
+    most = min(1.0, _upper_bound(table))
+    bound = float(unlabeled_share(most))
+    prior, rate = _at_an_end(prior, rate, bound, float(share) / most)
     notes = _notes(point, prior, bound, sampling, float(share))
-    r = rate.value
+    return PUEstimate(prior, rate, _transition(rate.value, rates, notes), bound, point.purity, sampling, notes)
+
+
+def _transition(r: float, rates: FloatArray, notes: list[str]) -> EstimatedTransition:
+    """T of the rate, with the draws of the rate."""
     matrix = np.array([[r, 0.0], [1 - r, 1.0]])
     cloud = np.stack([np.stack([rates, 0 * rates], -1), np.stack([1 - rates, 1 + 0 * rates], -1)], axis=1)
     transition = EstimatedTransition(matrix, draws=cloud, notes=notes)
     transition.name, transition.label_kind = f"positive_unlabeled({r:.4g}), estimated", POSITIVE_UNLABELED
-    return PUEstimate(prior, rate, transition, bound, point.purity, sampling, notes)
+    return transition
 
 
 def labeled_of(value: Any) -> NDArray[np.bool_]:
@@ -315,6 +322,16 @@ def _score(name: str, value: float, draws: FloatArray, n: int) -> Score:
     return Score(name, value, stderr, (low, high), n)
 
 
+def _at_an_end(prior: Score, rate: Score, most: float, least: float) -> tuple[Score, Score]:
+    """Prior and rate; where all draws have ended at one point, up to the `most` and `least` that need no curve."""
+    if min(prior.stderr, rate.stderr) >= STILL:
+        return prior, rate
+    return (
+        replace(prior, interval=(min(prior.value, prior.interval[0]), max(prior.value, most))),
+        replace(rate, interval=(min(rate.value, least), max(rate.value, rate.interval[1]))),
+    )
+
+
 def _notes(point: _Point, prior: Score, bound: float, sampling: Sampling, share: float) -> list[str]:
     notes = ["Rests on labels that are a random part of the positives, whatever their features (SCAR)"]
     if point.purity >= PURITY:
@@ -335,7 +352,10 @@ def _notes(point: _Point, prior: Score, bound: float, sampling: Sampling, share:
             f"the two samples pooled, of which {pooled:.3g} are positive"
         )
     if point.bounded:
-        notes.append("The estimate was put at the end of what is possible: labels or scores break an assumption")
+        notes.append(
+            "The estimate was put at the end of what is possible: labels or scores break an assumption; if 1 stands "
+            "for unlabeled in these labels, pass labels == 0"
+        )
     if prior.interval[1] - prior.interval[0] > 0.5:
         notes.append("The interval is wider than .5: these scores hardly tell labeled from unlabeled examples")
     return notes

@@ -16,6 +16,9 @@ from .._core import FloatArray
 
 AXES = 100  # principal axes kept of wider features
 L2 = 1e-2  # of the folds' models, for clean labels
+# Units in which a penalty means what it was measured with: no feature's standard deviation beyond five times the middle
+# one, and a total variance as tables and images have it.
+LARGEST_UNIT, LEAST_VARIANCE, MOST_VARIANCE = 5.0, 3.0, 1000.0
 
 
 def softmax(scores: FloatArray) -> FloatArray:
@@ -26,8 +29,24 @@ def softmax(scores: FloatArray) -> FloatArray:
     return out
 
 
+def common_units(variance: FloatArray) -> FloatArray:
+    """What to divide the features by, given their variances; ones where their units suit the penalty.
+
+    A penalty on raw coefficients depends on units. A column in dollars beside rates would slow the solver down so that
+    it ends before the others have said anything; features that are all tiny would be penalised away.
+    """
+    deviation = np.sqrt(variance)
+    varies = deviation[deviation > 0]
+    if not len(varies):
+        return np.ones_like(deviation)
+    out = np.maximum(1.0, deviation / (LARGEST_UNIT * np.median(varies)))
+    total = float(np.sum((deviation / out) ** 2))
+    scale: FloatArray = out * np.sqrt(total / np.clip(total, LEAST_VARIANCE, MOST_VARIANCE))
+    return scale
+
+
 class Design:
-    """Features made ready for the solver: centred, on principal axes, of unit scale, the intercept as a column."""
+    """Features made ready for the solver: centred, in common units, on principal axes, the intercept as a column."""
 
     def __init__(self, X: Any) -> None:
         from scipy.sparse import issparse
@@ -39,6 +58,9 @@ class Design:
         if self.sparse:
             from scipy.sparse.linalg import svds
 
+            self.units = common_units(np.asarray(X.multiply(X).mean(axis=0)).ravel())
+            if (self.units != 1).any():
+                X = X.multiply(1.0 / self.units).tocsr()
             if min(X.shape) > AXES + 1:
                 self.axes = svds(X.astype(np.float64), k=AXES, random_state=0)[2].T.copy()
                 A = np.asarray(X @ self.axes)
@@ -46,6 +68,9 @@ class Design:
                 A = X.toarray()
         else:
             A = X - self.mean
+            self.units = common_units(np.einsum("nd,nd->d", A, A) / len(A))
+            if (self.units != 1).any():
+                A /= self.units
             if self.width > AXES:
                 self.axes = np.linalg.eigh(A.T @ A)[1][:, -AXES:]
                 A = A @ self.axes
@@ -95,7 +120,7 @@ class Design:
     def model(self, W: FloatArray) -> LinearSoftmax:
         """W as coefficients of the raw features."""
         coef = W[:, :-1] / self.scale
-        coef = coef if self.axes is None else coef @ self.axes.T
+        coef = (coef if self.axes is None else coef @ self.axes.T) / self.units
         return LinearSoftmax(coef, 0.5 * W[:, -1] - coef @ self.mean)
 
 

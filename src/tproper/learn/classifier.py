@@ -345,7 +345,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         weights = None if sample_weight is None else row_weights(sample_weight, credit)
         silent = R.silent(labels)
         if silent is not None:  # rows in which no annotator answered
-            weights = np.where(silent.numpy(), 0.0, 1.0 if weights is None else weights)
+            weights = _labels.weights_of_answers(silent, weights)
         return float(np.average(credit, weights=weights))
 
     def weak_log_likelihood(self, X: Any, y: Any) -> FloatArray:

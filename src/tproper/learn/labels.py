@@ -103,6 +103,22 @@ def _positive_unlabeled(y: Any, transition: Transition, classes: NDArray[Any]) -
     return rows
 
 
+def check_told(labels: Tensor, transition: Transition) -> None:
+    """At least one encoded label that leaves some class out: from answers nobody gave there is nothing to learn."""
+    if isinstance(transition, AnnotatorTransition) and bool((labels < 0).all()):
+        raise ValueError(f"y: expected at least one answer, got none in {len(labels)} rows")
+    if transition.per_class_labels and bool(labels.all()):
+        raise ValueError(f"y: expected a candidate set that leaves a class out, got every class in all {len(labels)}")
+
+
+def weights_of_answers(silent: Tensor, weights: Any) -> NDArray[np.float64]:
+    """Weights (n,) in which rows without an answer count nothing."""
+    out = np.where(silent.cpu().numpy(), 0.0, 1.0 if weights is None else weights)
+    if not out.any():
+        raise ValueError(f"y: expected at least one row with an answer to score, got none of {len(out)}")
+    return out
+
+
 def form_of(y: Any) -> str:
     """What labels are where no transition says it: "answers" (n, m), "sets" (masks, lists of classes) or "one"."""
     if y is not None and _holds_collections(y) and not all(len(label) == 1 for label in y):

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Work, inner
+from .._core import FloatArray, Work, checks, inner
 from ..potentials import LogSumExp, Potential
 from ..transitions import Reconstruction, Transition, reconstruct
 from .base import Reduction, WeakLabelLoss, hush
@@ -126,7 +126,7 @@ class BackwardLoss(WeakLabelLoss):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """The potential's link, projected onto the simplex."""
-        return self.potential.probabilities(scores)
+        return self.potential.probabilities(checks.classes_last(scores, self.transition.num_classes))
 
     def lower_bounds(self) -> FloatArray:
         """``inf_v lambda_{F,R}(v, y) = -F*(R e_y)`` (Proposition 14)."""

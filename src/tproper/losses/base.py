@@ -294,7 +294,7 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Class probabilities by this loss's own link."""
-        return torch.softmax(scores, -1)
+        return torch.softmax(checks.classes_last(scores, self.transition.num_classes), -1)
 
     @abstractmethod
     def lower_bounds(self) -> FloatArray:

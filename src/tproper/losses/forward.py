@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Work, inner, log_mixture
+from .._core import FloatArray, Work, checks, inner, log_mixture
 from ..potentials import LogSumExp, Potential
 from ..transitions import (
     ENUMERATION_LIMIT,
@@ -119,6 +119,7 @@ class ForwardLoss(WeakLabelLoss):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Softmax, or the probabilities of the potential that was given as a link."""
+        scores = checks.classes_last(scores, self.transition.num_classes)
         return torch.softmax(scores, -1) if self.link is None else self.link.probabilities(scores)
 
     def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:

@@ -77,7 +77,8 @@ class BinnedErrors:
 
     def __init__(self, counts: FloatArray, a: FloatArray, a2: FloatArray, ah: FloatArray, a2h: FloatArray,
                  a2h2: FloatArray) -> None:  # fmt: skip
-        self.used = counts >= 2
+        # weights beside others of 1e300 times their size have a sum, but no squares that a double holds
+        self.used = (counts >= 2) & (a * a > 0)
         safe = np.where(self.used, a, 1.0)
         self.counts = counts
         self.shares = a / a.sum(-1, keepdims=True)  # (..., B)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import Labels
-from ..transitions import Reconstruction, Transition
+from ..transitions import Reconstruction, Transition, Vocabulary, item
 from .balanced import weak_balanced_accuracy
 from .inputs import encoded, probabilities_of, weights_of
 from .weak import weak_accuracy, weak_brier
@@ -56,6 +56,7 @@ class WeakScorer:
     def __call__(self, estimator: Any, X: Any, y: Labels, sample_weight: ArrayLike | None = None) -> float:
         """The score of a fitted estimator's predictions for X against weak labels."""
         kind = self.name.removeprefix("neg_")
+        y = self._labels(estimator, y)
         if kind == "log_loss":
             return -forward_risk(y, self._probabilities(estimator, X), self.transition, sample_weight)
         options: dict[str, Any] = {
@@ -78,6 +79,17 @@ class WeakScorer:
             f"estimator: expected one whose classes are the {K} true classes, got classes {classes.tolist()[:12]}; "
             "an estimator that learned weak labels as if they were classes has no score"
         )
+
+    def _labels(self, estimator: Any, y: Labels) -> Labels:
+        """Labels that go by the names of the estimator's classes, as rows of T; others as they are."""
+        if self.transition.label_shape or isinstance(y, Tensor) or self._columns(estimator) is not None:
+            return y
+        array = np.asarray(y)
+        if array.ndim != 1:
+            return y
+        index = Vocabulary(self.transition, estimator.classes_).index
+        rows = [index.get(item(name)) for name in array]
+        return y if None in rows else np.array(rows, dtype=np.int64)
 
     def _probabilities(self, estimator: Any, X: Any) -> np.ndarray:
         p = np.asarray(estimator.predict_proba(X))
