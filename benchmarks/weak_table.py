@@ -37,7 +37,7 @@ from sklearn.model_selection import KFold
 import tproper as tp
 from tproper.lab.datasets import DataError, read_mnist
 from tproper.learn.classifier import WeakLabelClassifier
-from tproper.learn.scaling import calibrated_risks, fit_temperature
+from tproper.learn.scaling import calibrated_risks, fit_temperature, matching_scale
 from tproper.metrics import clean_scores
 
 ROOT = Path(__file__).parent.parent
@@ -181,7 +181,9 @@ def parts(data: str, seed: int, rows: int, directory: str) -> dict[str, Any]:
     weak = T.sample(y, np.random.default_rng(seed))
     more = np.concatenate([T.sample(y, np.random.default_rng([seed, i])) for i in range(10)])
     settings = {"loss": "gls", "squeeze": (1.0, 2.0), "l2": PARTS[data], "classes": list(range(10)), "calibrate": False}
-    scores = WeakLabelClassifier(T, **settings).fit(X, weak)._scores(X_test)
+    model = WeakLabelClassifier(T, **settings).fit(X, weak)
+    scores = model._scores(X_test)
+    base = matching_scale(scores, model.predict_proba(X_test), np.ones(len(y_test)))  # the prior's centre, as in `fit`
     outside = np.empty((len(y), 10))
     for train, test in KFold(10, shuffle=True, random_state=seed).split(X):
         outside[test] = WeakLabelClassifier(T, **settings).fit(X[train], weak[train])._scores(X[test])
@@ -191,7 +193,6 @@ def parts(data: str, seed: int, rows: int, directory: str) -> dict[str, Any]:
         "ten weak labels of each": (np.tile(outside, (10, 1)), T, more),
         "one weak label of each": (outside, T, weak),
     }
-    base = float(1 / scores.std())  # where the search's prior is centred: of no weight beside the labels
     scales = {k: fit_temperature(base * v, t.encode(z), t, np.ones(len(z))) for k, (v, t, z) in fitted.items()}
     own = scales["the test rows' clean labels"]
     out: dict[str, Any] = {}
