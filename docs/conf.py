@@ -179,9 +179,18 @@ def keep_together(app: Any, tree: Any) -> None:
     """A value and its error, "95.3 ± 0.2" or "95.3 / 0.020", stay on one line of a narrow table."""
     for cell in tree.findall(nodes.entry):
         for text in list(cell.findall(nodes.Text)):
-            joined = re.sub(r"(?<=\d) ([±/]) (?=\d)", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
+            joined = re.sub(r" (±) |(?<=\d) (/) (?=\d)", "\N{NO-BREAK SPACE}\\1\\2\N{NO-BREAK SPACE}", text)
             if joined != text:
                 text.parent.replace(text, nodes.Text(joined))
+
+
+def mark_wide_pictures(app: Any, tree: Any) -> None:
+    """A row of panels keeps a size at which it can be read; on a phone it scrolls."""
+    for picture in tree.findall(nodes.image):
+        path = Path(app.srcdir) / picture["candidates"].get("*", picture["uri"])
+        if path.suffix == ".png":
+            width, height = (int.from_bytes(path.read_bytes()[i : i + 4], "big") for i in (16, 20))  # of its header
+            picture["classes"] += ["wide"] if width > 2 * height else []
 
 
 def setup(app: Any) -> None:
@@ -189,6 +198,7 @@ def setup(app: Any) -> None:
     app.connect("source-read", list_other_pages)
     app.connect("doctree-read", link_names)
     app.connect("doctree-read", keep_together)
+    app.connect("doctree-read", mark_wide_pictures)
     app.connect("build-finished", copy_explorer)
     write_katex()
     write_api()

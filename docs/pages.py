@@ -86,6 +86,8 @@ def run_page(path: Path, folder: Path) -> list[tuple[Block, str]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # a page that warns its reader has to say so itself
+            # what other packages have against each other's versions is not the reader's affair
+            warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"(?!tproper|__main__)")
             warnings.filterwarnings("ignore", module="matplotlib")
             found = blocks(path.read_text(encoding="utf-8"))
             return [(block, _plain(run_block(block, space, path.name))) for block in found]

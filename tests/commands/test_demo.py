@@ -4,16 +4,19 @@ import json
 
 from typer.testing import CliRunner
 
+from tproper.cli import digits
 from tproper.cli.main import app
 
 run = CliRunner()
 
 
-def test_demo(tmp_path):
+def test_demo(tmp_path, monkeypatch):
+    monkeypatch.setattr(digits, "RATES", (0.003, 0.3))  # those that are chosen of all of them, in half the runs
     result = run.invoke(app, ["demo", "--out", str(tmp_path / "demo"), "--epochs", "40"])
     assert result.exit_code == 0, result.output
     assert sorted(p.name for p in (tmp_path / "demo").iterdir()) == ["demo.json", "demo.png"]
     outcomes = {o["loss"]: o for o in json.loads((tmp_path / "demo" / "demo.json").read_text())["outcomes"]}
+    assert {outcomes[name]["learning_rate"] for name in ("bc", "forward")} == {0.003, 0.3}
     assert outcomes["bc"]["bound"] == "-inf"
     assert outcomes["bc"]["lowest_risk"] < 0
     for name in ("ga", "gls", "forward"):

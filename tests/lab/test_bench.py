@@ -13,10 +13,11 @@ from test_commands import records, run_here, start, wait_for
 
 import tproper as tp
 from tproper.lab import comparing, figures, leaderboard
-from tproper.lab.comparing import Budget, best_rate, chosen_methods, config_of, pose, register_own, run_bench
+from tproper.lab.comparing import Budget, best_rate, chosen_methods, config_of, pose, run_bench
 from tproper.lab.datasets import load
 from tproper.lab.engine import Pixels
 from tproper.lab.methods import METHODS
+from tproper.lab.own import register_own
 from tproper.lab.problems import Problem
 from tproper.lab.protocol import RULES, SEARCH_SEED, Trial
 from tproper.lab.ray_engine import LabWork

@@ -125,8 +125,17 @@ def test_batch_losses_with_disjoint_supports_are_proper():
 
 
 def as_function(loss):
-    """A loss on probabilities, as a stranger might hand it in."""
-    return lambda q: table(loss, loss.potential.inverse_link(q) if hasattr(loss, "potential") else q.log()).detach()
+    """A loss on probabilities, as a stranger might write it: ``F(v) - <R e_y, v>``, or ``-log (T q)_y``."""
+    T, F = torch.as_tensor(loss.transition.matrix()), getattr(loss, "potential", None)
+    if F is None:
+        return lambda q: -(q @ T.T).log()
+    R = torch.as_tensor(loss.reconstruction.matrix())
+
+    def function(q):
+        v = F.inverse_link(q)
+        return (F.value(v)[..., None] - v @ R).detach()
+
+    return function
 
 
 @pytest.mark.parametrize(
@@ -136,7 +145,11 @@ def as_function(loss):
 )
 def test_functions_get_the_verdict_of_the_losses_they_are(name, loss):
     module = LOSSES[loss](TRANSITIONS[name]())
-    c = tp.certify(as_function(module), module.transition)
+    function = as_function(module)
+    q = torch.as_tensor(np.random.default_rng(0).dirichlet(np.ones(module.transition.num_classes), 5))
+    v = module.potential.inverse_link(q) if hasattr(module, "potential") else q.log()
+    assert torch.allclose(function(q), table(module, v).detach(), rtol=1e-9, atol=1e-9)
+    c = tp.certify(function, module.transition)
     assert c.evidence == "numerical"
     assert c.proper
     assert c.strictly_proper

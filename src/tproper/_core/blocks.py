@@ -62,6 +62,11 @@ def value_and_slope(scores: Tensor, work: Work, wanted: bool = True) -> tuple[Te
     """
     n, K = scores.shape[:-1].numel(), scores.shape[-1]
     flat = scores.detach().reshape(n, K)
+    if flat.numel() <= GRAIN and not flat.is_cuda:  # one block, too small for more than the caller's own thread
+        slope = torch.empty_like(flat)
+        with torch.no_grad():
+            value = work(flat, slice(0, n), slope)
+        return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope[:0]
     slope = torch.empty_like(flat if wanted else flat[:0])
     value = flat.new_empty(n)
 

@@ -4,7 +4,7 @@ Imports from `losses` and the rooms above it.
 """
 
 from .certificate import Certificate, Decomposition, Witness, certify, comparison, critical_k, decompose
-from .monitor import BoundViolationWarning, LossMonitor, UnboundedLossWarning, supervised_floor
+from .monitor import BoundViolationWarning, LossMonitor, UnboundedLossWarning
 
 __all__ = [
     "BoundViolationWarning",
@@ -17,5 +17,4 @@ __all__ = [
     "comparison",
     "critical_k",
     "decompose",
-    "supervised_floor",
 ]

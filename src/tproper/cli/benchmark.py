@@ -22,6 +22,7 @@ from ..lab import (
     paper,
     pose,
     register_own,
+    rehearse,
     run_bench,
 )
 from .bench import BenchOptions
@@ -44,6 +45,8 @@ def run(options: BenchOptions) -> None:
         data = load(dataset, options.run.data, options.run.mirror)
         posed = pose(options.problem, data, options.labels, options.transition, options.transition_is, options.merge)
         soft = None if options.soft is None else _soft(options.soft, data)
+        for method, _ in own.values():
+            rehearse(method, posed.told)
         names, left_out = chosen_methods(options.methods, posed.told)
         codes = {method.name: digest for method, digest in own.values()}
         names += [name for name in codes if name not in names]

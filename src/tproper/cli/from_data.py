@@ -34,7 +34,7 @@ from .resolving import class_names, label_notes, members_of
 from .schema import identifier_notes, joined_names, split_names, standardisation
 
 MOST_MAPS = 12
-NO_PICTURE = "one is drawn of labels that are not sets of classes, and needs the extra tproper[plots]"
+NO_PICTURE = "it needs labels that are not sets of classes, and the extra tproper[plots]"
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def choose_kind(columns: LabelColumns, got: Read) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """What T is asked for: the kind of estimate, the table that was read, features at unit scale if there are some."""
+    """What T is asked for: the kind of estimate, the table that was read, features at unit scale if there are any."""
 
     kind: str
     got: Read
@@ -251,7 +251,7 @@ def positive_negative(classes: Sequence[str] | None) -> list[str]:
 
 
 def _pu(question: Question) -> Estimate:
-    """The labelled are positive; the rest may be either."""
+    """Labeled rows are positive; the others may be either."""
     got = question.got
     names = positive_negative(question.classes)
     words = [*names, UNLABELED]
@@ -264,14 +264,14 @@ def _pu(question: Question) -> Estimate:
 
 
 def _annotators(question: Question) -> Estimate:
-    """Answers side by side, or one answer a row."""
+    """Answers side by side, or one answer per row."""
     got, classes = question.got, question.classes
     names = class_names([*got.used, *got.true_names], sets=False) if classes is None else list(classes)
     if len(names) < 2:
         raise ValueError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
     known = question.known(names)
     answers = _answers(got, question.columns, names)
-    items = answers.items  # with an answer a row, those that have answers
+    items = answers.items  # with one answer per row, those that have answers
     truth = None if known is None else known[items]
     with working(f"estimating T of annotators from {len(answers):,} answers"):
         features = None if question.X is None else question.X[items]

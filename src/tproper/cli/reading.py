@@ -1,6 +1,6 @@
 """A table of training or evaluation as it is read: features, label columns, known classes and groups.
 
-Several annotators answer side by side, one column each (``--label ann1,ann2,ann3``), or one answer a row (``--label
+Several annotators answer side by side, one column each (``--label ann1,ann2,ann3``), or one answer per row (``--label
 answer --item item_id --annotator who``). The rows of the second form are brought together by item: their features
 stand in every row of the item, or in a second table with one row for each (``--features-from``).
 """
@@ -120,7 +120,7 @@ def label_columns(table: Table, options: LabelOptions) -> LabelColumns:
         raise ValueError(f"--label: expected one column of answers beside --item and --annotator, got {label!r}")
     if source is not None and (item is not None or len(labels) > 1):
         raise ValueError(
-            "--source-column: expected it with one label a row, got answers of several annotators; "
+            "--source-column: expected it with one label per row, got answers of several annotators; "
             "leave it out, and give NAME=SPEC for every annotator"
         )
     if options.features_from is not None and item is None:
@@ -182,10 +182,10 @@ class AnswerRows:
 
 @dataclass(frozen=True)
 class Read:
-    """Rows of a table, or the items of one with an answer a row: nothing is interpreted yet."""
+    """Rows of a table, or the items of one with an answer per row: nothing is interpreted yet."""
 
     X: FloatArray  # (n, d), as in the file
-    label: pa.Array | None  # of one label a row
+    label: pa.Array | None  # of one label per row
     source: pa.Array | None
     side_by_side: Answered | None
     answer_rows: AnswerRows | None
@@ -252,7 +252,7 @@ class Read:
 
 
 def read(columns: LabelColumns, features: Sequence[str]) -> Read:
-    """The whole table in memory; of one with an answer a row, its items."""
+    """The whole table in memory; of one with an answer per row, its items."""
     if not columns.long:
         X, got = _columns(columns.table, columns.taken, features)
         answered = label = None
@@ -297,7 +297,7 @@ def _whole(column: pa.Array, option: str) -> tuple[NDArray[np.int64], list[str]]
     return out, distinct
 
 
-# One answer a row.
+# One answer per row.
 
 
 def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:

@@ -91,7 +91,7 @@ def resolve_answers(
     """T of several annotators, the class names, and the names of the annotators in the order of T.
 
     A file of `tproper estimate annotators` knows its annotators by name; another spec holds for every one of them, or
-    NAME=SPEC gives each his own.
+    NAME=SPEC gives each its own.
     """
     parts, names = _parts(specs, values, classes, False, truth)
     known = annotators_of_file(specs[""]) if "" in specs else None

@@ -15,13 +15,14 @@ Imports from `plots` and the rooms above it.
 """
 
 from . import neighbours, paper, sweep
-from .comparing import EPOCHS, RATES, SEARCH_SHARE, Budget, chosen_methods, config_of, pose, register_own, run_bench
+from .comparing import EPOCHS, RATES, SEARCH_SHARE, Budget, chosen_methods, config_of, pose, run_bench
 from .datasets import NAMES, Dataset, folder_of_data, load
 from .download import StoppedError, check_mirror
 from .engine import Pixels
 from .figures import figure1, save_figure
 from .methods import METHODS, Card, Method, StackedLoss, find_method, from_function, methods_for, register, setting_of
 from .models import FLAT_MODELS, KERNELS
+from .own import register_own, rehearse
 from .protocol import RULES, Protocol, Trial, TrialConfig
 from .ray_engine import LabWork, import_ray, run_trials_on_ray
 from .real_labels import cifar10h_counts
@@ -79,6 +80,7 @@ __all__ = [
     "pose",
     "register",
     "register_own",
+    "rehearse",
     "run_bench",
     "run_trials_on_ray",
     "save_figure",

@@ -8,8 +8,6 @@ epoch in the lines that say so.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +18,7 @@ import torch
 
 from ..transitions import Transition
 from .datasets import Dataset
-from .methods import METHODS, Method, find_method, from_function, methods_for
+from .methods import find_method, methods_for
 from .problems import Problem, drawn_problem, given_problem, read_labels, resolve
 from .protocol import SEARCH_SEED, Protocol, Trial, TrialConfig
 from .real_labels import SOURCES, parse_spec, real_problem
@@ -121,31 +119,6 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
-
-
-def register_own(place: str) -> tuple[Method, str]:
-    """A user's own loss, ``file.py:function``, as a method by the function's name; and the digest of its file."""
-    file, colon, name = place.rpartition(":")
-    path = Path(file)
-    if not colon or not name.isidentifier() or not path.is_file():
-        raise ValueError(f"method: expected file.py:function, got {place!r}" + (", no such file" if file else ""))
-    spec = importlib.util.spec_from_file_location(f"tproper_own_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # anything may go wrong in a user's file, and it is theirs to mend
-        raise ValueError(f"method: {path} cannot be run: {type(error).__name__}: {error}") from error
-    function: Callable[..., torch.Tensor] | None = getattr(module, name, None)
-    if not callable(function):
-        raise ValueError(f"method: expected a function {name} in {path}, got none")
-    method = from_function(function, name)
-    known = METHODS.get(name)
-    if known is not None and known.reference != method.reference:
-        raise ValueError(f"method: expected a name that is not taken, got {name!r}; rename the function")
-    METHODS[name] = method
-    return method, hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 # --- the trials -----------------------------------------------------------------------------------

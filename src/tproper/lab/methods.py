@@ -292,19 +292,32 @@ def pointwise(
     )  # fmt: skip
 
 
+class MethodError(ValueError):
+    """A user's function that gives something else than losses or risks."""
+
+
 class _Function(Softmax):
-    """A user's function, whose losses of single examples are averaged and whose risks are taken as they are."""
+    """A user's function, whose losses of single examples are averaged and whose risks are taken as they are.
+
+    Losses of another precision come back in that of the scores.
+    """
 
     def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
         self.function = function
 
     def __call__(self, scores: Tensor, labels: Tensor, learned: Tensor | None) -> Tensor:
         losses = self.function(scores, labels)
+        if not isinstance(losses, Tensor) or not losses.is_floating_point():
+            got = losses.dtype if isinstance(losses, Tensor) else type(losses).__name__
+            raise MethodError(f"method: expected a tensor of real numbers, the losses, got {got}")
         if losses.shape not in (scores.shape[:2], scores.shape[:1]):
-            raise ValueError(
+            raise MethodError(
                 f"method: expected risks of shape {tuple(scores.shape[:1])} or losses of shape "
                 f"{tuple(scores.shape[:2])} for scores {tuple(scores.shape)}, got shape {tuple(losses.shape)}"
             )
+        if scores.requires_grad and not losses.requires_grad:
+            raise MethodError("method: expected losses with a gradient by the scores, got constant or detached ones")
+        losses = losses.to(scores.dtype)
         return losses.mean(1) if losses.ndim == 2 else losses
 
 

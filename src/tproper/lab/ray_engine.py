@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from .comparing import register_own
 from .datasets import load
 from .engine import Pixels
 from .models import FLAT_MODELS
+from .own import register_own
 from .protocol import Trial
 from .records import Record
 from .runner import SLOTS, Runner, Status, Stop, alike

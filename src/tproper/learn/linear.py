@@ -156,11 +156,12 @@ class _Problem:
         f, E = self.function(self.scores)
         by_class = E.sum(axis=1)
         G = space.pull_back(E, by_class)
-        G += self.penalty * U
+        pull = self.penalty * U
+        G += pull
         of_b = by_class + self.intercept_l2 * b
         self.loss, self.gradient = f, max(space.standardised(G), float(np.abs(of_b).max()))
         gradient = np.concatenate([G.ravel(), of_b * space.intercept_stretch])
-        penalty = np.einsum("kj,kj,j->", U, U, self.penalty) + self.intercept_l2 * (b @ b)
+        penalty = np.vdot(U, pull) + self.intercept_l2 * (b @ b)
         return f + 0.5 * float(penalty), gradient * space.unit
 
     def starts(self, cheap: bool) -> list[FloatArray]:

@@ -228,18 +228,12 @@ def _mean(by_fold: FloatArray) -> FloatArray:
     return by_fold[:, scored].mean(axis=1) if scored.any() else np.full(len(by_fold), math.nan)
 
 
-def weak_brier_risk(model: Any, X: Any, y: Any) -> FloatArray:
-    """``||T p - e_y||^2`` of each row: T-proper as the log risk is, and never infinite.
+def brier_risk(p: FloatArray, labels: Tensor, T: Transition) -> FloatArray:
+    """``||T p - e_y||^2`` of each row (n,), p being (n, K) probabilities: T-proper as the log risk is, and finite.
 
     Candidate sets of more than 12 classes, and rows of answers, cannot be listed; there it is the unbiased
     Brier score by reconstruction.
     """
-    T = model.transition_
-    return brier_risk(model.predict_proba(X), _labels.encode(y, T, model.classes_), T)
-
-
-def brier_risk(p: FloatArray, labels: Tensor, T: Transition) -> FloatArray:
-    """``||T p - e_y||^2`` of each row (n,), for probabilities p (n, K)."""
     if isinstance(T, AnnotatorTransition) or (T.per_class_labels and T.num_classes > ENUMERATION_LIMIT):
         r = T.reconstruction().targets(labels).numpy()
         return (p * p).sum(axis=1) - 2 * (r * p).sum(axis=1) + 1

@@ -24,18 +24,20 @@ nav ul { margin: .3rem 0 0; padding: 0; list-style: none; columns: 22rem; font-s
 .table { overflow-x: auto; margin: .8rem 0; }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
 td, th { border-bottom: 1px solid var(--line); padding: .35rem .7rem; text-align: right; vertical-align: top; }
-td { white-space: nowrap; } th { color: var(--muted); font-weight: 600; }
+td { min-width: 3.2rem; } th { color: var(--muted); font-weight: 600; }
 td:first-child, th:first-child { text-align: left; position: sticky; left: 0; background: var(--ground); }
 code, pre { font: .87em/1.5 "SFMono-Regular", Menlo, Consolas, "DejaVu Sans Mono", monospace; background: var(--code); }
-code { padding: .1em .35em; border-radius: 4px; } pre { padding: .8rem 1rem; border-radius: 8px; overflow-x: auto; }
+code { padding: .1em .35em; border-radius: 4px; } pre { padding: .8rem 1rem; border-radius: 8px; overflow-x: auto;
+  white-space: pre-wrap; }
 pre code { padding: 0; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
 figure { margin: 0; max-width: 34rem; } figure.wide { grid-column: 1 / -1; max-width: none; overflow-x: auto; }
 figure.wide img { min-width: 56rem; }
 figure img { width: 100%; height: auto; background: #fff; border: 1px solid var(--line); border-radius: 8px; }
 figcaption { color: var(--muted); font-size: .88rem; }
-@media (max-width: 40em) { td, th { padding: .3rem .45rem; }
-  td:first-child { min-width: 7rem; max-width: 9.5rem; white-space: normal; } }
+@media (max-width: 40em) { td, th { padding: .3rem .45rem; } pre { font-size: .7rem; padding: .7rem; }
+  td:first-child { min-width: 8.2rem; max-width: 9.5rem; overflow-wrap: anywhere; }
+  td:last-child { min-width: 6rem; } }
 """
 
 
@@ -56,6 +58,7 @@ def html_page(markdown: str, title: str, folder: Path) -> str:
             token.attrSet("id", entries[-1][0])
     body = str(parser.renderer.render(tokens, parser.options, {}))
     body = body.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
+    body = re.sub(r"(?<=\d) ([±/]) (?=\d)", "&nbsp;\\1&nbsp;", body)  # a value and its error stay on one line
     body = re.sub(r"<p>((?:<img [^>]*>\s*)+)</p>", lambda images: _figures(images[1], folder), body)
     if len(entries) > 2:
         items = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in entries)

@@ -176,7 +176,8 @@ class _Problem:
             value = self.objective(at)
             # rounding must not stop the last steps, which change the objective by less than its last digit
             good = value <= start - 1e-4 * length * fall + 1e-14 * size
-            if not self.dual:  # nor may a step run far up the other side, to the edge of F's domain
+            if not self.dual and bool((good & ~done).any()):
+                # nor may a step run far up the other side, to the edge of F's domain
                 uphill = self.base._link(at) + slope - self.q
                 good &= (self.count * uphill * move.step).sum(-1) <= 0.9 * fall + 1e-14 * size
             if bool((good | done).all()) or self.budget <= 0:

@@ -33,7 +33,7 @@ from .families import (
     symmetric_noise,
     unlabeled_sets,
 )
-from .kinds import LABEL_KINDS, POSITIVE_UNLABELED
+from .kinds import POSITIVE_UNLABELED
 from .parsing import (
     UnknownSizeError,
     make_transition,
@@ -51,7 +51,6 @@ from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, we
 
 __all__ = [
     "ENUMERATION_LIMIT",
-    "LABEL_KINDS",
     "METHODS",
     "POSITIVE_UNLABELED",
     "SET_SEPARATOR",
