@@ -7,7 +7,6 @@ import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import torch
 from hypothesis import HealthCheck, settings
 
 # Dozens of tests start the command: the package is compiled once for all of them, whatever the environment asks for.
@@ -18,12 +17,20 @@ sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-torch.set_num_threads(1)
-
 settings.register_profile(
     "tproper", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("tproper")
+
+
+def pytest_configure(config):
+    """One thread, and no ill-conditioned T by accident; the process that shares tests out needs no torch."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        return
+    import torch
+
+    torch.set_num_threads(1)
+    config.addinivalue_line("filterwarnings", "error::tproper.ConditioningWarning")
 
 
 def pytest_collection_modifyitems(items):

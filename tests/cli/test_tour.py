@@ -94,11 +94,18 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
 
 
 def test_a_mistake_ends_the_process_with_2_and_one_sentence(workshop: Path) -> None:
-    process = start("predict", workshop / "model", workshop / "nowhere.csv", **PIPES)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert out == ""
-    assert re.fullmatch(r"error: .*nowhere\.csv: expected a file to read.*\n", err)
+    nowhere = workshop / "nowhere.csv"
+    for process, sentence in (
+        (start("inspect", nowhere, **PIPES), r"error: transition: cannot read '.*nowhere\.csv': .*\n"),
+        (
+            forked.start("predict", workshop / "model", nowhere, **PIPES),
+            r"error: .*nowhere\.csv: expected a file to .*\n",
+        ),
+    ):
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 2
+        assert out == ""
+        assert re.fullmatch(sentence, err)
 
 
 def test_a_reader_that_leaves_early_is_no_error(workshop: Path, tmp_path: Path) -> None:

@@ -40,22 +40,20 @@ def parsed(path: Path) -> ast.Module:
 @functools.cache
 def imports(path: Path) -> list[tuple[ast.stmt, str, str | None, bool]]:
     """(statement, absolute module, imported name, inside a function) of every import in a file."""
-    tree = parsed(path)
-    inner = {
-        id(n)
-        for f in ast.walk(tree)
-        if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-        for n in ast.walk(f)
-    }
     package = ("tproper", *path.parts[:-1])
     out: list[tuple[ast.stmt, str, str | None, bool]] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            out += [(node, a.name, None, id(node) in inner) for a in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            module = ".".join([*base, *([node.module] if node.module else [])])
-            out += [(node, module, a.name, id(node) in inner) for a in node.names]
+    open_nodes: list[tuple[ast.AST, bool]] = [(parsed(path), False)]
+    while open_nodes:
+        parent, inside = open_nodes.pop()
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, ast.Import):
+                out += [(node, a.name, None, inside) for a in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                base = package[: len(package) - node.level + 1] if node.level else ()
+                module = ".".join([*base, *([node.module] if node.module else [])])
+                out += [(node, module, a.name, inside) for a in node.names]
+            elif not isinstance(node, ast.expr):  # no expression holds an import
+                open_nodes.append((node, inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))))
     return out
 
 

@@ -21,7 +21,11 @@ def strict(text):
     return json.loads(text, parse_constant=refuse)
 
 
-@given(st.recursive(st.floats() | st.text() | st.integers(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+LEAVES = st.floats() | st.text() | st.integers()
+PLAIN = st.recursive(LEAVES, lambda x: st.lists(x) | st.dictionaries(st.text(), x), max_leaves=20)
+
+
+@given(PLAIN)
 def test_what_is_written_is_json_and_loses_nothing_but_nan(value):
     def number(x):
         if isinstance(x, list):

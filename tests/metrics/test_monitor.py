@@ -12,13 +12,14 @@ from torch import nn
 import tproper as tp
 from tproper.certificates.monitor import BoundViolationWarning, LossMonitor, UnboundedLossWarning
 
+IMAGES, DIGITS = load_digits(return_X_y=True)
+
 
 def train(loss, epochs, seed=0, lr=1e-2, **options):
     """An MLP on complementary digits, in the smallest of loops."""
-    images, digits = load_digits(return_X_y=True)
     torch.manual_seed(seed)
-    x = torch.as_tensor(images / 16, dtype=torch.float32)
-    y = torch.as_tensor(loss.transition.sample(digits, seed))
+    x = torch.as_tensor(IMAGES / 16, dtype=torch.float32)
+    y = torch.as_tensor(loss.transition.sample(DIGITS, seed))
     model = nn.Sequential(nn.Linear(64, 200), nn.ReLU(), nn.Linear(200, 10))
     optimiser = torch.optim.Adam(model.parameters(), lr=lr)
     monitor = LossMonitor(loss, num_examples=len(x), **options)

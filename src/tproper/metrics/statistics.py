@@ -18,6 +18,7 @@ can run thousands of data sets at once.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -105,10 +106,13 @@ class Reweigher:
         return np.concatenate(g).reshape(shape), np.concatenate(weight).reshape(shape)
 
 
+@functools.lru_cache(maxsize=64)
 def reference_rows(n: int) -> NDArray[np.int64]:
-    """Which of n examples a reference is drawn for, some of them several times."""
+    """Which of n examples a reference is drawn for, some of them several times; the same for every score of n."""
     rows = np.unique(np.linspace(0, n - 1, min(n, REFERENCE_ROWS)).round().astype(np.int64))
-    return np.tile(rows, -(-REFERENCE_DRAWS // len(rows)))
+    out = np.tile(rows, -(-REFERENCE_DRAWS // len(rows)))
+    out.flags.writeable = False
+    return out
 
 
 def drawn_labels(transition: Transition, p: Tensor, rng: np.random.Generator) -> tuple[Tensor, FloatArray]:
