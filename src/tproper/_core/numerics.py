@@ -12,6 +12,8 @@ from torch import Tensor
 from .checks import SIMPLEX_TOL, FloatArray
 from .tracing import readable
 
+LARGEST_UNIT = 5.0  # of a feature, in the middle one's
+
 
 def centre(v: Tensor) -> Tensor:
     """v - mean(v): the point of 1^perp that v stands for.
@@ -108,6 +110,17 @@ def _descending(x: Tensor, count: Tensor | None) -> tuple[Tensor, Tensor, Callab
         return ordered, n, lambda values: values.cumsum(-1)
     each = count.gather(-1, order)
     return ordered, each.cumsum(-1).clamp_min(1), lambda values: (each * values).cumsum(-1)
+
+
+def limited_deviations(variance: FloatArray) -> FloatArray:
+    """Standard deviations of features, none above five times the middle one of those that vary.
+
+    A penalty on raw coefficients depends on units: one column in dollars beside rates would have the others penalised
+    away. So a column counts for no more than this.
+    """
+    deviation: FloatArray = np.sqrt(variance)
+    varies = deviation[deviation > 0]
+    return np.minimum(deviation, LARGEST_UNIT * np.median(varies)) if len(varies) else deviation
 
 
 def in_simplex(columns: FloatArray) -> np.ndarray:

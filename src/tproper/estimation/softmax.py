@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray
+from .._core import FloatArray, limited_deviations
 
 AXES = 100  # principal axes kept of wider features
 L2 = 1e-2  # of the folds' models, for clean labels
 # Units in which a penalty means what it was measured with: no feature's standard deviation beyond five times the middle
 # one, and a total variance as tables and images have it.
-LARGEST_UNIT, LEAST_VARIANCE, MOST_VARIANCE = 5.0, 3.0, 1000.0
+LEAST_VARIANCE, MOST_VARIANCE = 3.0, 1000.0
 
 
 def softmax(scores: FloatArray) -> FloatArray:
@@ -35,14 +35,13 @@ def common_units(variance: FloatArray) -> FloatArray:
     A penalty on raw coefficients depends on units. A column in dollars beside rates would slow the solver down so that
     it ends before the others have said anything; features that are all tiny would be penalised away.
     """
-    deviation = np.sqrt(variance)
-    varies = deviation[deviation > 0]
-    if not len(varies):
-        return np.ones_like(deviation)
-    out = np.maximum(1.0, deviation / (LARGEST_UNIT * np.median(varies)))
-    total = float(np.sum((deviation / out) ** 2))
-    scale: FloatArray = out * np.sqrt(total / np.clip(total, LEAST_VARIANCE, MOST_VARIANCE))
-    return scale
+    limited = limited_deviations(variance)
+    out: FloatArray = np.ones_like(limited)
+    total = float(np.sum(limited**2))
+    if total == 0:
+        return out
+    np.divide(np.sqrt(variance), limited, out=out, where=limited > 0)
+    return out * np.sqrt(total / np.clip(total, LEAST_VARIANCE, MOST_VARIANCE))
 
 
 class Design:

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .._core import FloatArray
+from .._core import FloatArray, limited_deviations
 from ..losses import ForwardLoss
 from ..transitions import Transition
 from .linear import is_convex, moments
 from .scaling import forward_risk
 
-LARGEST_UNIT = 5.0  # standard deviations up to this multiple of the middle one count in full
 SHRINKAGE = 0.4  # measured: within a point of the tuned penalty in every block of docs/weak_table.md
 NETWORK_L2 = 3e-4  # minibatch training: early stopping does what a penalty does for linear models
 NETWORK_RATE = 3e-3  # Adam's, for clean labels
@@ -44,16 +43,15 @@ def default_l2(X: Any, labels: Tensor, loss: Any, weights: FloatArray | None, ro
 
     A penalty is a prior on the scores' spread, so it is measured in the features' variance and shrinks with the rows.
     Weaker labels flatten the loss; with the full penalty forward losses would give up classes, with one
-    in proportion they would fit noise: the root lies between. A variance counts up to 25 times the middle one:
-    one column in dollars beside rates would otherwise have all the others penalised away.
+    in proportion they would fit noise: the root lies between. No feature counts far above the others
+    (`limited_deviations`).
     """
     w = np.full(len(labels), 1.0 / len(labels)) if weights is None else weights / weights.sum()
     _, variance = moments(X, w)
-    varies = variance[variance > 0]
-    counted = np.minimum(varies, LARGEST_UNIT**2 * np.median(varies)) if len(varies) else varies
+    counted = float(np.sum(limited_deviations(variance) ** 2))
     says = informativeness(loss.transition, labels, weights) if isinstance(loss, ForwardLoss) else 1.0
     # no information or no variance: any penalty will do, and one keeps the problem well posed
-    return SHRINKAGE * math.sqrt(says) * float(counted.sum()) / rows or NETWORK_L2
+    return SHRINKAGE * math.sqrt(says) * counted / rows or NETWORK_L2
 
 
 def label_information(loss: Any, labels: Tensor | None = None, weights: FloatArray | None = None) -> float:
