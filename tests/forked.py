@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import torch
 
 from tproper.cli import main
 
@@ -38,7 +41,9 @@ def start_function(
 
 
 def _ended(function: Callable[[], object], argv: list[str], env: Mapping[str, str]) -> int:
-    """The exit code, with the streams, warnings and errors that a new interpreter has."""
+    """The exit code, with the streams, signals, warnings and errors that a new interpreter has."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray leaves a handler of its own
+    torch.set_num_threads(1)  # the threads of a pool do not come along
     sys.argv = argv
     os.environ.update(env)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
