@@ -12,15 +12,7 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.metrics import (
-    UNINFORMATIVE,
-    Estimate,
-    calibration_error,
-    clean_scores,
-    forward_risk,
-    moment_slope,
-    reliability,
-)
+from tproper.metrics import UNINFORMATIVE, calibration_error, clean_scores, forward_risk, reliability
 
 TRANSITIONS = [
     tp.identity(3),
@@ -307,21 +299,3 @@ def test_clean_bins_are_left_open_and_zeros_are_counted():
     assert floored["log_loss"] == pytest.approx(-np.log([0.8, 0.6, 1e-3]).mean())
     with pytest.raises(ValueError, match=r"probabilities: expected shape \(n, K\) with one row for each"):
         clean_scores([0, 1], q)
-
-
-def test_an_error_from_elsewhere_widens_the_side_it_is_on() -> None:
-    """Each end by its own standard error, in quadrature; none leaves the interval as it was."""
-    for seed in range(5):
-        g = np.random.default_rng(seed).exponential(size=80)
-        w = np.ones(len(g))
-
-        def ends(below: float, above: float, g: np.ndarray = g, w: np.ndarray = w) -> tuple[float, float]:
-            estimate = Estimate(g, w, moment_slope(g, w, g, w), True)
-            estimate.widen_by(below, above)
-            low, high = estimate.interval()
-            return float(low), float(high)
-
-        plain, below, above = ends(0.0, 0.0), ends(0.2, 0.0), ends(0.0, 0.2)
-        assert below[0] < plain[0] == above[0]
-        assert above[1] > plain[1] == below[1]
-        assert ends(0.2, 0.2) == (below[0], above[1])
