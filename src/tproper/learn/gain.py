@@ -43,8 +43,7 @@ def gain_of(
     * the map was chosen by the same labels. With e the gradient of the mean risk at the best map and H its curvature,
       the fitted map lies ``H^-1 e`` away from the best one, and cross-validation takes the *mean* of ``e' H^-1 e`` off
       the in-sample fall, where the value it took here is due. With p parameters its standard deviation is
-      ``sqrt(2 / p)`` of that mean (chi square), which the difference of the two falls shows. It is skewed, and never
-      below zero: towards larger falls half of that variance is enough (measured: docs/coverage.md).
+      ``sqrt(2 / p)`` of that mean (chi square), which the difference of the two falls shows.
     """
     n = len(labels)
     if weights.sum() ** 2 / (weights @ weights) < 2:  # one row has no standard error
@@ -59,8 +58,7 @@ def gain_of(
     rows, drawn, shares = rows[used], drawn[torch.as_tensor(used)], shares[used]
     reference = row_risks(transition, drawn, before[rows]) - row_risks(transition, drawn, after[rows])
     result = Estimate(g, weights, moment_slope(g, weights, reference, shares), True, (reference, shares))
-    optimism = max(in_sample - float(result.mean), 0.0)
-    result.widen_by(math.sqrt(2 / parameters) * optimism, math.sqrt(1 / parameters) * optimism)
+    result.widen_by(float(np.sqrt(2 / parameters)) * max(in_sample - float(result.mean), 0.0))
     low, high = result.interval()
     stderr = float(np.hypot(result.stderr, result.stderr_transition))
     return Score(NAME, float(result.mean), stderr, (float(low), float(high)), n)

@@ -200,10 +200,11 @@ class Estimate:
         self.transition_high = max(float(high - self.mean), 0.0) / Z95
         self.draws = draws
 
-    def widen_by(self, below: float, above: float) -> None:
-        """Add an error that does not come from the examples' spread: standard errors on the two sides."""
-        self.transition_low = float(np.hypot(self.transition_low, below))
-        self.transition_high = float(np.hypot(self.transition_high, above))
+    def widen_by(self, stderr: float) -> None:
+        """Add an error that does not come from the examples' spread, alike on both sides."""
+        self.transition_low, self.transition_high = (
+            float(np.hypot(e, stderr)) for e in (self.transition_low, self.transition_high)
+        )
 
     @property
     def stderr_transition(self) -> float:
