@@ -9,6 +9,7 @@ import pytest
 
 import tproper as tp
 from tproper.estimation import dawid_skene
+from tproper.estimation.dawid_skene import Crowd
 from tproper.transitions import transition_from_dict, transition_to_dict
 
 
@@ -364,3 +365,12 @@ def test_a_table_with_gaps_says_how_to_fill_them():
         tp.estimate_annotators(np.array([[0, None], [1, 1]], dtype=object))
     with pytest.raises(ValueError, match=re.escape("for names use tp.Answers(item, annotator, answer)")):
         tp.estimate_annotators(np.array([["a", None], ["b", "b"]], dtype=object))
+
+
+@pytest.mark.parametrize(("items", "annotators", "answers"), [(50, 7, 400), (20, 5, 900), (300, 200, 900)])
+def test_answers_that_repeat_or_contradict_are_counted(items, annotators, answers):
+    """Few and many answers an item are counted in two ways, both as many as `Answers.repeated` finds."""
+    rng = np.random.default_rng(items)
+    given = tp.Answers(*(rng.integers(0, most, answers) for most in (items, annotators, 3)))
+    crowd = Crowd(given, 3, 3, np.full(len(given.items), -1), np.ones(3))
+    assert crowd.contrary + crowd.again.sum() == given.repeated()

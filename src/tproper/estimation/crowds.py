@@ -210,9 +210,9 @@ def _notes(crowd: Crowd, fit: Fit, sign: float, with_features: bool) -> list[str
     repeated = int(crowd.again.sum())
     if repeated:
         notes.append(f"{repeated} answers repeat an annotator's answer to the same item; all are counted")
-    contrary = crowd.answers.repeated() - repeated
-    if contrary:
-        notes.append(f"{contrary} answers contradict an earlier one of the same annotator to the item; all are counted")
+    if crowd.contrary:
+        what = "contradict an earlier one of the same annotator to the item; all are counted"
+        notes.append(f"{crowd.contrary} answers {what}")
     enough = int((crowd.degree >= 3).sum())
     if not len(crowd.fixed) and not with_features and (crowd.heard < 3 or not enough):
         why = f"there are only {crowd.heard} of them" if crowd.heard < 3 else "no item has answers from three of them"

@@ -35,6 +35,7 @@ FEW_ITEMS, FEW_ROUNDS = 5_000, 6  # of EM with one T for all, which tells the tw
 MORE_ITEMS, MORE_ROUNDS = 50_000, 40  # ... and where that does not tell
 MANY = 1 << 21  # answers x classes, from which float32 is used ...
 LONGEST = 10_000  # ... where no sum has more terms than this
+FEW = 32  # answers an item, up to which they are compared with each other
 
 
 @dataclass
@@ -86,6 +87,21 @@ class Crowd:
         same = np.concatenate([[False], items[1:] == items[:-1]])
         same[starts[starts < len(same)]] = False
         return np.bincount(items[same], minlength=self.n)
+
+    @cached_property
+    def contrary(self) -> int:
+        """How many answers contradict an earlier one of the same annotator to the same item."""
+        annotator = self.by_item.indices // self.num_answers
+        item = np.repeat(np.arange(self.n, dtype=annotator.dtype), self.degree)
+        most = int(self.degree.max())
+        if most > FEW:
+            pair = np.sort(item.astype(np.int64) * self.m + annotator)
+            second = pair[1:] == pair[:-1]
+        else:  # several times as fast as to sort
+            second = np.zeros(len(item), dtype=bool)
+            for lag in range(1, most):
+                second[lag:] |= (annotator[lag:] == annotator[:-lag]) & (item[lag:] == item[:-lag])
+        return int(second.sum()) - int(self.again.sum())
 
     def of(self, items: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The answers to some items: place of the item among them, and column (annotator, answer)."""
