@@ -5,7 +5,7 @@ import torch
 from test_commands import run_here
 
 import tproper as tp
-from tproper.lab import METHODS, find_method, register_own, rehearse
+from tproper.lab import find_method, register_own, rehearse
 
 BODY = """
 import torch
@@ -26,14 +26,6 @@ def wrong_index(scores, labels): return scores.gather(2, labels)
 def not_a_number(scores, labels): return float("nan") * good(scores, labels)
 def steep(scores, labels): return (good(scores, labels) * 0).sqrt()
 """
-
-
-@pytest.fixture(autouse=True)
-def _methods_as_they_were():
-    known = dict(METHODS)
-    yield
-    METHODS.clear()
-    METHODS.update(known)
 
 
 @pytest.fixture

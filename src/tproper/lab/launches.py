@@ -14,8 +14,6 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from tproper.lab import kernels
 from tproper.lab.compiling import launch
 
-SHARED = 220 << 10  # bytes of shared memory that a program may count on (Hopper has 227 KiB)
-
 
 class ConvShape(NamedTuple):
     """How a convolution is cut into tiles; see ``_conv``."""
@@ -54,11 +52,10 @@ def conv_shape(k: int, n: int, transposed: bool, boxed: bool, wide: bool = False
 
     ``wide``: numbers of four bytes, which fill the shared memory twice as fast and whose products take three passes.
     """
-    if wide and n <= 64:
-        return ConvShape(min(k, 32), 128, stages=2, bulk=boxed)
-    if wide and not transposed:
-        return ConvShape(16, 32, stages=2, bulk=boxed)
     depth = min(k, 64)
+    if wide:
+        cut = (min(k, 32), 128) if n <= 64 else (depth, 64) if transposed else (16, 32)
+        return ConvShape(*cut, stages=2, bulk=boxed)
     if n <= 16:
         return ConvShape(depth, 256)
     if transposed and n > 64:
@@ -75,8 +72,6 @@ def walk_shape(x: torch.Tensor, n: int, transposed: bool) -> WalkShape | None:
     if max(k, n) not in cuts or min(k, n) not in cuts:
         return None
     pixels, warps, stages = cuts[max(k, n)]
-    if x.is_cuda and (9 * k * n + 3 * stages * pixels * k) * x.element_size() > SHARED:
-        return None
     together = max(1, pixels // wide)
     rows = high
     while rows > 8 and triton.cdiv(images, together) * (high // rows) * trials < 256:
@@ -185,9 +180,7 @@ def _launch(
         *(norm.strides if norm else (0, 0)), gamma.stride(0), beta.stride(0),
     )  # fmt: skip
     flags = (transposed, add is not None, sums is not None, norm is not None)
-    # four bytes a number fill the shared memory twice as fast
-    stages = min(cut.stages, 2) if x.element_size() > 2 and not isinstance(cut, WalkShape) else cut.stages
-    options = {"num_warps": cut.warps, "num_stages": stages}
+    options = {"num_warps": cut.warps, "num_stages": cut.stages}
     if isinstance(cut, WalkShape):
         grid = (triton.cdiv(n, cut.images) * (h // cut.rows), trials)
         read = (lines(x, cut.images), w) if cut.bulk else (x, w)
