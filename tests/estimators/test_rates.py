@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 
 import tproper as tp
@@ -111,3 +112,15 @@ def test_the_rate_is_taken_to_zero_before_training_stops(
         assert at[turn] == best + 1  # goes on from the best epoch's weights, once
         assert at[turn + 1 :] == list(range(turn + 1, n))
     assert float(module.weight.detach()[0, 0]) == best + 1  # no later one came close
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_constant_columns_leave_the_default_penalty_alone(sparse):
+    """What rounding leaves of their spread is no unit that others could be measured in."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 4)), rng.integers(0, 3, 400)
+    constants = np.tile([7.3, 0.1, 1 / 3, 99.7, 1e3 / 7, 2.2], (400, 1))
+    table = np.hstack([X, constants])
+    with_them = tp.WeakLabelClassifier(tp.symmetric_noise(3, 0.2)).fit(csr_array(table) if sparse else table, y)
+    without = tp.WeakLabelClassifier(tp.symmetric_noise(3, 0.2)).fit(X, y)
+    assert with_them.l2_ == pytest.approx(without.l2_, rel=1e-6)

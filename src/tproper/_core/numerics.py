@@ -13,6 +13,7 @@ from .checks import SIMPLEX_TOL, FloatArray
 from .tracing import readable
 
 LARGEST_UNIT = 5.0  # of a feature, in the middle one's
+ROUNDING = 1e-7  # of a column's mean: what is left where squares are subtracted
 
 
 def centre(v: Tensor) -> Tensor:
@@ -112,14 +113,14 @@ def _descending(x: Tensor, count: Tensor | None) -> tuple[Tensor, Tensor, Callab
     return ordered, each.cumsum(-1).clamp_min(1), lambda values: (each * values).cumsum(-1)
 
 
-def limited_deviations(variance: FloatArray) -> FloatArray:
+def limited_deviations(variance: FloatArray, mean: FloatArray) -> FloatArray:
     """Standard deviations of features, none above five times the middle one of those that vary.
 
     A penalty on raw coefficients depends on units: one column in dollars beside rates would have the others penalised
-    away. So a column counts for no more than this.
+    away. So a column counts for no more than this. What rounding leaves of a constant column is no unit.
     """
     deviation: FloatArray = np.sqrt(variance)
-    varies = deviation[deviation > 0]
+    varies = deviation[deviation > ROUNDING * np.abs(mean)]
     return np.minimum(deviation, LARGEST_UNIT * np.median(varies)) if len(varies) else deviation
 
 

@@ -16,8 +16,8 @@ from .._core import FloatArray, limited_deviations
 
 AXES = 100  # principal axes kept of wider features
 L2 = 1e-2  # of the folds' models, for clean labels
-# Units in which a penalty means what it was measured with: no feature's standard deviation beyond five times the middle
-# one, and a total variance as tables and images have it.
+# Units in which a penalty means what it was measured with: besides `limited_deviations`, a total variance as tables and
+# images have it.
 LEAST_VARIANCE, MOST_VARIANCE = 3.0, 1000.0
 
 
@@ -29,13 +29,13 @@ def softmax(scores: FloatArray) -> FloatArray:
     return out
 
 
-def common_units(variance: FloatArray) -> FloatArray:
-    """What to divide the features by, given their variances; ones where their units suit the penalty.
+def common_units(variance: FloatArray, mean: FloatArray) -> FloatArray:
+    """What to divide the features by, given their moments; ones where their units suit the penalty.
 
     A penalty on raw coefficients depends on units. A column in dollars beside rates would slow the solver down so that
     it ends before the others have said anything; features that are all tiny would be penalised away.
     """
-    limited = limited_deviations(variance)
+    limited = limited_deviations(variance, mean)
     out: FloatArray = np.ones_like(limited)
     total = float(np.sum(limited**2))
     if total == 0:
@@ -57,7 +57,7 @@ class Design:
         if self.sparse:
             from scipy.sparse.linalg import svds
 
-            self.units = common_units(np.asarray(X.multiply(X).mean(axis=0)).ravel())
+            self.units = common_units(np.asarray(X.multiply(X).mean(axis=0)).ravel(), self.mean)
             if (self.units != 1).any():
                 X = X.multiply(1.0 / self.units).tocsr()
             if min(X.shape) > AXES + 1:
@@ -67,7 +67,7 @@ class Design:
                 A = X.toarray()
         else:
             A = X - self.mean
-            self.units = common_units(np.einsum("nd,nd->d", A, A) / len(A))
+            self.units = common_units(np.einsum("nd,nd->d", A, A) / len(A), self.mean)
             if (self.units != 1).any():
                 A /= self.units
             if self.width > AXES:

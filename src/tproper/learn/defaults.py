@@ -47,8 +47,8 @@ def default_l2(X: Any, labels: Tensor, loss: Any, weights: FloatArray | None, ro
     (`limited_deviations`).
     """
     w = np.full(len(labels), 1.0 / len(labels)) if weights is None else weights / weights.sum()
-    _, variance = moments(X, w)
-    counted = float(np.sum(limited_deviations(variance) ** 2))
+    mean, variance = moments(X, w)
+    counted = float(np.sum(limited_deviations(variance, mean) ** 2))
     says = informativeness(loss.transition, labels, weights) if isinstance(loss, ForwardLoss) else 1.0
     # no information or no variance: any penalty will do, and one keeps the problem well posed
     return SHRINKAGE * math.sqrt(says) * counted / rows or NETWORK_L2
