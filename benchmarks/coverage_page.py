@@ -97,7 +97,8 @@ def known_section(cells: list[dict[str, Any]]) -> list[str]:
         *table(["labels", "n", *names, "balanced accuracy"], rows),
         "",
         "How often a perfectly calibrated model is blamed (interval excludes 0; 2.5% is nominal, for 0 is an end of "
-        f"the range; {min(c['blamed']['tried'] for c in cells):.0f} data sets a cell), how often balanced accuracy is informative, and its bias in standard errors over all samples.",
+        f"the range; {min(c['blamed']['tried'] for c in cells):.0f} data sets a cell), how often balanced accuracy is "
+        "informative, and its bias in standard errors over all samples.",
         "",
         *table(
             ["labels", "n", "blamed, top label %", "blamed, class-wise %", "informative %", "bias / stderr"], perfect
