@@ -8,7 +8,6 @@ import torch
 
 import tproper as tp
 from tproper.learn import fitting, scaling
-from tproper.learn.linear import LinearFit
 
 K = 4
 
@@ -107,46 +106,3 @@ def test_the_interval_of_the_gain_holds_the_gain_of_the_map_that_is_kept() -> No
 def test_cross_fits_are_many_where_rows_are_few() -> None:
     counts = [fitting.cross_fit_folds(n) for n in (100, 1200, 5000, 10_000, 60_000, 10**6)]
     assert counts == [10, 10, 10, 5, 3, 3]
-
-
-def test_a_scale_fitted_to_folds_suits_the_model_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models of nine tenths of the rows are noisier, and want to be less sure; most of that is allowed for."""
-    T, clean, n, d = tp.complementary(K), tp.identity(K), 300, 12
-    factor_of, seen, off = fitting.steadiness, {}, []
-
-    def noted(scores: np.ndarray, *rest: object) -> float:
-        seen.update(scores=scores, factor=factor_of(scores, *rest))
-        return seen["factor"]
-
-    monkeypatch.setattr(fitting, "steadiness", noted)
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        W = 0.6 * rng.standard_normal((K, d))
-        X, fresh = rng.standard_normal((n, d)), rng.standard_normal((4000, d))
-        y, *more, new = ((x @ W.T + rng.gumbel(size=(len(x), K))).argmax(axis=1) for x in [X] * 21 + [fresh])
-        settings = {"loss": "gls", "squeeze": (1.0, 2.0), "l2": 0.03, "classes": list(range(K))}
-        model = tp.WeakLabelClassifier(T, **settings).fit(X, T.sample(y, rng))
-        of_folds, of_all = (
-            np.log(scaling.fit_temperature(v, clean.encode(z), clean, np.ones(len(z))))
-            for v, z in ((np.tile(seen["scores"], (20, 1)), np.concatenate(more)), (model._scores(fresh), new))
-        )
-        off.append((of_folds - of_all, of_folds - np.log(seen["factor"]) - of_all))
-        assert 0.9 <= seen["factor"] < 1
-    before, after = np.mean(off, axis=0)
-    assert before < -0.03
-    assert abs(after) < 0.6 * abs(before), (before, after)
-
-
-@pytest.mark.parametrize("F", [3, 10])
-def test_a_model_of_noise_alone_and_one_without_noise(F: int) -> None:
-    rng = np.random.default_rng(0)
-    X, base = rng.standard_normal((500, 8)), rng.standard_normal((K, 8))
-
-    def models(share: float) -> list[LinearFit]:
-        coefs = [base + share * rng.standard_normal((K, 8)) for _ in range(F)]
-        return [LinearFit(coef, np.zeros(K), 0.0, 0.0, 1, True, [], []) for coef in coefs]
-
-    for weights in (None, np.arange(500.0)):
-        assert fitting.steadiness(X @ base.T, X, weights, models(1e-3)) == pytest.approx(1, abs=1e-4)
-    assert fitting.steadiness(X @ base.T, X, None, models(10)) == pytest.approx(1 - 1 / F)
-    assert fitting.steadiness(0 * X[:, :K], X, None, models(1)) == 1

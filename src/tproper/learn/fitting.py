@@ -18,7 +18,7 @@ from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, fit_calibrator, folds, identity_calibrator, method_of
 from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information
 from .modules import flag, linear_module, mlp_module, on_device, same_form, seeded
-from .scaling import centred, forward_risk, matching_scale
+from .scaling import forward_risk, matching_scale
 
 if TYPE_CHECKING:
     from .classifier import WeakLabelClassifier
@@ -81,7 +81,7 @@ def fit_lbfgs(
 def cross_fitted(
     clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, fit: linear.LinearFit, prior: float
 ) -> FloatArray:
-    """Scores (n, K) of each row by a model that did not see it, drawn in by what that model knows less (`steadiness`).
+    """Scores (n, K) of each row by a model that did not see it.
 
     A fold begins from a small part of the solution for all rows: it should end in the same minimum, of which there may
     be several. From the solution itself it would hardly move where the penalty is small, and so would remember the very
@@ -90,7 +90,6 @@ def cross_fitted(
     assert isinstance(clf.loss_, WeakLabelLoss)
     out = np.empty((len(labels), len(clf.classes_)))
     at = (FORGETTING * fit.coef, FORGETTING * fit.intercept)
-    parts = []
     for train, test in folds(len(labels), clf._groups, cross_fit_folds(len(labels))):
         w = None if weights is None else weights[train]
         more = len(labels) / len(train)  # the same prior beside fewer rows
@@ -109,26 +108,7 @@ def cross_fitted(
                 more * prior,
             )
         out[test] = np.asarray(X[test] @ part.coef.T) + part.intercept
-        parts.append(part)
-    return steadiness(out, X, weights, parts) * out
-
-
-def steadiness(scores: FloatArray, X: Any, weights: FloatArray | None, parts: list[linear.LinearFit]) -> float:
-    """What cross-fitted scores are multiplied by, so that a scale fitted to them suits the model of all rows.
-
-    Scores are a signal with mean square S and the noise of what was learnt from. That noise makes the best scale
-    ``S / (S + noise)`` times what it would be without. A model of F - 1 of F folds has F / (F - 1) times the noise of
-    the model of all rows, so its best scale is too small. The excess of its noise is V, the variance of the F models'
-    scores about their mean (the grouped jackknife), and ``(q - V) / q`` with q = S + noise is the ratio of the two
-    scales. It is ``1 - 1 / F`` where all is noise, and never less.
-    """
-    F = len(parts)
-    w = np.full(len(scores), 1.0 / len(scores)) if weights is None else weights / weights.sum()
-    q = float(w @ (centred(scores) ** 2).sum(axis=1))
-    coef, intercept = (np.mean([getattr(p, name) for p in parts], axis=0) for name in ("coef", "intercept"))
-    apart = (np.asarray(X @ (p.coef - coef).T) + (p.intercept - intercept) for p in parts)
-    V = sum(float(w @ (centred(d) ** 2).sum(axis=1)) for d in apart) / F
-    return 1.0 - min(V / q, 1 / F) if q > 0 else 1.0
+    return out
 
 
 def cross_fit_folds(n: int) -> int:
