@@ -374,3 +374,16 @@ def test_answers_that_repeat_or_contradict_are_counted(items, annotators, answer
     given = tp.Answers(*(rng.integers(0, most, answers) for most in (items, annotators, 3)))
     crowd = Crowd(given, 3, 3, np.full(len(given.items), -1), np.ones(3))
     assert crowd.contrary + crowd.again.sum() == given.repeated()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_annotators_with_another_code_do_not_turn_the_others_around(seed):
+    """Two of five count classes from one: the other three name the class, whatever explains the votes best."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, 3, 400)
+    wrong = (0.1, 0.2, 0.3, 0.3, 0.0)
+    answers = np.stack([tp.symmetric_noise(3, p).sample(z, 10 * seed + a) for a, p in enumerate(wrong)], axis=1)
+    answers[:, 3:] = (answers[:, 3:] + 1) % 3
+    estimate = tp.estimate_annotators(answers, random_state=0)
+    assert (estimate.posteriors.argmax(axis=1) == z).mean() > 0.9
+    assert not any("is not" in note for note in estimate.notes)

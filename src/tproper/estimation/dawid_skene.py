@@ -307,17 +307,34 @@ def name_classes(crowd: Crowd, fit: Fit) -> bool:
 
     Returns whether names were exchanged. Classes of known items have their names.
     """
-    from scipy.optimize import linear_sum_assignment
-
-    K = crowd.num_classes
-    if len(crowd.fixed) or crowd.num_answers < K:
-        return False
-    agree = fit.total[:K]  # (answer, class)
-    _, order = linear_sum_assignment(-agree)
-    if np.trace(agree[:, order]) <= np.trace(agree) * (1 + 1e-3):
+    agree = fit.total[: crowd.num_classes]  # (answer, class)
+    order = _names(crowd, fit)
+    if order is None or np.trace(agree[:, order]) <= np.trace(agree) * (1 + 1e-3):
         return False
     fit.rename(order)
     return True
+
+
+def named_by_most(crowd: Crowd, fit: Fit) -> bool:
+    """Whether annotators who gave most of the answers name every class more often than not, under some names for them.
+
+    Turned votes also win where a few annotators answer by another code: then the others say what the class *is*.
+    """
+    order = _names(crowd, fit)
+    if order is None:
+        return False
+    right = np.diagonal(fit.T[:, : crowd.num_classes, order], axis1=1, axis2=2)  # (m, K)
+    answers = fit.counts.sum(axis=(1, 2))
+    return float(answers[(right > 0.5).all(axis=1)].sum()) > 0.5 * float(answers.sum())
+
+
+def _names(crowd: Crowd, fit: Fit) -> NDArray[np.int64] | None:
+    """The order of the classes in which most answers name them; None where they have their names."""
+    from scipy.optimize import linear_sum_assignment
+
+    if len(crowd.fixed) or crowd.num_answers < crowd.num_classes:
+        return None
+    return np.asarray(linear_sum_assignment(-fit.total[: crowd.num_classes])[1])
 
 
 def choose_strength(crowd: Crowd, fit: Fit, rng: np.random.Generator) -> float:
