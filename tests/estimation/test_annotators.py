@@ -387,3 +387,12 @@ def test_annotators_with_another_code_do_not_turn_the_others_around(seed):
     estimate = tp.estimate_annotators(answers, random_state=0)
     assert (estimate.posteriors.argmax(axis=1) == z).mean() > 0.9
     assert not any("is not" in note for note in estimate.notes)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.75])
+def test_answers_that_prefer_one_wrong_class_still_say_what_the_class_is_not(share):
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, 2000)
+    T = tp.complementary(3, share * np.roll(np.eye(3), 1, axis=0) + (1 - share) * np.roll(np.eye(3), 2, axis=0))
+    answers = np.stack([T.sample(z, seed) for seed in range(5)], axis=1)
+    assert (tp.estimate_annotators(answers, random_state=0).posteriors.argmax(axis=1) == z).mean() > 0.9

@@ -316,16 +316,20 @@ def name_classes(crowd: Crowd, fit: Fit) -> bool:
 
 
 def named_by_most(crowd: Crowd, fit: Fit) -> bool:
-    """Whether annotators who gave most of the answers name every class more often than not, under some names for them.
+    """Whether most answers name the class after all, although the votes turned around explain them best.
 
-    Turned votes also win where a few annotators answer by another code: then the others say what the class *is*.
+    So they do where a few annotators answer by another code. The others then name every class more often than not,
+    under some names for the classes, and err in all directions; who says what the class is *not* spares one.
     """
     order = _names(crowd, fit)
     if order is None:
         return False
-    right = np.diagonal(fit.T[:, : crowd.num_classes, order], axis1=1, axis2=2)  # (m, K)
-    answers = fit.counts.sum(axis=(1, 2))
-    return float(answers[(right > 0.5).all(axis=1)].sum()) > 0.5 * float(answers.sum())
+    K = crowd.num_classes
+    most = (np.diagonal(fit.T[:, :K, order], axis1=1, axis2=2) > 0.5).all(axis=1)  # (m,)
+    named = torch.as_tensor(fit.counts[most]).sum(0).double().numpy()[:K]  # (answer, class), turned
+    own, right = np.trace(named), np.trace(named[:, order])
+    spared = own < 0.5 * (named.sum() - own - right) / (K - 2)
+    return bool(named.sum() > 0.5 * len(crowd.answers) and not spared)
 
 
 def _names(crowd: Crowd, fit: Fit) -> NDArray[np.int64] | None:
