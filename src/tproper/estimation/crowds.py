@@ -24,6 +24,7 @@ from .with_features import FOLDS, fit_with_features
 
 RANKING_DRAWS = 200
 SHOWN = 12
+SHARED = 30  # items with two answers, from which it means something that none of them differ
 
 
 @dataclass(frozen=True)
@@ -220,6 +221,14 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
         text = (
             f"answers of fewer than three overlapping annotators cannot tell their T ({why}): very different T explain "
             "them equally well; give some true classes, features X, or a third answer"
+        )
+        warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
+        notes.append(text)
+    shared = int((crowd.degree >= 2).sum())
+    if not len(crowd.fixed) and shared >= SHARED and ((crowd.given() > 0).sum(axis=1) <= 1).all():
+        text = (
+            f"no two answers to one of {shared} items differ: annotators who are always right and annotators who copy "
+            "one answer look the same; give some true classes to tell them apart"
         )
         warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
         notes.append(text)
