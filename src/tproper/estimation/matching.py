@@ -91,8 +91,8 @@ class TransitionSpread:
             z = coo_array((weight.ravel(), (row, column.ravel())), shape=(n, self.view.T.size)).tocsr()
             self.slope += (x.T @ z).toarray()
             return
-        for s in range(DRAWS_EACH):
-            self.sums[s] += x.T @ ((self.view.likelihood(labels, s) * self.p).sum(axis=1) / mass - 1)
+        for s, drawn in enumerate(self.view.likelihoods(labels)):
+            self.sums[s] += x.T @ ((drawn * self.p).sum(axis=1) / mass - 1)
 
     def covariance(self) -> FloatArray:
         """Of the sums over all that was added."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,9 +45,9 @@ class OneLabel:
         """The labels of some rows."""
         return self.index[rows]
 
-    def likelihood(self, labels: Index, draw: int | None = None) -> FloatArray:
-        """P(label | class) (m, K), under a draw of T if asked."""
-        return self.T[labels] if draw is None or self.draws is None else self.draws[draw][labels]
+    def likelihood(self, labels: Index) -> FloatArray:
+        """P(label | class) (m, K)."""
+        return self.T[labels]
 
     def simulate(self, rows: Index, classes: Index, rng: np.random.Generator) -> Index:
         """Labels drawn for given classes."""
@@ -97,7 +97,7 @@ class SetLabel:
         """The labels of some rows."""
         return self.masks[rows]
 
-    def likelihood(self, labels: NDArray[np.bool_], draw: int | None = None) -> FloatArray:
+    def likelihood(self, labels: NDArray[np.bool_]) -> FloatArray:
         """P(S | class) up to a factor that depends on the size of S alone."""
         return labels.astype(np.float64)
 
@@ -143,19 +143,27 @@ class SeveralAnswers:
         """The answers to some rows."""
         return self.answers[rows]
 
-    def likelihood(self, labels: Index, draw: int | None = None) -> FloatArray:
-        """P(answers | class), under a draw of every T if asked, scaled by a factor a row that draws share."""
-        logs, scale = (self._log_likelihood(labels, d) for d in (draw, None))
-        top = scale.max(axis=1, keepdims=True)
-        return np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+    def likelihood(self, labels: Index) -> FloatArray:
+        """P(answers | class), scaled by a factor a row."""
+        logs = self._who_said_what(labels) @ _logs(self.tables)
+        return np.exp(logs - _top(logs))
 
-    def _log_likelihood(self, answers: Index, draw: int | None) -> FloatArray:
-        logs = np.zeros((len(answers), self.num_classes))
-        with np.errstate(divide="ignore"):
-            for a, (T, draws) in enumerate(zip(self.tables, self.each_draws, strict=True)):
-                has = answers[:, a] >= 0
-                logs[has] += np.log(T if draw is None or draws is None else draws[draw])[answers[has, a]]
-        return logs
+    def likelihoods(self, labels: Index) -> Iterator[FloatArray]:
+        """P(answers | class) under each draw of every T, scaled by the factors of `likelihood`."""
+        said = self._who_said_what(labels)
+        top = _top(said @ _logs(self.tables))
+        for s in range(DRAWS_EACH):
+            drawn = [T if d is None else d[s] for T, d in zip(self.tables, self.each_draws, strict=True)]
+            yield np.exp(said @ _logs(drawn) - top)
+
+    def _who_said_what(self, answers: Index) -> Any:
+        """One row an example, one column for each answer of each annotator: times their logs it gives likelihoods."""
+        from scipy.sparse import csr_array
+
+        row, who = np.nonzero(answers >= 0)
+        start = np.cumsum([0, *map(len, self.tables)])
+        column = start[who] + answers[row, who]
+        return csr_array((np.ones(len(row)), (row, column)), shape=(len(answers), start[-1]))
 
     def simulate(self, rows: Index, classes: Index, rng: np.random.Generator) -> Index:
         """Answers drawn for given classes, missing where they are."""
@@ -165,6 +173,16 @@ class SeveralAnswers:
             if has.any():
                 answers[has, a] = Transition(T).sample(classes[has], rng)
         return answers
+
+
+def _logs(tables: Sequence[FloatArray]) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.log(np.concatenate(tables))
+
+
+def _top(logs: FloatArray) -> FloatArray:
+    top = logs.max(axis=1, keepdims=True)
+    return np.where(np.isfinite(top), top, 0.0)
 
 
 View = OneLabel | SetLabel | SeveralAnswers
