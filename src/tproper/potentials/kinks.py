@@ -57,7 +57,7 @@ def _in_ball(F: Callable[[Tensor], Tensor], q: Tensor, middle: Tensor, radius: f
             g = g @ basis
             reach = (P @ g[..., None])[..., 0]
             width = np.sqrt(np.maximum((g * reach).sum(-1), 0))  # no point of the ellipsoid is lower than f - width
-            floor = np.maximum(floor, f - width)
+            floor = np.fmax(floor, np.where(np.isfinite(f), f - width, -math.inf))  # beyond F's domain nothing is known
             better = f < best
             best, point = np.where(better, f, best), np.where(better[:, None], x, point)
             if (best - floor <= GAP * (1 + np.abs(best))).all():
