@@ -28,7 +28,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
 from .._core import FloatArray
-from ..transitions import Reconstruction, Transition
+from ..transitions import Reconstruction, Transition, as_tensors
 from .uncertainty import TransitionDraws, draws_of
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
@@ -50,8 +50,7 @@ class Reweigher:
     def __init__(self, transition: Transition, reconstruction: Reconstruction) -> None:
         self.transition = transition
         self.reconstruction = reconstruction
-        # copies: the tables may be read-only views, which torch cannot share
-        self.tables = {k: torch.as_tensor(np.array(a)) for k, a in reconstruction.tables().items()}
+        self.tables = as_tensors(reconstruction.tables())
 
     def blocks(self, n: int) -> list[Tensor]:
         """Example indices, a block at a time."""
