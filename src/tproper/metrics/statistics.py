@@ -105,10 +105,15 @@ class Reweigher:
         return np.concatenate(g).reshape(shape), np.concatenate(weight).reshape(shape)
 
 
+def spread_rows(n: int) -> NDArray[np.int64]:
+    """At most 4,096 of n examples, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, min(n, REFERENCE_ROWS)).round().astype(np.int64))
+
+
 @functools.lru_cache(maxsize=64)
 def reference_rows(n: int) -> NDArray[np.int64]:
     """Which of n examples a reference is drawn for, some of them several times; the same for every score of n."""
-    rows = np.unique(np.linspace(0, n - 1, min(n, REFERENCE_ROWS)).round().astype(np.int64))
+    rows = spread_rows(n)
     out = np.tile(rows, -(-REFERENCE_DRAWS // len(rows)))
     out.flags.writeable = False
     return out
