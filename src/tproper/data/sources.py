@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Batch = tuple[NDArray[Any], NDArray[Any]]  # features (b, d), labels (b,) or masks (b, K)
+NO_BATCH = "source: expected at least one batch, got none"
 
 
 class Source(Protocol):
@@ -66,7 +67,7 @@ class IterableSource:
             source = IterableSource(seen)
         for batch in source.batches(0):
             return batch
-        raise ValueError("source: expected at least one batch, got none")
+        raise ValueError(NO_BATCH)
 
     def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
         """One pass; skipped batches are drawn and dropped."""
