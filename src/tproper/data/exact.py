@@ -1,4 +1,4 @@
-"""Numbers that a float does not hold: they are refused, never rounded in silence."""
+"""Numbers that a float cannot hold are refused, never rounded in silence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXACT = 1 << 53  # beyond it a float skips whole numbers
 
 
 def first_inexact(column: pa.Array) -> tuple[int, str] | None:
-    """The first number that no float holds, with its position: whole ones beyond 2^53, decimals of too many digits."""
+    """The first number that no float holds (whole beyond 2^53, or with too many decimals), with its position."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -44,7 +44,7 @@ def first_inexact(column: pa.Array) -> tuple[int, str] | None:
 
 
 def _first_inexact_decimal(column: pa.Array) -> tuple[int, str] | None:
-    """A float holds a decimal if the decimal can be read off it again: 0.1, but not 0.1234567890123456789."""
+    """A float holds a decimal that can be read off it again: 0.1, but not 0.1234567890123456789."""
     import pyarrow.compute as pc
 
     if column.type.precision <= 15:  # any number of 15 digits can

@@ -51,7 +51,7 @@ class Learner:
         self.module, self.loss = module.to(self.device), loss.to(self.device)
         self.optimizer = optimizer(self.module.parameters())
         moments = (0.0, 1.0) if standardise is None else standardise
-        self._made_with = {
+        self._identity = {
             "module": _checkpoints.module_facts(module),
             "loss": loss,
             "optimizer": _checkpoints.optimizer_facts(self.optimizer),
@@ -100,7 +100,7 @@ class Learner:
 
     def stream_identity(self) -> dict[str, Any]:
         """What a checkpoint's learner must have in common with this one; settings count as they were at the start."""
-        return self._made_with
+        return self._identity
 
     def stream_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and plain facts from which training goes on as if it had not stopped."""
@@ -154,12 +154,12 @@ class _EstimatorLearner:
         tensors, facts = _checkpoints.training_state(model.module_, model.optimizer_)
         kind, keys, *rest = model.random_stream_.get_state()
         tensors["random"] = torch.as_tensor(keys.astype(np.int64))
-        facts["made"] = _checkpoints.made_facts(model.module_, model.loss_)
+        facts["made"] = _checkpoints.code_facts(model.module_, model.loss_)
         return tensors, {**facts, "random": [kind, *rest], "history": model.history_, "n_iter": model.n_iter_}
 
     def load_stream_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         model = self.estimator
-        if facts["made"] != _checkpoints.made_facts(model.module_, model.loss_):
+        if facts["made"] != _checkpoints.code_facts(model.module_, model.loss_):
             raise RuntimeError("its module has other layers, or its loss is another")
         _checkpoints.load_training_state(model.module_, model.optimizer_, tensors, facts)
         kind, *rest = facts["random"]
