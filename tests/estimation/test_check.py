@@ -81,7 +81,7 @@ def test_features_of_candidate_sets_have_the_moments_of_the_family():
     phi, weight = masks / masks.sum(axis=1, keepdims=True), T.matrix() @ prior
     np.testing.assert_allclose(view.second(prior), (phi * weight[:, None]).T @ phi, atol=1e-12)
     np.testing.assert_allclose(view.A @ prior, phi.T @ weight, atol=1e-12)
-    np.testing.assert_allclose(view.inclusion @ prior, masks.T @ weight, atol=1e-12)
+    np.testing.assert_allclose(view.T @ prior, masks.T @ weight, atol=1e-12)
 
 
 def test_many_classes_with_few_labels_each_hold_the_level():

@@ -24,7 +24,7 @@ from .._core import FloatArray, fold_numbers
 from ..transitions import EstimatedTransition, Shrunk, shrink
 from .folds import FOLDS, EstimatorFolds, LinearFolds
 from .likelihood import NEVER, Evidence, effective_rows, update
-from .softmax import softmax
+from .softmax import Design, softmax
 from .warnings import IdentifiabilityWarning
 
 ANTI = 0.2  # diagonal of the complementary start, beside an even share
@@ -259,5 +259,6 @@ def from_features(
 ) -> EstimatedTransition:
     """The joint estimate with the model asked for; folds keep groups whole."""
     fold = fold_numbers(len(evidence.weak), FOLDS, rng, groups)
-    folds = LinearFolds(X, evidence, fold) if isinstance(model, str) else EstimatorFolds(model, X, evidence, fold)
+    linear = isinstance(model, str)
+    folds = LinearFolds(Design(X), evidence, fold) if linear else EstimatorFolds(model, X, evidence, fold)
     return joint(evidence, folds, structure)

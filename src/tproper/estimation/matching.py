@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray
 from .hull import chi_square
+from .softmax import softmax
 from .views import DRAWS_EACH, Index, OneLabel, View
 
 MOST_ROWS = 20_000  # more add nothing that the tolerance would not forgive
@@ -49,7 +50,7 @@ def recalibrate(likelihood: FloatArray, p: FloatArray) -> FloatArray:
     log_p = np.log(np.maximum(p, TINY))
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        q = softmax(theta[K] * log_p + theta[:K])
+        q = softmax(theta[K] * log_p + theta[:K], axis=1)
         mass = np.maximum((likelihood * q).sum(axis=1), 1e-300)
         u = likelihood * q / mass[:, None] - q
         slope = np.append(u.sum(axis=0), (u * log_p).sum()) / n
@@ -59,13 +60,7 @@ def recalibrate(likelihood: FloatArray, p: FloatArray) -> FloatArray:
     start = np.append(np.zeros(K), 1.0)
     bounds = [(-12.0, 12.0)] * K + [(0.05, 20.0)]
     out = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200, "gtol": 1e-7})
-    return softmax(out.x[K] * log_p + out.x[:K])
-
-
-def softmax(scores: FloatArray) -> FloatArray:
-    """Rows of class probabilities."""
-    e = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+    return softmax(out.x[K] * log_p + out.x[:K], axis=1)
 
 
 class TransitionSpread:

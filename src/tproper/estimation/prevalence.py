@@ -24,6 +24,7 @@ from ..transitions import (
     Transition,
     posterior_draws,
 )
+from .hull import chi_square
 
 REPEATS = 1000
 ROWS = 100  # clean rows that `next_clean_rows` shares out
@@ -71,8 +72,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
             f"transition: expected rank {transition.num_classes} for {transition.num_classes} classes, got "
             f"{diagnosis.rank}: the shares of {diagnosis.confusion()} cannot be told apart from these labels"
         )
-    encoded = transition.encode(labels)
-    encoded = encoded.reshape(-1, *transition.label_shape)
+    encoded = transition.encode(labels).reshape(-1, *transition.label_shape)
     if isinstance(transition, AnnotatorTransition):
         encoded = encoded[(encoded >= 0).any(dim=1)]  # no answer says nothing
         if not len(encoded):
@@ -86,10 +86,9 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
     rng = np.random.default_rng(seed)
     size = int(np.clip(ENTRIES // T.size, 200, REPEATS))
     again = rng.multinomial(n, shares / shares.sum(), size) / n
-    from_labels = repeats = class_shares(T[None], again)
+    from_labels = class_shares(T[None], again)
     draws = _draws(transition, kinds, size, rng)
-    if draws is not None:
-        repeats = class_shares(draws, again)
+    repeats = from_labels if draws is None else class_shares(draws, again)
     low, high = np.quantile(repeats, [0.025, 0.975], axis=0)
     interval = np.stack([np.minimum(low, value), np.maximum(high, value)], axis=1)
     variance = repeats.var(axis=0)
@@ -237,10 +236,8 @@ def _notes(
         best = int(rows.argmax())
         more = f"; of {ROWS} more clean rows, {rows[best]} of class {best} would help most" if rows[best] else ""
         notes.append(f"{100 * share:.0f}% of the variance comes from T's own error{more}")
-    if not transition.label_shape and transition.num_weak_labels > 1:
-        from scipy.stats import chi2
-
+    if share is None and not transition.label_shape:
         misfit = 2 * n * float((q * np.log(q / (T @ value))).sum())
-        if share is None and misfit > chi2.ppf(0.99, transition.num_weak_labels - 1):
+        if chi_square(misfit, transition.num_weak_labels - 1) < 0.01:
             notes.append("these label shares are not a mixture of T's columns: T is not the transition of these labels")
     return notes
