@@ -58,7 +58,6 @@ class Learner:
             "standardise": standardise,
         }
         self._centre, self._scale = (torch.as_tensor(m, dtype=torch.float32, device=self.device) for m in moments)
-        self.last_loss: Tensor | None = None
 
     def _inputs(self, X: NDArray[Any]) -> Tensor:
         return (torch.as_tensor(X, dtype=torch.float32, device=self.device) - self._centre) / self._scale
@@ -88,7 +87,6 @@ class Learner:
                 "optimizer: expected finite weights and moments after the step, got infinite ones; the learner is "
                 "spoiled: go back to a checkpoint or start again, with a lower learning rate or rescaled features"
             )
-        self.last_loss = value.detach()
         return self
 
     @torch.no_grad()

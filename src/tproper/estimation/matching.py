@@ -63,6 +63,15 @@ def recalibrate(likelihood: FloatArray, p: FloatArray) -> FloatArray:
     return softmax(out.x[K] * log_p + out.x[:K], axis=1)
 
 
+def placed(values: FloatArray, place: Index, places: int) -> Any:
+    """Values (n, K), each row in the K columns of its own place, as a sparse matrix (n, places K)."""
+    from scipy.sparse import coo_array
+
+    n, K = values.shape
+    column = place[:, None] * K + np.arange(K)
+    return coo_array((values.ravel(), (np.repeat(np.arange(n), K), column.ravel())), shape=(n, places * K)).tocsr()
+
+
 class TransitionSpread:
     """What the error of an estimated T does to the sums: labels from another T weigh ``(T' p)_y / (T p)_y`` as much."""
 
@@ -75,16 +84,9 @@ class TransitionSpread:
 
     def add(self, x: Any, labels: Any, likelihood: FloatArray) -> None:
         """Labels drawn from T, with their features x."""
-        from scipy.sparse import coo_array
-
-        n, K = self.p.shape
         mass = (likelihood * self.p).sum(axis=1)
         if isinstance(self.view, OneLabel):
-            column = labels[:, None] * K + np.arange(K)
-            weight = self.p / mass[:, None]
-            row = np.repeat(np.arange(n), K)
-            z = coo_array((weight.ravel(), (row, column.ravel())), shape=(n, self.view.T.size)).tocsr()
-            self.slope += (x.T @ z).toarray()
+            self.slope += (x.T @ placed(self.p / mass[:, None], labels, len(self.view.T))).toarray()
             return
         for s in range(DRAWS_EACH):
             self.sums[s] += x.T @ ((self.view.likelihood(labels, s) * self.p).sum(axis=1) / mass - 1)
@@ -177,13 +179,7 @@ class ScoreTests:
 
     def _shifts(self, likelihood: FloatArray) -> Any:
         """``l / (T p)_y - 1`` in the columns of the example's group: what an error of its class probabilities does."""
-        from scipy.sparse import coo_array
-
-        n, K = self.p.shape
-        ratio = likelihood / self._scores(likelihood)[1][:, None] - 1
-        column = self.group[:, None] * K + np.arange(K)
-        row = np.repeat(np.arange(n), K)
-        return coo_array((ratio.ravel(), (row, column.ravel())), shape=(n, self.groups * K)).tocsr()
+        return placed(likelihood / self._scores(likelihood)[1][:, None] - 1, self.group, self.groups)
 
     def _test(self, chosen: NDArray[np.int64]) -> Match:
         K = self.p.shape[1]

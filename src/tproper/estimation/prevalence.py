@@ -25,6 +25,7 @@ from ..transitions import (
     posterior_draws,
 )
 from .hull import chi_square
+from .views import log_likelihood
 
 REPEATS = 1000
 ROWS = 100  # clean rows that `next_clean_rows` shares out
@@ -142,11 +143,8 @@ def _draws(transition: Transition, kinds: torch.Tensor, size: int, rng: np.rando
     parts = [posterior_draws(t, size, a) for a, t in enumerate(transition.transitions)]
     if all(p is None for p in parts):
         return None
-    log = np.zeros((size, len(kinds), transition.num_classes))
-    for a, (t, part) in enumerate(zip(transition.transitions, parts, strict=True)):
-        has = np.flatnonzero(kinds[:, a].numpy() >= 0)
-        with np.errstate(divide="ignore"):
-            log[:, has] += np.log((t.matrix()[None] if part is None else part)[:, kinds[has, a].numpy()])
+    tables = [t.matrix() if p is None else p for t, p in zip(transition.transitions, parts, strict=True)]
+    log = log_likelihood(tables, kinds.numpy())
     return np.exp(log - log.max(axis=2, keepdims=True))
 
 
@@ -154,15 +152,11 @@ def _rows(transition: Transition, kinds: torch.Tensor) -> FloatArray:
     """P(label | class) (U, K) of the labels that occur, up to a factor for each label."""
     if isinstance(transition, CandidateSetTransition):
         return kinds.numpy().astype(np.float64)
-    if not transition.per_class_labels and kinds.ndim == 1:
-        out: FloatArray = transition.matrix()[transition.row_index(kinds).numpy()]
-        return out
-    K = transition.num_classes
-    tables = {k: torch.as_tensor(a) for k, a in transition.tables().items()}
-    sure = torch.full((K, K), -1e30, dtype=torch.float64).fill_diagonal_(0.0)
-    columns = [transition.log_probability(sure[z].expand(len(kinds), K), kinds, tables) for z in range(K)]
-    log = torch.stack(columns, dim=1)
-    return torch.exp(log - log.amax(dim=1, keepdim=True)).numpy()
+    if isinstance(transition, AnnotatorTransition):
+        log = log_likelihood([t.matrix() for t in transition.transitions], kinds.numpy())
+        return np.exp(log - log.max(axis=1, keepdims=True))
+    out: FloatArray = transition.matrix()[transition.row_index(kinds).numpy()]
+    return out
 
 
 def class_shares(T: FloatArray, q: FloatArray) -> FloatArray:

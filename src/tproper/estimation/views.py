@@ -114,6 +114,17 @@ class SetLabel:
         return self.transition.sample(classes, rng)
 
 
+def log_likelihood(tables: Sequence[FloatArray], answers: Index) -> FloatArray:
+    """``sum_a log T_a[y_a, z]`` (..., n, K) over the annotators who answered, for tables (..., M_a, K)."""
+    lead = np.broadcast_shapes(*(T.shape[:-2] for T in tables))
+    out = np.zeros((*lead, len(answers), tables[0].shape[-1]))
+    with np.errstate(divide="ignore"):
+        for a, T in enumerate(tables):
+            has = np.flatnonzero(answers[:, a] >= 0)
+            out[..., has, :] += np.log(T)[..., answers[has, a], :]
+    return out
+
+
 class SeveralAnswers:
     """Answers (n, m) of several annotators, -1 where there is none; independent given the class."""
 
@@ -154,17 +165,12 @@ class SeveralAnswers:
 
     def likelihood(self, labels: Index, draw: int | None = None) -> FloatArray:
         """P(answers | class), under a draw of every T if asked, scaled by a factor a row that draws share."""
-        logs, scale = (self._log_likelihood(labels, d) for d in (draw, None))
-        top = scale.max(axis=1, keepdims=True)
+        logs = log_likelihood(self.tables, labels)
+        top = logs.max(axis=1, keepdims=True)
+        if draw is not None:
+            both = zip(self.tables, self.each_draws, strict=True)
+            logs = log_likelihood([T if draws is None else draws[draw] for T, draws in both], labels)
         return np.exp(logs - np.where(np.isfinite(top), top, 0.0))
-
-    def _log_likelihood(self, answers: Index, draw: int | None) -> FloatArray:
-        logs = np.zeros((len(answers), self.num_classes))
-        with np.errstate(divide="ignore"):
-            for a, (T, draws) in enumerate(zip(self.tables, self.each_draws, strict=True)):
-                has = answers[:, a] >= 0
-                logs[has] += np.log(T if draw is None or draws is None else draws[draw])[answers[has, a]]
-        return logs
 
     def simulate(self, rows: Index, classes: Index, rng: np.random.Generator) -> Index:
         """Answers drawn for given classes, missing where they are."""

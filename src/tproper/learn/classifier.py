@@ -27,6 +27,7 @@ from .calibrator import Calibrator
 from .defaults import row_count
 from .estimating import asks_for_estimate, with_estimate
 from .modules import flag, row_weights
+from .scaling import row_risks
 from .settings import check_settings
 from .truth import encode_both, taught, weak_part
 
@@ -363,9 +364,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         """``log (T p)_y`` of each row, p = predict_proba: how likely the model finds the weak labels it is shown."""
         p = torch.as_tensor(self.predict_proba(X))
         labels = _labels.encode(y, self.transition_, self.classes_)
-        tables = {k: torch.as_tensor(np.array(a)) for k, a in self.transition_.tables().items()}
         # scores of log p give p back exactly under softmax, zeros included
-        return self.transition_.log_probability(p.log(), labels, tables).numpy()
+        return -row_risks(self.transition_, labels, p.log().numpy())
 
     @property
     def certificate_(self) -> Any:

@@ -29,7 +29,7 @@ from . import labels as _labels
 from .calibrator import method_of
 from .defaults import row_count
 from .modules import row_weights
-from .scaling import calibrated_risks
+from .scaling import calibrated_risks, row_risks
 from .truth import encode_both, weak_part, with_truth
 
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -154,7 +154,6 @@ def _held_out(
     """Fit one setting on every fold."""
     n, weights = len(data.labels), data.weights
     out = _HeldOut(np.full((n, len(names)), math.nan), np.full(n, math.nan), np.full(n, math.nan), [])
-    tables = {k: torch.as_tensor(np.array(a)) for k, a in data.transition.tables().items()}
     for train, test in folds:
         if weights is not None and not (weights[train].any() and weights[test].any()):
             out.folds.append(test[:0])  # nothing to learn from, or nothing to score: the fold says nothing
@@ -166,7 +165,7 @@ def _held_out(
         held, labels = _safe_indexing(data.X, test), data.labels[torch.as_tensor(test)]
         out.scores[test] = model._scores(held)
         p = model.predict_proba(held)
-        out.raw[test] = -data.transition.log_probability(torch.as_tensor(p).log(), labels, tables).numpy()
+        out.raw[test] = row_risks(data.transition, labels, torch.as_tensor(p).log().numpy())
         out.brier[test] = brier_risk(p, labels, data.transition)
         out.folds.append(test)
     return out
