@@ -229,6 +229,8 @@ def test_iterables_of_batches():
         fit_stream(make_learner(), [np.zeros(3)])
     with pytest.raises(ValueError, match="source: expected at least one batch"):
         fit_stream(make_learner(), [])
+    with pytest.raises(ValueError, match=r"checkpoint_seconds: expected a finite number in \[0, inf\], got 'often'"):
+        fit_stream(make_learner(), batches, checkpoint_seconds="often")
 
 
 def test_mistakes_are_named(folder, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from .._core import checks
 from ..transitions import CandidateSetTransition
-from .exact import first_inexact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,8 +97,20 @@ class CandidateLists:
         return self.take(index).masks()
 
 
+_DIGITS = Context(prec=80)  # as many as a decimal column can have, and more
+EXACT = 1 << 53  # beyond it a float skips whole numbers
 LEAVE_OUT = "leave the column out of features"
 FILL = "drop or fill them, or leave the column out of features"
+
+
+def decoded(column: pa.Array) -> pa.Array:
+    """The values of a dictionary, and text of any layout as plain strings; other columns as they are."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    text = pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type)
+    return column.cast(pa.string()) if text else column
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -123,8 +135,9 @@ def check_number_type(kind: pa.DataType, name: str) -> None:
     """
     import pyarrow as pa
 
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (is_number(inner) or pa.types.is_string(inner) or pa.types.is_large_string(inner)):
+    t = pa.types
+    inner = kind.value_type if t.is_dictionary(kind) else kind
+    if not (is_number(inner) or t.is_string(inner) or t.is_large_string(inner) or t.is_string_view(inner)):
         raise ColumnError(f"column {name!r}: expected numbers, got {kind}", LEAVE_OUT)
 
 
@@ -144,9 +157,7 @@ def feature_values(column: pa.Array, name: str) -> NDArray[Any]:
 
     check_number_type(column.type, name)
     check_no_gaps(column, name, "numbers without gaps", FILL)
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.dictionary_decode()
+    kind, column = column.type, decoded(column)
     plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
     try:
         out: NDArray[Any] = (column if plain else column.cast(pa.float64())).to_numpy(zero_copy_only=False)
@@ -158,6 +169,44 @@ def feature_values(column: pa.Array, name: str) -> NDArray[Any]:
         fact = f"expected numbers that a float holds (whole ones up to 2^53), got {text}, which would be rounded"
         raise ColumnError(f"column {name!r}: {fact}", LEAVE_OUT, row)
     return out
+
+
+def first_inexact(column: pa.Array) -> tuple[int, str] | None:
+    """The first number that no float holds (whole beyond 2^53, or with too many decimals), with its position."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds, column = pa.types, decoded(column)
+    if kinds.is_decimal(column.type):
+        return _first_inexact_decimal(column)
+    if kinds.is_string(column.type):
+        long = pc.fill_null(pc.match_substring_regex(column, r"^\s*[+-]?[0-9]{16,}\s*$"), False)
+        rows = np.flatnonzero(long.to_numpy(zero_copy_only=False))
+    elif kinds.is_integer(column.type) and column.type.bit_width == 64:
+        whole = column.fill_null(0)
+        low, high = pa.scalar(-EXACT).cast(pa.int64()), pa.scalar(EXACT).cast(column.type)
+        outside = pc.greater(whole, high)
+        if kinds.is_signed_integer(column.type):
+            outside = pc.or_(outside, pc.less(whole, low))
+        rows = np.flatnonzero(outside.to_numpy(zero_copy_only=False))
+    else:
+        return None
+    for row in rows.tolist():
+        value = int(column[row].as_py())
+        if int(float(value)) != value:
+            return row, str(value)
+    return None
+
+
+def _first_inexact_decimal(column: pa.Array) -> tuple[int, str] | None:
+    """A float holds a decimal that can be read off it again: 0.1, but not 0.1234567890123456789."""
+    import pyarrow.compute as pc
+
+    if column.type.precision <= 15:  # any number of 15 digits can
+        return None
+    values = column.unique().to_pylist()  # in the order in which they appear
+    lost = next((v for v in values if v is not None and Decimal(repr(float(v))) != v), None)
+    return None if lost is None else (int(pc.index(column, lost).as_py()), f"{lost.normalize(_DIGITS):f}")
 
 
 def check_finite(X: NDArray[Any], names: Sequence[str] | None = None, where: str = "") -> None:

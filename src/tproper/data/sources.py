@@ -144,7 +144,7 @@ class ParquetSource:
         self.encode = encode
         self.batch_size = checks.integer(batch_size, "batch_size", 1)
         self.block_rows = max(checks.integer(block_rows, "block_rows", 1), self.batch_size)
-        self.seed, self.shuffle, self.dtype = seed, shuffle, dtype
+        self.seed, self.shuffle, self.dtype = checks.integer(seed, "seed", 0), shuffle, dtype
         self.num_classes = None if num_classes is None else checks.integer(num_classes, "num_classes", 2)
         schemas: dict[Path, pa.Schema] = {}
         self._groups: list[_Group] = []
@@ -321,7 +321,7 @@ def _dense(rows: _Rows) -> Batch:
 
 
 def _is_parquet(file: Path) -> bool:
-    return file.suffix in (".parquet", ".pq")
+    return file.suffix.lower() in (".parquet", ".pq")
 
 
 def _files(paths: Sequence[Path]) -> list[Path]:
@@ -332,7 +332,7 @@ def _files(paths: Sequence[Path]) -> list[Path]:
             out += data_files(path, SUFFIXES)
         elif not path.exists():
             raise ValueError(f"path: expected a file or folder, got {path}, which does not exist")
-        elif path.suffix in SUFFIXES:
+        elif path.suffix.lower() in SUFFIXES:
             out.append(path)
         else:
             raise ValueError(f"path: expected a file that ends in {', '.join(SUFFIXES)}, got {path}")

@@ -246,7 +246,8 @@ class _Keeper:
     """The checkpoint of a run, where there is one."""
 
     def __init__(self, learner: Any, source: Source, checkpoint: str | Path | None, seconds: float) -> None:
-        self.learner, self.source, self.seconds = learner, source, seconds
+        self.learner, self.source = learner, source
+        self.seconds = checks.real(seconds, "checkpoint_seconds", 0)
         self.path = None if checkpoint is None else Path(checkpoint)
         self.run: dict[str, Any] = {}
         self.saved = time.monotonic()

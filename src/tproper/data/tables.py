@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, checks, other_encoding
 from ..transitions import SET_SEPARATOR
-from .columns import is_number
+from .columns import decoded, is_number
 from .folders import check_file, check_same_columns, data_files
 from .spelling import nearest
 
@@ -328,11 +328,7 @@ def numbers(column: pa.Array) -> FloatArray | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kinds = pa.types
-    if kinds.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if kinds.is_large_string(column.type) or kinds.is_string_view(column.type):
-        column = column.cast(pa.string())
+    kinds, column = pa.types, decoded(column)
     if kinds.is_string(column.type):
         column = missing_as_null(column)
         if not _castable(column, pa.float64()):  # true and false are 1 and 0, but not among other numbers
@@ -355,9 +351,10 @@ def holds_truth(column: pa.Array) -> bool | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    column = decoded(column)
+    if not pa.types.is_string(column.type):
         return None
-    values = missing_as_null(column.cast(pa.string())).drop_null()
+    values = missing_as_null(column).drop_null()
     return bool(pc.any(pc.is_in(values, value_set=pa.array(list(_TRUTH)))).as_py()) if len(values) else None
 
 
@@ -378,9 +375,7 @@ def texts(column: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kinds = pa.types
-    if kinds.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    kinds, column = pa.types, decoded(column)
     if kinds.is_nested(column.type):
         rows = column.to_pylist()
         values = [None if row is None or None in row else SET_SEPARATOR.join(map(_text, row)) for row in rows]

@@ -1,4 +1,4 @@
-"""Answers of several annotators in long form: one row for each answer, from a table of three columns."""
+"""Answers of several annotators in long form: one row for each answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Answers:
     ----------
     item, annotator : sequences of N names or integers
     answer : sequence of N names, or integers >= 0
-        Integers are classes, 0-based; -1 stands for no answer. Names are put in order.
+        Integers are classes, 0-based; -1 stands for no answer. Names are sorted.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Answers:
         return out
 
     def repeated(self) -> int:
-        """How many answers are second ones of an annotator to an item."""
+        """How many answers follow another of the same annotator to the same item."""
         pair = np.sort(self.item * len(self.annotators) + self.annotator)
         return int((pair[1:] == pair[:-1]).sum())
 

@@ -34,7 +34,7 @@ def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Random numbers of a seed, a generator or a RandomState; of seed 0 where none is given."""
+    """A generator from a seed, a generator or a RandomState; from seed 0 where none is given."""
     if random_state is None or isinstance(random_state, (int, np.integer, np.random.Generator)):
         return np.random.default_rng(0 if random_state is None else random_state)
     if isinstance(random_state, np.random.RandomState):

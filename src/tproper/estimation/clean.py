@@ -1,4 +1,4 @@
-"""T from weak labels with what else there is: the true class of some rows, features, or both."""
+"""T from weak labels and what else is known: the true class of some rows, features, or both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def estimate_transition(
     ----------
     weak : (n,) integers, or (n, K) boolean candidate masks
         Weak labels 0 .. M-1. There may be more of them than classes, or fewer. Masks are taken for
-        `partial_labels(K, p)`; p needs neither `true` nor `X`, and the family is tested.
+        `partial_labels(K, p)`: p needs neither `true` nor `X`, and the family is tested.
     true : (n,) integers, optional
         The class of each row, -1 where unknown. At least one of `true` and `X` is needed.
     X : (n, d) array or sparse matrix, optional

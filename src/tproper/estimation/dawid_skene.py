@@ -62,7 +62,7 @@ class Crowd:
         if (a.item[1:] < a.item[:-1]).any():
             columns = columns[_order(a.item, self.n)]
         ones = np.ones(len(a), dtype=np.float32)
-        # An answer that was given twice stands there twice: to sum both is faster than to weight one.
+        # An answer given twice stands there twice: summing both is faster than weighting one.
         self.by_item = csr_array((ones, columns, starts), shape=(self.n, self.m * self.num_answers))
         self.by_answer = self.by_item.T.tocsr()
         longest = max(int(self.degree.max()), int(np.diff(self.by_answer.indptr).max()))
@@ -98,7 +98,7 @@ class Crowd:
         if most > FEW:
             pair = np.sort(item.astype(np.int64) * self.m + annotator)
             second = pair[1:] == pair[:-1]
-        else:  # several times as fast as to sort
+        else:  # several times as fast as sorting
             second = np.zeros(len(item), dtype=bool)
             for lag in range(1, most):
                 second[lag:] |= (annotator[lag:] == annotator[:-lag]) & (item[lag:] == item[:-lag])
@@ -172,12 +172,12 @@ def normalised(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
     top = P.amax(1, keepdim=True)
     P.sub_(top).exp_()
     mass = torch.as_tensor(sums(P.numpy()))
-    P /= mass  # in all faster than softmax, of few classes
+    P /= mass  # for few classes faster than softmax
     return (mass.log_() + top)[:, 0].numpy(), P.numpy()
 
 
 def sums(table: FloatArray) -> FloatArray:
-    """Sums of the rows (n, 1): of few columns, a product is the fastest sum."""
+    """Sums of the rows (n, 1): for few columns a product is the fastest sum."""
     return table @ np.ones((table.shape[1], 1), dtype=table.dtype)
 
 

@@ -3,7 +3,7 @@
 Let ``l_i(z) = P(label i | z)`` and ``p_i`` the model's class probabilities. The derivative of ``log (T p)_y`` in the
 logits is ``u_i = posterior_i - p_i``, the posterior being ``l_i * p_i`` normalised: its mean is zero where T and p are
 right. The test sums u over groups of examples (Hosmer and Lemeshow 1980, as the score test of a shift of the logits in
-each group), after the model was recalibrated on these labels: a temperature and one bias a class, whose estimation the
+each group), after the model was recalibrated on these labels: a temperature and a bias per class, whose estimation the
 test accounts for. What is left of the model's error is allowed up to a `tolerance`, the root mean square over groups of
 the distance of their mean class probabilities from the truth: the null distribution is the non-central chi-square of
 the worst such error. Covariances come from labels drawn from T and p, so that rare labels count at their rates.

@@ -111,7 +111,7 @@ def _same_rates(masks: np.ndarray, true: np.ndarray, p: float) -> tuple[FloatArr
     if p_value > 0.05 or n * K > SIMULATED:
         return free.rates, p_value
     rng, known, above, draws = np.random.default_rng(0), true >= 0, 0, 0
-    while draws < DRAWS and above < 10:  # ten above it are plain enough
+    while draws < DRAWS and above < 10:  # ten above it settle the matter
         draws += 1
         z = np.where(known, true, rng.choice(K, n, p=alike.shares / alike.shares.sum()))
         again = rng.random((n, K)) < p

@@ -218,6 +218,8 @@ def _inside(value: float, move: float) -> float:
 def _annotator_rates(at: _ScoreAt, transition: AnnotatorTransition, annotators: Sequence[Any] | None) -> _Rates:
     """Each annotator's share of right answers, alone and all at once."""
     tables = [t.matrix() for t in transition.transitions]
+    if annotators is not None and len(annotators) != len(tables):
+        raise ValueError(f"annotators: expected the names of {len(tables)} annotators, got {len(annotators)}")
 
     def moved(moves: Mapping[int, float]) -> Transition:
         new = list(transition.transitions)

@@ -206,8 +206,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_settings(self)
         if asks_for_estimate(self.transition):
-            told = with_estimate(self, X, y, true, groups)
-            return self._adopt(told.fit(X, y, sample_weight, true=true, groups=groups))
+            estimated = with_estimate(self, X, y, true, groups)
+            return self._adopt(estimated.fit(X, y, sample_weight, true=true, groups=groups))
         if self.tune is not None and flag(self.tune) is not False:
             return self._fit_tuned(X, y, sample_weight, true, groups)
         before = None

@@ -174,14 +174,14 @@ def fit_minibatches(
     device = device_of(clf)
     n = len(labels)
     method = method_of(clf.calibrate)
-    says = label_information(clf.loss_, labels, weights)
-    worth = clf.validation_fraction * n * says
+    information = label_information(clf.loss_, labels, weights)
+    worth = clf.validation_fraction * n * information
     auto = clf.early_stopping == "auto" and clf.model != "linear" and n >= AUTO_EARLY_STOPPING
     stop = flag(clf.early_stopping) is True or (auto and worth >= AUTO_INFORMATION)
     hold = stop or method not in (None, "auto", "identity")  # a method that the caller names needs rows of its own
     train, held = _held_out(n, clf.validation_fraction if hold else 0.0, rng, clf._groups)
     clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
-    clf.learning_rate_ = learning_rate(clf, says)
+    clf.learning_rate_ = learning_rate(clf, information)
     with seeded(rng, device, callable(clf.model)) as generator:
         clf.module_ = (make_module(clf, device, generator) if start is None else start).to(device)
         clf.loss_.to(device)

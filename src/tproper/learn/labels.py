@@ -103,7 +103,7 @@ def _positive_unlabeled(y: Any, transition: Transition, classes: NDArray[Any]) -
     return rows
 
 
-def check_told(labels: Tensor, transition: Transition) -> None:
+def check_informative(labels: Tensor, transition: Transition) -> None:
     """Refuse encoded labels that all say nothing: there is nothing to learn from them."""
     if isinstance(transition, AnnotatorTransition) and bool((labels < 0).all()):
         raise ValueError(f"y: expected at least one answer, got none in {len(labels)} rows")
@@ -130,7 +130,7 @@ def form_of(y: Any) -> str:
     return "sets" if masks else "answers"
 
 
-def untold(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[Transition, NDArray[Any]]:
+def stand_in(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[Transition, NDArray[Any]]:
     """Class names, and a transition that stands for the unknown one: it reads labels of this form, no more."""
     if form == "one":
         names = classes
@@ -281,7 +281,7 @@ def _sized(distinct: NDArray[Any], num_classes: int) -> NDArray[Any]:
 def _count_classes(y: Any) -> int:
     """How many classes the labels speak of, for a transition that leaves their number out."""
     if not _holds_collections(y):
-        table = np.asarray(y)
+        table = checks.array(y)
         if table.ndim == 2 and table.shape[1] > 1:
             return int(table.shape[1])
         return _at_least_two(_unique(_scalars(y)))

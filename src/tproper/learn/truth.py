@@ -109,7 +109,7 @@ def taught(clf: WeakLabelClassifier, labels: Tensor, known: NDArray[np.int64] | 
     Afterwards they are those of weak labels again, which it will be asked about.
     """
     if known is None or not (known >= 0).any():
-        _labels.check_told(labels, clf.transition_)
+        _labels.check_informative(labels, clf.transition_)
         yield labels
         return
     if isinstance(clf.loss, WeakLabelLoss):
