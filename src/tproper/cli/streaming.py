@@ -13,14 +13,18 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts, watched
-from ..learn import load
 from ..transitions import identity
 from .codec import LabelCodec
+from .later import Later
 from .resolving import parse_sources, resolve
 from .schema import FeatureReader, Schema, split_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from .. import learn
+else:
+    learn = Later("learn")  # scikit-learn: `simulate` does without
 
 SAMPLED_ROWS = (
     8192  # labels are drawn for this many rows at a time, whatever the file's own blocks: same seed, same labels
@@ -59,7 +63,7 @@ class Trained:
 
 def load_model(folder: Path) -> Trained:
     """Open a folder that `tproper train` wrote."""
-    estimator = load(folder)
+    estimator = learn.load(folder)
     return Trained(estimator, Schema.of(estimator, folder))
 
 

@@ -24,6 +24,8 @@ from ..transitions import (
     Transition,
     posterior_draws,
 )
+from .hull import chi_square
+from .views import log_likelihood
 
 REPEATS = 1000
 ROWS = 100  # clean rows that `next_clean_rows` shares out
@@ -74,8 +76,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
             f"transition: expected rank {transition.num_classes} for {transition.num_classes} classes, got "
             f"{diagnosis.rank}: the shares of {diagnosis.confusion()} cannot be told apart from these labels"
         )
-    encoded = transition.encode(labels)
-    encoded = encoded.reshape(-1, *transition.label_shape)
+    encoded = transition.encode(labels).reshape(-1, *transition.label_shape)
     if isinstance(transition, AnnotatorTransition):
         encoded = encoded[(encoded >= 0).any(dim=1)]  # no answer says nothing
         if not len(encoded):
@@ -89,10 +90,9 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
     rng = np.random.default_rng(seed)
     size = int(np.clip(ENTRIES // T.size, 200, REPEATS))
     again = rng.multinomial(n, shares / shares.sum(), size) / n
-    from_labels = repeats = class_shares(T[None], again)
+    from_labels = class_shares(T[None], again)
     draws = _draws(transition, kinds, size, rng)
-    if draws is not None:
-        repeats = class_shares(draws, again)
+    repeats = from_labels if draws is None else class_shares(draws, again)
     low, high = np.quantile(repeats, [0.025, 0.975], axis=0)
     interval = np.stack([np.minimum(low, value), np.maximum(high, value)], axis=1)
     variance = repeats.var(axis=0)
@@ -230,11 +230,8 @@ def _draws(transition: Transition, kinds: torch.Tensor, size: int, rng: np.rando
     parts = [posterior_draws(t, size, a) for a, t in enumerate(transition.transitions)]
     if all(p is None for p in parts):
         return None
-    log = np.zeros((size, len(kinds), transition.num_classes))
-    for a, (t, part) in enumerate(zip(transition.transitions, parts, strict=True)):
-        has = np.flatnonzero(kinds[:, a].numpy() >= 0)
-        with np.errstate(divide="ignore"):
-            log[:, has] += np.log((t.matrix()[None] if part is None else part)[:, kinds[has, a].numpy()])
+    tables = [t.matrix() if p is None else p for t, p in zip(transition.transitions, parts, strict=True)]
+    log = log_likelihood(tables, kinds.numpy())
     return np.exp(log - log.max(axis=2, keepdims=True))
 
 
@@ -242,15 +239,11 @@ def _rows(transition: Transition, kinds: torch.Tensor) -> FloatArray:
     """P(label | class) (U, K) of the labels that occur, up to a factor for each label."""
     if isinstance(transition, CandidateSetTransition):
         return kinds.numpy().astype(np.float64)
-    if not transition.per_class_labels and kinds.ndim == 1:
-        out: FloatArray = transition.matrix()[transition.row_index(kinds).numpy()]
-        return out
-    K = transition.num_classes
-    tables = {k: torch.as_tensor(a) for k, a in transition.tables().items()}
-    sure = torch.full((K, K), -1e30, dtype=torch.float64).fill_diagonal_(0.0)
-    columns = [transition.log_probability(sure[z].expand(len(kinds), K), kinds, tables) for z in range(K)]
-    log = torch.stack(columns, dim=1)
-    return torch.exp(log - log.amax(dim=1, keepdim=True)).numpy()
+    if isinstance(transition, AnnotatorTransition):
+        log = log_likelihood([t.matrix() for t in transition.transitions], kinds.numpy())
+        return np.exp(log - log.max(axis=1, keepdims=True))
+    out: FloatArray = transition.matrix()[transition.row_index(kinds).numpy()]
+    return out
 
 
 def class_shares(T: FloatArray, q: FloatArray) -> FloatArray:
@@ -324,10 +317,8 @@ def _notes(
         best = int(rows.argmax())
         more = f"; of {ROWS} more clean rows, {rows[best]} of class {best} would help most" if rows[best] else ""
         notes.append(f"{100 * share:.0f}% of the variance comes from T's own error{more}")
-    if not transition.label_shape and transition.num_weak_labels > 1:
-        from scipy.stats import chi2
-
+    if share is None and not transition.label_shape:
         misfit = 2 * n * float((q * np.log(q / (T @ value))).sum())
-        if share is None and misfit > chi2.ppf(0.99, transition.num_weak_labels - 1):
+        if chi_square(misfit, transition.num_weak_labels - 1) < 0.01:
             notes.append("these label shares are not a mixture of T's columns: T is not the transition of these labels")
     return notes
