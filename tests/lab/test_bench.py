@@ -109,7 +109,7 @@ def test_time_limit_stops_cleanly_and_exported_records_go_on(undisturbed, tmp_pa
         (["complementary", "--methods", ","], "methods: expected names of methods, or all, got ','"),
         (
             ["complementary", "--models", "resnet20"],
-            "--models: expected models for one data set, got resnet20; linear and mlp take",
+            "--models: expected models for the data set digits, got resnet20; linear and mlp take",
         ),
         (
             ["complementary", "--lr", "fast"],

@@ -17,8 +17,9 @@ from .._core import FloatArray, mark
 from ..data import CELLS, Table, open_table, watched
 from ..transitions import identity
 from .codec import Answered, Encoded, LabelCodec
+from .options import LabelOptions
 from .overlap import Overlap
-from .reading import LabelColumns, LabelOptions, label_columns, read
+from .reading import LabelColumns, label_columns, read
 from .resolving import annotators_of_file, parse_sources, resolve, resolve_answers
 from .schema import FeatureReader
 from .streaming import Trained, load_model, reblocked
@@ -45,8 +46,8 @@ def evaluate_file(
     before = None if plot is None else mark(plot)
     trained = load_model(model)
     table = open_table(data)
-    source = labels.source
-    columns = label_columns(table, replace(labels, source=None))  # whether it is needed is the codec's to say
+    source = labels.source_column
+    columns = label_columns(table, replace(labels, source_column=None))  # whether it is needed is the codec's to say
     codec = evaluation_codec(trained, specs, source, labels.several, columns)
     if source is not None and not codec.sources:
         raise ValueError(f"--source-column: expected it for labels of several sources, got a model of one: {model}")

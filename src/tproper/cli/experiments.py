@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..lab import (
-    FLAT_MODELS,
-    NAMES,
     RULES,
     Protocol,
     TrialConfig,
@@ -21,45 +19,38 @@ from ..lab import (
     write_report,
 )
 from .errors import say
-from .options import one_of
-from .reproduce import ReproduceOptions, Target
-from .running import WHICH_MODELS, Work, check_options, names_among, positive_numbers, resource_errors, run_all
+from .reproduce import ReproduceOptions, ReproduceRun, Target
+from .running import (
+    Work,
+    check_options,
+    models_among,
+    names_among,
+    positive_numbers,
+    resource_errors,
+    run_all,
+    takes,
+)
 
 #: What the figures vary: k in Figure 2, alpha in Figure 3.
 GRIDS = {Target.fig2: paper.COEFFICIENTS, Target.fig3: paper.EXPONENTS}
 
 
-def _models(models: str, dataset: str, target: Target) -> list[str]:
-    """The models to run: those given, or the data set's own, or the paper's."""
-    if dataset:
-        one_of(dataset, NAMES, "--dataset")
-    own = [m for m in paper.MODELS if not dataset or (m in FLAT_MODELS) == (dataset != "cifar10")]
-    chosen = names_among(
-        models or ",".join(own if target is Target.table2 else own[-1:]), tuple(paper.MODELS), "--models"
-    )
-    if not set(chosen) <= set(own):
-        raise ValueError(
-            f"--models: expected models for the data set {dataset}, got {', '.join(chosen)}; {WHICH_MODELS}"
-        )
-    return chosen
-
-
-def run(options: ReproduceOptions) -> None:
+def run(options: ReproduceOptions, run: ReproduceRun) -> None:
     """Check what was asked for, train what is not yet in the store, and write the report."""
-    with resource_errors(options.run.out):
+    with resource_errors(run.out):
         grid = positive_numbers(options.values, "--values") if options.values else GRIDS.get(options.target, ())
         if options.target is Target.fig1:
-            _draw_figure1(options.run.out)
+            _draw_figure1(run.out)
             return
-        plan = _plan(options, grid)
+        plan = _plan(options, run, grid)
         if importlib.util.find_spec("matplotlib") is None:
             say("no matplotlib: the report will have tables alone (pip install 'tproper[plots]')", err=True)
         run_all(
-            options.run,
+            run,
             lambda work: all(_run_model(work, plan, model) for model in plan.models),
             lambda work: _check_kernels(work, plan),
         )
-    report(options.run.out, None)
+    report(run.out, None)
 
 
 def _draw_figure1(out: Path) -> None:
@@ -85,22 +76,23 @@ class _Plan:
     search: bool
 
 
-def _plan(options: ReproduceOptions, grid: tuple[float, ...]) -> _Plan:
+def _plan(options: ReproduceOptions, run: ReproduceRun, grid: tuple[float, ...]) -> _Plan:
     """Refuse before anything is made what could not be done."""
-    models = _models(options.models, options.dataset, options.target)
+    own = [m for m in paper.MODELS if takes(m, run.dataset)]
+    models = models_among(options.models, run.dataset, own if options.target is Target.table2 else own[-1:])
     methods = names_among(options.methods or ",".join(paper.METHODS), tuple(paper.METHODS), "--methods")
     if options.trials > sweep.SEARCH_SEED:
         raise ValueError(
             f"--trials: expected at most {sweep.SEARCH_SEED}, got {options.trials}: later seeds belong to --search"
         )
-    check_options(options.run)
+    check_options(run)
     # digits has 1293 training examples: batches of 256 would leave five steps an epoch
-    batch = 32 if options.dataset == "digits" else Protocol.batch_size
+    batch = 32 if run.dataset == "digits" else Protocol.batch_size
     protocol = Protocol(
         batch_size=batch, max_epochs=options.max_epochs, augment_validation=options.augment_validation,
         warmup_by_epoch=options.warmup_by_epoch,
     )  # fmt: skip
-    return _Plan(options.target, models, methods, options.dataset, grid, options.trials, protocol, options.search)
+    return _Plan(options.target, models, methods, run.dataset, grid, options.trials, protocol, options.search)
 
 
 def _check_kernels(work: Work, plan: _Plan) -> None:

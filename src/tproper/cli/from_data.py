@@ -28,27 +28,13 @@ from ..transitions import (
 )
 from .codec import LabelCodec
 from .errors import say, spoken
-from .estimate import From
-from .reading import LabelColumns, LabelOptions, Read, label_columns, read
+from .estimate import EstimateOptions, From
+from .reading import LabelColumns, Read, label_columns, read
 from .resolving import class_names, label_notes, members_of
 from .schema import identifier_notes, joined_names, split_names, standardisation
 
 MOST_MAPS = 12
 NO_PICTURE = "it needs labels that are not sets of classes, and the extra tproper[plots]"
-
-
-@dataclass(frozen=True)
-class EstimateOptions:
-    """The options, as they were given."""
-
-    source: From
-    labels: LabelOptions
-    features: str | None
-    ignore: str | None
-    classes: str | None
-    sampling: str
-    structure: str
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -71,8 +57,8 @@ def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | 
     """Estimate, and write T and its picture, where one can be drawn."""
     picture = out.with_suffix(".png") if plot is None else plot
     before, earlier = mark(out), mark(picture)
-    columns = label_columns(open_table(data), options.labels)
-    kind, label = options.source.value, options.labels.label
+    columns = label_columns(open_table(data), options)
+    kind, label = options.source.value, options.label
     if columns.several and kind != From.annotators:
         raise ValueError(f"--label: expected one column to estimate T from {kind}, got {label!r}; use annotators")
     classes = split_names(options.classes, "--classes")

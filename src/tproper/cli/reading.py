@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray
 from ..data import MISSING, Table, numbers, open_table, texts, watched
 from .codec import Answered, LabelCodec
+from .options import LabelOptions
 from .schema import FeatureReader, feature_columns, split_names
 
 if TYPE_CHECKING:
@@ -26,24 +26,6 @@ if TYPE_CHECKING:
 
 Texts = tuple[NDArray[np.int64], list[str]]  # places among the values, -1 = null; the values
 MOST_CELLS = 1 << 27  # of answers, items x annotators (1 GiB)
-
-
-@dataclass(frozen=True)
-class LabelOptions:
-    """What the options of `train`, `evaluate` and `estimate` say of the columns."""
-
-    label: str
-    true: str | None = None
-    item: str | None = None
-    annotator: str | None = None
-    features_from: Path | None = None
-    source: str | None = None
-    group: str | None = None
-
-    @property
-    def several(self) -> bool:
-        """Whether they name answers of several annotators."""
-        return self.item is not None or "," in self.label
 
 
 @dataclass(frozen=True)
@@ -109,8 +91,8 @@ class LabelColumns:
 
 def label_columns(table: Table, options: LabelOptions) -> LabelColumns:
     """What the options say of the columns, checked against the table's own."""
-    label, source, item, annotator = options.label, options.source, options.item, options.annotator
-    true, group = options.true, options.group
+    label, source, item, annotator = options.label, options.source_column, options.item, options.annotator
+    true, group = options.true_label, options.group
     labels = [label] if label in table.names else split_names(label, "--label") or []
     for name in labels:
         table.require(name, "--label")

@@ -26,6 +26,7 @@ from .from_data import Estimate, Question, choose_kind, estimate_read
 from .reading import LabelColumns, Read
 from .resolving import blank_label, label_notes, resolve, resolve_answers
 from .schema import identifier_notes, standardisation
+from .train import Settings
 
 ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
 
@@ -81,14 +82,13 @@ def make_rows(
     specs: dict[str, str],
     classes: Sequence[str] | None,
     missing: str,
-    loss: str,
-    seed: int,
+    settings: Settings,
 ) -> Rows:
     """Names become labels, T is resolved or estimated, rows that say nothing are left out or kept as blank."""
     if not set(got.used) - MISSING:
         raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {len(got.rows)} rows")
     with recorded_warnings() as doubts:  # what an estimate of T cannot tell belongs in the card
-        codec, estimate = _codec(got, columns, features, specs, classes, seed)
+        codec, estimate = _codec(got, columns, features, specs, classes, settings.seed)
     labels, absent = got.encode(codec, columns.label)
     true = group = None
     if columns.true is not None:
@@ -103,7 +103,9 @@ def make_rows(
         raise ValueError(f"{columns.table.path}: expected at least two rows with a label, got {len(X)}")
     _check_variety(labels[~absent], codec, columns.label)
     blank = absent if true is None else absent & (true < 0)  # where the class is known the label adds nothing
-    full, given = keep_blank(codec.transition, labels, blank, loss) if blank.any() else (codec.transition, labels)
+    full, given = codec.transition, labels
+    if blank.any():
+        full, given = keep_blank(full, labels, blank, settings.loss)
     notes = doubts + label_notes(got.named, codec.classes) + identifier_notes(got.X, features)
     return Rows(X, given, full, labels, absent, codec, int((~keep).sum()), notes, true, group, estimate)
 
@@ -161,7 +163,7 @@ def _check_variety(present: Encoded, codec: LabelCodec, column: str) -> None:
 
 
 def keep_blank(
-    transition: Transition, labels: Encoded, absent: NDArray[np.bool_], loss: str
+    transition: Transition, labels: Encoded, absent: NDArray[np.bool_], loss: str | None
 ) -> tuple[Transition, Encoded]:
     """Missing labels as labels that say nothing.
 
@@ -172,7 +174,7 @@ def keep_blank(
     if isinstance(transition, AnnotatorTransition):
         return transition, labels  # a row without answers says nothing as it is
     if isinstance(transition, CandidateSetTransition):
-        if loss == "forward":
+        if loss in (None, "forward"):
             labels = labels.copy()
             labels[absent] = True
             return transition, labels

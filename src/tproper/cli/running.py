@@ -19,7 +19,9 @@ import typer
 from .._core import mark
 from ..data import Bar, check_file
 from ..lab import (
+    FLAT_MODELS,
     KERNELS,
+    NAMES,
     Dataset,
     LabWork,
     Pixels,
@@ -41,6 +43,7 @@ from ..lab import (
     kernels_of,
     load,
     not_a_store,
+    paper,
     run_trials_on_ray,
 )
 from .errors import check_writable, say
@@ -76,6 +79,23 @@ def names_among(text: str, known: tuple[str, ...], option: str) -> list[str]:
         got = ", ".join(unknown) or "nothing"
         raise ValueError(f"{option}: expected one or more of {', '.join(known)}, got {got}")
     return names
+
+
+def takes(model: str, dataset: str) -> bool:
+    """Whether a model is for the images of a data set; one without a name stands for any."""
+    return not dataset or (model in FLAT_MODELS) == (dataset != "cifar10")
+
+
+def models_among(text: str, dataset: str, default: list[str]) -> list[str]:
+    """The models in a comma-separated text, or the default ones; all of them must take the data set."""
+    if dataset:
+        one_of(dataset, NAMES, "--dataset")
+    models = names_among(text, tuple(paper.MODELS), "--models") if text else default
+    if not all(takes(model, dataset) for model in models):
+        raise ValueError(
+            f"--models: expected models for the data set {dataset}, got {', '.join(models)}; {WHICH_MODELS}"
+        )
+    return models
 
 
 def positive_numbers(text: str, option: str) -> tuple[float, ...]:
