@@ -31,14 +31,16 @@ from .running import (
     takes,
 )
 
-#: What the figures vary: k in Figure 2, alpha in Figure 3.
-GRIDS = {Target.fig2: paper.COEFFICIENTS, Target.fig3: paper.EXPONENTS}
+#: What the figures vary for gLS, and over which grid.
+GRIDS = {Target.fig2: ("k", paper.COEFFICIENTS), Target.fig3: ("alpha", paper.EXPONENTS)}
 
 
 def run(options: ReproduceOptions, run: ReproduceRun) -> None:
     """Check what was asked for, train what is not yet in the store, and write the report."""
     with resource_errors(run.out):
-        grid = positive_numbers(options.values, "--values") if options.values else GRIDS.get(options.target, ())
+        grid: tuple[float, ...] = GRIDS[options.target][1] if options.target in GRIDS else ()
+        if options.values:
+            grid = positive_numbers(options.values, "--values")
         if options.target is Target.fig1:
             _draw_figure1(run.out)
             return
@@ -116,10 +118,9 @@ def _run_model(work: Work, plan: _Plan, model: str) -> bool:
                 return False
         assert config is not None
         configs.append(config)
-    if plan.target is Target.fig2:
-        configs += sweep.over_k(base("gls"), plan.grid)
-    if plan.target is Target.fig3:
-        configs += sweep.over_alpha(base("gls"), plan.grid)
+    if plan.target in GRIDS:
+        axis, _ = GRIDS[plan.target]
+        configs += sweep.product(base("gls"), {axis: plan.grid})
     return work.run(sweep.breadth_first(configs, range(plan.trials))) is not None
 
 

@@ -22,7 +22,6 @@ from .models import StackedModel, Tensors
 from .objectives import StackObjective
 from .problems import Task, papers_task
 from .protocol import RULES, Progress, Protocol, Trial
-from .scoring import accuracy
 
 try:  # one launch instead of a chain of small ones; exists where Triton does
     from . import compiling, step_kernels
@@ -395,7 +394,7 @@ class Stack:
                 x = self.pixels.cropped(index, *draws)
             scores.append(self.model.scores(self.weights, self.buffers, x, train=False))
         self.valid_scores = torch.cat(scores, dim=1)
-        return accuracy(self.valid_scores, self.valid_labels)
+        return (self.valid_scores.argmax(dim=-1) == self.valid_labels).double().mean(dim=-1)
 
     def valid_risk(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Calibrated risk of held-out weak labels, and whether that keeps the epoch (`choosing`).  # (S,), (S,)

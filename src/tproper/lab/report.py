@@ -62,22 +62,19 @@ def standard_errors(mean: float, sd: float, n: int, theirs: paper.Cell) -> float
     return (mean - theirs.mean) / math.sqrt(spread**2 / n + theirs.sd**2 / paper.TRIALS)
 
 
-def lower_bound(config: TrialConfig, num_classes: int = 10) -> float | None:
-    """The certified greatest lower bound of a configuration's training risk (None: there is none)."""
-    return _lower_bound(config.loss, config.k, config.alpha, num_classes)
-
-
 @lru_cache
-def _lower_bound(loss: str, k: float, alpha: float, num_classes: int) -> float | None:
-    transition = complementary(num_classes)
-    if loss == "ga":
+def lower_bound(config: TrialConfig) -> float | None:
+    """The certified greatest lower bound of a configuration's training risk (None: there is none)."""
+    if config.loss == "ga":
         return 0.0  # a sum of absolute values
-    if loss == "gls" and alpha < 1:
+    if config.loss == "gls" and config.alpha < 1:
         return None  # complementary R leaves the simplex, so the loss falls without bound
-    if loss == "forward":
+    transition = complementary(10)
+    if config.loss == "forward":
         bounds = ForwardLoss(transition).lower_bounds()
     else:
-        bounds = BackwardLoss(transition, squeeze=(k, alpha) if loss == "gls" else None).lower_bounds()
+        squeeze = (config.k, config.alpha) if config.loss == "gls" else None
+        bounds = BackwardLoss(transition, squeeze=squeeze).lower_bounds()
     bound = float(min(bounds))  # complementary labels are symmetric: all labels have the same
     return bound if math.isfinite(bound) else None
 

@@ -27,7 +27,7 @@ from .results import Finished, make_record, revision
 from .stacking import stacked
 from .store import CheckpointError, Store
 
-#: How many trials share a stack unless the user says otherwise: (dense models, residual nets).
+#: Trials in a stack: (dense models, residual nets).
 SLOTS = {"cuda": (96, 8), "cpu": (8, 1)}
 
 
@@ -76,6 +76,11 @@ class Stop:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def default_slots(model: str, device: str) -> int:
+    """How many trials of a model share a stack unless the user says otherwise."""
+    return SLOTS[device][0 if model in FLAT_MODELS else 1]
 
 
 def alike(trials: Sequence[Trial]) -> list[list[Trial]]:
@@ -173,8 +178,8 @@ class Runner:
         pool: Executor,
     ) -> bool:
         """Trials that share a stack; false if stopped before their end."""
-        default = SLOTS[self.device.type][0 if waiting[0].config.model in FLAT_MODELS else 1]
-        stack = self._stack(waiting[0], min(len(waiting), self.slots or default))
+        slots = self.slots or default_slots(waiting[0].config.model, self.device.type)
+        stack = self._stack(waiting[0], min(len(waiting), slots))
         took = 0.0  # seconds of the last epoch
         while waiting or stack.active:
             stack = self._fill(stack, waiting, took)
