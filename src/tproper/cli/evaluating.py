@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, mark
-from ..data import CELLS, Table, open_table, watched
+from ..data import CELLS, open_table, watched
 from ..transitions import identity
 from .codec import Answered, Encoded, LabelCodec
 from .options import LabelOptions
@@ -97,7 +96,7 @@ class Block:
     rows: NDArray[np.int64]  # in the table, from 1
 
 
-def _blocks(table: Table, columns: LabelColumns, codec: LabelCodec, source: str | None, features: list[str]) -> Any:
+def _blocks(columns: LabelColumns, codec: LabelCodec, source: str | None, features: list[str]) -> Iterator[Block]:
     truth = LabelCodec(identity(len(codec.classes)), codec.classes)
     if columns.long:
         got = read(columns, features)
@@ -105,12 +104,7 @@ def _blocks(table: Table, columns: LabelColumns, codec: LabelCodec, source: str 
         true = None if columns.true is None else got.known(truth, columns.true)
         yield Block(got.X, labels, absent, true, got.rows + 1)
         return
-    yield from _streamed(table, columns, codec, source, features, truth)
-
-
-def _streamed(
-    table: Table, columns: LabelColumns, codec: LabelCodec, source: str | None, features: list[str], truth: LabelCodec
-) -> Iterator[Block]:
+    table = columns.table
     reader = FeatureReader(table, features)
     extra = [c for c in (*columns.labels, source, columns.true) if c is not None]
     wanted = list(dict.fromkeys([*features, *extra]))
@@ -149,7 +143,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     seen: list[Encoded] = []  # labels and probabilities that T is checked with
     shown: list[FloatArray] = []
     overlap = Overlap(schema.marks)
-    for block in _blocks(columns.table, columns, codec, source, schema.features):
+    for block in _blocks(columns, codec, source, schema.features):
         rows += len(block.X)
         overlap.add(block.X)
         given = ~block.absent
@@ -171,8 +165,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     trusted = None
     if seen:
         trusted = trust(np.concatenate(seen), np.concatenate(shown), codec.transition, codec.classes, codec.annotators)
-    scores = None if weak is None else weak.scores()
-    if clean is None:
-        return Evaluation(codec.transition.name, scores, None, trusted, counts, overlap.warning())
-    counts |= {"clean": clean.rows}
-    return Evaluation(codec.transition.name, scores, clean.scores(), trusted, counts, overlap.warning())
+    if clean is not None:
+        counts["clean"] = clean.rows
+    from_weak, from_clean = (None if scores is None else scores.scores() for scores in (weak, clean))
+    return Evaluation(codec.transition.name, from_weak, from_clean, trusted, counts, overlap.warning())

@@ -7,6 +7,7 @@ stand in every row of the item, or in a second table with one row for each (``--
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -69,12 +70,8 @@ class LabelColumns:
 
     def features(self, given: str | None, ignored: str | None) -> list[str]:
         """The feature columns: those asked for, or all that are neither taken nor ignored."""
-        return feature_columns(
-            self.table if self.items is None else self.items,
-            self.taken,
-            split_names(given, "--features"),
-            split_names(ignored, "--ignore"),
-        )
+        chosen, dropped = split_names(given, "--features"), split_names(ignored, "--ignore")
+        return feature_columns(self.home, self.taken, chosen, dropped)
 
     def unused(self) -> tuple[list[str], list[str]]:
         """The columns that could be features: those of numbers, and those of text (by the first rows)."""
@@ -134,11 +131,6 @@ class AnswerRows:
     codes: NDArray[np.int64]  # (N,) places among `values`, -1 = null
     values: list[str]
 
-    @property
-    def given(self) -> NDArray[np.int64]:
-        """The rows that hold an answer."""
-        return np.flatnonzero(~np.array([v in MISSING for v in self.values] + [True])[self.codes])
-
     def table(self) -> Answered:
         """Items x annotators; a second answer of an annotator to an item is refused."""
         n, m = len(self.items), len(self.annotators)
@@ -147,7 +139,7 @@ class AnswerRows:
                 f"--annotator: expected at most {MOST_CELLS:,} cells, items x annotators, got {n:,} x {m:,}; leave out "
                 "annotators with few answers (`tproper estimate annotators` takes any number of them)"
             )
-        given = self.given
+        given = np.flatnonzero(~_empty((self.codes, self.values)))
         cell = self.item[given] * m + self.who[given]
         _, once = np.unique(cell, return_index=True)
         if len(once) < len(cell):
@@ -181,29 +173,15 @@ class Read:
         return self.side_by_side if self.answer_rows is None else self.answer_rows.table()
 
     @cached_property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Counter[str]:
         """How often each label text occurs."""
-        if self.answer_rows is not None:
-            codes, values = self.answer_rows.codes, self.answer_rows.values
-        elif self.side_by_side is not None:
-            codes, values = self.side_by_side.codes, self.side_by_side.values
-        else:
-            codes, values = texts(self.label)
-        times = np.bincount(codes[codes >= 0], minlength=len(values))
-        out: dict[str, int] = {}
-        for text, n in zip(values, times.tolist(), strict=True):
-            if n:
-                out[text] = out.get(text, 0) + n
-        return out
+        answers = self.answer_rows or self.side_by_side
+        return _times(texts(self.label) if answers is None else (answers.codes, answers.values))
 
     @property
-    def named(self) -> dict[str, int]:
+    def named(self) -> Counter[str]:
         """How often each text occurs, among labels and true classes together."""
-        out = dict(self.counts)
-        codes, values = (np.empty(0, dtype=np.int64), []) if self.truth is None else self.truth
-        for code, n in zip(*np.unique(codes[codes >= 0], return_counts=True), strict=True):
-            out[values[code]] = out.get(values[code], 0) + int(n)
-        return out
+        return self.counts if self.truth is None else self.counts + _times(self.truth)
 
     @property
     def used(self) -> list[str]:
@@ -213,10 +191,7 @@ class Read:
     @property
     def true_names(self) -> list[str]:
         """The texts of true classes that occur."""
-        if self.truth is None:
-            return []
-        codes, values = self.truth
-        return [values[c] for c in np.unique(codes[codes >= 0]) if values[c] not in MISSING]
+        return [] if self.truth is None else [text for text in _times(self.truth) if text not in MISSING]
 
     def known(self, classes: LabelCodec, column: str) -> NDArray[np.int64]:
         """The class of each row, -1 where it is unknown."""
@@ -249,6 +224,21 @@ def read(columns: LabelColumns, features: Sequence[str]) -> Read:
     return _by_item(columns, features)
 
 
+def _times(column: Texts) -> Counter[str]:
+    """How often each text occurs."""
+    codes, values = column
+    out: Counter[str] = Counter()
+    for text, n in zip(values, np.bincount(codes[codes >= 0], minlength=len(values)).tolist(), strict=True):
+        out[text] += n
+    return +out  # without those that do not occur
+
+
+def _empty(column: Texts) -> NDArray[np.bool_]:
+    """Where there is no text, or one that says so."""
+    codes, values = column
+    return np.array([v in MISSING for v in values] + [True])[codes]
+
+
 def _columns(table: Table, names: Sequence[str], features: Sequence[str]) -> tuple[FloatArray, dict[str, pa.Array]]:
     """Features (n, d), checked, and other columns as they are."""
     import pyarrow as pa
@@ -268,7 +258,7 @@ def _columns(table: Table, names: Sequence[str], features: Sequence[str]) -> tup
 
 
 def _whole(column: pa.Array, option: str) -> tuple[NDArray[np.int64], list[str]]:
-    """The distinct names of a column without gaps, in the order in which they appear, and each row's place."""
+    """Each row's place among the distinct names of a column without gaps, and those names as they first appear."""
     codes, values = texts(column)
     distinct = list(dict.fromkeys(v for v in values if v not in MISSING))
     place = {v: i for i, v in enumerate(distinct)}
@@ -294,25 +284,28 @@ def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
     who, who_names = np.argsort(order)[who], [who_names[i] for i in order]
     first = _first(item, len(item_names))
     answers = AnswerRows(item, item_names, who, who_names, *texts(got[columns.labels[0]]))
-    facts: dict[str, Texts | None] = {"--true-label": None, "--group": None}
-    for option, name in (("--true-label", columns.true), ("--group", columns.group)):
-        if name is not None and name in got:
-            facts[option] = _one_each(texts(got[name]), item, item_names, option)
+    named = {"--true-label": columns.true, "--group": columns.group}
+    facts = {
+        option: _one_each(texts(got[name]), item, item_names, option) for option, name in named.items() if name in got
+    }
     if items is None:
         X = _same_features(rows_X, item, item_names, first, features)
     else:
-        second = [n for n in (columns.true, columns.group) if n is not None and n not in table.names]
+        second = [name for name in named.values() if name is not None and name not in table.names]
         X_items, more = _columns(items, [columns.item, *second], features)
         place = _places(items, _whole(more[columns.item], "--features-from"), item_names)
         X = X_items[place]
-        for option, name in (("--true-label", columns.true), ("--group", columns.group)):
-            if name is not None and name in more:
+        for option, name in named.items():
+            if name in second:
                 codes, values = texts(more[name])
                 facts[option] = codes[place], values
     group = None
-    if facts["--group"] is not None:
-        group = _no_gaps(facts["--group"], item_names)
-    return Read(X, None, None, None, answers, facts["--true-label"], group, first)
+    if "--group" in facts:
+        group, empty = facts["--group"][0], _empty(facts["--group"])
+        if empty.any():
+            name = item_names[int(empty.argmax())]
+            raise ValueError(f"--group: expected a group for every item, got none for {name!r}")
+    return Read(X, None, None, None, answers, facts.get("--true-label"), group, first)
 
 
 def _first(item: NDArray[np.int64], n: int) -> NDArray[np.int64]:
@@ -325,10 +318,11 @@ def _first(item: NDArray[np.int64], n: int) -> NDArray[np.int64]:
 def _one_each(column: Texts, item: NDArray[np.int64], item_names: list[str], option: str) -> Texts:
     """One value for each item; rows that contradict each other are refused."""
     codes, values = column
-    known = np.flatnonzero(~np.array([v in MISSING for v in values] + [True])[codes])
+    known = np.flatnonzero(~_empty(column))
     out = np.full(len(item_names), -1)
     out[item[known]] = codes[known]
-    wrong = known[np.array(values, dtype=object)[out[item[known]]] != np.array(values, dtype=object)[codes[known]]]
+    words = np.array(values, dtype=object)
+    wrong = known[words[out[item[known]]] != words[codes[known]]]
     if len(wrong):
         i = int(wrong[0])
         one, other = values[codes[i]], values[out[item[i]]]
@@ -338,14 +332,6 @@ def _one_each(column: Texts, item: NDArray[np.int64], item_names: list[str], opt
             f"at row {i + 1}"
         )
     return out, values
-
-
-def _no_gaps(column: Texts, item_names: list[str]) -> NDArray[np.int64]:
-    codes, values = column
-    empty = np.array([v in MISSING for v in values] + [True])[codes]
-    if empty.any():
-        raise ValueError(f"--group: expected a group for every item, got none for {item_names[int(empty.argmax())]!r}")
-    return codes
 
 
 def _same_features(

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -181,55 +180,41 @@ class Work:
     """What all models of a run share."""
 
     def __init__(self, options: RunOptions, device: torch.device) -> None:
-        self.store, self.device, self.display = Store(options.out), device, Display()
+        self.options, self.device = options, device
+        self.store, self.display = Store(options.out), Display()
         self.stop = Stop(None if options.minutes is None else 60 * options.minutes)
-        self.folder, self.mirror, self.slots, self.kernels = (
-            options.data,
-            options.mirror,
-            options.slots,
-            options.kernels,
-        )
-        self.checkpoint_seconds = options.checkpoint_seconds
-        self.loaded: dict[str, tuple[Any, Pixels]] = {}
+        self.loaded: dict[str, tuple[Dataset, Pixels]] = {}
         self.given: dict[str, np.ndarray] = {}  # weak labels of files, by digest
         self.soft: np.ndarray | None = None  # class probabilities of the test images
         self.own: tuple[str, ...] = ()  # where a user's own losses stand: file.py:function
-        self.cluster: dict[str, Any] | None = None  # where to run, if not here
-        if options.engine is Engine.ray:
-            self.cluster = {
-                "address": options.address,
-                "gpus": options.gpus_per_task,
-                "cpus": float(options.threads or 1),
-            }
 
     def run(self, trials: list[Trial]) -> list[Record] | None:
         """Train what is not yet in the store; all records, or None if stopped before the end."""
+        options, show = self.options, self.display.show
         if self.store.done() >= {trial.id for trial in trials}:  # needs no data, which may be far away
             for trial in trials:
                 self.store.forget(trial)
-            self.display.show(Status(len(trials), len(trials), note=trials[0].config.model))
+            show(Status(len(trials), len(trials), note=trials[0].config.model))
             return self.store.records()
-        if self.cluster is not None:
-            folder = None if self.folder is None else str(self.folder.resolve())
-            lab = LabWork(
-                folder, self.mirror, "auto", self.kernels, int(self.cluster["cpus"]), self.given, self.soft, self.own
-            )
+        if options.engine is Engine.ray:
+            folder = None if options.data is None else str(options.data.resolve())
+            cpus = options.threads or 1
+            lab = LabWork(folder, options.mirror, "auto", options.kernels, cpus, self.given, self.soft, self.own)
             complete = run_trials_on_ray(
-                trials, lab, self.store, stack=self.slots, stop=self.stop, show=self.display.show, **self.cluster
-            )
-            return self.store.records() if complete else None
-        data = self.images(trials[0].config.dataset)
-        runner = Runner(
-            *data, self.store, self.slots, self.kernels, self.checkpoint_seconds, self.given, self.soft
-        )  # fmt: skip
-        if not runner.run(trials, self.stop, self.display.show):
-            return None
-        return self.store.records()
+                trials, lab, self.store, address=options.address, stack=options.slots, gpus=options.gpus_per_task,
+                cpus=cpus, stop=self.stop, show=show,
+            )  # fmt: skip
+        else:
+            data = self.images(trials[0].config.dataset)
+            seconds = options.checkpoint_seconds
+            runner = Runner(*data, self.store, options.slots, options.kernels, seconds, self.given, self.soft)
+            complete = runner.run(trials, self.stop, show)
+        return self.store.records() if complete else None
 
     def images(self, name: str) -> tuple[Dataset, Pixels]:
         """A data set, loaded once."""
         if name not in self.loaded:
-            self.take(load(name, self.folder, self.mirror, stop=lambda: bool(self.stop)))
+            self.take(load(name, self.options.data, self.options.mirror, stop=lambda: bool(self.stop)))
         return self.loaded[name]
 
     def take(self, data: Dataset) -> None:
@@ -276,6 +261,6 @@ def run_all(
 def _take_over(work: Work, taken: list[tuple[Path, list[Record]]]) -> None:
     """Finished records of other runs; those of other kernels stay where they are."""
     for source, rows in taken:
-        fit = [r for r in rows if kernels_of(r) == kernel_group(r["model"], work.kernels)]
+        fit = [r for r in rows if kernels_of(r) == kernel_group(r["model"], work.options.kernels)]
         note = f", {len(rows) - len(fit)} of other kernels left out" if len(fit) < len(rows) else ""
         say(f"{work.store.add(fit)} records taken from {source}{note}")
