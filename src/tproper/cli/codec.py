@@ -24,6 +24,7 @@ from ..transitions import (
     StackedTransition,
     Transition,
     Vocabulary,
+    identity,
 )
 from .resolving import check_annotators
 
@@ -115,6 +116,11 @@ class _Texts(Vocabulary):
             return SET_SEPARATOR.join(self.classes[z] for z in np.flatnonzero(label))
         name = self.names[int(label)]
         return SET_SEPARATOR.join(c for c in self.classes if c in name) if self.sets else str(name)
+
+
+def class_codec(classes: Sequence[str]) -> LabelCodec:
+    """Reads true classes: labels of T = I."""
+    return LabelCodec(identity(len(classes)), classes)
 
 
 class LabelCodec:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, mark
 from ..data import CELLS, open_table, watched
 from ..transitions import identity
-from .codec import Answered, Encoded, LabelCodec
+from .codec import Answered, Encoded, LabelCodec, class_codec
 from .options import LabelOptions
 from .overlap import Overlap
 from .reading import LabelColumns, label_columns, read
@@ -97,14 +97,11 @@ class Block:
 
 
 def _blocks(columns: LabelColumns, codec: LabelCodec, source: str | None, features: list[str]) -> Iterator[Block]:
-    truth = LabelCodec(identity(len(codec.classes)), codec.classes)
     if columns.long:
         got = read(columns, features)
-        labels, absent = got.encode(codec, columns.label)
-        true = None if columns.true is None else got.known(truth, columns.true)
-        yield Block(got.X, labels, absent, true, got.rows + 1)
+        yield Block(got.X, *got.encode(codec), got.known(codec.classes), got.rows + 1)
         return
-    table = columns.table
+    table, truth = columns.table, class_codec(codec.classes)
     reader = FeatureReader(table, features)
     extra = [c for c in (*columns.labels, source, columns.true) if c is not None]
     wanted = list(dict.fromkeys([*features, *extra]))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, Mark, json_text, mark, write_file
+from .._core import Mark, json_text, mark, write_file
 from ..data import open_table, short, working
 from ..estimation import AnnotatorEstimate, Answers
 from ..learn import Estimated, estimate_labels, transition_of
@@ -26,7 +26,7 @@ from ..transitions import (
     transition_from_dict,
     transition_to_dict,
 )
-from .codec import LabelCodec
+from .codec import LabelCodec, class_codec
 from .errors import say, spoken
 from .estimate import EstimateOptions, From
 from .reading import LabelColumns, Read, label_columns, read
@@ -75,14 +75,10 @@ def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | 
     if kind == From.annotators and not wants:
         _say_unused(columns)
     got = read(columns, features)
-    X = None
-    if features:
-        centre, scale = standardisation(got.X, features)
-        X = (got.X - centre) / scale
     settings: dict[str, Any] = {"structure": options.structure} if kind in (From.clean, From.features) else {}
     settings |= {"sampling": options.sampling} if kind == From.pu else {}
     with spoken():
-        estimate = estimate_read(Question(kind, got, columns, X, classes, options.seed, settings))
+        estimate = estimate_read(Question(kind, got, features, classes, options.seed, settings))
     for note in [*label_notes(got.named, estimate.classes), *identifier_notes(got.X, features)]:
         say(f"warning: {note}", err=True)
     write_file(out, (json_text(estimate.to_dict()) + "\n").encode(), since=before)
@@ -121,39 +117,42 @@ def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
     return True
 
 
-def choose_kind(columns: LabelColumns, got: Read) -> str:
+def choose_kind(got: Read) -> str:
     """What T of these labels can be estimated from."""
-    if columns.several:
+    if got.columns.several:
         return "annotators"
-    names = got.used
-    if any(SET_SEPARATOR in text for text in names):
+    if any(SET_SEPARATOR in text for text in got.used):
         return "partial"
-    if len(set(members_of(names, sets=False)) - {UNLABELED}) == 1 and not got.true_names:
+    if len(set(members_of(got.used, sets=False)) - {UNLABELED}) == 1 and not got.true_names:
         return "pu"
     return "features"
 
 
 @dataclass(frozen=True)
 class Question:
-    """What T is asked for: the kind of estimate, the table that was read, features at unit scale if there are any."""
+    """What T is asked for: the kind of estimate, the table that was read, and the names of features, if any."""
 
     kind: str
     got: Read
-    columns: LabelColumns
-    X: FloatArray | None
+    features: Sequence[str]
     classes: Sequence[str] | None
     seed: int
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def known(self, classes: Sequence[str]) -> NDArray[np.int64] | None:
-        """The true classes, -1 where they are unknown; None without a column of them."""
-        if self.columns.true is None:
-            return None
-        return self.got.known(LabelCodec(identity(len(classes)), classes), self.columns.true)
+    def estimate(self, labels: Any, classes: Sequence[str], rows: NDArray[Any]) -> Estimated:
+        """What the estimation room makes of the encoded labels of some rows; features are at unit scale."""
+        X, group = None, None if self.got.group is None else self.got.group[rows]
+        if self.features:
+            centre, scale = standardisation(self.got.X, self.features)
+            X = ((self.got.X - centre) / scale)[rows]
+        return estimate_labels(
+            self.kind, labels, len(classes), self.known(classes, rows), X, self.seed, group, **self.settings
+        )
 
-    def estimate(self, labels: Any, num_classes: int, true: Any, X: FloatArray | None, groups: Any = None) -> Estimated:
-        """What the estimation room makes of encoded labels."""
-        return estimate_labels(self.kind, labels, num_classes, true, X, self.seed, groups, **self.settings)
+    def known(self, classes: Sequence[str], rows: NDArray[Any]) -> NDArray[np.int64] | None:
+        """The true classes of some rows, -1 where they are unknown; None without a column of them."""
+        known = self.got.known(classes)
+        return None if known is None else known[rows]
 
 
 def estimate_read(question: Question) -> Estimate:
@@ -161,26 +160,19 @@ def estimate_read(question: Question) -> Estimate:
     return {"annotators": _annotators, "pu": _pu, "partial": _partial}.get(question.kind, _noisy)(question)
 
 
-def _part(group: NDArray[np.int64] | None, rows: NDArray[Any]) -> NDArray[np.int64] | None:
-    return None if group is None else group[rows]
-
-
 def _noisy(question: Question) -> Estimate:
     """From rows of known class, from features, or from both."""
-    got, columns = question.got, question.columns
-    if question.kind == "clean" and columns.true is None:
+    got = question.got
+    if question.kind == "clean" and got.columns.true is None:
         raise ValueError("--true-label: expected the column with the true classes, got none")
     labels = members_of(got.used, sets=False)
     names = _classes(question.kind, labels, got, question.classes)
     words = [*names, *(n for n in labels if n not in names)]
-    weak, absent = got.encode(LabelCodec(identity(len(words)), words), columns.label)
-    known = question.known(names)
-    given = ~absent
-    with working(f"estimating T from {int(given.sum()):,} rows"):
-        truth = None if known is None else known[given]
-        features = None if question.X is None else question.X[given]
-        estimated = question.estimate(weak[given], len(names), truth, features, _part(got.group, given))
-    T = transition_of(estimated)
+    weak, absent = got.encode(class_codec(words))
+    rows = int((~absent).sum())
+    with working(f"estimating T from {rows:,} rows"):
+        T = transition_of(question.estimate(weak[~absent], names, ~absent))
+    truth = question.known(names, ~absent)
     own = words[: T.num_weak_labels]
     if own != names:  # labels with names of their own
         plain = transition_to_dict(T) | {"weak_labels": own}
@@ -191,9 +183,8 @@ def _noisy(question: Question) -> Estimate:
     lacking = [name for z, name in enumerate(names) if z not in seen]
     if lacking and question.kind == "clean":
         say(f"warning: no row of class {short(lacking)} is known: T's column is what other classes suggest", err=True)
-    rows = int(given.sum())
     head = f"classes {short(names, 20)}\nfrom {rows:,} labels, {clean:,} of them in rows of known class"
-    return Estimate(f"{T}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean})
+    return Estimate(f"{T.describe(names)}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean})
 
 
 def _classes(kind: str, labels: list[str], got: Read, classes: Sequence[str] | None) -> list[str]:
@@ -215,16 +206,14 @@ def _classes(kind: str, labels: list[str], got: Read, classes: Sequence[str] | N
 
 def _partial(question: Question) -> Estimate:
     """Candidate sets, written a|b|c: how often a wrong class is among them."""
-    got, columns, classes = question.got, question.columns, question.classes
+    got, classes = question.got, question.classes
     seen = members_of(got.used, sets=True)
     names = class_names(got.used, sets=True) if classes is None else list(classes)
     strange = [name for name in seen if name not in names]
     if strange:
-        raise ValueError(f"column {columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
-    masks, absent = got.encode(LabelCodec(partial_labels(len(names), 0.5), names), columns.label)
-    known = question.known(names)
-    truth = None if known is None else known[~absent]
-    T = transition_of(question.estimate(masks[~absent], len(names), truth, None))
+        raise ValueError(f"column {got.columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
+    masks, absent = got.encode(LabelCodec(partial_labels(len(names), 0.5), names))
+    T = transition_of(question.estimate(masks[~absent], names, ~absent))
     return Estimate(f"{T}\nclasses {short(names, 20)}", T, names, facts={"rows": int((~absent).sum())})
 
 
@@ -238,13 +227,11 @@ def positive_negative(classes: Sequence[str] | None) -> list[str]:
 
 def _pu(question: Question) -> Estimate:
     """Labeled rows are positive; the others may be either."""
-    got = question.got
     names = positive_negative(question.classes)
-    words = [*names, UNLABELED]
-    weak, absent = got.encode(LabelCodec(identity(3), words), question.columns.label)
+    weak, absent = question.got.encode(class_codec([*names, UNLABELED]))
     labels = np.where(absent | (weak > 0), 1, 0)
     with working(f"estimating the class prior from {len(labels):,} rows"):
-        pu: Any = question.estimate(labels, 2, None, question.X, got.group)
+        pu: Any = question.estimate(labels, names, np.arange(len(labels)))
     facts = {"rows": len(labels), "prior": pu.prior.to_dict(), "rate": pu.rate.to_dict()}
     return Estimate(str(pu), pu.transition, names, facts=facts)
 
@@ -255,30 +242,25 @@ def _annotators(question: Question) -> Estimate:
     names = class_names([*got.used, *got.true_names], sets=False) if classes is None else list(classes)
     if len(names) < 2:
         raise ValueError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
-    known = question.known(names)
-    answers = _answers(got, question.columns, names)
-    items = answers.items  # with one answer per row, those that have answers
-    truth = None if known is None else known[items]
+    answers = _answers(got, names)
     with working(f"estimating T of annotators from {len(answers):,} answers"):
-        features = None if question.X is None else question.X[items]
-        crowd = question.estimate(answers, len(names), truth, features, _part(got.group, items))
+        crowd = question.estimate(answers, names, answers.items)  # with one answer per row, the items that have some
     assert isinstance(crowd, AnnotatorEstimate)
     who = [str(a) for a in answers.annotators]
     facts = {"prior": crowd.prior.tolist(), "notes": crowd.notes}
     return Estimate(crowd.describe(names), crowd.transition, names, who, facts)
 
 
-def _answers(got: Read, columns: LabelColumns, names: Sequence[str]) -> Answers:
+def _answers(got: Read, names: Sequence[str]) -> Answers:
     """Who answered what, by class; items are the rows of `got`."""
-    each = identity(len(names))
     if got.answer_rows is None:
         assert got.side_by_side is not None
         who = got.side_by_side.names
-        codec = LabelCodec(annotators([each] * len(who)), names, annotators=who)
+        codec = LabelCodec(annotators([identity(len(names))] * len(who)), names, annotators=who)
         out = Answers.from_table(codec.encode_answers(got.side_by_side)[0])
         out.annotators = np.array(who)
         return out
     rows = got.answer_rows
-    codes, absent = LabelCodec(each, names).encode_texts(rows.codes, rows.values, columns.label)
+    codes, absent = class_codec(names).encode_texts(rows.codes, rows.values, got.columns.label)
     given = np.flatnonzero(~absent)
     return Answers(rows.item[given], np.array(rows.annotators)[rows.who[given]], codes[given])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray
 from ..data import MISSING, Table, numbers, open_table, texts, watched
-from .codec import Answered, LabelCodec
+from .codec import Answered, LabelCodec, class_codec
 from .options import LabelOptions
 from .schema import FeatureReader, feature_columns, split_names
 
@@ -158,6 +158,7 @@ class AnswerRows:
 class Read:
     """Rows of a table, or the items of one with an answer per row: nothing is interpreted yet."""
 
+    columns: LabelColumns
     X: FloatArray  # (n, d), as in the file
     label: pa.Array | None  # of one label per row
     source: pa.Array | None
@@ -193,19 +194,18 @@ class Read:
         """The texts of true classes that occur."""
         return [] if self.truth is None else [text for text in _times(self.truth) if text not in MISSING]
 
-    def known(self, classes: LabelCodec, column: str) -> NDArray[np.int64]:
-        """The class of each row, -1 where it is unknown."""
-        if self.truth is None:
-            return np.full(len(self.X), -1)
-        encoded, absent = classes.encode_texts(*self.truth, column, self.rows)
+    def known(self, classes: Sequence[str]) -> NDArray[np.int64] | None:
+        """The class of each row, -1 where it is unknown; None without a column of true classes."""
+        if self.truth is None or self.columns.true is None:
+            return None
+        encoded, absent = class_codec(classes).encode_texts(*self.truth, self.columns.true, self.rows)
         return np.where(absent, -1, encoded)
 
-    def encode(self, codec: LabelCodec, column: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def encode(self, codec: LabelCodec) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Labels as T takes them, and which rows have none."""
         if self.answered is not None:
             return codec.encode_answers(self.answered)
-        assert self.label is not None
-        return codec.encode(self.label, self.source, column=column)
+        return codec.encode(self.label, self.source, column=self.columns.label)
 
 
 def read(columns: LabelColumns, features: Sequence[str]) -> Read:
@@ -220,7 +220,7 @@ def read(columns: LabelColumns, features: Sequence[str]) -> Read:
         truth = None if columns.true is None else texts(got[columns.true])
         group = None if columns.group is None else _whole(got[columns.group], "--group")[0]
         source = None if columns.source is None else got[columns.source]
-        return Read(X, label, source, answered, None, truth, group, np.arange(len(X)))
+        return Read(columns, X, label, source, answered, None, truth, group, np.arange(len(X)))
     return _by_item(columns, features)
 
 
@@ -305,7 +305,7 @@ def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
         if empty.any():
             name = item_names[int(empty.argmax())]
             raise ValueError(f"--group: expected a group for every item, got none for {name!r}")
-    return Read(X, None, None, None, answers, facts.get("--true-label"), group, first)
+    return Read(columns, X, None, None, None, answers, facts.get("--true-label"), group, first)
 
 
 def _first(item: NDArray[np.int64], n: int) -> NDArray[np.int64]:

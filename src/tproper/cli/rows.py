@@ -18,14 +18,13 @@ from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
     Transition,
-    identity,
 )
 from .codec import Encoded, LabelCodec
 from .errors import recorded_warnings
 from .from_data import Estimate, Question, choose_kind, estimate_read
-from .reading import LabelColumns, Read
+from .reading import Read
 from .resolving import blank_label, label_notes, resolve, resolve_answers
-from .schema import identifier_notes, standardisation
+from .schema import identifier_notes
 from .train import Settings
 
 ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
@@ -77,7 +76,6 @@ class Rows:
 
 def make_rows(
     got: Read,
-    columns: LabelColumns,
     features: Sequence[str],
     specs: dict[str, str],
     classes: Sequence[str] | None,
@@ -85,14 +83,13 @@ def make_rows(
     settings: Settings,
 ) -> Rows:
     """Names become labels, T is resolved or estimated, rows that say nothing are left out or kept as blank."""
+    columns = got.columns
     if not set(got.used) - MISSING:
         raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {len(got.rows)} rows")
     with recorded_warnings() as doubts:  # what an estimate of T cannot tell belongs in the card
-        codec, estimate = _codec(got, columns, features, specs, classes, settings.seed)
-    labels, absent = got.encode(codec, columns.label)
-    true = group = None
-    if columns.true is not None:
-        true = got.known(LabelCodec(identity(len(codec.classes)), codec.classes), columns.true)
+        codec, estimate = _codec(got, features, specs, classes, settings.seed)
+    labels, absent = got.encode(codec)
+    true = got.known(codec.classes)
     keep = np.ones(len(absent), dtype=bool)
     if missing == "drop":
         keep = ~absent if true is None else ~absent | (true >= 0)
@@ -111,21 +108,14 @@ def make_rows(
 
 
 def _codec(
-    got: Read,
-    columns: LabelColumns,
-    features: Sequence[str],
-    specs: dict[str, str],
-    classes: Sequence[str] | None,
-    seed: int,
+    got: Read, features: Sequence[str], specs: dict[str, str], classes: Sequence[str] | None, seed: int
 ) -> tuple[LabelCodec, Estimate | None]:
     """How labels are read: by the T of the specs, or by one that is estimated from these rows."""
     kind = estimate_kind(specs)
     if kind is not None:
-        centre, scale = standardisation(got.X, features)
-        kind = kind or choose_kind(columns, got)
-        estimate = estimate_read(Question(kind, got, columns, (got.X - centre) / scale, classes, seed))
+        estimate = estimate_read(Question(kind or choose_kind(got), got, features, classes, seed))
         return LabelCodec(estimate.transition, estimate.classes, annotators=estimate.annotators), estimate
-    if columns.several:
+    if got.columns.several:
         assert got.answered is not None
         T, names, who = resolve_answers(specs, got.answered.names, got.used, classes, got.true_names)
         return LabelCodec(T, names, annotators=who), None

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts, watched
 from ..learn import load
-from ..transitions import identity
-from .codec import LabelCodec
+from .codec import LabelCodec, class_codec
 from .resolving import parse_sources, resolve
 from .schema import FeatureReader, Schema, split_names
 from .simulate import Weakening
@@ -184,7 +183,7 @@ def weaken(
     """Write the table with weak labels; returns how often each was drawn."""
     import pyarrow as pa
 
-    truth = LabelCodec(identity(len(codec.classes)), codec.classes)
+    truth = class_codec(codec.classes)
     rng = label_stream(plan.seed)
     counts: Counter[str] = Counter()
     row = 1

@@ -31,7 +31,7 @@ def fit_table(data: Path, options: TableOptions, settings: Settings, out: Path) 
     if options.stream:
         _check_streamed(table, options, columns, features, settings, kind is not None)
         return streamed.train(table, data, names, classes, settings, out)
-    rows = make_rows(read(columns, features), columns, features, specs, classes, options.missing, settings)
+    rows = make_rows(read(columns, features), features, specs, classes, options.missing, settings)
     return training.train(rows, settings, names, data, out)
 
 
