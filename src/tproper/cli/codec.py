@@ -167,7 +167,7 @@ class LabelCodec:
     def encode_texts(
         self, codes: NDArray[np.int64], values: list[str], column: str, rows: NDArray[np.int64] | None = None
     ) -> tuple[Encoded, NDArray[np.bool_]]:
-        """Labels of one source that were read as texts already."""
+        """Labels of one source that are texts already."""
         return self._encode(0, codes, values, 1, column, rows)
 
     def encode(

@@ -98,8 +98,8 @@ class Block:
 
 def _blocks(columns: LabelColumns, codec: LabelCodec, source: str | None, features: list[str]) -> Iterator[Block]:
     if columns.long:
-        got = read(columns, features)
-        yield Block(got.X, *got.encode(codec), got.known(codec.classes), got.rows + 1)
+        items = read(columns, features)
+        yield Block(items.X, *items.encode(codec), items.known(codec.classes), items.rows + 1)
         return
     table, truth = columns.table, class_codec(codec.classes)
     reader = FeatureReader(table, features)

@@ -74,12 +74,12 @@ def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | 
     features = columns.features(options.features, options.ignore) if wants else []
     if kind == From.annotators and not wants:
         _say_unused(columns)
-    got = read(columns, features)
+    table = read(columns, features)
     settings: dict[str, Any] = {"structure": options.structure} if kind in (From.clean, From.features) else {}
     settings |= {"sampling": options.sampling} if kind == From.pu else {}
     with spoken():
-        estimate = estimate_read(Question(kind, got, features, classes, options.seed, settings))
-    for note in [*label_notes(got.named, estimate.classes), *identifier_notes(got.X, features)]:
+        estimate = estimate_read(Question(kind, table, features, classes, options.seed, settings))
+    for note in [*label_notes(table.named, estimate.classes), *identifier_notes(table.X, features)]:
         say(f"warning: {note}", err=True)
     write_file(out, (json_text(estimate.to_dict()) + "\n").encode(), since=before)
     return estimate, picture if draw(estimate, picture, earlier) else None
@@ -117,13 +117,13 @@ def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
     return True
 
 
-def choose_kind(got: Read) -> str:
+def choose_kind(table: Read) -> str:
     """What T of these labels can be estimated from."""
-    if got.columns.several:
+    if table.columns.several:
         return "annotators"
-    if any(SET_SEPARATOR in text for text in got.used):
+    if any(SET_SEPARATOR in text for text in table.used):
         return "partial"
-    if len(set(members_of(got.used, sets=False)) - {UNLABELED}) == 1 and not got.true_names:
+    if len(set(members_of(table.used, sets=False)) - {UNLABELED}) == 1 and not table.true_names:
         return "pu"
     return "features"
 
@@ -133,7 +133,7 @@ class Question:
     """What T is asked for: the kind of estimate, the table that was read, and the names of features, if any."""
 
     kind: str
-    got: Read
+    table: Read
     features: Sequence[str]
     classes: Sequence[str] | None
     seed: int
@@ -141,17 +141,17 @@ class Question:
 
     def estimate(self, labels: Any, classes: Sequence[str], rows: NDArray[Any]) -> Estimated:
         """What the estimation room makes of the encoded labels of some rows; features are at unit scale."""
-        X, group = None, None if self.got.group is None else self.got.group[rows]
+        X, group = None, None if self.table.group is None else self.table.group[rows]
         if self.features:
-            centre, scale = standardisation(self.got.X, self.features)
-            X = ((self.got.X - centre) / scale)[rows]
+            centre, scale = standardisation(self.table.X, self.features)
+            X = ((self.table.X - centre) / scale)[rows]
         return estimate_labels(
             self.kind, labels, len(classes), self.known(classes, rows), X, self.seed, group, **self.settings
         )
 
     def known(self, classes: Sequence[str], rows: NDArray[Any]) -> NDArray[np.int64] | None:
         """The true classes of some rows, -1 where they are unknown; None without a column of them."""
-        known = self.got.known(classes)
+        known = self.table.known(classes)
         return None if known is None else known[rows]
 
 
@@ -162,13 +162,13 @@ def estimate_read(question: Question) -> Estimate:
 
 def _noisy(question: Question) -> Estimate:
     """From rows of known class, from features, or from both."""
-    got = question.got
-    if question.kind == "clean" and got.columns.true is None:
+    table = question.table
+    if question.kind == "clean" and table.columns.true is None:
         raise ValueError("--true-label: expected the column with the true classes, got none")
-    labels = members_of(got.used, sets=False)
-    names = _classes(question.kind, labels, got, question.classes)
+    labels = members_of(table.used, sets=False)
+    names = _classes(question.kind, labels, table, question.classes)
     words = [*names, *(n for n in labels if n not in names)]
-    weak, absent = got.encode(class_codec(words))
+    weak, absent = table.encode(class_codec(words))
     rows = int((~absent).sum())
     with working(f"estimating T from {rows:,} rows"):
         T = transition_of(question.estimate(weak[~absent], names, ~absent))
@@ -187,11 +187,11 @@ def _noisy(question: Question) -> Estimate:
     return Estimate(f"{T.describe(names)}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean})
 
 
-def _classes(kind: str, labels: list[str], got: Read, classes: Sequence[str] | None) -> list[str]:
+def _classes(kind: str, labels: list[str], table: Read, classes: Sequence[str] | None) -> list[str]:
     """The classes in order: those given, or the names of true classes, or those of labels."""
     if classes is not None:
         return list(classes)
-    known = members_of(got.true_names, sets=False)
+    known = members_of(table.true_names, sets=False)
     every = class_names([*labels, *known], sets=False)
     if kind == "features":
         return every
@@ -206,13 +206,13 @@ def _classes(kind: str, labels: list[str], got: Read, classes: Sequence[str] | N
 
 def _partial(question: Question) -> Estimate:
     """Candidate sets, written a|b|c: how often a wrong class is among them."""
-    got, classes = question.got, question.classes
-    seen = members_of(got.used, sets=True)
-    names = class_names(got.used, sets=True) if classes is None else list(classes)
+    table, classes = question.table, question.classes
+    seen = members_of(table.used, sets=True)
+    names = class_names(table.used, sets=True) if classes is None else list(classes)
     strange = [name for name in seen if name not in names]
     if strange:
-        raise ValueError(f"column {got.columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
-    masks, absent = got.encode(LabelCodec(partial_labels(len(names), 0.5), names))
+        raise ValueError(f"column {table.columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
+    masks, absent = table.encode(LabelCodec(partial_labels(len(names), 0.5), names))
     T = transition_of(question.estimate(masks[~absent], names, ~absent))
     return Estimate(f"{T}\nclasses {short(names, 20)}", T, names, facts={"rows": int((~absent).sum())})
 
@@ -228,7 +228,7 @@ def positive_negative(classes: Sequence[str] | None) -> list[str]:
 def _pu(question: Question) -> Estimate:
     """Labeled rows are positive; the others may be either."""
     names = positive_negative(question.classes)
-    weak, absent = question.got.encode(class_codec([*names, UNLABELED]))
+    weak, absent = question.table.encode(class_codec([*names, UNLABELED]))
     labels = np.where(absent | (weak > 0), 1, 0)
     with working(f"estimating the class prior from {len(labels):,} rows"):
         pu: Any = question.estimate(labels, names, np.arange(len(labels)))
@@ -238,11 +238,11 @@ def _pu(question: Question) -> Estimate:
 
 def _annotators(question: Question) -> Estimate:
     """Answers side by side, or one answer per row."""
-    got, classes = question.got, question.classes
-    names = class_names([*got.used, *got.true_names], sets=False) if classes is None else list(classes)
+    table, classes = question.table, question.classes
+    names = class_names([*table.used, *table.true_names], sets=False) if classes is None else list(classes)
     if len(names) < 2:
         raise ValueError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
-    answers = _answers(got, names)
+    answers = _answers(table, names)
     with working(f"estimating T of annotators from {len(answers):,} answers"):
         crowd = question.estimate(answers, names, answers.items)  # with one answer per row, the items that have some
     assert isinstance(crowd, AnnotatorEstimate)
@@ -251,16 +251,16 @@ def _annotators(question: Question) -> Estimate:
     return Estimate(crowd.describe(names), crowd.transition, names, who, facts)
 
 
-def _answers(got: Read, names: Sequence[str]) -> Answers:
+def _answers(table: Read, names: Sequence[str]) -> Answers:
     """Who answered what, by class; items are the rows of `got`."""
-    if got.answer_rows is None:
-        assert got.side_by_side is not None
-        who = got.side_by_side.names
+    if table.answer_rows is None:
+        assert table.side_by_side is not None
+        who = table.side_by_side.names
         codec = LabelCodec(annotators([identity(len(names))] * len(who)), names, annotators=who)
-        out = Answers.from_table(codec.encode_answers(got.side_by_side)[0])
+        out = Answers.from_table(codec.encode_answers(table.side_by_side)[0])
         out.annotators = np.array(who)
         return out
-    rows = got.answer_rows
-    codes, absent = class_codec(names).encode_texts(rows.codes, rows.values, got.columns.label)
+    rows = table.answer_rows
+    codes, absent = class_codec(names).encode_texts(rows.codes, rows.values, table.columns.label)
     given = np.flatnonzero(~absent)
     return Answers(rows.item[given], np.array(rows.annotators)[rows.who[given]], codes[given])

@@ -41,7 +41,7 @@ class LabelColumns:
     true: str | None = None
     group: str | None = None
     items: Table | None = None  # a second table: the features of the items
-    of_several: bool = False  # a single column, but of one annotator among several
+    of_several: bool = False  # a single column that holds the answers of one annotator among several
 
     def of_annotators(self) -> LabelColumns:
         """The same columns, as answers of annotators."""
@@ -87,7 +87,7 @@ class LabelColumns:
 
 
 def label_columns(table: Table, options: LabelOptions) -> LabelColumns:
-    """What the options say of the columns, checked against the table's own."""
+    """Which columns the options name, checked against those that the table has."""
     label, source, item, annotator = options.label, options.source_column, options.item, options.annotator
     true, group = options.true_label, options.group
     labels = [label] if label in table.names else split_names(label, "--label") or []
@@ -132,7 +132,7 @@ class AnswerRows:
     values: list[str]
 
     def table(self) -> Answered:
-        """Items x annotators; a second answer of an annotator to an item is refused."""
+        """Items x annotators; a second answer by an annotator to one item is refused."""
         n, m = len(self.items), len(self.annotators)
         if n * m > MOST_CELLS:
             raise ValueError(
@@ -211,15 +211,15 @@ class Read:
 def read(columns: LabelColumns, features: Sequence[str]) -> Read:
     """The whole table in memory; of one with an answer per row, its items."""
     if not columns.long:
-        X, got = _columns(columns.table, columns.taken, features)
+        X, others = _columns(columns.table, columns.taken, features)
         answered = label = None
         if columns.several:
-            answered = Answered.of({name: got[name] for name in columns.labels})
+            answered = Answered.of({name: others[name] for name in columns.labels})
         else:
-            label = got[columns.labels[0]]
-        truth = None if columns.true is None else texts(got[columns.true])
-        group = None if columns.group is None else _whole(got[columns.group], "--group")[0]
-        source = None if columns.source is None else got[columns.source]
+            label = others[columns.labels[0]]
+        truth = None if columns.true is None else texts(others[columns.true])
+        group = None if columns.group is None else _whole(others[columns.group], "--group")[0]
+        source = None if columns.source is None else others[columns.source]
         return Read(columns, X, label, source, answered, None, truth, group, np.arange(len(X)))
     return _by_item(columns, features)
 
@@ -269,24 +269,23 @@ def _whole(column: pa.Array, option: str) -> tuple[NDArray[np.int64], list[str]]
     return out, distinct
 
 
-# One answer per row.
-
-
 def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
     table, items = columns.table, columns.items
     assert columns.item is not None
     assert columns.annotator is not None
     here = [name for name in columns.taken if name in table.names]
-    rows_X, got = _columns(table, here, features if items is None else [])
-    item, item_names = _whole(got[columns.item], "--item")
-    who, who_names = _whole(got[columns.annotator], "--annotator")
+    rows_X, others = _columns(table, here, features if items is None else [])
+    item, item_names = _whole(others[columns.item], "--item")
+    who, who_names = _whole(others[columns.annotator], "--annotator")
     order = np.argsort(np.array(who_names, dtype=object), kind="stable")
     who, who_names = np.argsort(order)[who], [who_names[i] for i in order]
     first = _first(item, len(item_names))
-    answers = AnswerRows(item, item_names, who, who_names, *texts(got[columns.labels[0]]))
+    answers = AnswerRows(item, item_names, who, who_names, *texts(others[columns.labels[0]]))
     named = {"--true-label": columns.true, "--group": columns.group}
     facts = {
-        option: _one_each(texts(got[name]), item, item_names, option) for option, name in named.items() if name in got
+        option: _one_each(texts(others[name]), item, item_names, option)
+        for option, name in named.items()
+        if name in others
     }
     if items is None:
         X = _same_features(rows_X, item, item_names, first, features)

@@ -54,7 +54,7 @@ WHICH_MODELS = "linear and mlp take mnist or digits, resnet20 and wrn28_2 take c
 
 @contextmanager
 def resource_errors(out: Path) -> Iterator[None]:
-    """A full store or a full GPU as an OSError, which ``user_errors`` turns into one sentence."""
+    """A store or a GPU that fails or is full, as an OSError, which ``user_errors`` turns into one sentence."""
     try:
         yield
     except sqlite3.Error as error:
@@ -98,7 +98,7 @@ def models_among(text: str, dataset: str, default: list[str]) -> list[str]:
 
 
 def positive_numbers(text: str, option: str) -> tuple[float, ...]:
-    """The numbers in a comma-separated text, each once; float32, in which trials run, must hold them."""
+    """The numbers in a comma-separated text, each once; they must fit float32, in which trials run."""
     try:
         values = tuple(dict.fromkeys(float(part) for part in text.split(",")))
     except ValueError:
@@ -113,7 +113,7 @@ def positive_numbers(text: str, option: str) -> tuple[float, ...]:
 
 
 def check_options(options: RunOptions) -> None:
-    """Refuse before anything is made what could not be done."""
+    """Refuse what could not be done before anything is created."""
     at_least(options.minutes, 0, "--minutes")
     one_of(options.kernels, KERNELS, "--kernels")
     if options.export is not None:
@@ -136,7 +136,7 @@ def _device(name: str) -> torch.device:
 
 
 def _check_export(path: Path, out: Path) -> None:
-    """Refuse before hours of work what could not be written after them."""
+    """Refuse, before hours of work, a file that could not be written after them."""
     check_suffix(path)
     if path.is_dir() or not (path.parent.is_dir() or path.parent.resolve() == out.resolve()):
         raise ValueError(f"--export: expected a file in a folder that exists, got {path}")
@@ -166,7 +166,7 @@ class Display:
 
     @staticmethod
     def _left(status: Status) -> str:
-        """A guess: trials to go, at the length that their schedule sets, or 80 epochs where it sets none."""
+        """A guess: the trials to go, each as long as its schedule says, or 80 epochs where it says nothing."""
         to_go = status.active / 2 + status.waiting
         seconds = to_go * status.epochs_each * status.seconds_per_epoch
         return f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {seconds:.0f} s left"
@@ -177,7 +177,7 @@ class Display:
 
 
 class Work:
-    """What all models of a run share."""
+    """What all models of a run share, and how their trials are run."""
 
     def __init__(self, options: RunOptions, device: torch.device) -> None:
         self.options, self.device = options, device
@@ -225,7 +225,7 @@ class Work:
 def run_all(
     options: RunOptions, body: Callable[[Work], bool], check: Callable[[Work], None] = lambda work: None
 ) -> None:
-    """Open the store, take over records, run `body` until it is done or stopped, and export; `check` comes first.
+    """Open the store, take over records, `check`, run `body` until it is done or stopped, and export.
 
     A run that was stopped ends the command with 130 (Ctrl-C) or 75 (out of time: run it again).
     """
@@ -234,7 +234,7 @@ def run_all(
     if options.engine is Engine.local and (options.address is not None or options.gpus_per_task is not None):
         raise ValueError("--engine: expected ray beside --address or --gpus-per-task, got local")
     if options.engine is Engine.ray:
-        import_ray()  # before anything is made
+        import_ray()  # before anything is created
     if options.threads:
         torch.set_num_threads(options.threads)
     taken = [(source, gather(source)) for source in options.records or []]
@@ -259,7 +259,7 @@ def run_all(
 
 
 def _take_over(work: Work, taken: list[tuple[Path, list[Record]]]) -> None:
-    """Finished records of other runs; those of other kernels stay where they are."""
+    """Add finished records of other runs; those made with other kernels stay where they are."""
     for source, rows in taken:
         fit = [r for r in rows if kernels_of(r) == kernel_group(r["model"], work.options.kernels)]
         note = f", {len(rows) - len(fit)} of other kernels left out" if len(fit) < len(rows) else ""

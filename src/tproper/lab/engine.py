@@ -109,12 +109,6 @@ def split_and_labels(task: Task, seed: int, validation: float) -> tuple[np.ndarr
     return np.sort(order[held_out:]), np.sort(order[:held_out]), weak
 
 
-@lru_cache(maxsize=8)
-def _papers_task(data: Dataset) -> Task:
-    """One for each data set, so that `split_and_labels` remembers."""
-    return papers_task(data)
-
-
 class Stack:
     """``slots`` trials of one model on one data set with one kind of weak labels (the paper's, unless `task` says)."""
 
@@ -133,7 +127,7 @@ class Stack:
         slots: int,
         task: Task | None = None,
     ):
-        self.task = _papers_task(data) if task is None else task
+        self.task = papers_task(data) if task is None else task
         self.rules = RULES[:1] if task is None else RULES
         self.data, self.pixels, self.model, self.protocol = self.task.data, pixels, model, protocol
         self.slots = slots

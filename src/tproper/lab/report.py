@@ -137,33 +137,24 @@ def is_papers(dataset: str, model: str, protocol: Protocol) -> bool:
     return dataset == paper.MODELS[model][0] and protocol.without_variants == Protocol()
 
 
-def searched(records: Sequence[Record]) -> bool:
-    """Whether the records hold a grid search."""
-    return any(r["seed"] >= SEARCH_SEED for r in records)
-
-
 def cells(records: Sequence[Record], dataset: str, model: str, protocol: Protocol) -> list[Cell]:
     """The cells of one column of Table 2 that have at least one trial."""
     column = [r for r in records if (r["dataset"], r["model"]) == (dataset, model)]
     column_cells: list[Cell] = []
     for method in paper.METHODS:
-        config: TrialConfig | None = paper.chosen(method, model, dataset, protocol)
-        if searched(column):
-            config = _searched_config(method, config, column) or config
-        assert config is not None
+        config = _searched_config(method, paper.chosen(method, model, dataset, protocol), column)
         mine = [r for r in column if r["config_key"] == config.key and r["seed"] < SEARCH_SEED]
         if mine and all(cell.config != config for cell in column_cells):  # two rows may have the same settings
             column_cells.append(Cell(method, model, config, mine))
     return column_cells
 
 
-def _searched_config(method: str, base: TrialConfig | None, column: list[Record]) -> TrialConfig | None:
-    """The winner of a finished search, followed through the records alone."""
-    assert base is not None
+def _searched_config(method: str, base: TrialConfig, column: list[Record]) -> TrialConfig:
+    """The winner of a finished search, followed through the records alone; `base` where there is none."""
     try:
-        return sweep.search(method, base, lambda trials: column)
-    except ValueError:  # the search of this method is not finished, or was not made
-        return None
+        return sweep.search(method, base, lambda trials: column) or base
+    except ValueError:  # the search of this method is unfinished, or there was none
+        return base
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ class Runner:
         self.given, self.soft = given or {}, soft
         self.revision = revision()
         self.saved = 0.0  # when checkpoints were written
-        self.making: list[tuple[Trial, Future[Record]]] = []
+        self.pending: list[tuple[Trial, Future[Record]]] = []
         self._tasks: dict[Problem, Task] = {}
 
     def task(self, problem: Problem | None) -> Task | None:
@@ -191,7 +191,7 @@ class Runner:
             for _, assignment in stack.active:
                 assignment.progress.seconds += took / status.active
             self._release_finished(stack, pool)
-            status.done += self._store_made(wait=bool(stop) or not (waiting or stack.active))
+            status.done += self._store_ready(wait=bool(stop) or not (waiting or stack.active))
             status.active = len(stack.active)
             show(status)
             if stop or time.monotonic() - self.saved > self.checkpoint_seconds:
@@ -256,15 +256,15 @@ class Runner:
                 continue
             finished = Finished.of(stack, slot, self.soft)
             future = pool.submit(make_record, finished, self.revision, self.kernels)
-            self.making.append((assignment.trial, future))
+            self.pending.append((assignment.trial, future))
             stack.assigned[slot] = None
 
-    def _store_made(self, wait: bool) -> int:
+    def _store_ready(self, wait: bool) -> int:
         """Store the records that are made, or all; how many."""
-        ready = [(trial, future) for trial, future in self.making if wait or future.done()]
+        ready = [(trial, future) for trial, future in self.pending if wait or future.done()]
         if not ready:
             return 0
-        self.making = [pair for pair in self.making if pair not in ready]
+        self.pending = [pair for pair in self.pending if pair not in ready]
         self.store.add([future.result() for _, future in ready])
         for trial, _ in ready:
             self.store.forget(trial)

@@ -88,8 +88,6 @@ class Store:
         """Close the database."""
         self.db.close()
 
-    # --- finished trials ------------------------------------------------------------------------
-
     def add(self, records: Iterable[Record]) -> int:
         """Write records in one transaction; a trial that is there already stays as it is.
 
@@ -136,8 +134,6 @@ class Store:
         condition = " AND ".join(f"{name} = ?" for name in where) or "1"
         query = f"SELECT * FROM trials WHERE {condition} {ORDER}"
         return _checked(self.path, self.db.execute(query, tuple(where.values())).fetchall())
-
-    # --- unfinished trials ----------------------------------------------------------------------
 
     def _checkpoint(self, trial: Trial) -> Path:
         return self.checkpoints / f"{trial.id}.safetensors"
