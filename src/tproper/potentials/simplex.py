@@ -198,11 +198,6 @@ class Brier(QuadraticPotential):
         return (1 / _present(v) + v / 2).masked_fill(v.isneginf(), 0.0)
 
 
-def _present(v: Tensor) -> Tensor:
-    """How many classes there are (..., 1): those of score -inf (masks) have left."""
-    return (~v.isneginf()).sum(-1, keepdim=True).to(v.dtype)
-
-
 class Sparsemax(QuadraticPotential):
     """Half a Brier score on the simplex, ``F*(p) = (||p||^2 - 1)/2``; link: projection of v. Tsallis with a = 2."""
 
