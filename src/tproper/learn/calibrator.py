@@ -112,7 +112,8 @@ class Calibrator:
 
     def probabilities(self, scores: ArrayLike | Tensor) -> FloatArray:
         """Calibrated class probabilities (n, K), of the kind of scores that the calibrator was fitted to."""
-        return torch.softmax(torch.as_tensor(self.scores(scores)), -1).numpy()
+        p = torch.softmax(torch.as_tensor(self.scores(scores)), -1).numpy()
+        return np.maximum(p, np.finfo(p.dtype).tiny)  # a score 1e4 behind has no number for its probability
 
     def on_top_of(self, factor: float, note: str = "") -> Calibrator:
         """The same map of `factor` times the scores."""
