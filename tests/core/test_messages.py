@@ -55,6 +55,32 @@ CASES = {
         lambda: tp.Transition(np.eye(2), weak_labels=5),
         "weak_labels: expected a list of 2 names, got 5",
     ),
+    "critical k of an array": (
+        lambda: tp.critical_k(np.eye(2)),
+        "transition: expected a tproper.Transition, got ndarray",
+    ),
+    "decomposition by an array": (
+        lambda: tp.decompose(np.ones((2, 3)), np.eye(3)),
+        "transition: expected a tproper.Transition, got ndarray",
+    ),
+    "decomposition of words": (
+        lambda: tp.decompose([["a", "b", "c"]], T3),
+        "loss_table: expected a matrix of numbers with rows of equal length",
+    ),
+    "decomposition of a ragged list": (
+        lambda: tp.decompose([[1.0, 2.0, 3.0], [1.0]], T3),
+        "loss_table: expected a matrix of numbers with rows of equal length",
+    ),
+    "one source, no list": (
+        lambda: tp.multi_source(T3),
+        "transitions: expected a non-empty list of Transition objects",
+    ),
+    "seed": (lambda: T3.sample([0, 1], 2.5), "seed: expected a whole number >= 0 or a numpy Generator, got 2.5"),
+    "negative seed": (lambda: T3.sample([0], -1), "seed: expected a whole number >= 0 or a numpy Generator, got -1"),
+    "calibration weights": (
+        lambda: tp.calibrate(np.zeros((2, 3)), [0, 1], T3, sample_weight=["a", "b"]),
+        "sample_weight: expected 2 numbers, got ['a', 'b']",
+    ),
     "complex matrix": (
         lambda: tp.Transition([[1, 1j], [0, 1 - 1j]]),
         "matrix: expected a matrix of numbers with rows of equal length",

@@ -407,6 +407,7 @@ def decompose(
     points : (n, K) array, optional
         The points q. With them, properness is checked on the sample: E_{q_i} l(q_j) >= E_{q_i} l(q_i).
     """
+    R = reconstruct(transition, reconstruction)
     if points is not None and not isinstance(points, Tensor):
         points = np.atleast_2d(points)
     q = None if points is None else checks.matrix(points, "points")
@@ -416,14 +417,15 @@ def decompose(
         loss_table = loss_table(torch.as_tensor(q))
     if isinstance(loss_table, Tensor):
         loss_table = loss_table.detach().cpu().numpy()
-    table = checks.matrix(np.atleast_2d(np.asarray(loss_table, dtype=np.float64)), "loss_table")
+    given = loss_table if isinstance(loss_table, np.ndarray) else np.asarray(loss_table, dtype=object)
+    table = checks.matrix(np.atleast_2d(given), "loss_table")
     if table.shape[1] != transition.num_weak_labels:
         raise ValueError(
             f"loss_table: expected {transition.num_weak_labels} columns, one per weak label, got {table.shape[1]}"
         )
     if q is not None and q.shape != (len(table), transition.num_classes):
         raise ValueError(f"points: expected shape {(len(table), transition.num_classes)}, got {q.shape}")
-    T, R = transition.matrix(), reconstruct(transition, reconstruction)
+    T = transition.matrix()
     supervised = table @ T  # (n, K): l(q, z)
     F = supervised.mean(axis=1)
     v = F[:, None] - supervised

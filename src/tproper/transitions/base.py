@@ -152,11 +152,7 @@ class Transition(LabelKind):
 
     def same_as(self, other: Transition) -> bool:
         """Whether two objects describe the same T, whatever their names."""
-        if (type(self), self.num_classes, self.num_weak_labels) != (
-            type(other),
-            other.num_classes,
-            other.num_weak_labels,
-        ):
+        if len({(type(t), t.num_classes, t.num_weak_labels) for t in (self, other)}) > 1:
             return False
         ours, theirs = self.tables(), other.tables()
         return all(np.array_equal(ours[k], theirs[k]) for k in ours)
@@ -411,6 +407,8 @@ def reconstruct(
     `prior`, uniform by default: ``(T^T D^-1 T)^-1 T^T D^-1`` with D = diag(T prior)), ``"tightest"`` (smallest
     largest critical k), or ``"auto"``: the inverse where T is square, else minimum variance.
     """
+    if not isinstance(transition, Transition):
+        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     if isinstance(method, Reconstruction):
         if method.transition is not transition and not method.transition.same_as(transition):
             raise ValueError("reconstruction: expected one made for this transition, got one of another transition")
