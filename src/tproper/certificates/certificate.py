@@ -416,14 +416,15 @@ def decompose(
         loss_table = loss_table(torch.as_tensor(q))
     if isinstance(loss_table, Tensor):
         loss_table = loss_table.detach().cpu().numpy()
-    table = checks.matrix(np.atleast_2d(np.asarray(loss_table, dtype=np.float64)), "loss_table")
+    R = reconstruct(transition, reconstruction)
+    table = checks.matrix(np.atleast_2d(np.asarray(loss_table)), "loss_table")
     if table.shape[1] != transition.num_weak_labels:
         raise ValueError(
             f"loss_table: expected {transition.num_weak_labels} columns, one per weak label, got {table.shape[1]}"
         )
     if q is not None and q.shape != (len(table), transition.num_classes):
         raise ValueError(f"points: expected shape {(len(table), transition.num_classes)}, got {q.shape}")
-    T, R = transition.matrix(), reconstruct(transition, reconstruction)
+    T = transition.matrix()
     supervised = table @ T  # (n, K): l(q, z)
     F = supervised.mean(axis=1)
     v = F[:, None] - supervised
@@ -437,6 +438,8 @@ def decompose(
 
 def comparison(certificates: Mapping[str, Certificate]) -> str:
     """Certificates side by side, as the paper's Table 1."""
+    if not isinstance(certificates, Mapping) or not all(isinstance(c, Certificate) for c in certificates.values()):
+        raise ValueError(f"certificates: expected {{name: tp.certify(loss)}}, got {checks.short(certificates)}")
     width = max(len(n) for n in certificates)
     head = f"{'':<{width}}  {'proper':<8}{'strict':<8}{'bounded':<9}{'lower bound':>14}  evidence"
     lines = [head, "-" * len(head)]

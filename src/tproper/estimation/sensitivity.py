@@ -90,7 +90,6 @@ def sensitivity(
     classes, annotators : names, optional
         Names for the rate that matters most; numbers otherwise.
     """
-    names = Names(transition, classes, annotators)
     if score not in SCORES:
         raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {score!r}")
     if isinstance(moves, (str, bytes)) or not isinstance(moves, Iterable):
@@ -99,6 +98,7 @@ def sensitivity(
     if not steps:
         raise ValueError("moves: expected at least one number in (0, 1], got none")
     base = SCORES[score](labels, predictions, transition)
+    names = Names(transition, classes, annotators)
     if not math.isfinite(base.value):
         raise ValueError(f"predictions: expected a finite {base.name}, got {base.value}; {base.note}")
     rates, value_at = _rates(score, labels, predictions, transition, names)

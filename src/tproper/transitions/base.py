@@ -410,6 +410,8 @@ def reconstruct(
     `prior`, uniform by default: ``(T^T D^-1 T)^-1 T^T D^-1`` with D = diag(T prior)), ``"tightest"`` (smallest
     largest critical k), or ``"auto"``: the inverse where T is square, else minimum variance.
     """
+    if not isinstance(transition, Transition):
+        raise ValueError(f"transition: expected a Transition, got {type(transition).__name__}")
     if isinstance(method, Reconstruction):
         if method.transition is not transition and not method.transition.same_as(transition):
             raise ValueError("reconstruction: expected one made for this transition, got one of another transition")
@@ -428,7 +430,6 @@ def reconstruct(
         raise ValueError(
             f"method: 'inverse' expects as many weak labels as classes, got {M} and {K}; use 'min_variance'"
         )
-
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
         raise NotReconstructibleError(
