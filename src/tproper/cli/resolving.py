@@ -108,11 +108,13 @@ def resolve_answers(
 
 def check_annotators(columns: Iterable[str], known: Sequence[str], by: str) -> None:
     """Annotators are matched by their names: one that T does not know is refused."""
-    strange = next((c for c in columns if c not in set(known)), None)
-    if strange is not None:
+    strange = [c for c in columns if c not in set(known)]
+    if strange:
+        like = "" if strange[0].isdigit() else nearest(strange[0], list(known))
         raise ValueError(
-            f"--label: expected answers of annotators whose T {by} holds ({short(list(known))}), got {strange!r}"
-            f"{nearest(strange, list(known))}"
+            f"--label: expected answers of annotators whose T {by} holds ({short(list(known))}), got {strange[0]!r}"
+            f"{f' and {len(strange) - 1} others' if len(strange) > 1 else ''}{like}; leave their answers out, or "
+            "estimate T with them"
         )
 
 
