@@ -125,3 +125,14 @@ def test_wrong_labels_are_one_clear_sentence(y: object, transition: object, clas
     with pytest.raises(ValueError, match=message) as caught:
         both(y, transition, classes)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_tensors_with_gradients_and_of_types_numpy_does_not_know_are_features(model):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = torch.tensor(rng.normal(size=(60, 2)) + y[:, None], dtype=torch.bfloat16)
+    classifier = tp.WeakLabelClassifier(tp.identity(3), model=model, epochs=3, calibrate=False, random_state=0)
+    expected = classifier.fit(X.float().numpy(), y).predict_proba(X.float().numpy())
+    p = classifier.fit(X.requires_grad_(), y).predict_proba(X)
+    np.testing.assert_array_equal(p, expected)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray
 from .hull import chi_square
-from .views import DRAWS_EACH, Index, OneLabel, View
+from .views import DRAWS_EACH, Index, OneLabel, SeveralAnswers, View
 
 MOST_ROWS = 20_000  # more add nothing that the tolerance would not forgive
 SIMULATED = 10_000  # rows of labels drawn for the covariances, at least twice all rows
@@ -91,6 +91,7 @@ class TransitionSpread:
             z = coo_array((weight.ravel(), (row, column.ravel())), shape=(n, self.view.T.size)).tocsr()
             self.slope += (x.T @ z).toarray()
             return
+        assert isinstance(self.view, SeveralAnswers)  # sets have no draws
         for s, drawn in enumerate(self.view.likelihoods(labels)):
             self.sums[s] += x.T @ ((drawn * self.p).sum(axis=1) / mass - 1)
 

@@ -26,7 +26,7 @@ from . import search as _search
 from .calibrator import Calibrator
 from .defaults import row_count
 from .estimating import asks_for_estimate, with_estimate
-from .modules import flag, row_weights
+from .modules import flag, row_weights, untracked
 from .settings import check_settings
 from .truth import encode_both, taught, weak_part
 
@@ -419,10 +419,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return self.model == "linear" and linear.has_pointwise(self.loss_) and flag(self.early_stopping) is not True
 
     def _features(self, X: Any, reset: bool) -> Any:
-        linear = self.model == "linear"
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr" if linear else False, dtype=np.float64 if linear else np.float32
-        )
+        accept, kind = ("csr", np.float64) if self.model == "linear" else (False, np.float32)
+        return validate_data(self, untracked(X), reset=reset, accept_sparse=accept, dtype=kind)
 
     def _warm_module(self) -> tuple[nn.Module, int, int] | None:
         if not hasattr(self, "module_"):
