@@ -129,6 +129,13 @@ def _parts(
             raise ValueError(
                 f"--classes: expected two or more different names separated by commas, got {','.join(names)!r}"
             )
+        for spec in specs.values():
+            own = _content(spec).get("classes")
+            if isinstance(own, list) and [str(name) for name in own] != names:
+                raise ValueError(
+                    f"--transition: expected T of the classes {short(names)} in this order, got {spec}, which names "
+                    f"{short([str(name) for name in own])}; estimate T with --classes {','.join(names)}"
+                )
         return [parse_transition(spec, len(names)) for spec in specs.values()], names
     sets = not clean and any(SET_SEPARATOR in v for v in values)
     labelled, named = members_of(values, sets), class_names([*values, *truth], sets)
