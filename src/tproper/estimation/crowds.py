@@ -131,8 +131,8 @@ def estimate_annotators(
     """Classes of items, and T of each annotator, from answers of unknown quality.
 
     Dawid-Skene by EM in log space, each annotator shrunk to the T of all of them (`dawid_skene`); answers that depend
-    on each other given the class are found and counted for less (`dependence`); with features the prior of an item is a
-    classifier's cross-fitted p(x) (`with_features`).
+    on each other given the class count for less (`dependence`); with features the prior of an item is a classifier's
+    cross-fitted p(x) (`with_features`).
 
     Parameters
     ----------
