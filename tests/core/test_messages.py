@@ -87,7 +87,7 @@ CASES = {
     ),
     "R of a matrix": (
         lambda: tp.Reconstruction(np.eye(2), np.eye(2)),
-        "transition: expected a Transition, got ndarray",
+        "transition: expected a tproper.Transition, got ndarray",
     ),
     "words for class weights": (
         lambda: tp.BackwardLoss(tp.identity(2), class_weights=["a", "b"]),
@@ -361,6 +361,33 @@ CASES = {
     "decompose": (
         lambda: tp.decompose(np.zeros((2, 4)), T3),
         "loss_table: expected 3 columns, one per weak label, got 4",
+    ),
+    "decompose without T": (
+        lambda: tp.decompose(np.zeros((2, 3)), np.eye(3)),
+        "transition: expected a tproper.Transition, got ndarray",
+    ),
+    "critical k of a matrix": (lambda: tp.critical_k(np.eye(3)), "transition: expected a tproper.Transition, got ndarray"),
+    "comparison of a loss": (lambda: tp.comparison([LOSS]), "certificates: expected {name: tp.certify(loss)}, got ["),
+    "loss function of lists": (
+        lambda: tp.forward_loss([[0.0, 0.0, 0.0]], [0], T3),
+        "scores: expected a floating torch tensor (..., 3), got list",
+    ),
+    "squeezing of a name": (lambda: tp.Squeezed("log", 1, 2), "base: expected a potential, as LogSumExp(), got str"),
+    "sensitivity to a matrix": (
+        lambda: tp.sensitivity("accuracy", [0, 1], [0, 1], np.eye(2)),
+        "transition: expected a tproper.Transition, got ndarray",
+    ),
+    "true for a rate": (
+        lambda: tp.symmetric_noise(3, True),
+        "p: expected a finite number in [0, 1], got True",
+    ),
+    "a table for a rate": (
+        lambda: tp.symmetric_noise(3, np.zeros((40, 2))),
+        "p: expected a finite number in [0, 1], got array([[0., 0.], [0., 0.], ",
+    ),
+    "features in words": (
+        lambda: tp.estimate_pu([1, 0] * 20, ["a", "b"] * 20),
+        "X: expected a matrix of numbers (n, d), got ['a', 'b', 'a'",
     ),
     "decompose without points": (
         lambda: tp.decompose(lambda q: q, T3),

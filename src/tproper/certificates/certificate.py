@@ -439,6 +439,8 @@ def decompose(
 
 def comparison(certificates: Mapping[str, Certificate]) -> str:
     """Certificates side by side, as the paper's Table 1."""
+    if not isinstance(certificates, Mapping) or not all(isinstance(c, Certificate) for c in certificates.values()):
+        raise ValueError(f"certificates: expected {{name: tp.certify(loss)}}, got {checks.short(certificates)}")
     width = max(len(n) for n in certificates)
     head = f"{'':<{width}}  {'proper':<8}{'strict':<8}{'bounded':<9}{'lower bound':>14}  evidence"
     lines = [head, "-" * len(head)]

@@ -291,8 +291,8 @@ def make_module(clf: WeakLabelClassifier, device: torch.device, generator: torch
     return module
 
 
-def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, classes: int) -> None:
-    """A warm start needs data of the same shape, and the same model."""
+def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, classes: int) -> nn.Module:
+    """The module to go on from; a warm start needs data of the same shape, and the same model."""
     if (features, classes) != (clf.n_features_in_, len(clf.classes_)):
         raise ValueError(
             f"warm_start: expected the {features} features and {classes} classes of the last fit, got "
@@ -302,6 +302,7 @@ def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, class
     with seeded(np.random.RandomState(0), torch.device("cpu"), callable(clf.model)):
         if not same_form(module, make_module(clf, torch.device("cpu"), None)):
             raise ValueError("warm_start: expected the model of the last fit, got another; fit a new estimator")
+    return module
 
 
 def dtype_of(clf: WeakLabelClassifier) -> torch.dtype:

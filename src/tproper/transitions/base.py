@@ -329,7 +329,7 @@ class Reconstruction:
     def __init__(self, matrix: ArrayLike | Tensor, transition: Transition, method: str = "given") -> None:
         R = checks.matrix(matrix, "matrix")
         if not isinstance(transition, Transition):
-            raise ValueError(f"transition: expected a Transition, got {type(transition).__name__}")
+            raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
         T = transition.matrix()
         if R.shape != T.shape[::-1]:
             hint = "; pass the transpose" if R.shape == T.shape else ""
@@ -427,7 +427,6 @@ def reconstruct(
         raise ValueError(
             f"method: 'inverse' expects as many weak labels as classes, got {M} and {K}; use 'min_variance'"
         )
-
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
         raise NotReconstructibleError(
@@ -442,7 +441,6 @@ def reconstruct(
             ConditioningWarning,
             stacklevel=3,
         )
-
     if method == "auto":
         method = "inverse" if square else "min_variance"
     return transition.left_inverse(method, weights)
