@@ -123,10 +123,7 @@ class ForwardLoss(WeakLabelLoss):
         return torch.softmax(scores, -1) if self.link is None else self.link.probabilities(scores)
 
     def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
-        return cpu.mixture(self.transition.log_rows(labels, self.tables, dtype), class_major)
-
-    def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
-        return self._kernel(labels, dtype, class_major) if self.plain else None
+        return cpu.mixture(self.transition.log_rows(labels, self.tables, dtype), class_major) if self.plain else None
 
     def pair(self) -> tuple[Any, Any] | str:
         """(score, T)."""
