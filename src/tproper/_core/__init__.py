@@ -21,6 +21,7 @@ from .grouping import Split, compact, fold_numbers, group_codes, held_out_rows, 
 from .history import thin
 from .memory import check_room, free_memory
 from .numerics import (
+    as_tensors,
     centre,
     centred_basis,
     critical_k_of,
@@ -39,7 +40,6 @@ from .numerics import (
 from .plain import count_text, finite_number, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
 from .streams import label_stream
-from .tracing import forward_mode, readable, traced, transformed
 
 __all__ = [
     "COLUMN_SUM_TOL",
@@ -57,6 +57,7 @@ __all__ = [
     "TakenError",
     "Work",
     "all_finite",
+    "as_tensors",
     "atomic_file",
     "atomic_folder",
     "centre",
@@ -70,7 +71,6 @@ __all__ = [
     "finite_number",
     "finite_rows",
     "fold_numbers",
-    "forward_mode",
     "free_memory",
     "group_codes",
     "held_out_rows",
@@ -90,15 +90,12 @@ __all__ = [
     "project_simplex",
     "random_folds",
     "read_sealed",
-    "readable",
     "simplex_threshold",
     "softmax_into",
     "spherical_threshold",
     "sweep",
     "thin",
-    "traced",
     "tracing",
-    "transformed",
     "value_and_slope",
     "warm_root",
     "with_slope",

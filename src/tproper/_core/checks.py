@@ -38,7 +38,7 @@ def integer(value: Any, name: str, minimum: int) -> int:
     try:
         out = operator.index(value)
     except TypeError:
-        raise ValueError(f"{name}: expected an integer >= {minimum}, got {value!r}") from None
+        out = minimum - 1
     if isinstance(value, bool) or out < minimum:
         raise ValueError(f"{name}: expected an integer >= {minimum}, got {value!r}")
     return out
@@ -60,15 +60,21 @@ def real(
     return out
 
 
+def as_numpy(value: Any) -> NDArray[Any]:
+    """An array from numpy, torch or lists."""
+    if not isinstance(value, Tensor):
+        return np.asarray(value)
+    value = value.detach().cpu()
+    return (value.float() if value.dtype == torch.bfloat16 else value).numpy()  # numpy knows no bfloat16
+
+
 def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
     """A finite, non-empty float64 matrix (copied: later changes by the caller do not reach us)."""
     try:
-        if isinstance(value, Tensor):
-            value = value.detach().cpu()
-            value = (value.double() if value.is_floating_point() else value).numpy()  # numpy knows no bfloat16
-        if np.iscomplexobj(value):
+        given = as_numpy(value)
+        if np.iscomplexobj(given):
             raise ValueError
-        out = np.array(value, dtype=np.float64)
+        out = np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name}: expected a matrix of numbers with rows of equal length") from None
     if out.ndim != 2 or out.size == 0:
@@ -104,7 +110,7 @@ def column_stochastic(value: ArrayLike | Tensor, name: str = "matrix") -> FloatA
 def probability_vector(value: ArrayLike, name: str, size: int) -> FloatArray:
     """Strictly positive numbers that sum to one."""
     try:
-        out = np.array(value.detach().cpu() if isinstance(value, Tensor) else value, dtype=np.float64)
+        out = np.array(as_numpy(value), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: expected {size} numbers that sum to 1, got {value!r}") from None
     if out.shape != (size,):
@@ -184,7 +190,7 @@ def _tensor(labels: Labels, device: torch.device | None, name: str = "labels") -
 
 
 def absent(value: Any) -> bool:
-    """Whether a value of a column stands for none: None, NaN, pandas' NA (which does not even equal itself)."""
+    """Whether a value of a column is missing: None, NaN, pandas' NA (which does not even equal itself)."""
     return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 

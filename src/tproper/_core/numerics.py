@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -41,6 +41,13 @@ def inner(r: Tensor, x: Tensor) -> Tensor:
 def _all(good: Tensor) -> bool:
     """Whether all are known to be true; where values cannot be read, or not cheaply, nothing is known."""
     return good.device.type == "cpu" and readable(good) and not good.is_meta and bool(good.all())
+
+
+def as_tensors(
+    tables: Mapping[str, FloatArray], dtype: torch.dtype = torch.float64, device: torch.device | None = None
+) -> dict[str, Tensor]:
+    """Tables as tensors: copies, since they may be read-only views, which torch cannot share."""
+    return {name: torch.tensor(array, dtype=dtype, device=device) for name, array in tables.items()}
 
 
 def look_up(table: Tensor, index: Tensor) -> Tensor:

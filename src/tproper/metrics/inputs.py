@@ -17,11 +17,8 @@ from .statistics import Reweigher
 
 def as_array(value: Any, name: str) -> np.ndarray:
     """Numbers from numpy, torch or lists; anything else is refused."""
-    if isinstance(value, Tensor):
-        value = value.detach().cpu()
-        return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
     try:
-        return np.asarray(value)
+        return checks.as_numpy(value)
     except ValueError:
         raise ValueError(f"{name}: expected an array of numbers with rows of equal length") from None
 

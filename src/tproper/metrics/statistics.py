@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
-from .._core import FloatArray
-from ..transitions import Reconstruction, Transition, as_tensors
+from .._core import FloatArray, as_tensors
+from ..transitions import Reconstruction, Transition
 from .uncertainty import TransitionDraws, draws_of
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution

@@ -21,9 +21,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, NotReconstructibleError, checks, count_text, look_up, tracing
-from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, Reconstruction, Tables, Transition, as_tensors, dense_guard
-from .dense import left_inverse
+from .._core import FloatArray, Labels, NotReconstructibleError, as_tensors, checks, count_text, look_up, tracing
+from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, Reconstruction, Tables, Transition
+from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 
 MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up to this many

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks, count_text
-from .base import DENSE_LIMIT, Transition
+from .base import Transition
+from .dense import DENSE_LIMIT
 from .kinds import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets, log_binomial
 from .stacked import StackedTransition

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, inner, look_up, tracing
-from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition, dense_guard
-from .dense import left_inverse
+from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition
+from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .set_mass import log_set_mass, mask_sizes
 from .uniform import even_kernel

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._core import FloatArray, centred_basis, checks, inner, softmax_into, tracing, with_slope
-from .base import Reconstruction, Tables, Transition, dense_guard
+from .base import Reconstruction, Tables, Transition
+from .dense import dense_guard
 from .diagnosis import Diagnosis
 
 
