@@ -1,4 +1,4 @@
-"""T as a matrix: how large it may be, and its left inverses (minimum variance, smallest critical k, one per example)."""
+"""T as a matrix: how large it may be, and its left inverses: minimum variance, smallest critical k, one per example."""
 
 from __future__ import annotations
 
