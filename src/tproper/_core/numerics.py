@@ -136,6 +136,12 @@ def in_simplex(columns: FloatArray) -> np.ndarray:
     return columns.min(axis=-1) >= -SIMPLEX_TOL
 
 
+def centred_solve(H: Tensor, y: Tensor) -> Tensor:
+    """The d (..., K) with sum zero and ``H d = y`` up to a constant: Newton's step among vectors of one sum."""
+    along, flat = torch.linalg.solve(H, torch.stack([y, torch.ones_like(y)], -1)).unbind(-1)
+    return along - flat * (along.sum(-1, keepdim=True) / flat.sum(-1, keepdim=True))
+
+
 def centred_basis(K: int) -> FloatArray:
     """An orthonormal basis (K, K - 1) of the vectors that sum to zero."""
     return np.linalg.qr(np.eye(K)[:, 1:] - 1 / K)[0]

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import centre, critical_k_of, increasing_root, simplex_threshold, warm_root
+from .._core import centre, centred_solve, critical_k_of, increasing_root, simplex_threshold, warm_root
 from .counted import Penalty, centred, counted, distinct, is_separable
 from .kinks import MOST_CLASSES, ellipsoid_minimiser
 from .newton import derivatives, newton
@@ -162,18 +162,13 @@ def _unknown(F: Squeezed, penalty: Penalty, q: Tensor) -> Tensor:
         return v, _limit_gap(F.base._value(v), F.base._conjugate(p), penalty, v, p, w, ones[rows])
 
     def by_cuts(rows: Tensor) -> tuple[Tensor, Tensor]:
-        return _by_cuts(F._value, q[rows], v[rows])
+        return ellipsoid_minimiser(F._value, q[rows], v[rows])
 
     attempts = [by_newton] if F.base.domain == "affine" else [by_newton, by_limit]
     # scores are often that large below alpha = 1.5; elsewhere Newton's method is the safer bet
     for attempt in [*(reversed(attempts) if F.alpha < 1.5 else attempts), by_cuts]:
         _improve(v, gap, attempt, ENOUGH if attempt is by_cuts else GAP_TOL)
     return _settled(F.name, v, gap)
-
-
-def _by_cuts(value: Callable[[Tensor], Tensor], q: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
-    """The minimiser where F, of that value, has kinks, with its duality gap."""
-    return ellipsoid_minimiser(value, q, centre(guess.nan_to_num(0.0, 0.0, 0.0)))
 
 
 def _as_if_max(penalty: Penalty, q: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -206,7 +201,7 @@ def newton_minimiser(F: Potential, q: Tensor) -> Tensor:
     fixed = q.detach()
     v, gap = newton(F, NOTHING, fixed, torch.ones_like(q))
     smooth = gap <= ENOUGH
-    _improve(v, gap, lambda rows: _by_cuts(F._value, fixed[rows], v[rows]), ENOUGH)
+    _improve(v, gap, lambda rows: ellipsoid_minimiser(F._value, fixed[rows], v[rows]), ENOUGH)
     _settled(F.name, v, gap)
     if q.requires_grad and bool(smooth.any()):  # at a kink v stays where it is when q moves
         v = v.index_put((smooth,), v[smooth] + newton_step(F, NOTHING, v[smooth], q[smooth]))
@@ -420,6 +415,4 @@ def newton_step(base: Potential, penalty: Penalty, v: Tensor, q: Tensor) -> Tens
     size = v.abs().clamp_min(1e-12)  # keeps the penalty's curvature finite at v_z = 0
     H = derivatives(base._value, v)[1] + torch.diag_embed(penalty.curvature(size))
     H = H + 1 / v.shape[-1]  # flat along (1, ..., 1) otherwise; sum d = 0 does not see it
-    solved = torch.linalg.solve(H, torch.stack([q - q.detach(), torch.ones_like(v)], -1))
-    along, flat = solved[..., 0], solved[..., 1]
-    return along - flat * (along.sum(-1, keepdim=True) / flat.sum(-1, keepdim=True))
+    return centred_solve(H, q - q.detach())

@@ -168,11 +168,6 @@ class QuadraticPotential(SparsePotential):
         return (p > 0).to(p.dtype) / (2 * self.scale)
 
 
-def _present(v: Tensor) -> Tensor:
-    """How many classes there are (..., 1): those of score -inf (masks) have left."""
-    return (~v.isneginf()).sum(-1, keepdim=True).to(v.dtype)
-
-
 class Brier(QuadraticPotential):
     """The Brier score, loss ``||q - e_z||^2``, ``F*(p) = ||p||^2 - 1``.
 

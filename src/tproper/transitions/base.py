@@ -282,7 +282,8 @@ class EstimatedTransition(Transition):
         if self.draws is not None:
             size = len(self.draws)
             return self.draws[rng.permutation(size)[:n] if n <= size else rng.integers(0, size, n)]
-        a = np.reshape(self.concentration, (-1, *self._T.shape))
+        assert self.concentration is not None
+        a = self.concentration.reshape(-1, *self._T.shape)
         component = (np.arange(n) + rng.integers(len(a))) % len(a)  # each as often as the others, up to one
         gammas = rng.standard_gamma(a[rng.permutation(component)])
         total = gammas.sum(axis=1, keepdims=True)
