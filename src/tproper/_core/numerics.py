@@ -88,36 +88,32 @@ def simplex_threshold(q: Tensor, count: Tensor | None = None) -> Tensor:
     """tau (..., 1) with ``sum max(q - tau, 0) = 1``: by sorting, exact. An entry may stand for `count` equal ones."""
     # The largest entry is taken out first, so that scores of 1e6 keep their small differences.
     top = q.amax(-1, keepdim=True).detach()
-    ordered, n, total = _descending(q - top, count)
-    candidates = (total(ordered) - 1) / n
+    ordered, order = torch.sort(q - top, dim=-1, descending=True)
+    if count is None:
+        total, n = ordered.cumsum(-1), torch.arange(1, q.shape[-1] + 1, dtype=q.dtype, device=q.device)
+    else:
+        each = count.gather(-1, order)
+        total, n = (each * ordered).cumsum(-1), each.cumsum(-1).clamp_min(1)
+    candidates = (total - 1) / n
     # tau >= top - 1: entries further down are out, whatever the rounding of their long cumulative sums says
     support = ((ordered > candidates) & (ordered > -1)).sum(-1, keepdim=True).clamp_min(1)
     return candidates.gather(-1, support - 1) + top
 
 
-def spherical_threshold(v: Tensor, count: Tensor | None = None) -> Tensor:
+def spherical_threshold(v: Tensor) -> Tensor:
     """tau (..., 1) with ``sum max(v - tau, 0)^2 = 1``: a quadratic for each support size, by sorting."""
     top = v.amax(-1, keepdim=True)
     # entries below top - 1 are out, and some are -inf
-    ordered, n, total = _descending((v - top).clamp_min(-2.0), count)
-    mean = total(ordered) / n
+    ordered = torch.sort((v - top).clamp_min(-2.0), dim=-1, descending=True).values
+    n = torch.arange(1, v.shape[-1] + 1, dtype=v.dtype, device=v.device)
+    mean = ordered.cumsum(-1) / n
     # sum of squares about the running mean, so that far-away entries do not cancel
-    spread = (total(ordered.square()) / n - mean.square()).clamp_min(0)
+    spread = (ordered.square().cumsum(-1) / n - mean.square()).clamp_min(0)
     room = (1 / n - spread).clamp_min(0)
     # the gradient of sqrt at 0 is infinite, but such a support is never the one that is picked
     tau = mean - torch.where(room > 0, room, 1.0).sqrt() * (room > 0)
     support = ((ordered > tau) & (room > 0) & (ordered > -1)).sum(-1, keepdim=True).clamp_min(1)
     return tau.gather(-1, support - 1) + top
-
-
-def _descending(x: Tensor, count: Tensor | None) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
-    """Sorted entries, how many there are so far, and running sums in that order."""
-    ordered, order = torch.sort(x, dim=-1, descending=True)
-    if count is None:
-        n = torch.arange(1, x.shape[-1] + 1, dtype=x.dtype, device=x.device)
-        return ordered, n, lambda values: values.cumsum(-1)
-    each = count.gather(-1, order)
-    return ordered, each.cumsum(-1).clamp_min(1), lambda values: (each * values).cumsum(-1)
 
 
 def limited_deviations(variance: FloatArray, mean: FloatArray) -> FloatArray:

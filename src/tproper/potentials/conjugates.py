@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from .._core import centre, centred_solve, critical_k_of, increasing_root, simplex_threshold, warm_root
-from .counted import Penalty, centred, counted, distinct, is_separable
+from .counted import Counted, Penalty, centred, distinct, is_separable
 from .kinks import MOST_CLASSES, ellipsoid_minimiser
 from .newton import derivatives, newton
 
@@ -85,8 +85,8 @@ def _maximum(F: Squeezed, q: Tensor) -> tuple[Tensor, Tensor]:
     if len(q) == 0:
         return q, q.sum(-1)
     penalty = Penalty(F.k, F.alpha)
-    if F.base.domain == "simplex" and (is_separable(F.base) or F.base.conjugate_is_norm):
-        return _on_simplex(F, penalty, q)
+    if is_separable(F.base):
+        return _separable_maximum(F, F.base, penalty, q)
     v = _unknown(F, penalty, q)
     return v, _attained(F, q, v)
 
@@ -95,42 +95,38 @@ def _attained(F: Squeezed, q: Tensor, v: Tensor) -> Tensor:
     return (q * v).sum(-1) - F._value(v)
 
 
-def _on_simplex(F: Squeezed, penalty: Penalty, q: Tensor) -> tuple[Tensor, Tensor]:
-    """`_maximum` for a potential known by its formula: each attempt says how well it did.
+def _separable_maximum(F: Squeezed, base: Separable, penalty: Penalty, q: Tensor) -> tuple[Tensor, Tensor]:
+    """`_maximum` where F* is a sum over the simplex: each attempt says how well it did.
 
     Where scores reach 1e15 (alpha near 1, small k) F is as good as max v. Below that Newton's method starts from there,
     with the ties at the top moved apart as F wants them; then from a small multiple of q. What is still open is found
-    by nested roots, which cannot fail, where F* is a sum.
+    by nested roots, which cannot fail.
     """
     values, count, index = distinct(q)
     if values.shape[-1] > q.shape[-1] // 4:  # little to be saved
         values, count, index = q, torch.ones_like(q), torch.arange(q.shape[-1], device=q.device).expand_as(q)
-    base = counted(F.base, count)
+    seen = Counted(base, count)
     v, p, w = _as_if_max(penalty, values, count)
-    if not F.base.differentiable:
+    if not base.differentiable:
         v = v.gather(-1, index)
         return v, _attained(F, q, v)
-    gap = _limit_gap(base._value(v), base.conjugate(p), penalty, v, p, w, count)
+    gap = _limit_gap(seen._value(v), seen.conjugate(p), penalty, v, p, w, count)
     floor = p.clamp_min(1e-9)
-    apart = base.scores(floor / (count * floor).sum(-1, keepdim=True))
+    apart = base._inverse_link(floor / (count * floor).sum(-1, keepdim=True))
     apart = centred(v + torch.where(p > 0, apart - apart.amax(-1, keepdim=True), 0.0), count)
-    # where Newton's method works it takes a dozen evaluations; elsewhere it would take thousands (Tsallis, a > 6)
-    budget = 60 if is_separable(F.base) else math.inf
     for start in (apart, torch.zeros_like(v)):
 
         def attempt(rows: Tensor, start: Tensor = start) -> tuple[Tensor, Tensor]:
-            return newton(counted(F.base, count[rows]), penalty, values[rows], count[rows], start[rows], budget)
+            # where Newton's method works it takes a dozen evaluations; elsewhere (Tsallis, a > 6) it takes thousands
+            return newton(Counted(base, count[rows]), penalty, values[rows], count[rows], start[rows], budget=60)
 
         _improve(v, gap, attempt)
     v = centred(v, count)
-    value = (count * (values * v - penalty.value(v))).sum(-1) - base._value(v)
+    value = (count * (values * v - penalty.value(v))).sum(-1) - seen._value(v)
     v = v.gather(-1, index)
     if bool((rest := ~(gap <= GAP_TOL)).any()):
-        if is_separable(F.base):
-            v[rest] = _nested_roots(F.base, penalty, q[rest])
-            value[rest] = _attained(F, q[rest], v[rest])
-        else:
-            _settled(F.name, v, gap)
+        v[rest] = _nested_roots(base, penalty, q[rest])
+        value[rest] = _attained(F, q[rest], v[rest])
     return v, value
 
 

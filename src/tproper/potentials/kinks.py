@@ -71,7 +71,7 @@ def _in_ball(F: Callable[[Tensor], Tensor], q: Tensor, middle: Tensor, radius: f
             larger = (1 - depth**2) * n**2 / (n**2 - 1) if n > 1 else np.ones_like(depth)
             cut = larger[:, None, None] * P + (smaller - larger)[:, None, None] * b[:, :, None] * b[:, None, :]
             P = np.where(going[:, None, None], (cut + cut.swapaxes(1, 2)) / 2, P)
-        gap = (best - floor) / (1 + np.abs(best))
+        gap = np.abs(best - floor) / (1 + np.abs(best))  # below zero it is rounding, and as large as it says
     return torch.as_tensor(point @ basis.T), torch.as_tensor(gap)
 
 

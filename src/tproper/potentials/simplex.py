@@ -214,8 +214,6 @@ class Spherical(Potential):
     ``(v - tau)_+`` normalised.
     """
 
-    conjugate_is_norm = True
-
     def __init__(self, domain: Domain = "affine") -> None:
         self.domain = checked_domain(domain)
         self.name = f"spherical ({domain})"
