@@ -105,7 +105,7 @@ def test_roots_survive_infinite_slopes():
 
     low, high = torch.tensor([-2.0]).double(), torch.tensor([2.0]).double()
     for start in (0.0, 1e-40, -1e-40, 1.5):
-        x = _numerics.warm_root(f, low, high, torch.tensor([start]).double())
+        x = _numerics.increasing_root(f, low, high, torch.tensor([start]).double())
         assert float(x) == pytest.approx((3 - 5**0.5) / 2, rel=1e-13)
 
 

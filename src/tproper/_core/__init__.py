@@ -36,7 +36,6 @@ from .numerics import (
     project_simplex,
     simplex_threshold,
     spherical_threshold,
-    warm_root,
 )
 from .plain import count_text, finite_number, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
@@ -99,7 +98,6 @@ __all__ = [
     "thin",
     "tracing",
     "value_and_slope",
-    "warm_root",
     "with_slope",
     "write_file",
     "write_sealed",

@@ -161,47 +161,23 @@ def _middle(low: Tensor, high: Tensor) -> Tensor:
     return torch.where((mid > low) & (mid < high), mid, low + (high - low) / 2)
 
 
-def _inside(moved: Tensor, usable: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """The step where it is usable, else the bracket's middle, which is not worked out where nobody needs it."""
-    return moved if bool(usable.all()) else torch.where(usable, moved, _middle(low, high))
-
-
 def increasing_root(
-    f: Callable[[Tensor], tuple[Tensor, Tensor]], low: Tensor, high: Tensor, tol: float = 2e-15
+    f: Callable[[Tensor], tuple[Tensor, Tensor]],
+    low: Tensor,
+    high: Tensor,
+    start: Tensor | None = None,
+    tol: float = 2e-15,
 ) -> Tensor:
-    """Roots of elementwise increasing functions with f(low) <= 0 <= f(high), to rounding.
+    """Roots of elementwise increasing functions with f(low) <= 0 <= f(high), to rounding; `start` is a guess.
 
-    `f` returns value and slope. Newton's step where it stays inside the bracket, bisection elsewhere and at every
-    fourth step, so that convergence is certain whatever the slope says (kinks and jumps included). Bisection halves
+    `f` returns value and slope. Newton's steps as long as each is at most half the last and stays inside the bracket,
+    else bisection, so that convergence is certain whatever the slope says (kinks and jumps included). Bisection halves
     the bracket on the asinh scale: brackets reach 1e60 (squeezing with alpha near 1), and their orders of magnitude
-    are what has to be searched. Vectorised: all elements move together. When nested, each level needs a looser `tol`
-    than the one inside, whose rounding it sees.
+    are what has to be searched. A small step proves nothing where the slope is infinite: it is made a little too long,
+    and the root counts as found when that has changed the sign of f. All elements move together. When nested, each
+    level needs a looser `tol` than the one inside, whose rounding it sees.
     """
-    low, high = low.clone(), high.clone()
-    x = _middle(low, high)
-    for step in range(400):
-        value, slope = f(x)
-        low, high = torch.where(value < 0, x, low), torch.where(value > 0, x, high)
-        newton = x - value / slope
-        close = tol * torch.maximum(low.abs(), high.abs())
-        # a Newton step below rounding, an exact zero, or a bracket below rounding: each is an answer
-        done = (value == 0) | ((newton - x).abs() <= close) | (high - low <= close) | value.isnan()
-        if bool(done.all()):
-            break
-        usable = (newton > low) & (newton < high) & (step % 4 != 3)
-        x = torch.where(done, x, _inside(newton, usable | done, low, high))
-    return x
-
-
-def warm_root(
-    f: Callable[[Tensor], tuple[Tensor, Tensor]], low: Tensor, high: Tensor, start: Tensor, tol: float = 2e-15
-) -> Tensor:
-    """`increasing_root` from a guess: Newton's steps as long as each is at most half the last, else bisection.
-
-    A small step proves nothing where the slope is infinite. It is therefore made a little too long, and the root counts
-    as found when that has changed the sign of f.
-    """
-    x = torch.minimum(torch.maximum(start, low), high)
+    x = _middle(low, high) if start is None else torch.minimum(torch.maximum(start, low), high)
     last, answer = high - low, x
     for _ in range(400):
         value, slope = f(x)
@@ -216,7 +192,9 @@ def warm_root(
         moved = x - step - 2 * value.sign() * torch.where(small, close, 0.0)
         usable = (moved > low) & (moved < high) & (step.abs() <= last / 2)
         last = torch.where(usable, torch.where(small, 0.0, step.abs()), high - low)
-        x = torch.where(done, x, _inside(moved, usable | done, low, high))
+        if not bool((usable | done).all()):
+            moved = torch.where(usable, moved, _middle(low, high))
+        x = torch.where(done, x, moved)
     return torch.minimum(torch.maximum(answer, low), high)
 
 

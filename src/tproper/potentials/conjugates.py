@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import centre, centred_solve, critical_k_of, increasing_root, simplex_threshold, warm_root
+from .._core import centre, centred_solve, critical_k_of, increasing_root, simplex_threshold
 from .counted import Counted, Penalty, centred, distinct, is_separable
 from .kinks import MOST_CLASSES, ellipsoid_minimiser
 from .newton import derivatives, newton
@@ -235,7 +235,7 @@ def _nested_roots(base: Separable, penalty: Penalty, q: Tensor) -> Tensor:
                 p, dp = base._density(v - lam)
                 return p.clamp_max(1) + penalty.derivative(v) - c, torch.where(p < 1, dp, 0.0) + penalty.curvature(v)
 
-            v = memory["v"] = warm_root(balance, v_low, v_high, memory["v"])
+            v = memory["v"] = increasing_root(balance, v_low, v_high, memory["v"])
             return v, base._density(v - lam)[1], penalty.curvature(v).clamp(1e-300, 1e300)
 
         def excess(lam: Tensor) -> tuple[Tensor, Tensor]:
@@ -244,13 +244,13 @@ def _nested_roots(base: Separable, penalty: Penalty, q: Tensor) -> Tensor:
 
         low = v_low.amax(-1, keepdim=True) - s_one
         high = v_high.amax(-1, keepdim=True) - s_uniform
-        memory["lambda"] = warm_root(excess, low, high, memory["lambda"], tol=2e-14)
+        memory["lambda"] = increasing_root(excess, low, high, memory["lambda"], tol=2e-14)
         v, d, e = coordinates(memory["lambda"])
         through = total(d * e / (d + e)).clamp_min(1e-300)
         return total(v), total(1 / (d + e)) + total(d / (d + e)).square() / through
 
     low, high = -values.amax(-1, keepdim=True), 1 - values.amin(-1, keepdim=True)
-    solve(warm_root(solve, low, high, (low + high) / 2, tol=2e-13))
+    solve(increasing_root(solve, low, high, (low + high) / 2, tol=2e-13))
     return centre(memory["v"].gather(-1, index))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import torch
 from torch import Tensor
 
-from .._core import increasing_root, warm_root
+from .._core import increasing_root
 
 if TYPE_CHECKING:  # `base` imports the solvers
     from .base import Potential, Separable
@@ -56,7 +56,7 @@ class Penalty:
             return row_sum(count * self.inverse(shifted)), row_sum(count * self.inverse_slope(shifted))
 
         low, high = offset - u.amax(-1, keepdim=True), offset - u.amin(-1, keepdim=True)
-        shifted = u + (warm_root(total, low, high, offset) - offset)
+        shifted = u + (increasing_root(total, low, high, offset) - offset)
         if self.alpha <= 2:
             return shifted
         # Beyond alpha = 2 a score near zero is a high root of its u, whose rounding is then visible: that score itself
@@ -123,7 +123,7 @@ class Counted:
             p, slope = self.base._density(x - lam)
             return 1 - row_sum(self.count * p), row_sum(self.count * slope)
 
-        self.last = warm_root(missing, *self.ends, self.last)
+        self.last = increasing_root(missing, *self.ends, self.last)
         p = self.base._density(x - self.last)[0]
         return p / row_sum(self.count * p)
 
