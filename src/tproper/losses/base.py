@@ -239,18 +239,6 @@ class WeakLabelLoss(nn.Module, ABC):
         weights = None if weights is None else weights.to(scores)
         return weighted(self._each(left_out(scores, weights), labels), weights)
 
-    def value_and_gradient(
-        self,
-        scores: Tensor,  # (n, K)
-        labels: Tensor,  # encoded
-        weights: Tensor | None = None,  # (n,)
-    ) -> tuple[Tensor, Tensor]:
-        """The losses (n,) of encoded labels and their gradients (n, K) in the scores, both times the weights.
-
-        No graph is recorded, and labels are not checked.
-        """
-        return self.bind(labels, weights, scores.dtype, class_major=scores.stride(-1) > 1)(scores)
-
     def bind(
         self,
         labels: Tensor,
@@ -258,8 +246,9 @@ class WeakLabelLoss(nn.Module, ABC):
         dtype: torch.dtype = torch.float64,
         class_major: bool = False,
     ) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        """`value_and_gradient` as a function of the scores alone, for solvers: what labels need is made once.
+        """For solvers: a function from scores (n, K) to the losses (n,) of encoded labels and their gradients (n, K).
 
+        Both are times the weights (n,). No graph is recorded, labels are not checked, and what they need is made once.
         With `class_major`, scores will be transposed views of (K, n) arrays, which are faster to sum over few classes.
         """
         work = None if isinstance(self.pair(), str) else self._closed_form(labels, dtype, class_major)
