@@ -160,7 +160,7 @@ def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool) -> 
 
 
 def different(names: Sequence[Any], name: str) -> None:
-    """Refuse names that stand for two things."""
+    """Refuse names that occur twice."""
     seen = set()
     for given in names:
         key = frozenset(given) if isinstance(given, set) else given

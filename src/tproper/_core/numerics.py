@@ -61,7 +61,7 @@ def log_mixture(scores: Tensor, log_weights: Tensor) -> Tensor:
     """``log sum_z w_z p_z`` for p = softmax(scores), with an exact -inf and zero gradient where all terms are 0."""
     terms = torch.log_softmax(scores, -1) + log_weights
     impossible = torch.isneginf(terms).all(-1, keepdim=True)
-    # logsumexp of nothing but -inf has a NaN gradient: give it zeros to chew on, then put -inf back.
+    # logsumexp of nothing but -inf has a NaN gradient: replace the terms by zeros, then put -inf back.
     terms = terms.masked_fill(impossible, 0.0)
     top = terms.amax(-1, keepdim=True).detach()  # taken out first: the gradient of logsumexp rounds at scores of 1e6
     out = torch.logsumexp(terms - top, -1) + top[..., 0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-WEAK_LABELS = 0x7461_6773  # any number that nobody counts up to
+WEAK_LABELS = 0x7461_6773  # arbitrary, and beyond what a counter reaches
 
 
 def label_stream(seed: Any) -> np.random.Generator:

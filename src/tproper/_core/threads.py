@@ -72,7 +72,7 @@ class _Team:
         self.lock, self.size, self.tasks = threading.Lock(), 0, SimpleQueue[_Job]()
 
     def grow(self, size: int) -> None:
-        """Have at least so many threads."""
+        """Start threads until there are `size` of them."""
         if self.size >= size:
             return
         with self.lock:

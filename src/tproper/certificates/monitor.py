@@ -66,7 +66,7 @@ class LossMonitor:
         Standard errors at which to warn. At the default the chance of a false alarm, during a long run with a model
         that does not fit the noise, is below 1%.
     every : int
-        Values are read (which makes a GPU wait) once in so many updates.
+        Values are read, which makes a GPU wait, once in this many updates.
 
     Attributes
     ----------

@@ -146,7 +146,7 @@ class WeakLabelLoss(nn.Module, ABC):
 
     @property
     def backend(self) -> Backend:
-        """Where calls run, as `tproper.fuse` chose it: by itself, in plain PyTorch, or in the kernel."""
+        """Where calls run, as `tproper.fuse` set it: decided call by call, in plain PyTorch, or in the kernel."""
         return self._backend
 
     def pair(self) -> tuple[Any, Any] | str:

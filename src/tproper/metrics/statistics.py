@@ -154,7 +154,7 @@ class Estimate:
     """A weighted mean of g (..., n) with what is needed for intervals and tests.
 
     With weights a_i that sum to one, ``error^2 = sum a_i^2 (g_i - mean)^2`` estimates the variance of the mean. Its
-    own error goes along with that of the mean: at a mean that is off by delta the variance is about
+    error depends on that of the mean: at a mean that is off by delta the variance is about
 
         V(delta) = error^2 + bend * delta - spread * delta^2,
 

@@ -83,7 +83,7 @@ class AnnotatorTransition(Transition):
             raise ValueError(f"{self.name}: {count_text(self.num_weak_labels)} rows of answers have no numbers")
         if tracing.readable(labels) and bool((labels < 0).any()):
             row = int((labels < 0).any(-1).reshape(-1).nonzero()[0])
-            raise ValueError(f"labels: expected an answer of every annotator, got a missing one at row {row}")
+            raise ValueError(f"labels: expected an answer from every annotator, got a missing one at row {row}")
         steps = np.cumprod([1, *self.sizes[:0:-1]])[::-1].copy()
         return (labels * torch.as_tensor(steps, device=labels.device)).sum(-1)
 

@@ -367,7 +367,7 @@ class Reconstruction:
         return inner(self._targets(labels, tables, values.dtype), values)
 
     def silent(self, labels: Tensor) -> Tensor | None:
-        """Which labels say nothing, so that their loss is 0 and scores leave them out; None where all say something."""
+        """Which labels carry no information: their loss is 0, and scores skip them. None where all carry some."""
         return None
 
     def orbit_columns(self) -> tuple[FloatArray, list[str]]:

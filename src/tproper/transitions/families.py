@@ -16,7 +16,7 @@ from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets, log_bi
 from .stacked import StackedTransition
 from .uniform import UniformTransition
 
-MOST_IN_SETS = 100_000  # classes of candidate sets: a mask of one example has so many entries
+MOST_IN_SETS = 100_000  # classes of candidate sets: the mask of one example has as many entries
 
 
 def _named(transition: Transition, name: str) -> Transition:
