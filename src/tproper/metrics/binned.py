@@ -15,11 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammainc
+from scipy.special import gammainc, ndtr
 
 from .._core import FloatArray
 from .statistics import LEVEL
 
+NORMAL = 1e10  # shape of a gamma distribution from which on it is normal to five digits, and SciPy's has none left
 FEW = 30  # examples that all agree say nothing about spread when they are fewer
 
 
@@ -137,4 +138,6 @@ def _shifted_gamma(x: FloatArray, k2: FloatArray, k3: FloatArray) -> FloatArray:
     certain = (k2 <= 0) | (k3 <= 0)
     k2, k3 = np.where(certain, 1.0, k2), np.where(certain, 1.0, k3)
     shape, scale = 4 * k2**3 / k3**2, k3 / (2 * k2)
-    return np.where(certain, (x >= 0).astype(np.float64), gammainc(shape, np.maximum(x / scale + shape, 0.0)))
+    gamma = gammainc(np.minimum(shape, NORMAL), np.maximum(x / scale + np.minimum(shape, NORMAL), 0.0))
+    smooth = np.where(shape < NORMAL, gamma, ndtr(x / np.sqrt(k2)))
+    return np.where(certain, (x >= 0).astype(np.float64), smooth)
