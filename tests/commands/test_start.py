@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -69,8 +70,24 @@ def test_a_package_of_rooms_is_reached_without_imports_of_its_own() -> None:
     assert callable(main)
 
 
+def test_tables_and_simulated_labels_do_without_scikit_learn() -> None:
+    code = "import sys, tproper.data, tproper.cli.streaming; print({'sklearn', 'scipy', 'pyarrow'} & set(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["set()"]
+
+
 def test_a_loss_can_be_certified_whatever_was_imported_before() -> None:
     imports = "from tproper.losses import ForwardLoss; from tproper.transitions import identity"
     code = f"{imports}; print(ForwardLoss(identity(2)).certify().proper)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["True"]
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, ""])
+def test_help_needs_no_letters_beyond_ascii(name: str) -> None:
+    """Rich cuts cells with an ellipsis where the terminal is narrow."""
+    plain = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C", "COLUMNS": "40"}
+    command = [sys.executable, "-m", "tproper", *filter(None, [name]), "--help"]
+    out = subprocess.run(command, capture_output=True, text=True, env=plain, check=False)
+    assert (out.returncode, out.stderr) == (0, "")
+    assert out.stdout.isascii()

@@ -60,18 +60,18 @@ def real(
     return out
 
 
-def as_numpy(value: Any) -> NDArray[Any]:
-    """An array from numpy, torch or lists."""
-    if not isinstance(value, Tensor):
-        return np.asarray(value)
-    value = value.detach().cpu()
-    return (value.float() if value.dtype == torch.bfloat16 else value).numpy()  # numpy knows no bfloat16
+def array(value: Any) -> NDArray[Any]:
+    """What torch, pandas or lists hold, as NumPy's array; ``ValueError`` where rows have different lengths."""
+    if isinstance(value, Tensor):
+        value = value.detach().cpu()
+        return (value.float() if value.dtype == torch.bfloat16 else value).numpy()  # numpy knows no bfloat16
+    return np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
 
 
 def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
     """A finite, non-empty float64 matrix (copied: later changes by the caller do not reach us)."""
     try:
-        given = as_numpy(value)
+        given = array(value)
         if np.iscomplexobj(given):
             raise ValueError
         out = np.array(given, dtype=np.float64)
@@ -110,7 +110,7 @@ def column_stochastic(value: ArrayLike | Tensor, name: str = "matrix") -> FloatA
 def probability_vector(value: ArrayLike, name: str, size: int) -> FloatArray:
     """Strictly positive numbers that sum to one."""
     try:
-        out = np.array(as_numpy(value), dtype=np.float64)
+        out = np.array(array(value), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: expected {size} numbers that sum to 1, got {value!r}") from None
     if out.shape != (size,):

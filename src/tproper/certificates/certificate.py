@@ -395,12 +395,12 @@ def decompose(
     points : (n, K) array, optional
         The points q. With them, properness is checked on the sample: E_{q_i} l(q_j) >= E_{q_i} l(q_i).
     """
-    q = None if points is None else checks.matrix(np.atleast_2d(checks.as_numpy(points)), "points")
+    q = None if points is None else checks.matrix(np.atleast_2d(checks.array(points)), "points")
     if callable(loss_table) and not isinstance(loss_table, Tensor):
         if q is None:
             raise ValueError("points: expected the probabilities (n, K) at which to evaluate the callable, got none")
         loss_table = loss_table(torch.as_tensor(q))
-    table = checks.matrix(np.atleast_2d(checks.as_numpy(loss_table)), "loss_table")
+    table = checks.matrix(np.atleast_2d(checks.array(loss_table)), "loss_table")
     if table.shape[1] != transition.num_weak_labels:
         raise ValueError(
             f"loss_table: expected {transition.num_weak_labels} columns, one per weak label, got {table.shape[1]}"

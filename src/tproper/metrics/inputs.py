@@ -18,7 +18,7 @@ from .statistics import Reweigher
 def as_array(value: Any, name: str) -> np.ndarray:
     """Numbers from numpy, torch or lists; anything else is refused."""
     try:
-        return checks.as_numpy(value)
+        return checks.array(value)
     except ValueError:
         raise ValueError(f"{name}: expected an array of numbers with rows of equal length") from None
 

@@ -29,6 +29,12 @@ def normalised(q: Tensor, gone: Tensor | None = None) -> Tensor:
     return (q + (1 - q.sum(-1, keepdim=True)) / (~gone).sum(-1, keepdim=True)).masked_fill(gone, 0.0)
 
 
+def _on_plane(p: Tensor) -> Tensor:
+    """p normalised, unless its sum is one to rounding: shifted by 1e-17, a probability of 1e-20, or 0, would change."""
+    exact = (p.sum(-1, keepdim=True) - 1).abs() <= p.shape[-1] * torch.finfo(p.dtype).eps
+    return torch.where(exact, p, normalised(p))
+
+
 def outside_simplex(q: Tensor) -> Tensor:
     """Which rows of q, summing to one, leave the simplex by more than 1e-12 (by more than rounding, in float32)."""
     return q.amin(-1) < -_simplex_tol(q)
@@ -76,14 +82,11 @@ class Potential(ABC):
 
     def inverse_link(self, p: Tensor) -> Tensor:
         """Centred scores v with ``link(v) = p``: the minimiser of ``F(v) - <p, v>``."""
-        p = floating(p, "p")
-        # a sum that is one to rounding is one: shifted by 1e-17, a probability of 1e-20 would change, or turn negative
-        exact = (p.sum(-1, keepdim=True) - 1).abs() <= p.shape[-1] * torch.finfo(p.dtype).eps
-        return self._inverse_link(torch.where(exact, p, normalised(p)))
+        return self._inverse_link(_on_plane(floating(p, "p")))
 
     def conjugate(self, q: Tensor) -> Tensor:
         """``F*(q) = sup_v <q, v> - F(v)``, v centred; ``inf`` outside its domain. On the simplex: minus Bayes risk."""
-        q = normalised(floating(q, "q"))
+        q = _on_plane(floating(q, "q"))
         value = self._conjugate(q)
         return value if self.domain == "affine" else torch.where(outside_simplex(q), math.inf, value)
 

@@ -35,7 +35,7 @@ from .._core import (
     look_up,
 )
 from .dense import left_inverse
-from .diagnosis import Diagnosis, diagnose_matrix
+from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .kinds import LabelKind
 from .shrinkage import shrink
 
@@ -290,20 +290,13 @@ class EstimatedTransition(Transition):
         return np.where(total > 0, gammas / np.where(total > 0, total, 1.0), self._T)
 
     def __str__(self) -> str:
-        """T as a table, each entry with its standard error, and the notes."""
-        M, K = self._T.shape
-        head = f"{self.name}: P(label | class), {M} labels x {K} classes (+- 1 stderr)"
-        return "\n".join([head, *_table(self._T, self.stderr, [_label_text(y) for y in self.weak_labels]), *self.notes])
+        return self.describe(range(self.num_classes))
 
-
-def _table(T: FloatArray, stderr: FloatArray, names: list[str], most: int = 20) -> list[str]:
-    """The entries with their errors, at most `most` rows and columns of them."""
-    M, K = (min(size, most) for size in T.shape)
-    width = max(5, *(len(n) for n in names[:M]))
-    lines = [" " * width + "".join(f"{z:>13d}" for z in range(K))]
-    for y in range(M):
-        lines.append(f"{names[y]:>{width}}" + "".join(f"  {T[y, z]:.3f}+-{stderr[y, z]:.3f}" for z in range(K)))
-    return lines if T.shape == (M, K) else [*lines, f"({M} of {T.shape[0]} labels, {K} of {T.shape[1]} classes shown)"]
+    def describe(self, classes: Sequence[Any]) -> str:
+        """T as a table under the names of its classes, each entry with its standard error, and the notes."""
+        head = f"{self.name}: P(label | class), {self._T.shape[0]} labels x {len(classes)} classes (+- 1 stderr)"
+        labels = map(str, classes) if self.label_kind == "classes" else map(_label_text, self.weak_labels)
+        return "\n".join([head, *table_with_errors(self._T, self.stderr, list(labels), classes), *self.notes])
 
 
 METHODS = ("auto", "inverse", "pinv", "min_variance", "tightest")
