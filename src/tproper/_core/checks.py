@@ -79,18 +79,21 @@ def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
         raise ValueError(f"{name}: expected a matrix of numbers with rows of equal length") from None
     if out.ndim != 2 or out.size == 0:
         raise ValueError(f"{name}: expected a non-empty 2-d matrix, got shape {out.shape}")
-    if not np.isfinite(out).all():
-        y, z = np.argwhere(~np.isfinite(out))[0]
-        raise ValueError(f"{name}: expected finite entries, got {out[y, z]} at row {y}, column {z}")
+    entries(out, np.isfinite(out), name, "finite entries")
     return out
+
+
+def entries(table: FloatArray, good: NDArray[np.bool_], name: str, rule: str) -> None:
+    """Refuse a table with an entry that is not good."""
+    if not good.all():
+        y, z = np.argwhere(~good)[0]
+        raise ValueError(f"{name}: expected {rule}, got {table[y, z]:g} at row {y}, column {z}")
 
 
 def column_stochastic(value: ArrayLike | Tensor, name: str = "matrix") -> FloatArray:
     """T[y, z] = P(y | z): non-negative, columns sum to one within 1e-6."""
     T = matrix(value, name)
-    if (T < 0).any():
-        y, z = np.argwhere(T < 0)[0]
-        raise ValueError(f"{name}: expected probabilities >= 0, got {T[y, z]:g} at row {y}, column {z}")
+    entries(T, T >= 0, name, "probabilities >= 0")
     sums = T.sum(axis=0)
     worst = int(np.abs(sums - 1).argmax())
     if abs(sums[worst] - 1) > COLUMN_SUM_TOL:

@@ -247,18 +247,6 @@ class LossMonitor:
         columns = np.array(self._rows, dtype=np.float64).reshape(-1, 5).T
         return dict(zip(("value", "bound", "mean", "stderr", "update"), columns, strict=True))
 
-    @property
-    def running_mean(self) -> float:
-        """Mean loss of the last `window` batches."""
-        self._read()
-        return self._running()[0]
-
-    @property
-    def stderr(self) -> float:
-        """Standard error of `running_mean`; NaN before 20 batches."""
-        self._read()
-        return self._running()[1]
-
     def __str__(self) -> str:
         self._read()
         mean, stderr = self._running()

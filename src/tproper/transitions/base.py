@@ -93,9 +93,7 @@ class Transition(LabelKind):
         shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary".
         """
         table = checks.matrix(counts, "counts")
-        if ((table < 0) | (table > 2**53)).any():
-            y, z = np.argwhere((table < 0) | (table > 2**53))[0]
-            raise ValueError(f"counts: expected numbers from 0 to 2^53, got {table[y, z]:g} at row {y}, column {z}")
+        checks.entries(table, (table >= 0) & (table <= 2**53), "counts", "numbers from 0 to 2^53")
         if not table.any():
             raise ValueError("counts: expected some counts > 0, got zeros only")
         posterior = shrink(table, structure)
