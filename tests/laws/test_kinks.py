@@ -174,3 +174,14 @@ def test_a_minimum_at_infinity_is_not_claimed_for_rounding():
     v, gap = ellipsoid_minimiser(tp.LogSumExp().squeezed(0.35, 1.0)._value, q, torch.zeros_like(q))
     error = float(tp.LogSumExp().squeezed(0.35, 1.0).value(v) - (q * v).sum())
     assert 0 <= error <= float(gap)
+
+
+@pytest.mark.parametrize("K", [2, 5])
+def test_a_potential_that_is_infinite_outside_a_ball_grows_faster_than_linearly(K):
+    """Its conjugate is finite everywhere; it used to be refused as one that "grows like inf t"."""
+    F = tp.ConvexPotential(lambda v: tp.Spherical()._value(v), domain="affine", name="a ball")
+    q = draw(5, K)
+    torch.testing.assert_close(F.conjugate(q), tp.Spherical().conjugate(q), rtol=1e-9, atol=1e-9)
+    wrong = tp.ConvexPotential(F.function, domain="simplex", name="a ball")
+    with pytest.raises(ValueError, match="domain: expected 'affine', got 'simplex' for a ball, which grows faster than"):
+        wrong.conjugate(q)

@@ -77,7 +77,7 @@ class ConvexPotential(Potential):
 
         near, far = slope(1e2), slope(1e4)
         # alpha = 1.01 gains 5 % from 1e2 to 1e4; log-sum-exp is linear to 1e-16 there
-        linear = far <= near + 0.01 * near.abs() + 1e-6
+        linear = far.isfinite() & (far <= near + 0.01 * near.abs() + 1e-6)
         like_max = linear & ((far - rays.amax(-1)).abs() <= 0.01)
         wrong = ~like_max if self.domain == "simplex" else linear
         if bool(wrong.any()):
