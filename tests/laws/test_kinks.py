@@ -183,5 +183,5 @@ def test_a_potential_that_is_infinite_outside_a_ball_grows_faster_than_linearly(
     q = draw(5, K)
     torch.testing.assert_close(F.conjugate(q), tp.Spherical().conjugate(q), rtol=1e-9, atol=1e-9)
     wrong = tp.ConvexPotential(F.function, domain="simplex", name="a ball")
-    with pytest.raises(ValueError, match="domain: expected 'affine', got 'simplex' for a ball, which grows faster than"):
+    with pytest.raises(ValueError, match="domain: expected 'affine', got 'simplex' for a ball, which grows faster"):
         wrong.conjugate(q)
