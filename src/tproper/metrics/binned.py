@@ -13,6 +13,7 @@ not among the extreme 5% is in the interval.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import gammainc, ndtr
@@ -73,7 +74,8 @@ class QuadraticForm:
         """The theta under which P(|u|^2 <= raw) is `level`; 0 where it is below at once."""
         from scipy.optimize.elementwise import find_root
 
-        given, zero, top = (level, raw, *self._cumulants), np.zeros_like(self.raw), 4 * self.raw + 40 * self.e1
+        given: tuple[Any, ...] = (level, raw, *self._cumulants)
+        zero, top = np.zeros_like(self.raw), 4 * self.raw + 40 * self.e1
         for _ in range(20):  # widen until the root is inside
             short = self._excess(top, *given) > 0
             if not short.any():

@@ -72,7 +72,7 @@ def squeezed_inverse_link(F: Squeezed, p: Tensor) -> Tensor:
 
 
 def _refuse_kinks(F: Squeezed) -> None:
-    """A kink beside another squeezing has no solver here: nobody has asked for one."""
+    """A kink beside another squeezing has no solver here."""
     inner = getattr(F.base, "alpha", None)  # of a base that is squeezed itself, with another alpha
     if inner == 1 or (inner is not None and F.alpha == 1):
         raise NotComputedError(
