@@ -8,7 +8,7 @@ import numpy as np
 
 from . import checks
 
-WEAK_LABELS = 0x7461_6773  # any number that nobody counts up to
+WEAK_LABELS = 0x7461_6773  # arbitrary, and beyond what a counter reaches
 
 
 def label_stream(seed: Any) -> np.random.Generator:

@@ -65,7 +65,6 @@ class Potential(ABC):
     strictly_proper: bool = True  # F* strictly convex on the simplex (Appendix D)
     differentiable: bool = True  # F has a gradient everywhere in its domain
     symmetric: ClassVar[bool] = True  # F treats all classes alike
-    conjugate_is_norm: ClassVar[bool] = False  # F*(p) = ||p|| - 1, for which the solvers have formulas
     evidence: Literal["exact", "numerical"] = "exact"  # how value, link and conjugate are computed
 
     def value(self, v: Tensor) -> Tensor:

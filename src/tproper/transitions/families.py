@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks, count_text
-from .base import DENSE_LIMIT, Transition
+from .base import Transition
+from .dense import DENSE_LIMIT
 from .kinds import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets, log_binomial
 from .stacked import StackedTransition
 from .uniform import UniformTransition
 
-MOST_IN_SETS = 100_000  # classes of candidate sets: a mask of one example has so many entries
+MOST_IN_SETS = 100_000  # classes of candidate sets: the mask of one example has as many entries
 
 
 def _named(transition: Transition, name: str) -> Transition:
