@@ -116,6 +116,14 @@ def search(
     return SearchResult(results, dict(candidates[best]), best, names)
 
 
+def search_and_fit(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, grid: Any, cv: Any = 5, verbose: int = 0, **known: Any
+) -> tuple[SearchResult, Any]:
+    """What a search chose, and an estimator with it, fitted to all rows; `known` are `true` and `groups`."""
+    result = search(estimator, X, y, sample_weight, grid, cv, verbose, **known)
+    return result, with_params(estimator, result.best_params, result.names).fit(X, y, sample_weight, **known)
+
+
 @dataclass(frozen=True)
 class _Data:
     """The data of a search: labels as they were given, and encoded for T with the known classes among them."""
