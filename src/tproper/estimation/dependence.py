@@ -76,7 +76,7 @@ class Sample:
 
     def total(self, values: FloatArray) -> FloatArray:
         """Sums over the answers of each item."""
-        return np.bincount(self.item, weights=values, minlength=len(self.items))
+        return np.asarray(np.bincount(self.item, weights=values, minlength=len(self.items)), dtype=np.float64)
 
     def rho(self, Q: FloatArray) -> tuple[float, float]:
         """rho for posteriors Q, and its standard error over items."""
