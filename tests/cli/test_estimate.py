@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ def test_noisy_labels_to_a_trained_model(noisy: Path, tmp_path: Path, run: Run, 
     result = run("estimate", source, noisy, "--label", "weak", "--true-label", "true", "--out", out)
     assert result.exit_code == 0, result.output
     assert "150 of them in rows of known class" in result.stdout
+    assert re.search(rf"\n +{' +'.join(CLASSES)}\n +{CLASSES[0]}  0\.", result.stdout), "names head rows and columns"
     content, T = read(out)
     assert isinstance(T, tp.EstimatedTransition)
     assert content["classes"] == CLASSES

@@ -374,11 +374,12 @@ def test_help_is_there_for_every_command(run: Run) -> None:
 def test_the_help_tells_the_estimators_own_defaults() -> None:
     from tproper.cli import cross_fit
     from tproper.cli import streamed_training as _streamed_training
-    from tproper.cli import train as data
+    from tproper.cli.options import flat
+    from tproper.cli.train import train
     from tproper.learn.classifier import WeakLabelClassifier
 
     given = {name: p.default for name, p in inspect.signature(WeakLabelClassifier).parameters.items()}
-    told = inspect.signature(data.train, eval_str=True).parameters
+    told = inspect.signature(flat(train)).parameters
     texts = {name: told[name].annotation.__metadata__[0].help for name in ("l2", "epochs", "folds")}
     assert f"(default {given['l2']}: " in texts["l2"]
     linear, mlp, stream = given["max_iter"], given["epochs"], _streamed_training.EPOCHS

@@ -57,6 +57,6 @@ def test_a_package_that_cannot_be_imported_is_a_problem(monkeypatch):
 
 
 def test_an_extra_that_is_not_there_is_named_with_its_remedy(monkeypatch):
-    found = checkup.Checkup({}, [], {"ray": ["ray"]}, "none", {"a": "ok"})
+    found = checkup.Checkup({}, [], {"ray": ["ray"]}, "none", {"a": "ok"}, 0.0, [])
     assert found.healthy
     assert "lacks ray; pip install 'tproper[ray]'" in found.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -80,3 +81,13 @@ def test_a_loss_can_be_certified_whatever_was_imported_before() -> None:
     code = f"{imports}; print(ForwardLoss(identity(2)).certify().proper)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["True"]
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, ""])
+def test_help_needs_no_letters_beyond_ascii(name: str) -> None:
+    """Rich cuts cells with an ellipsis where the terminal is narrow."""
+    plain = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C", "COLUMNS": "40"}
+    command = [sys.executable, "-m", "tproper", *filter(None, [name]), "--help"]
+    out = subprocess.run(command, capture_output=True, text=True, env=plain, check=False)
+    assert (out.returncode, out.stderr) == (0, "")
+    assert out.stdout.isascii()

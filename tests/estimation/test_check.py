@@ -8,7 +8,7 @@ import torch
 
 import tproper as tp
 from tproper.estimation.hull import fit_hull, one_hot_block
-from tproper.estimation.views import SetLabel
+from tproper.estimation.views import SetLabel, SeveralAnswers
 
 K = 4
 FAMILIES = {
@@ -294,3 +294,27 @@ def test_kinds_of_input_and_plain_data():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_likelihood_of_a_crowds_answers_is_the_product_of_its_answers():
+    """Of the T given and of every draw of each: annotators with other labels, gaps, zeros."""
+    rng = np.random.default_rng(0)
+    counts = [rng.integers(0, 9, (m, 3)) + np.eye(m, 3, dtype=int) for m in (3, 4, 3)]
+    crowd = [*map(tp.Transition.from_counts, counts), tp.Transition(np.eye(3))]
+    answers = np.stack([rng.integers(-1, len(t.matrix()), 50) for t in crowd], axis=1)
+    answers[0] = -1
+    view = SeveralAnswers(crowd, answers)
+
+    def product(tables):
+        out = np.ones((len(answers), 3))
+        for a, T in enumerate(tables):
+            given = answers[:, a] >= 0
+            out[given] *= T[answers[given, a]]
+        return out
+
+    plain = product(view.tables)
+    factor = np.where(plain.max(axis=1, keepdims=True) > 0, plain.max(axis=1, keepdims=True), 1.0)
+    np.testing.assert_allclose(view.likelihood(answers), plain / factor, rtol=1e-12)
+    for s, drawn in enumerate(view.likelihoods(answers)):
+        tables = [T if d is None else d[s] for T, d in zip(view.tables, view.each_draws, strict=True)]
+        np.testing.assert_allclose(drawn, product(tables) / factor, rtol=1e-10)

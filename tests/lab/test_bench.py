@@ -16,7 +16,7 @@ from tproper.lab import comparing, figures, leaderboard
 from tproper.lab.comparing import Budget, best_rate, chosen_methods, config_of, pose, run_bench
 from tproper.lab.datasets import load
 from tproper.lab.engine import Pixels
-from tproper.lab.methods import METHODS
+from tproper.lab.methods import METHODS, Method, from_function, register
 from tproper.lab.own import register_own
 from tproper.lab.problems import Problem
 from tproper.lab.protocol import RULES, SEARCH_SEED, Trial
@@ -109,7 +109,7 @@ def test_time_limit_stops_cleanly_and_exported_records_go_on(undisturbed, tmp_pa
         (["complementary", "--methods", ","], "methods: expected names of methods, or all, got ','"),
         (
             ["complementary", "--models", "resnet20"],
-            "--models: expected models for one data set, got resnet20; linear and mlp take",
+            "--models: expected models for the data set digits, got resnet20; linear and mlp take",
         ),
         (
             ["complementary", "--lr", "fast"],
@@ -267,11 +267,12 @@ def test_a_changed_loss_is_another_trial(tmp_path, digits):
 # --- the leaderboard --------------------------------------------------------------------------------
 
 
-def made(method, accuracies, lr=0.1, problem=None, log_losses=None):
+def made(method, accuracies, lr=0.1, problem=None, log_losses=None, learned_lr=0.01, code=""):
     """Records of reported trials with these scores."""
     problem = problem or Problem("complementary", "complementary")
     posed = comparing.Posed(problem, tp.complementary(10), {}, "")
-    config = config_of(method, "linear", "digits", posed, Budget((lr,), 8, 2))
+    budget = Budget((lr,), 8, 2, learned_lr=learned_lr)
+    config = config_of(method, "linear", "digits", posed, budget, code)
     out = []
     for seed, accuracy in enumerate(accuracies):
         trial = Trial(config, seed)
@@ -359,6 +360,36 @@ def test_blocks_of_one_name_are_told_apart():
     assert first.title != second.title
 
 
+def test_methods_of_one_title_are_told_apart():
+    records = made("adapted", [0.5, 0.6]) + made("adapted", [0.6, 0.7], learned_lr=0.1) + made("forward", [0.4, 0.5])
+    (table,) = board(records)
+    assert [row[0] for row in table.rows if row[0]] == [
+        "forward, T learned (T learned at rate 0.1)",
+        "forward, T learned (T learned at rate 0.01)",
+        "forward log",
+    ]
+    assert "forward, T learned (T learned at rate 0.1) leads" in table.note
+
+
+def test_a_loss_whose_code_is_elsewhere_is_said_to_be_undecided():
+    def mine(scores, labels):
+        return scores.square().sum(-1)
+
+    known = dict(METHODS)
+    try:
+        register(from_function(mine))
+        records = made("mine", [0.5, 0.6], code="a" * 64) + made("mine", [0.6, 0.7], code="b" * 64)
+    finally:
+        METHODS.clear()
+        METHODS.update(known)
+    (table,) = board(records, leaderboard.Verdicts(decide=True))
+    assert [row[0] for row in table.rows if row[0]] == ["mine (code bbbbbb)", "mine (code aaaaaa)"]
+    assert table.note.endswith(
+        "Records do not hold the code of a user's own loss (mine (code bbbbbb), mine (code aaaaaa)), so "
+        "`report --certify` cannot decide it; in Python, `tproper.lab.from_function(loss).card(T)` does."
+    )
+
+
 def test_kept_certificates_that_are_something_else_are_said(tmp_path):
     (tmp_path / "certificates.json").write_text("[1")
     with pytest.raises(ValueError, match="expected kept certificates, got something else; remove it"):
@@ -377,7 +408,7 @@ def test_the_documentation_shows_what_the_records_say(tmp_path):
 def test_slow_certificates_are_made_on_request_and_kept(tmp_path, monkeypatch):
     calls = []
     card = leaderboard.Card("scl_exp", "SCL-EXP", "r", "T", False, True, "numerical", "not proper")
-    monkeypatch.setattr(leaderboard.Method, "card", lambda self, T: calls.append(self.name) or card)
+    monkeypatch.setattr(Method, "card", lambda self, T: calls.append(self.name) or card)
     records = made("scl_exp", [0.7, 0.8])
     kept = tmp_path / "certificates.json"
 

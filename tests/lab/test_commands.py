@@ -156,7 +156,7 @@ def test_records_of_other_kernels_are_neither_taken_nor_mixed(undisturbed, tmp_p
 )
 def test_without_models_the_data_sets_own_are_run(target, dataset, models, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(commands, "_run_model", lambda work, plan, model: asked.append(model) or True)
+    monkeypatch.setattr(commands.Work, "run", lambda self, trials: asked.append(trials[0].config.model) or [])
     monkeypatch.setattr(commands, "report", lambda run, out: None)
     done = run_here("reproduce", target, "--dataset", dataset, "--out", tmp_path)
     assert done.exit_code == 0, done.output

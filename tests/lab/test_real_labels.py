@@ -11,7 +11,7 @@ import tproper as tp
 from tproper.lab import METHODS, setting_of
 from tproper.lab.datasets import DataError
 from tproper.lab.label_files import CIFAR10N, HUMAN, LLAVA, cifar10h_counts
-from tproper.lab.real_labels import parse_spec, real_problem, soft_scores
+from tproper.lab.real_labels import parse_spec, real_problem
 
 K, N = 10, 4000
 RNG = np.random.default_rng(0)
@@ -224,27 +224,13 @@ def test_what_is_missing_is_told(folder):
         problem("file:mine.npy:noisy:T=estimated", folder)
 
 
-def test_soft_truth_scores_probabilities(tmp_path):
+def test_counts_of_people_are_held_against_their_digest(tmp_path):
     counts = RNG.multinomial(50, np.full(K, 0.1), size=30)
     np.save(tmp_path / "cifar10h-counts.npy", counts.astype(float))
     got = cifar10h_counts(tmp_path, {"cifar10h": digest(counts)})
     np.testing.assert_array_equal(got, counts)
-    p = RNG.dirichlet(np.ones(K), 30)
-    scores = soft_scores(p, counts)
-    cross = np.mean(
-        [-sum(c / 50 * np.log(q) for c, q in zip(*row, strict=True)) for row in zip(counts, p, strict=True)]
-    )
-    assert scores["cross_entropy"] == pytest.approx(cross)
-    perfect = soft_scores(counts / 50, counts)
-    assert perfect["divergence"] == pytest.approx(0.0, abs=1e-12)
-    assert perfect["squared_distance"] == pytest.approx(0.0, abs=1e-12)
-    assert perfect["accuracy"] == 1.0
-    sure = np.eye(K)[counts.argmax(axis=1)]
-    assert soft_scores(sure, counts)["cross_entropy"] == np.inf
     with pytest.raises(DataError, match="is altered or another version"):
         cifar10h_counts(tmp_path)
-    with pytest.raises(ValueError, match=r"counts: expected the shape \(30, 10\) of the probabilities, got \(29, 10\)"):
-        soft_scores(p, counts[:-1])
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ from tproper.lab.problems import text_transition
 from tproper.lab.protocol import Protocol, Trial, TrialConfig
 from tproper.lab.record_files import export_records, read_records
 from tproper.lab.records import kernels_of
-from tproper.lab.results import probabilities
-from tproper.lab.scoring import FLOOR
+from tproper.lab.results import FLOOR, probabilities
 from tproper.plots import loss_at
 
 RESULTS = Path(__file__).parents[2] / "results"

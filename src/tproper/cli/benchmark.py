@@ -8,8 +8,6 @@ import numpy as np
 
 from ..lab import (
     EPOCHS,
-    FLAT_MODELS,
-    NAMES,
     RATES,
     SEARCH_SHARE,
     Budget,
@@ -25,24 +23,28 @@ from ..lab import (
     rehearse,
     run_bench,
 )
-from .bench import BenchOptions
+from .bench import BenchOptions, BenchRun
 from .errors import say
 from .experiments import report, rules_among
-from .options import one_of
-from .running import WHICH_MODELS, Work, check_options, names_among, positive_numbers, resource_errors, run_all
+from .running import WHICH_MODELS, Work, check_options, models_among, positive_numbers, resource_errors, run_all
 
 
-def run(options: BenchOptions) -> None:
+def run(options: BenchOptions, run: BenchRun) -> None:
     """Check what was asked for, train what is not yet in the store, and write the leaderboard."""
-    with resource_errors(options.run.out):
-        check_options(options.run)
-        dataset, models = _where(options)
+    with resource_errors(run.out):
+        check_options(run)
+        default = ["resnet20" if run.dataset == "cifar10" else "mlp"]
+        dataset, models = run.dataset, models_among(options.models, run.dataset, default)
+        if not dataset:
+            dataset, *others = {paper.MODELS[model][0] for model in models}
+            if others:
+                raise ValueError(f"--models: expected models for one data set, got {', '.join(models)}; {WHICH_MODELS}")
         budget = _budget(options, dataset)
         rules = rules_among(options.select)
-        own = _own(options)
+        own = _own(options.method_file or [])
         if options.transition_is is not None and options.transition is None:
             raise ValueError("--transition-is: expected it beside --transition, got it alone")
-        data = load(dataset, options.run.data, options.run.mirror)
+        data = load(dataset, run.data, run.mirror)
         posed = pose(options.problem, data, options.labels, options.transition, options.transition_is, options.merge)
         soft = None if options.soft is None else _soft(options.soft, data, posed.told.num_classes)
         for method, _ in own.values():
@@ -63,18 +65,17 @@ def run(options: BenchOptions) -> None:
             work.given, work.soft, work.own = dict(posed.given), soft, tuple(own)
             return all(run_bench(configs[model], budget, work.run) is not None for model in models)
 
-        run_all(options.run, body)
-    report(options.run.out, None, rules)
+        run_all(run, body)
+    report(run.out, None, rules)
 
 
-def _own(options: BenchOptions) -> dict[str, tuple[Method, str]]:
+def _own(places: list[str]) -> dict[str, tuple[Method, str]]:
     """The user's own losses by the place they stand in, each with a name of its own."""
-    own = {place: register_own(place) for place in options.method_files}
+    own = {place: register_own(place) for place in places}
     names = [method.name for method, _ in own.values()]
-    if len(set(names)) < len(options.method_files):
+    if len(set(names)) < len(places):
         raise ValueError(
-            f"--method-file: expected functions of different names, got {', '.join(names)} from "
-            f"{', '.join(options.method_files)}"
+            f"--method-file: expected functions of different names, got {', '.join(names)} from {', '.join(places)}"
         )
     return own
 
@@ -88,21 +89,6 @@ def _soft(folder: Path, data: Dataset, classes: int) -> np.ndarray:
             f"classes of this problem, got shape {counts.shape}"
         )
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
-
-
-def _where(options: BenchOptions) -> tuple[str, list[str]]:
-    """The data set and the models."""
-    if options.dataset:
-        one_of(options.dataset, NAMES, "--dataset")
-    models = names_among(
-        options.models or ("resnet20" if options.dataset == "cifar10" else "mlp"), tuple(paper.MODELS), "--models"
-    )
-    own = {"mnist" if model in FLAT_MODELS else "cifar10" for model in models}
-    if options.dataset:
-        own = {options.dataset if (options.dataset == "cifar10") == (name == "cifar10") else "" for name in own}
-    if len(own) > 1 or "" in own:
-        raise ValueError(f"--models: expected models for one data set, got {', '.join(models)}; {WHICH_MODELS}")
-    return own.pop(), models
 
 
 def _budget(options: BenchOptions, dataset: str) -> Budget:

@@ -8,7 +8,7 @@ import platform
 import re
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
 from typing import Any
@@ -31,15 +31,15 @@ EXTRAS = ("plots", "tables", "lab", "ray", "loops")
 
 @dataclass
 class Checkup:
-    """What was found."""
+    """What is installed, and how it does."""
 
     versions: dict[str, str]
     problems: list[str]
     extras: dict[str, list[str]]  # what each lacks
     gpu: str
     tests: dict[str, str]  # "ok", or what went wrong
-    seconds: float = 0.0
-    notes: list[str] = field(default_factory=list)
+    seconds: float
+    notes: list[str]  # what is no problem but may slow things down
 
     @property
     def healthy(self) -> bool:
@@ -70,16 +70,20 @@ def examine() -> Checkup:
     problems: list[str] = []
     versions = {"tproper": __version__, "Python": f"{platform.python_version()} on {platform.platform(terse=True)}"}
     for name in requirements(None):
-        versions[name] = _version(name, problems) or _absent(name, problems)
+        versions[name] = _version(name, problems) or "NOT INSTALLED"
+        if versions[name] == "NOT INSTALLED":
+            problems.append(f"{name}: expected it to be installed, got nothing; pip install tproper again")
     extras = {extra: [n for n in requirements(extra) if not _version(n, problems)] for extra in EXTRAS}
-    remarks = notes()
-    threads = torch.get_num_threads()
+    notes, threads = [], torch.get_num_threads()
+    if threads > 1 and "OMP_NUM_THREADS" not in os.environ:
+        share = f"{threads} of {os.cpu_count() or 1} cores"
+        notes.append(f"PyTorch uses {share}; on a busy machine OMP_NUM_THREADS=1 is often faster")
     torch.set_num_threads(1)  # small work: on a busy machine more threads only wait for each other
     started = time.perf_counter()
     tests = {name: _outcome(test) for name, test in TESTS.items()}
     seconds = time.perf_counter() - started
     torch.set_num_threads(threads)
-    return Checkup(versions, problems, extras, gpu(), tests, seconds, remarks)
+    return Checkup(versions, problems, extras, gpu(), tests, seconds, notes)
 
 
 def requirements(extra: str | None) -> list[str]:
@@ -106,26 +110,12 @@ def _version(name: str, problems: list[str]) -> str | None:
     return version
 
 
-def _absent(name: str, problems: list[str]) -> str:
-    problems.append(f"{name}: expected it to be installed, got nothing; pip install tproper again")
-    return "NOT INSTALLED"
-
-
 def gpu() -> str:
     """The GPU in words, and whether it computes."""
     if not torch.cuda.is_available():
         return "none that PyTorch can use: everything runs on the CPU"
     names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
     return f"{names} (CUDA {torch.version.cuda})"
-
-
-def notes() -> list[str]:
-    """What is not a problem but may slow things down."""
-    cores, threads = os.cpu_count() or 1, torch.get_num_threads()
-    out = []
-    if threads > 1 and "OMP_NUM_THREADS" not in os.environ:
-        out.append(f"PyTorch uses {threads} of {cores} cores; on a busy machine OMP_NUM_THREADS=1 is often faster")
-    return out
 
 
 def _outcome(test: Callable[[], str | None]) -> str:

@@ -24,6 +24,7 @@ from ..transitions import (
     StackedTransition,
     Transition,
     Vocabulary,
+    identity,
 )
 from .resolving import check_annotators
 
@@ -117,6 +118,11 @@ class _Texts(Vocabulary):
         return SET_SEPARATOR.join(c for c in self.classes if c in name) if self.sets else str(name)
 
 
+def class_codec(classes: Sequence[str]) -> LabelCodec:
+    """Reads true classes: labels of T = I."""
+    return LabelCodec(identity(len(classes)), classes)
+
+
 class LabelCodec:
     """Label columns to encoded labels and back, for one transition, one per source, or one per annotator."""
 
@@ -161,7 +167,7 @@ class LabelCodec:
     def encode_texts(
         self, codes: NDArray[np.int64], values: list[str], column: str, rows: NDArray[np.int64] | None = None
     ) -> tuple[Encoded, NDArray[np.bool_]]:
-        """Labels of one source that were read as texts already."""
+        """Labels of one source that are texts already."""
         return self._encode(0, codes, values, 1, column, rows)
 
     def encode(

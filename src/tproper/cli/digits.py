@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,21 +18,6 @@ from ..metrics import clean_scores, forward_risk
 from ..transitions import Transition, families
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one loss reached on the clean test digits."""
-
-    loss: str
-    learning_rate: float
-    accuracy: float
-    log_loss: float
-    brier: float
-    ece: float
-    final_risk: float
-    lowest_risk: float
-    bound: float
 
 
 def losses(transition: Transition) -> dict[str, WeakLabelLoss]:
@@ -96,42 +81,44 @@ class Digits:
         return cls(transition, features[rest], weak, features[test], z[test])
 
 
-class Contest:
-    """What the losses reached, filled in one by one."""
+@dataclass(frozen=True)
+class Outcome:
+    """What one loss reached: its training risk by epoch, and its probabilities of the clean test digits."""
 
-    def __init__(self, digits: Digits, epochs: int, seed: int) -> None:
-        self.digits, self.epochs, self.seed = digits, epochs, seed
-        self.outcomes: list[Outcome] = []
-        self.risks: dict[str, list[float]] = {}
-        self.curves: dict[str, plots.Reliability] = {}
-        self.bounds: dict[str, float] = {}
+    loss: str
+    rate: float
+    risks: list[float]
+    bound: float
+    p: FloatArray
+    scores: dict[str, float]  # of p; a probability of exactly zero for the truth is an infinite log loss
 
-    def run(self) -> None:
-        """Every loss at every learning rate on a part of the data, then at the best on all of it."""
-        table = losses(self.digits.transition)
-        with Bar("", len(table) * (len(RATES) + 1), "runs") as bar:
-            for name, loss in table.items():
-                bar.at(what=plots.NAMES[name])
-                self.one(name, loss, bar)
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        scores = {name: self.scores[name] for name in ("accuracy", "log_loss", "brier", "ece")}
+        risks = {"final_risk": self.risks[-1], "lowest_risk": min(self.risks), "bound": self.bound}
+        return {"loss": self.loss, "learning_rate": self.rate, **scores, **risks}
 
-    def one(self, name: str, loss: WeakLabelLoss, bar: Bar) -> None:
-        """One loss."""
-        d = self.digits
-        held = len(d.X) // 5
-        tried = {}
-        for rate in RATES:
-            model, _ = train(loss, d.X[held:], d.weak[held:], rate, self.epochs, self.seed)
-            risk = weak_risk(loss, model, d.X[:held], d.weak[:held])
-            tried[rate] = risk if np.isfinite(risk) else np.inf
+
+def contest(d: Digits, epochs: int, seed: int) -> list[Outcome]:
+    """Every loss at every learning rate on a part of the data, then at the best on all of it."""
+    table, held, outcomes = losses(d.transition), len(d.X) // 5, []
+    with Bar("", len(table) * (len(RATES) + 1), "runs") as bar:
+        for name, loss in table.items():
+            bar.at(what=plots.NAMES[name])
+            tried = {}
+            for rate in RATES:
+                model, _ = train(loss, d.X[held:], d.weak[held:], rate, epochs, seed)
+                risk = weak_risk(loss, model, d.X[:held], d.weak[:held])
+                tried[rate] = risk if np.isfinite(risk) else np.inf
+                bar.step()
+            rate = min(tried, key=lambda r: tried[r])
+            model, risks = train(loss, d.X, d.weak, rate, epochs, seed)
             bar.step()
-        rate = min(tried, key=lambda r: tried[r])
-        model, self.risks[name] = train(loss, d.X, d.weak, rate, self.epochs, self.seed)
-        bar.step()
-        with torch.no_grad():
-            p = finite_rows(loss.probabilities(model(d.X_test)).double().numpy(), model)
-        self.bounds[name] = float(loss.lower_bounds().min())
-        self.curves[name] = plots.compute_reliability(p, d.z_test)
-        self.outcomes.append(_outcome(name, rate, p, d.z_test, self.risks[name], self.bounds[name]))
+            with torch.no_grad():
+                p = finite_rows(loss.probabilities(model(d.X_test)).double().numpy(), model)
+            bound = float(loss.lower_bounds().min())
+            outcomes.append(Outcome(name, rate, risks, bound, p, clean_scores(d.z_test, p)))
+    return outcomes
 
 
 def show(outcomes: list[Outcome], console: Any) -> None:
@@ -142,20 +129,21 @@ def show(outcomes: list[Outcome], console: Any) -> None:
     for heading in ("loss", "lr", "accuracy", "log loss", "Brier", "ECE", "risk", "bound"):
         shown.add_column(heading, justify="left" if heading == "loss" else "right")
     for o in outcomes:
-        fell = o.final_risk < 0 and not np.isfinite(o.bound)
+        risk = f"{o.risks[-1]:.4g}"
+        fell = o.risks[-1] < 0 and not np.isfinite(o.bound)
         shown.add_row(
-            plots.NAMES[o.loss], f"{o.learning_rate:g}",
-            f"{o.accuracy:.1%}", f"{o.log_loss:.3f}", f"{o.brier:.3f}", f"{o.ece:.3f}",
-            f"[red]{o.final_risk:.4g}[/]" if fell else f"{o.final_risk:.4g}", f"{o.bound:.4g}",
+            plots.NAMES[o.loss], f"{o.rate:g}", f"{o.scores['accuracy']:.1%}",
+            *(f"{o.scores[name]:.3f}" for name in ("log_loss", "brier", "ece")),
+            f"[red]{risk}[/]" if fell else risk, f"{o.bound:.4g}",
         )  # fmt: skip
     console.print(shown)
-    bc = next(o for o in outcomes if o.loss == "bc")
-    if bc.lowest_risk < 0:
+    lowest = min(next(o.risks for o in outcomes if o.loss == "bc"))
+    if lowest < 0:
         console.print(
-            f"BC's training risk fell to {bc.lowest_risk:.4g}, through the floor of 0 of an honest cross entropy: "
+            f"BC's training risk fell to {lowest:.4g}, through the floor of 0 of an honest cross entropy: "
             "it has no lower bound. The other three stayed above their certified bounds."
         )
-    if not all(np.isfinite(o.log_loss) for o in outcomes):
+    if not all(np.isfinite(o.scores["log_loss"]) for o in outcomes):
         console.print(
             "A log loss of inf: the link's projection gave the truth probability 0 somewhere; nothing is clipped."
         )
@@ -178,32 +166,19 @@ def show_digits(out: Path, epochs: int, seed: int) -> None:
         f"{len(digits.X_test)} clean ones to judge by.\n"
         "Learning rates are chosen by a held-out weak risk: no clean label is used."
     )
-    contest = Contest(digits, epochs, seed)
-    contest.run()
-    show(contest.outcomes, console)
-    _draw(contest.risks, contest.bounds, contest.curves, picture, before[0])
-    facts = {"seed": seed, "epochs": epochs, "outcomes": [asdict(o) for o in contest.outcomes]}
+    outcomes = contest(digits, epochs, seed)
+    show(outcomes, console)
+    _draw(outcomes, digits, picture, before[0])
+    facts = {"seed": seed, "epochs": epochs, "outcomes": [o.to_dict() for o in outcomes]}
     write_file(numbers, (json_text(facts, indent=2) + "\n").encode(), since=before[1])
     console.print(f"picture: {picture}    numbers: {numbers}")
 
 
-def _outcome(name: str, rate: float, p: FloatArray, z: FloatArray, risk: list[float], bound: float) -> Outcome:
-    scores = clean_scores(z, p)  # a probability of exactly zero for the truth is an infinite log loss
-    accuracy, log_loss, brier, ece = (scores[n] for n in ("accuracy", "log_loss", "brier", "ece"))
-    return Outcome(name, rate, accuracy, log_loss, brier, ece, risk[-1], min(risk), bound)
-
-
-def _draw(
-    risks: dict[str, list[float]],
-    bounds: dict[str, float],
-    curves: dict[str, plots.Reliability],
-    path: Path,
-    since: Mark,
-) -> None:
+def _draw(outcomes: list[Outcome], digits: Digits, path: Path, since: Mark) -> None:
     figure = plots.figure(figsize=(9.5, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    plots.draw_training(left, risks, bounds)
+    plots.draw_training(left, {o.loss: o.risks for o in outcomes}, {o.loss: o.bound for o in outcomes})
     left.set_title("training risk: BC falls without end", fontsize=10)
-    plots.draw_reliability(right, curves)
+    plots.draw_reliability(right, {o.loss: plots.compute_reliability(o.p, digits.z_test) for o in outcomes})
     right.set_title("probabilities on clean test digits", fontsize=10)
     plots.save_picture(figure, path, since)

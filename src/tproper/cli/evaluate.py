@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from .errors import check_picture, say
 from .later import Later
-from .options import Annotator, Data, FeaturesFrom, Item, Json, Model, SourceColumn, WeakLabel, echo_json
+from .options import Data, Json, LabelOptions, Model, SourceColumn, echo_json
 
 if TYPE_CHECKING:
     from . import evaluating as work
@@ -17,28 +18,27 @@ if TYPE_CHECKING:
 else:
     work, scores = Later("cli.evaluating"), Later("cli.table_scores")
 
-OptionalSpecs = Annotated[
-    list[str] | None, typer.Option("--transition", help="how these labels were weakened, if not as in training")
-]
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateLabels(LabelOptions):
+    """The label columns of a table of one or several sources."""
+
+    source_column: SourceColumn = None
 
 
 def evaluate(
     model: Model,
     data: Data,
-    label: WeakLabel,
-    true_label: Annotated[str | None, typer.Option(help="a column with the true classes, for comparison")] = None,
-    transition: OptionalSpecs = None,
-    source_column: SourceColumn = None,
-    item: Item = None,
-    annotator: Annotator = None,
-    features_from: FeaturesFrom = None,
+    labels: EvaluateLabels,
+    transition: Annotated[
+        list[str] | None, typer.Option(help="how these labels were weakened, if not as in training")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="reliability diagram to draw (.png)")] = None,
     as_json: Json = False,
 ) -> None:
     """Unbiased scores from weak labels, with their intervals; clean ones beside them where a true column is given."""
     if plot is not None:
         check_picture(plot)
-    labels = work.LabelOptions(label, true_label, item, annotator, features_from, source_column)
     result = work.evaluate_file(model, data, labels, transition, plot)
     weak, clean, counts = result.weak, result.clean, result.counts
     for doubt in [] if result.trust is None else result.trust.doubts:

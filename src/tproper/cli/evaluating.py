@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, mark
-from ..data import CELLS, Table, open_table, watched
+from ..data import CELLS, open_table, watched
 from ..transitions import identity
-from .codec import Answered, Encoded, LabelCodec
+from .codec import Answered, Encoded, LabelCodec, class_codec
+from .options import LabelOptions
 from .overlap import Overlap
-from .reading import LabelColumns, LabelOptions, label_columns, read
+from .reading import LabelColumns, label_columns, read
 from .resolving import annotators_of_file, parse_sources, resolve, resolve_answers
 from .schema import FeatureReader
 from .streaming import Trained, load_model, reblocked
@@ -45,8 +45,8 @@ def evaluate_file(
     before = None if plot is None else mark(plot)
     trained = load_model(model)
     table = open_table(data)
-    source = labels.source
-    columns = label_columns(table, replace(labels, source=None))  # whether it is needed is the codec's to say
+    source = labels.source_column
+    columns = label_columns(table, replace(labels, source_column=None))  # whether it is needed is the codec's to say
     codec = evaluation_codec(trained, specs, source, labels.several, columns)
     if source is not None and not codec.sources:
         raise ValueError(f"--source-column: expected it for labels of several sources, got a model of one: {model}")
@@ -96,20 +96,12 @@ class Block:
     rows: NDArray[np.int64]  # in the table, from 1
 
 
-def _blocks(table: Table, columns: LabelColumns, codec: LabelCodec, source: str | None, features: list[str]) -> Any:
-    truth = LabelCodec(identity(len(codec.classes)), codec.classes)
+def _blocks(columns: LabelColumns, codec: LabelCodec, source: str | None, features: list[str]) -> Iterator[Block]:
     if columns.long:
-        got = read(columns, features)
-        labels, absent = got.encode(codec, columns.label)
-        true = None if columns.true is None else got.known(truth, columns.true)
-        yield Block(got.X, labels, absent, true, got.rows + 1)
+        items = read(columns, features)
+        yield Block(items.X, *items.encode(codec), items.known(codec.classes), items.rows + 1)
         return
-    yield from _streamed(table, columns, codec, source, features, truth)
-
-
-def _streamed(
-    table: Table, columns: LabelColumns, codec: LabelCodec, source: str | None, features: list[str], truth: LabelCodec
-) -> Iterator[Block]:
+    table, truth = columns.table, class_codec(codec.classes)
     reader = FeatureReader(table, features)
     extra = [c for c in (*columns.labels, source, columns.true) if c is not None]
     wanted = list(dict.fromkeys([*features, *extra]))
@@ -148,7 +140,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     seen: list[Encoded] = []  # labels and probabilities that T is checked with
     shown: list[FloatArray] = []
     overlap = Overlap(schema.marks)
-    for block in _blocks(columns.table, columns, codec, source, schema.features):
+    for block in _blocks(columns, codec, source, schema.features):
         rows += len(block.X)
         overlap.add(block.X)
         given = ~block.absent
@@ -170,8 +162,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     trusted = None
     if seen:
         trusted = trust(np.concatenate(seen), np.concatenate(shown), codec.transition, codec.classes, codec.annotators)
-    scores = None if weak is None else weak.scores()
-    if clean is None:
-        return Evaluation(codec.transition.name, scores, None, trusted, counts, overlap.warning())
-    counts |= {"clean": clean.rows}
-    return Evaluation(codec.transition.name, scores, clean.scores(), trusted, counts, overlap.warning())
+    if clean is not None:
+        counts["clean"] = clean.rows
+    from_weak, from_clean = (None if scores is None else scores.scores() for scores in (weak, clean))
+    return Evaluation(codec.transition.name, from_weak, from_clean, trusted, counts, overlap.warning())

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..lab import (
-    FLAT_MODELS,
-    NAMES,
     RULES,
     Protocol,
     TrialConfig,
@@ -21,45 +18,83 @@ from ..lab import (
     write_report,
 )
 from .errors import say
-from .options import one_of
-from .reproduce import ReproduceOptions, Target
-from .running import WHICH_MODELS, Work, check_options, names_among, positive_numbers, resource_errors, run_all
+from .reproduce import ReproduceOptions, ReproduceRun, Target
+from .running import (
+    Work,
+    check_options,
+    models_among,
+    names_among,
+    positive_numbers,
+    resource_errors,
+    run_all,
+    takes,
+)
 
-#: What the figures vary: k in Figure 2, alpha in Figure 3.
-GRIDS = {Target.fig2: paper.COEFFICIENTS, Target.fig3: paper.EXPONENTS}
-
-
-def _models(models: str, dataset: str, target: Target) -> list[str]:
-    """The models to run: those given, or the data set's own, or the paper's."""
-    if dataset:
-        one_of(dataset, NAMES, "--dataset")
-    own = [m for m in paper.MODELS if not dataset or (m in FLAT_MODELS) == (dataset != "cifar10")]
-    chosen = names_among(
-        models or ",".join(own if target is Target.table2 else own[-1:]), tuple(paper.MODELS), "--models"
-    )
-    if not set(chosen) <= set(own):
-        raise ValueError(
-            f"--models: expected models for the data set {dataset}, got {', '.join(chosen)}; {WHICH_MODELS}"
-        )
-    return chosen
+#: What the figures vary for gLS, and over which grid.
+GRIDS = {Target.fig2: ("k", paper.COEFFICIENTS), Target.fig3: ("alpha", paper.EXPONENTS)}
 
 
-def run(options: ReproduceOptions) -> None:
+def run(options: ReproduceOptions, run: ReproduceRun) -> None:
     """Check what was asked for, train what is not yet in the store, and write the report."""
-    with resource_errors(options.run.out):
-        grid = positive_numbers(options.values, "--values") if options.values else GRIDS.get(options.target, ())
+    with resource_errors(run.out):
         if options.target is Target.fig1:
-            _draw_figure1(options.run.out)
+            _draw_figure1(run.out)
             return
-        plan = _plan(options, grid)
+        own = [m for m in paper.MODELS if takes(m, run.dataset)]
+        models = models_among(options.models, run.dataset, own if options.target is Target.table2 else own[-1:])
+        chosen = _configs(options, run)
+        check_options(run)
         if importlib.util.find_spec("matplotlib") is None:
             say("no matplotlib: the report will have tables alone (pip install 'tproper[plots]')", err=True)
-        run_all(
-            options.run,
-            lambda work: all(_run_model(work, plan, model) for model in plan.models),
-            lambda work: _check_kernels(work, plan),
+
+        def check(work: Work) -> None:
+            for model in models:  # a store of other kernels is refused
+                work.store.refuse_other_kernels(paper.chosen("bc", model, run.dataset or None), run.kernels)
+
+        def body(work: Work) -> bool:
+            for model in models:
+                configs = chosen(work, model)
+                if configs is None or work.run(sweep.breadth_first(configs, range(options.trials))) is None:
+                    return False
+            return True
+
+        run_all(run, body, check)
+    report(run.out, None)
+
+
+def _configs(options: ReproduceOptions, run: ReproduceRun) -> Callable[[Work, str], list[TrialConfig] | None]:
+    """What to train of a model, searched for first where that is asked; None if the search was stopped."""
+    methods = ["bc_tuned", "ga_tuned"]
+    axes: dict[str, tuple[float, ...]] = {}
+    if options.target is Target.table2:
+        methods = names_among(options.methods or ",".join(paper.METHODS), tuple(paper.METHODS), "--methods")
+    else:
+        axis, grid = GRIDS[options.target]
+        axes = {axis: positive_numbers(options.values, "--values") if options.values else grid}
+    if options.trials > sweep.SEARCH_SEED:
+        raise ValueError(
+            f"--trials: expected at most {sweep.SEARCH_SEED}, got {options.trials}: later seeds belong to --search"
         )
-    report(options.run.out, None)
+    # digits has 1293 training examples: batches of 256 would leave five steps an epoch
+    batch = 32 if run.dataset == "digits" else Protocol.batch_size
+    protocol = Protocol(
+        batch_size=batch, max_epochs=options.max_epochs, augment_validation=options.augment_validation,
+        warmup_by_epoch=options.warmup_by_epoch,
+    )  # fmt: skip
+
+    def configs(work: Work, model: str) -> list[TrialConfig] | None:
+        out = []
+        for method in methods:
+            config: TrialConfig | None = paper.chosen(method, model, run.dataset or None, protocol)
+            if options.search and config is not None:
+                config = sweep.search(method, config, work.run)
+            if config is None:
+                return None
+            out.append(config)
+        gls = paper.chosen("gls", model, run.dataset or None, protocol)
+        return out + (sweep.product(gls, axes) if axes else [])
+
+    return configs
 
 
 def _draw_figure1(out: Path) -> None:
@@ -69,66 +104,6 @@ def _draw_figure1(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for path in save_figure(figure1(), out / "figure1"):
         say(path)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Which trials to run."""
-
-    target: Target
-    models: list[str]
-    methods: list[str]
-    dataset: str
-    grid: tuple[float, ...]
-    trials: int
-    protocol: Protocol
-    search: bool
-
-
-def _plan(options: ReproduceOptions, grid: tuple[float, ...]) -> _Plan:
-    """Refuse before anything is made what could not be done."""
-    models = _models(options.models, options.dataset, options.target)
-    methods = names_among(options.methods or ",".join(paper.METHODS), tuple(paper.METHODS), "--methods")
-    if options.trials > sweep.SEARCH_SEED:
-        raise ValueError(
-            f"--trials: expected at most {sweep.SEARCH_SEED}, got {options.trials}: later seeds belong to --search"
-        )
-    check_options(options.run)
-    # digits has 1293 training examples: batches of 256 would leave five steps an epoch
-    batch = 32 if options.dataset == "digits" else Protocol.batch_size
-    protocol = Protocol(
-        batch_size=batch, max_epochs=options.max_epochs, augment_validation=options.augment_validation,
-        warmup_by_epoch=options.warmup_by_epoch,
-    )  # fmt: skip
-    return _Plan(options.target, models, methods, options.dataset, grid, options.trials, protocol, options.search)
-
-
-def _check_kernels(work: Work, plan: _Plan) -> None:
-    """A store of other kernels is refused."""
-    for model in plan.models:
-        work.store.refuse_other_kernels(paper.chosen("bc", model, plan.dataset or None), work.kernels)
-
-
-def _run_model(work: Work, plan: _Plan, model: str) -> bool:
-    """All trials of one model; false if stopped before the end."""
-
-    def base(method: str) -> TrialConfig:
-        return paper.chosen(method, model, plan.dataset or None, plan.protocol)
-
-    configs: list[TrialConfig] = []
-    for method in plan.methods if plan.target is Target.table2 else ["bc_tuned", "ga_tuned"]:
-        config: TrialConfig | None = base(method)
-        if plan.search:
-            config = sweep.search(method, base(method), work.run)
-            if config is None:
-                return False
-        assert config is not None
-        configs.append(config)
-    if plan.target is Target.fig2:
-        configs += sweep.over_k(base("gls"), plan.grid)
-    if plan.target is Target.fig3:
-        configs += sweep.over_alpha(base("gls"), plan.grid)
-    return work.run(sweep.breadth_first(configs, range(plan.trials))) is not None
 
 
 def rules_among(select: str) -> list[str]:

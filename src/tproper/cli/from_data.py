@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, Mark, json_text, mark, write_file
+from .._core import Mark, json_text, mark, write_file
 from ..data import open_table, short, working
 from ..estimation import AnnotatorEstimate, Answers
 from ..learn import Estimated, estimate_labels, transition_of
@@ -26,29 +26,15 @@ from ..transitions import (
     transition_from_dict,
     transition_to_dict,
 )
-from .codec import LabelCodec
+from .codec import LabelCodec, class_codec
 from .errors import say, spoken
-from .estimate import From
-from .reading import LabelColumns, LabelOptions, Read, label_columns, read
+from .estimate import EstimateOptions, From
+from .reading import LabelColumns, Read, label_columns, read
 from .resolving import class_names, label_notes, members_of
 from .schema import identifier_notes, joined_names, split_names, standardisation
 
 MOST_MAPS = 12
 NO_PICTURE = "it needs labels that are not sets of classes, and the extra tproper[plots]"
-
-
-@dataclass(frozen=True)
-class EstimateOptions:
-    """The options, as they were given."""
-
-    source: From
-    labels: LabelOptions
-    features: str | None
-    ignore: str | None
-    classes: str | None
-    sampling: str
-    structure: str
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -71,8 +57,8 @@ def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | 
     """Estimate, and write T and its picture, where one can be drawn."""
     picture = out.with_suffix(".png") if plot is None else plot
     before, earlier = mark(out), mark(picture)
-    columns = label_columns(open_table(data), options.labels)
-    kind, label = options.source.value, options.labels.label
+    columns = label_columns(open_table(data), options)
+    kind, label = options.source.value, options.label
     if columns.several and kind != From.annotators:
         raise ValueError(f"--label: expected one column to estimate T from {kind}, got {label!r}; use annotators")
     classes = split_names(options.classes, "--classes")
@@ -88,16 +74,12 @@ def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | 
     features = columns.features(options.features, options.ignore) if wants else []
     if kind == From.annotators and not wants:
         _say_unused(columns)
-    got = read(columns, features)
-    X = None
-    if features:
-        centre, scale = standardisation(got.X, features)
-        X = (got.X - centre) / scale
+    table = read(columns, features)
     settings: dict[str, Any] = {"structure": options.structure} if kind in (From.clean, From.features) else {}
     settings |= {"sampling": options.sampling} if kind == From.pu else {}
     with spoken():
-        estimate = estimate_read(Question(kind, got, columns, X, classes, options.seed, settings))
-    for note in [*label_notes(got.named, estimate.classes), *identifier_notes(got.X, features)]:
+        estimate = estimate_read(Question(kind, table, features, classes, options.seed, settings))
+    for note in [*label_notes(table.named, estimate.classes), *identifier_notes(table.X, features)]:
         say(f"warning: {note}", err=True)
     write_file(out, (json_text(estimate.to_dict()) + "\n").encode(), since=before)
     return estimate, picture if draw(estimate, picture, earlier) else None
@@ -135,39 +117,42 @@ def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
     return True
 
 
-def choose_kind(columns: LabelColumns, got: Read) -> str:
+def choose_kind(table: Read) -> str:
     """What T of these labels can be estimated from."""
-    if columns.several:
+    if table.columns.several:
         return "annotators"
-    names = got.used
-    if any(SET_SEPARATOR in text for text in names):
+    if any(SET_SEPARATOR in text for text in table.used):
         return "partial"
-    if len(set(members_of(names, sets=False)) - {UNLABELED}) == 1 and not got.true_names:
+    if len(set(members_of(table.used, sets=False)) - {UNLABELED}) == 1 and not table.true_names:
         return "pu"
     return "features"
 
 
 @dataclass(frozen=True)
 class Question:
-    """What T is asked for: the kind of estimate, the table that was read, features at unit scale if there are any."""
+    """What T is asked for: the kind of estimate, the table that was read, and the names of features, if any."""
 
     kind: str
-    got: Read
-    columns: LabelColumns
-    X: FloatArray | None
+    table: Read
+    features: Sequence[str]
     classes: Sequence[str] | None
     seed: int
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def known(self, classes: Sequence[str]) -> NDArray[np.int64] | None:
-        """The true classes, -1 where they are unknown; None without a column of them."""
-        if self.columns.true is None:
-            return None
-        return self.got.known(LabelCodec(identity(len(classes)), classes), self.columns.true)
+    def estimate(self, labels: Any, classes: Sequence[str], rows: NDArray[Any]) -> Estimated:
+        """What the estimation room makes of the encoded labels of some rows; features are at unit scale."""
+        X, group = None, None if self.table.group is None else self.table.group[rows]
+        if self.features:
+            centre, scale = standardisation(self.table.X, self.features)
+            X = ((self.table.X - centre) / scale)[rows]
+        return estimate_labels(
+            self.kind, labels, len(classes), self.known(classes, rows), X, self.seed, group, **self.settings
+        )
 
-    def estimate(self, labels: Any, num_classes: int, true: Any, X: FloatArray | None, groups: Any = None) -> Estimated:
-        """What the estimation room makes of encoded labels."""
-        return estimate_labels(self.kind, labels, num_classes, true, X, self.seed, groups, **self.settings)
+    def known(self, classes: Sequence[str], rows: NDArray[Any]) -> NDArray[np.int64] | None:
+        """The true classes of some rows, -1 where they are unknown; None without a column of them."""
+        known = self.table.known(classes)
+        return None if known is None else known[rows]
 
 
 def estimate_read(question: Question) -> Estimate:
@@ -175,26 +160,19 @@ def estimate_read(question: Question) -> Estimate:
     return {"annotators": _annotators, "pu": _pu, "partial": _partial}.get(question.kind, _noisy)(question)
 
 
-def _part(group: NDArray[np.int64] | None, rows: NDArray[Any]) -> NDArray[np.int64] | None:
-    return None if group is None else group[rows]
-
-
 def _noisy(question: Question) -> Estimate:
     """From rows of known class, from features, or from both."""
-    got, columns = question.got, question.columns
-    if question.kind == "clean" and columns.true is None:
+    table = question.table
+    if question.kind == "clean" and table.columns.true is None:
         raise ValueError("--true-label: expected the column with the true classes, got none")
-    labels = members_of(got.used, sets=False)
-    names = _classes(question.kind, labels, got, question.classes)
+    labels = members_of(table.used, sets=False)
+    names = _classes(question.kind, labels, table, question.classes)
     words = [*names, *(n for n in labels if n not in names)]
-    weak, absent = got.encode(LabelCodec(identity(len(words)), words), columns.label)
-    known = question.known(names)
-    given = ~absent
-    with working(f"estimating T from {int(given.sum()):,} rows"):
-        truth = None if known is None else known[given]
-        features = None if question.X is None else question.X[given]
-        estimated = question.estimate(weak[given], len(names), truth, features, _part(got.group, given))
-    T = transition_of(estimated)
+    weak, absent = table.encode(class_codec(words))
+    rows = int((~absent).sum())
+    with working(f"estimating T from {rows:,} rows"):
+        T = transition_of(question.estimate(weak[~absent], names, ~absent))
+    truth = question.known(names, ~absent)
     own = words[: T.num_weak_labels]
     if own != names:  # labels with names of their own
         plain = transition_to_dict(T) | {"weak_labels": own}
@@ -205,16 +183,15 @@ def _noisy(question: Question) -> Estimate:
     lacking = [name for z, name in enumerate(names) if z not in seen]
     if lacking and question.kind == "clean":
         say(f"warning: no row of class {short(lacking)} is known: T's column is what other classes suggest", err=True)
-    rows = int(given.sum())
     head = f"classes {short(names, 20)}\nfrom {rows:,} labels, {clean:,} of them in rows of known class"
-    return Estimate(f"{T}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean})
+    return Estimate(f"{T.describe(names)}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean})
 
 
-def _classes(kind: str, labels: list[str], got: Read, classes: Sequence[str] | None) -> list[str]:
+def _classes(kind: str, labels: list[str], table: Read, classes: Sequence[str] | None) -> list[str]:
     """The classes in order: those given, or the names of true classes, or those of labels."""
     if classes is not None:
         return list(classes)
-    known = members_of(got.true_names, sets=False)
+    known = members_of(table.true_names, sets=False)
     every = class_names([*labels, *known], sets=False)
     if kind == "features":
         return every
@@ -229,16 +206,14 @@ def _classes(kind: str, labels: list[str], got: Read, classes: Sequence[str] | N
 
 def _partial(question: Question) -> Estimate:
     """Candidate sets, written a|b|c: how often a wrong class is among them."""
-    got, columns, classes = question.got, question.columns, question.classes
-    seen = members_of(got.used, sets=True)
-    names = class_names(got.used, sets=True) if classes is None else list(classes)
+    table, classes = question.table, question.classes
+    seen = members_of(table.used, sets=True)
+    names = class_names(table.used, sets=True) if classes is None else list(classes)
     strange = [name for name in seen if name not in names]
     if strange:
-        raise ValueError(f"column {columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
-    masks, absent = got.encode(LabelCodec(partial_labels(len(names), 0.5), names), columns.label)
-    known = question.known(names)
-    truth = None if known is None else known[~absent]
-    T = transition_of(question.estimate(masks[~absent], len(names), truth, None))
+        raise ValueError(f"column {table.columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
+    masks, absent = table.encode(LabelCodec(partial_labels(len(names), 0.5), names))
+    T = transition_of(question.estimate(masks[~absent], names, ~absent))
     return Estimate(f"{T}\nclasses {short(names, 20)}", T, names, facts={"rows": int((~absent).sum())})
 
 
@@ -252,47 +227,40 @@ def positive_negative(classes: Sequence[str] | None) -> list[str]:
 
 def _pu(question: Question) -> Estimate:
     """Labeled rows are positive; the others may be either."""
-    got = question.got
     names = positive_negative(question.classes)
-    words = [*names, UNLABELED]
-    weak, absent = got.encode(LabelCodec(identity(3), words), question.columns.label)
+    weak, absent = question.table.encode(class_codec([*names, UNLABELED]))
     labels = np.where(absent | (weak > 0), 1, 0)
     with working(f"estimating the class prior from {len(labels):,} rows"):
-        pu: Any = question.estimate(labels, 2, None, question.X, got.group)
+        pu: Any = question.estimate(labels, names, np.arange(len(labels)))
     facts = {"rows": len(labels), "prior": pu.prior.to_dict(), "rate": pu.rate.to_dict()}
     return Estimate(str(pu), pu.transition, names, facts=facts)
 
 
 def _annotators(question: Question) -> Estimate:
     """Answers side by side, or one answer per row."""
-    got, classes = question.got, question.classes
-    names = class_names([*got.used, *got.true_names], sets=False) if classes is None else list(classes)
+    table, classes = question.table, question.classes
+    names = class_names([*table.used, *table.true_names], sets=False) if classes is None else list(classes)
     if len(names) < 2:
         raise ValueError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
-    known = question.known(names)
-    answers = _answers(got, question.columns, names)
-    items = answers.items  # with one answer per row, those that have answers
-    truth = None if known is None else known[items]
+    answers = _answers(table, names)
     with working(f"estimating T of annotators from {len(answers):,} answers"):
-        features = None if question.X is None else question.X[items]
-        crowd = question.estimate(answers, len(names), truth, features, _part(got.group, items))
+        crowd = question.estimate(answers, names, answers.items)  # with one answer per row, the items that have some
     assert isinstance(crowd, AnnotatorEstimate)
     who = [str(a) for a in answers.annotators]
     facts = {"prior": crowd.prior.tolist(), "notes": crowd.notes}
     return Estimate(crowd.describe(names), crowd.transition, names, who, facts)
 
 
-def _answers(got: Read, columns: LabelColumns, names: Sequence[str]) -> Answers:
+def _answers(table: Read, names: Sequence[str]) -> Answers:
     """Who answered what, by class; items are the rows of `got`."""
-    each = identity(len(names))
-    if got.answer_rows is None:
-        assert got.side_by_side is not None
-        who = got.side_by_side.names
-        codec = LabelCodec(annotators([each] * len(who)), names, annotators=who)
-        out = Answers.from_table(codec.encode_answers(got.side_by_side)[0])
+    if table.answer_rows is None:
+        assert table.side_by_side is not None
+        who = table.side_by_side.names
+        codec = LabelCodec(annotators([identity(len(names))] * len(who)), names, annotators=who)
+        out = Answers.from_table(codec.encode_answers(table.side_by_side)[0])
         out.annotators = np.array(who)
         return out
-    rows = got.answer_rows
-    codes, absent = LabelCodec(each, names).encode_texts(rows.codes, rows.values, columns.label)
+    rows = table.answer_rows
+    codes, absent = class_codec(names).encode_texts(rows.codes, rows.values, table.columns.label)
     given = np.flatnonzero(~absent)
     return Answers(rows.item[given], np.array(rows.annotators)[rows.who[given]], codes[given])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import signal
 import sys
 from importlib.metadata import EntryPoint, entry_points
@@ -13,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from .errors import user_errors
+from .options import flat
 
 # The file of each command, and what `tproper --help` says of it (the first line of its own help).
 COMMANDS = {
@@ -74,7 +76,7 @@ def load_command(name: str) -> Any:
     else:
         function = _others()[name].load()
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    single.command(name)(user_errors(function))
+    single.command(name)(user_errors(flat(function)))
     return typer.main.get_command(single)
 
 
@@ -103,6 +105,8 @@ def _root(
 
 def main() -> None:
     """Entry point; SIGTERM and SIGHUP end the command as an exception would, so that nothing half-written stays."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a letter that the terminal lacks is shown by its code
+        sys.stdout.reconfigure(errors="backslashreplace")
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP, and nohup ignores it
         if number is not None and signal.getsignal(number) == signal.SIG_DFL:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -24,25 +28,82 @@ Specs = Annotated[
         "estimate for T from the table itself; NAME=SPEC once per annotator, or per source with --source-column",
     ),
 ]
+Features = Annotated[str | None, typer.Option(help="use only these columns: A,B; or all")]
+Ignore = Annotated[str | None, typer.Option(help="use all columns but these: C,D")]
 Classes = Annotated[
     str | None,
-    typer.Option(help="the classes, in the order of the transition: a,b,c (default: as the labels name them)"),
+    typer.Option(
+        help="the classes in the order of the transition: a,b,c (default: as the labels name them; "
+        "positive-unlabeled data: POSITIVE,NEGATIVE)"
+    ),
 ]
 SourceColumn = Annotated[str | None, typer.Option(help="the column that says where a label comes from")]
-WeakLabel = Annotated[
-    str, typer.Option("--label", help="the column with the weak labels; A,B,C for the answers of several annotators")
-]
-Item = Annotated[str | None, typer.Option(help="one answer per row: the column that names the item")]
-Annotator = Annotated[str | None, typer.Option(help="one answer per row: the column that names who answered")]
-FeaturesFrom = Annotated[
-    Path | None, typer.Option(help="one answer per row: a second table, with the features of every item")
-]
-TrueLabel = Annotated[str | None, typer.Option(help="the column with the true class, empty where it is unknown")]
 Group = Annotated[
     str | None, typer.Option(help="rows with the same value here are never split between training and scoring")
 ]
 Json = Annotated[bool, typer.Option("--json", help="machine-readable output")]
 Seed = Annotated[int, typer.Option(help="random seed")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """What `train`, `evaluate` and `estimate` are told of the label columns; each adds those of the last two it has."""
+
+    label: Annotated[str, typer.Option(help="the column with the weak labels; A,B,C for several annotators")]
+    true_label: Annotated[
+        str | None, typer.Option(help="the column with the true class, empty where it is unknown")
+    ] = None
+    item: Annotated[str | None, typer.Option(help="one answer per row: the column that names the item")] = None
+    annotator: Annotated[str | None, typer.Option(help="one answer per row: the column that names who answered")] = None
+    features_from: Annotated[
+        Path | None, typer.Option(help="one answer per row: a second table, with the features of every item")
+    ] = None
+    source_column: str | None = None
+    group: str | None = None
+
+    @property
+    def several(self) -> bool:
+        """Whether they name answers of several annotators."""
+        return self.item is not None or "," in self.label
+
+
+def flat(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command that takes dataclasses of options, as Typer wants it: every option a parameter of its own.
+
+    The options of a dataclass are its fields annotated with `typer.Option` or `typer.Argument`.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, dict[str, inspect.Parameter]] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if is_dataclass(hints.get(name)):
+            groups[name] = _options(hints[name])
+            parameters += groups[name].values()
+        else:
+            parameters.append(parameter.replace(annotation=hints.get(name, str), kind=parameter.KEYWORD_ONLY))
+
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> Any:
+        built = {group: hints[group](**{name: given.pop(name) for name in names}) for group, names in groups.items()}
+        return command(**given, **built)
+
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapped
+
+
+def _options(group: type) -> dict[str, inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return {
+        f.name: inspect.Parameter(
+            f.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[f.name],
+            default=inspect.Parameter.empty if f.default is MISSING else f.default,
+        )
+        for f in fields(group)
+        if any(isinstance(extra, typer.models.ParameterInfo) for extra in get_args(hints[f.name]))
+    }
 
 
 def echo_json(value: Any) -> None:
@@ -70,8 +131,8 @@ def squeeze_pair(text: str | None) -> tuple[float, float] | None:
         k, alpha = (float(part) for part in text.split(","))
     except ValueError:
         raise ValueError(f"--squeeze: expected K,ALPHA such as 1,2, got {text!r}") from None
-    if not (k > 0 and k < float("inf")):
+    if not 0 < k < float("inf"):
         raise ValueError(f"--squeeze: expected a coefficient k > 0, got {k:g}")
-    if not (alpha >= 1 and alpha < float("inf")):
+    if not 1 <= alpha < float("inf"):
         raise ValueError(f"--squeeze: expected an exponent alpha >= 1 (below, the loss is not proper), got {alpha:g}")
     return k, alpha

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from .._core import FloatArray
 
 KEPT = 64  # rows whose mark a model keeps
-FEWEST = 8  # below, and in tables whose rows are seldom unique, nothing is kept: chance would look like overlap
-SHARE = 0.1  # of the rows that are kept, from which on it is no chance
+FEWEST = 8  # with fewer, or where few rows are unique, nothing is kept: chance would look like overlap
+SHARE = 0.1  # of the marks that are kept: more matches than that are no chance
 
 
 def row_marks(X: FloatArray) -> NDArray[np.uint64]:
@@ -53,11 +53,11 @@ class Overlap:
 
     def warning(self) -> str | None:
         """A sentence where training rows are among the table's."""
-        found, kept = int(self.seen.sum()), len(self.kept)
-        if not kept or found < SHARE * kept:
+        matches, kept = int(self.seen.sum()), len(self.kept)
+        if not kept or matches < SHARE * kept:
             return None
         return (
-            f"this table holds rows that the model was trained on ({found} of {kept} that were looked for): scores on "
-            "them are too good; evaluate on other rows, or look at the scores that `train` printed, each by a model "
+            f"this table holds rows that the model was trained on ({matches} of {kept} that were looked for): scores "
+            "on them are too good; evaluate on other rows, or look at the scores that `train` printed, each by a model "
             "that had not seen the row"
         )

@@ -7,10 +7,10 @@ stand in every row of the item, or in a second table with one row for each (``--
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray
 from ..data import MISSING, Table, numbers, open_table, texts, watched
-from .codec import Answered, LabelCodec
+from .codec import Answered, LabelCodec, class_codec
+from .options import LabelOptions
 from .schema import FeatureReader, feature_columns, split_names
 
 if TYPE_CHECKING:
@@ -26,24 +27,6 @@ if TYPE_CHECKING:
 
 Texts = tuple[NDArray[np.int64], list[str]]  # places among the values, -1 = null; the values
 MOST_CELLS = 1 << 27  # of answers, items x annotators (1 GiB)
-
-
-@dataclass(frozen=True)
-class LabelOptions:
-    """What the options of `train`, `evaluate` and `estimate` say of the columns."""
-
-    label: str
-    true: str | None = None
-    item: str | None = None
-    annotator: str | None = None
-    features_from: Path | None = None
-    source: str | None = None
-    group: str | None = None
-
-    @property
-    def several(self) -> bool:
-        """Whether they name answers of several annotators."""
-        return self.item is not None or "," in self.label
 
 
 @dataclass(frozen=True)
@@ -58,7 +41,7 @@ class LabelColumns:
     true: str | None = None
     group: str | None = None
     items: Table | None = None  # a second table: the features of the items
-    of_several: bool = False  # a single column, but of one annotator among several
+    of_several: bool = False  # a single column that holds the answers of one annotator among several
 
     def of_annotators(self) -> LabelColumns:
         """The same columns, as answers of annotators."""
@@ -87,12 +70,8 @@ class LabelColumns:
 
     def features(self, given: str | None, ignored: str | None) -> list[str]:
         """The feature columns: those asked for, or all that are neither taken nor ignored."""
-        return feature_columns(
-            self.table if self.items is None else self.items,
-            self.taken,
-            split_names(given, "--features"),
-            split_names(ignored, "--ignore"),
-        )
+        chosen, dropped = split_names(given, "--features"), split_names(ignored, "--ignore")
+        return feature_columns(self.home, self.taken, chosen, dropped)
 
     def unused(self) -> tuple[list[str], list[str]]:
         """The columns that could be features: those of numbers, and those of text (by the first rows)."""
@@ -108,9 +87,9 @@ class LabelColumns:
 
 
 def label_columns(table: Table, options: LabelOptions) -> LabelColumns:
-    """What the options say of the columns, checked against the table's own."""
-    label, source, item, annotator = options.label, options.source, options.item, options.annotator
-    true, group = options.true, options.group
+    """Which columns the options name, checked against those that the table has."""
+    label, source, item, annotator = options.label, options.source_column, options.item, options.annotator
+    true, group = options.true_label, options.group
     labels = [label] if label in table.names else split_names(label, "--label") or []
     for name in labels:
         table.require(name, "--label")
@@ -152,20 +131,15 @@ class AnswerRows:
     codes: NDArray[np.int64]  # (N,) places among `values`, -1 = null
     values: list[str]
 
-    @property
-    def given(self) -> NDArray[np.int64]:
-        """The rows that hold an answer."""
-        return np.flatnonzero(~np.array([v in MISSING for v in self.values] + [True])[self.codes])
-
     def table(self) -> Answered:
-        """Items x annotators; a second answer of an annotator to an item is refused."""
+        """Items x annotators; a second answer by an annotator to one item is refused."""
         n, m = len(self.items), len(self.annotators)
         if n * m > MOST_CELLS:
             raise ValueError(
                 f"--annotator: expected at most {MOST_CELLS:,} cells, items x annotators, got {n:,} x {m:,}; leave out "
                 "annotators with few answers (`tproper estimate annotators` takes any number of them)"
             )
-        given = self.given
+        given = np.flatnonzero(~_empty((self.codes, self.values)))
         cell = self.item[given] * m + self.who[given]
         _, once = np.unique(cell, return_index=True)
         if len(once) < len(cell):
@@ -184,6 +158,7 @@ class AnswerRows:
 class Read:
     """Rows of a table, or the items of one with an answer per row: nothing is interpreted yet."""
 
+    columns: LabelColumns
     X: FloatArray  # (n, d), as in the file
     label: pa.Array | None  # of one label per row
     source: pa.Array | None
@@ -199,29 +174,15 @@ class Read:
         return self.side_by_side if self.answer_rows is None else self.answer_rows.table()
 
     @cached_property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Counter[str]:
         """How often each label text occurs."""
-        if self.answer_rows is not None:
-            codes, values = self.answer_rows.codes, self.answer_rows.values
-        elif self.side_by_side is not None:
-            codes, values = self.side_by_side.codes, self.side_by_side.values
-        else:
-            codes, values = texts(self.label)
-        times = np.bincount(codes[codes >= 0], minlength=len(values))
-        out: dict[str, int] = {}
-        for text, n in zip(values, times.tolist(), strict=True):
-            if n:
-                out[text] = out.get(text, 0) + n
-        return out
+        answers = self.answer_rows or self.side_by_side
+        return _times(texts(self.label) if answers is None else (answers.codes, answers.values))
 
     @property
-    def named(self) -> dict[str, int]:
+    def named(self) -> Counter[str]:
         """How often each text occurs, among labels and true classes together."""
-        out = dict(self.counts)
-        codes, values = (np.empty(0, dtype=np.int64), []) if self.truth is None else self.truth
-        for code, n in zip(*np.unique(codes[codes >= 0], return_counts=True), strict=True):
-            out[values[code]] = out.get(values[code], 0) + int(n)
-        return out
+        return self.counts if self.truth is None else self.counts + _times(self.truth)
 
     @property
     def used(self) -> list[str]:
@@ -231,40 +192,51 @@ class Read:
     @property
     def true_names(self) -> list[str]:
         """The texts of true classes that occur."""
-        if self.truth is None:
-            return []
-        codes, values = self.truth
-        return [values[c] for c in np.unique(codes[codes >= 0]) if values[c] not in MISSING]
+        return [] if self.truth is None else [text for text in _times(self.truth) if text not in MISSING]
 
-    def known(self, classes: LabelCodec, column: str) -> NDArray[np.int64]:
-        """The class of each row, -1 where it is unknown."""
-        if self.truth is None:
-            return np.full(len(self.X), -1)
-        encoded, absent = classes.encode_texts(*self.truth, column, self.rows)
+    def known(self, classes: Sequence[str]) -> NDArray[np.int64] | None:
+        """The class of each row, -1 where it is unknown; None without a column of true classes."""
+        if self.truth is None or self.columns.true is None:
+            return None
+        encoded, absent = class_codec(classes).encode_texts(*self.truth, self.columns.true, self.rows)
         return np.where(absent, -1, encoded)
 
-    def encode(self, codec: LabelCodec, column: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def encode(self, codec: LabelCodec) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Labels as T takes them, and which rows have none."""
         if self.answered is not None:
             return codec.encode_answers(self.answered)
-        assert self.label is not None
-        return codec.encode(self.label, self.source, column=column)
+        return codec.encode(self.label, self.source, column=self.columns.label)
 
 
 def read(columns: LabelColumns, features: Sequence[str]) -> Read:
     """The whole table in memory; of one with an answer per row, its items."""
     if not columns.long:
-        X, got = _columns(columns.table, columns.taken, features)
+        X, others = _columns(columns.table, columns.taken, features)
         answered = label = None
         if columns.several:
-            answered = Answered.of({name: got[name] for name in columns.labels})
+            answered = Answered.of({name: others[name] for name in columns.labels})
         else:
-            label = got[columns.labels[0]]
-        truth = None if columns.true is None else texts(got[columns.true])
-        group = None if columns.group is None else _whole(got[columns.group], "--group")[0]
-        source = None if columns.source is None else got[columns.source]
-        return Read(X, label, source, answered, None, truth, group, np.arange(len(X)))
+            label = others[columns.labels[0]]
+        truth = None if columns.true is None else texts(others[columns.true])
+        group = None if columns.group is None else _whole(others[columns.group], "--group")[0]
+        source = None if columns.source is None else others[columns.source]
+        return Read(columns, X, label, source, answered, None, truth, group, np.arange(len(X)))
     return _by_item(columns, features)
+
+
+def _times(column: Texts) -> Counter[str]:
+    """How often each text occurs."""
+    codes, values = column
+    out: Counter[str] = Counter()
+    for text, n in zip(values, np.bincount(codes[codes >= 0], minlength=len(values)).tolist(), strict=True):
+        out[text] += n
+    return +out  # without those that do not occur
+
+
+def _empty(column: Texts) -> NDArray[np.bool_]:
+    """Where there is no text, or one that says so."""
+    codes, values = column
+    return np.array([v in MISSING for v in values] + [True])[codes]
 
 
 def _columns(table: Table, names: Sequence[str], features: Sequence[str]) -> tuple[FloatArray, dict[str, pa.Array]]:
@@ -286,7 +258,7 @@ def _columns(table: Table, names: Sequence[str], features: Sequence[str]) -> tup
 
 
 def _whole(column: pa.Array, option: str) -> tuple[NDArray[np.int64], list[str]]:
-    """The distinct names of a column without gaps, in the order in which they appear, and each row's place."""
+    """Each row's place among the distinct names of a column without gaps, and those names as they first appear."""
     codes, values = texts(column)
     distinct = list(dict.fromkeys(v for v in values if v not in MISSING))
     place = {v: i for i, v in enumerate(distinct)}
@@ -297,40 +269,42 @@ def _whole(column: pa.Array, option: str) -> tuple[NDArray[np.int64], list[str]]
     return out, distinct
 
 
-# One answer per row.
-
-
 def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
     table, items = columns.table, columns.items
     assert columns.item is not None
     assert columns.annotator is not None
     here = [name for name in columns.taken if name in table.names]
-    rows_X, got = _columns(table, here, features if items is None else [])
-    item, item_names = _whole(got[columns.item], "--item")
-    who, who_names = _whole(got[columns.annotator], "--annotator")
+    rows_X, others = _columns(table, here, features if items is None else [])
+    item, item_names = _whole(others[columns.item], "--item")
+    who, who_names = _whole(others[columns.annotator], "--annotator")
     order = np.argsort(np.array(who_names, dtype=object), kind="stable")
     who, who_names = np.argsort(order)[who], [who_names[i] for i in order]
     first = _first(item, len(item_names))
-    answers = AnswerRows(item, item_names, who, who_names, *texts(got[columns.labels[0]]))
-    facts: dict[str, Texts | None] = {"--true-label": None, "--group": None}
-    for option, name in (("--true-label", columns.true), ("--group", columns.group)):
-        if name is not None and name in got:
-            facts[option] = _one_each(texts(got[name]), item, item_names, option)
+    answers = AnswerRows(item, item_names, who, who_names, *texts(others[columns.labels[0]]))
+    named = {"--true-label": columns.true, "--group": columns.group}
+    facts = {
+        option: _one_each(texts(others[name]), item, item_names, option)
+        for option, name in named.items()
+        if name in others
+    }
     if items is None:
         X = _same_features(rows_X, item, item_names, first, features)
     else:
-        second = [n for n in (columns.true, columns.group) if n is not None and n not in table.names]
+        second = [name for name in named.values() if name is not None and name not in table.names]
         X_items, more = _columns(items, [columns.item, *second], features)
         place = _places(items, _whole(more[columns.item], "--features-from"), item_names)
         X = X_items[place]
-        for option, name in (("--true-label", columns.true), ("--group", columns.group)):
-            if name is not None and name in more:
+        for option, name in named.items():
+            if name in second:
                 codes, values = texts(more[name])
                 facts[option] = codes[place], values
     group = None
-    if facts["--group"] is not None:
-        group = _no_gaps(facts["--group"], item_names)
-    return Read(X, None, None, None, answers, facts["--true-label"], group, first)
+    if "--group" in facts:
+        group, empty = facts["--group"][0], _empty(facts["--group"])
+        if empty.any():
+            name = item_names[int(empty.argmax())]
+            raise ValueError(f"--group: expected a group for every item, got none for {name!r}")
+    return Read(columns, X, None, None, None, answers, facts.get("--true-label"), group, first)
 
 
 def _first(item: NDArray[np.int64], n: int) -> NDArray[np.int64]:
@@ -343,10 +317,11 @@ def _first(item: NDArray[np.int64], n: int) -> NDArray[np.int64]:
 def _one_each(column: Texts, item: NDArray[np.int64], item_names: list[str], option: str) -> Texts:
     """One value for each item; rows that contradict each other are refused."""
     codes, values = column
-    known = np.flatnonzero(~np.array([v in MISSING for v in values] + [True])[codes])
+    known = np.flatnonzero(~_empty(column))
     out = np.full(len(item_names), -1)
     out[item[known]] = codes[known]
-    wrong = known[np.array(values, dtype=object)[out[item[known]]] != np.array(values, dtype=object)[codes[known]]]
+    words = np.array(values, dtype=object)
+    wrong = known[words[out[item[known]]] != words[codes[known]]]
     if len(wrong):
         i = int(wrong[0])
         one, other = values[codes[i]], values[out[item[i]]]
@@ -356,14 +331,6 @@ def _one_each(column: Texts, item: NDArray[np.int64], item_names: list[str], opt
             f"at row {i + 1}"
         )
     return out, values
-
-
-def _no_gaps(column: Texts, item_names: list[str]) -> NDArray[np.int64]:
-    codes, values = column
-    empty = np.array([v in MISSING for v in values] + [True])[codes]
-    if empty.any():
-        raise ValueError(f"--group: expected a group for every item, got none for {item_names[int(empty.argmax())]!r}")
-    return codes
 
 
 def _same_features(

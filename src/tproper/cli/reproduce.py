@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import run_options as options
 from .later import Later
-from .run_options import RunOptions
+from .run_options import Out, RunOptions
 
 if TYPE_CHECKING:
     from . import experiments as work
@@ -30,65 +29,39 @@ class Target(StrEnum):
     fig3 = "fig3"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReproduceOptions:
-    """The options, as they were given."""
+    """What to reproduce, and how much of it."""
 
-    target: Target
-    models: str
-    methods: str
-    values: str
-    trials: int
-    dataset: str
-    search: bool
-    max_epochs: int
-    augment_validation: bool
-    warmup_by_epoch: bool
-    run: RunOptions
+    target: Annotated[Target, typer.Argument(help="table2, fig1, fig2 or fig3")]
+    models: Annotated[str, typer.Option(help="comma-separated models")] = ""
+    methods: Annotated[str, typer.Option(help="comma-separated rows of Table 2")] = ""
+    values: Annotated[str, typer.Option(help="fig2: comma-separated k, fig3: alpha; the whole grid if empty")] = ""
+    trials: Annotated[int, typer.Option(help="trials of each cell", min=1)] = TRIALS
+    search: Annotated[bool, typer.Option(help="the paper's grid search instead of its choices")] = False
+    max_epochs: Annotated[int, typer.Option(help="end a trial here at the latest", min=1)] = MAX_EPOCHS
+    augment_validation: Annotated[bool, typer.Option(help="crop validation images, as the authors' code does")] = False
+    warmup_by_epoch: Annotated[bool, typer.Option(help="warm up epoch by epoch, as the authors' code does")] = False
+
+    def __post_init__(self) -> None:
+        if self.methods and self.target is not Target.table2:
+            raise ValueError(f"--methods: expected it with table2 alone, got it with {self.target}, which has its own")
+        if self.values and self.target not in (Target.fig2, Target.fig3):
+            raise ValueError(f"--values: expected it with fig2 or fig3, got it with {self.target}, which has no grid")
 
 
-def reproduce(
-    context: typer.Context,
-    target: Annotated[Target, typer.Argument(help="table2, fig1, fig2 or fig3")],
-    models: Annotated[str, typer.Option(help="comma-separated models")] = "",
-    methods: Annotated[str, typer.Option(help="comma-separated rows of Table 2")] = "",
-    values: Annotated[str, typer.Option(help="fig2: comma-separated k, fig3: alpha; the whole grid if empty")] = "",
-    trials: Annotated[int, typer.Option(help="trials of each cell", min=1)] = TRIALS,
-    dataset: Annotated[str, typer.Option(help="mnist, cifar10 or digits; the model's own if empty")] = "",
-    data: Annotated[Path | None, typer.Option(help="folder with the data files; the cache by default")] = None,
-    mirror: options.Mirror = None,
-    out: options.Out = Path("runs/paper"),
-    records: options.Records = None,
-    search: Annotated[bool, typer.Option(help="the paper's grid search instead of its choices")] = False,
-    device: options.Device = "auto",
-    slots: options.Slots = None,
-    kernels: options.Kernels = "auto",
-    minutes: options.Minutes = None,
-    max_epochs: Annotated[int, typer.Option(help="end a trial here at the latest", min=1)] = MAX_EPOCHS,
-    augment_validation: Annotated[bool, typer.Option(help="crop validation images, as the authors' code does")] = False,
-    warmup_by_epoch: Annotated[bool, typer.Option(help="warm up epoch by epoch, as the authors' code does")] = False,
-    checkpoint_seconds: options.CheckpointSeconds = 60.0,
-    threads: options.Threads = None,
-    export: options.Export = None,
-    engine: options.Where = options.Engine.local,
-    address: options.Address = None,
-    gpus_per_task: options.GpusPerTask = None,
-) -> None:  # fmt: skip
+@dataclass(kw_only=True)
+class ReproduceRun(RunOptions):
+    """Where `reproduce` runs."""
+
+    out: Out = Path("runs/paper")
+
+
+def reproduce(context: typer.Context, options: ReproduceOptions, run: ReproduceRun) -> None:
     """Reproduce a table or figure of the paper; run it again to go on where it stopped."""
-    if methods and target is not Target.table2:
-        raise ValueError(f"--methods: expected it with table2 alone, got it with {target}, which has its own")
-    if values and target not in (Target.fig2, Target.fig3):
-        raise ValueError(f"--values: expected it with fig2 or fig3, got it with {target}, which has no grid")
-    run = options.RunOptions(
-        data, mirror, out, records, device, slots, kernels, minutes, checkpoint_seconds, threads, export, engine,
-        address, gpus_per_task,
-    )  # fmt: skip
-    given = ReproduceOptions(
-        target, models, methods, values, trials, dataset, search, max_epochs, augment_validation, warmup_by_epoch, run
-    )
-    if target is Target.fig1:
+    if options.target is Target.fig1:
         _nothing_but_out(context)
-    work.run(given)
+    work.run(options, run)
 
 
 def _nothing_but_out(context: typer.Context) -> None:

@@ -18,14 +18,14 @@ from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
     Transition,
-    identity,
 )
 from .codec import Encoded, LabelCodec
 from .errors import recorded_warnings
 from .from_data import Estimate, Question, choose_kind, estimate_read
-from .reading import LabelColumns, Read
+from .reading import Read
 from .resolving import blank_label, label_notes, resolve, resolve_answers
-from .schema import identifier_notes, standardisation
+from .schema import identifier_notes
+from .train import Settings
 
 ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
 
@@ -48,7 +48,7 @@ class Rows:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often every label occurs, by name, the most frequent first; answers, whoever gave them."""
+        """How often each label occurs, by name, the most frequent first; answers are counted whoever gave them."""
         own = self.own[~self.silent]
         if self.codec.annotators:
             named: Counter[str] = Counter()
@@ -75,69 +75,62 @@ class Rows:
 
 
 def make_rows(
-    got: Read,
-    columns: LabelColumns,
+    table: Read,
     features: Sequence[str],
     specs: dict[str, str],
     classes: Sequence[str] | None,
     missing: str,
-    loss: str,
-    seed: int,
+    settings: Settings,
 ) -> Rows:
     """Names become labels, T is resolved or estimated, rows that say nothing are left out or kept as blank."""
-    if not set(got.used) - MISSING:
-        raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {len(got.rows)} rows")
+    columns = table.columns
+    if not set(table.used) - MISSING:
+        n = len(table.rows)
+        raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {n} rows")
     with recorded_warnings() as doubts:  # what an estimate of T cannot tell belongs in the card
-        codec, estimate = _codec(got, columns, features, specs, classes, seed)
-    labels, absent = got.encode(codec, columns.label)
-    true = group = None
-    if columns.true is not None:
-        true = got.known(LabelCodec(identity(len(codec.classes)), codec.classes), columns.true)
+        codec, estimate = _codec(table, features, specs, classes, settings.seed)
+    labels, absent = table.encode(codec)
+    true = table.known(codec.classes)
     keep = np.ones(len(absent), dtype=bool)
     if missing == "drop":
         keep = ~absent if true is None else ~absent | (true >= 0)
-    X, labels, absent = got.X[keep], labels[keep], absent[keep]
+    X, labels, absent = table.X[keep], labels[keep], absent[keep]
     true = None if true is None else true[keep]
-    group = None if got.group is None else got.group[keep]
+    group = None if table.group is None else table.group[keep]
     if len(X) < 2:
         raise ValueError(f"{columns.table.path}: expected at least two rows with a label, got {len(X)}")
     _check_variety(labels[~absent], codec, columns.label)
     blank = absent if true is None else absent & (true < 0)  # where the class is known the label adds nothing
-    full, given = keep_blank(codec.transition, labels, blank, loss) if blank.any() else (codec.transition, labels)
-    notes = doubts + label_notes(got.named, codec.classes) + identifier_notes(got.X, features)
+    full, given = codec.transition, labels
+    if blank.any():
+        full, given = keep_blank(full, labels, blank, settings.loss)
+    notes = doubts + label_notes(table.named, codec.classes) + identifier_notes(table.X, features)
     return Rows(X, given, full, labels, absent, codec, int((~keep).sum()), notes, true, group, estimate)
 
 
 def _codec(
-    got: Read,
-    columns: LabelColumns,
-    features: Sequence[str],
-    specs: dict[str, str],
-    classes: Sequence[str] | None,
-    seed: int,
+    table: Read, features: Sequence[str], specs: dict[str, str], classes: Sequence[str] | None, seed: int
 ) -> tuple[LabelCodec, Estimate | None]:
     """How labels are read: by the T of the specs, or by one that is estimated from these rows."""
     kind = estimate_kind(specs)
     if kind is not None:
-        centre, scale = standardisation(got.X, features)
-        kind = kind or choose_kind(columns, got)
-        estimate = estimate_read(Question(kind, got, columns, (got.X - centre) / scale, classes, seed))
+        estimate = estimate_read(Question(kind or choose_kind(table), table, features, classes, seed))
         return LabelCodec(estimate.transition, estimate.classes, annotators=estimate.annotators), estimate
-    if columns.several:
-        assert got.answered is not None
-        T, names, who = resolve_answers(specs, got.answered.names, got.used, classes, got.true_names)
+    if table.columns.several:
+        assert table.answered is not None
+        T, names, who = resolve_answers(specs, table.answered.names, table.used, classes, table.true_names)
         return LabelCodec(T, names, annotators=who), None
     shares = None
-    if got.source is not None:
-        codes, values = texts(got.source)
+    if table.source is not None:
+        codes, values = texts(table.source)
         times = Counter(values[c] for c in codes if c >= 0)
         shares = {name: times[name] / max(sum(times[n] for n in specs), 1) for name in specs}
-    transition, names = resolve(specs, got.used, classes, shares, truth=got.true_names)
-    return LabelCodec(transition, names, list(specs) if got.source is not None else ()), None
+    transition, names = resolve(specs, table.used, classes, shares, truth=table.true_names)
+    return LabelCodec(transition, names, list(specs) if table.source is not None else ()), None
 
 
 def estimate_kind(specs: dict[str, str]) -> str | None:
-    """``estimate`` gives "", ``estimate:KIND`` the kind, and every other spec None."""
+    """The KIND in ``estimate:KIND``, "" where ``estimate`` leaves it open, None for any other spec."""
     asked = [spec for spec in specs.values() if spec.split(":")[0].strip() == ESTIMATE]
     if not asked:
         return None
@@ -154,34 +147,33 @@ def estimate_kind(specs: dict[str, str]) -> str | None:
 
 def _check_variety(present: Encoded, codec: LabelCodec, column: str) -> None:
     if codec.annotators:
-        return  # two annotators of one class each may name two; a class that nobody names is the estimate's to see
+        return  # an annotator may name one class alone; a class that nobody names is the estimate's to see
     if len(np.unique(present, axis=0)) < 2:
         only = codec.name(present[0]) if len(present) else "none"
         raise ValueError(f"--label: expected at least two different labels in the column {column!r}, got only {only!r}")
 
 
 def keep_blank(
-    transition: Transition, labels: Encoded, absent: NDArray[np.bool_], loss: str
+    transition: Transition, labels: Encoded, absent: NDArray[np.bool_], loss: str | None
 ) -> tuple[Transition, Encoded]:
     """Missing labels as labels that say nothing.
 
-    For candidate sets and forward correction that is the set of all classes, whose loss is a constant. Elsewhere T gets
-    one more row, "no label", of the probability that a label is missing: the targets of the others grow to make up for
-    it, so that the loss stays proper.
+    With candidate sets and forward correction that is the set of all classes, whose loss is a constant. Elsewhere T
+    gets one more row, "no label", with the probability that a label is missing: the targets of the other labels grow to
+    make up for it, so that the loss stays proper.
     """
     if isinstance(transition, AnnotatorTransition):
         return transition, labels  # a row without answers says nothing as it is
     if isinstance(transition, CandidateSetTransition):
-        if loss == "forward":
-            labels = labels.copy()
-            labels[absent] = True
-            return transition, labels
+        filled = labels.copy()
+        if loss in (None, "forward"):
+            filled[absent] = True
+            return transition, filled
         if transition.num_classes > ENUMERATION_LIMIT:
             raise ValueError(
                 f"--missing: expected drop for candidate sets of more than {ENUMERATION_LIMIT} classes with this loss, "
                 "got uninformative; --loss forward keeps them"
             )
-        filled = labels.copy()
         filled[absent] = labels[~absent][0]
         labels = transition.row_index(torch.as_tensor(filled)).numpy()
     rows = labels.copy()

@@ -17,36 +17,34 @@ class Engine(StrEnum):
     ray = "ray"
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """The options, as they were given."""
-
-    data: Path | None
-    mirror: str | None
-    out: Path
-    records: list[Path] | None
-    device: str
-    slots: int | None
-    kernels: str
-    minutes: float | None
-    checkpoint_seconds: float
-    threads: int | None
-    export: Path | None
-    engine: Engine
-    address: str | None
-    gpus_per_task: float | None
-
-
-Mirror = Annotated[str | None, typer.Option(help="address to download from")]
 Out = Annotated[Path, typer.Option(help="folder of the run: records, checkpoints, report")]
-Records = Annotated[list[Path] | None, typer.Option(help="finished records to go on from (file or folder)")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
-Slots = Annotated[int | None, typer.Option(help="trials in one stack", min=1)]
-Kernels = Annotated[str, typer.Option(help="residual nets: auto, triton, compile, plain or float32")]
-Minutes = Annotated[float | None, typer.Option(help="stop cleanly after this many minutes")]
-CheckpointSeconds = Annotated[float, typer.Option(help="time between checkpoints", min=0)]
-Threads = Annotated[int | None, typer.Option(help="CPU threads", min=1)]
-Export = Annotated[Path | None, typer.Option(help="also write all records (.jsonl or .parquet)")]
-Where = Annotated[Engine, typer.Option(help="local, or a Ray cluster")]
-Address = Annotated[str | None, typer.Option(help="of the Ray cluster; a new local one by default")]
-GpusPerTask = Annotated[float | None, typer.Option(help="Ray: share of a GPU for a stack of trials")]
+
+
+@dataclass(kw_only=True)
+class RunOptions:
+    """The options as they were given, but for ``--data digits``, which is short for ``--dataset digits``.
+
+    Each command has its own default for `out`.
+    """
+
+    dataset: Annotated[str, typer.Option(help="mnist, cifar10 or digits; the model's own if empty")] = ""
+    data: Annotated[Path | None, typer.Option(help="folder with the data files, or digits; the cache by default")] = (
+        None
+    )
+    mirror: Annotated[str | None, typer.Option(help="address to download from")] = None
+    out: Out
+    records: Annotated[list[Path] | None, typer.Option(help="finished records to go on from (file or folder)")] = None
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto"
+    slots: Annotated[int | None, typer.Option(help="trials in one stack", min=1)] = None
+    kernels: Annotated[str, typer.Option(help="residual nets: auto, triton, compile, plain or float32")] = "auto"
+    minutes: Annotated[float | None, typer.Option(help="stop cleanly after this many minutes")] = None
+    checkpoint_seconds: Annotated[float, typer.Option(help="time between checkpoints", min=0)] = 60.0
+    threads: Annotated[int | None, typer.Option(help="CPU threads", min=1)] = None
+    export: Annotated[Path | None, typer.Option(help="also write all records (.jsonl or .parquet)")] = None
+    engine: Annotated[Engine, typer.Option(help="local, or a Ray cluster")] = Engine.local
+    address: Annotated[str | None, typer.Option(help="of the Ray cluster; a new local one by default")] = None
+    gpus_per_task: Annotated[float | None, typer.Option(help="Ray: share of a GPU for a stack of trials")] = None
+
+    def __post_init__(self) -> None:
+        if self.data == Path("digits") and self.dataset in ("", "digits"):
+            self.data, self.dataset = None, "digits"

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +18,9 @@ import typer
 from .._core import mark
 from ..data import Bar, check_file
 from ..lab import (
+    FLAT_MODELS,
     KERNELS,
+    NAMES,
     Dataset,
     LabWork,
     Pixels,
@@ -41,6 +42,7 @@ from ..lab import (
     kernels_of,
     load,
     not_a_store,
+    paper,
     run_trials_on_ray,
 )
 from .errors import check_writable, say
@@ -52,7 +54,7 @@ WHICH_MODELS = "linear and mlp take mnist or digits, resnet20 and wrn28_2 take c
 
 @contextmanager
 def resource_errors(out: Path) -> Iterator[None]:
-    """A full store or a full GPU as an OSError, which ``user_errors`` turns into one sentence."""
+    """A store or a GPU that fails or is full, as an OSError, which ``user_errors`` turns into one sentence."""
     try:
         yield
     except sqlite3.Error as error:
@@ -78,8 +80,25 @@ def names_among(text: str, known: tuple[str, ...], option: str) -> list[str]:
     return names
 
 
+def takes(model: str, dataset: str) -> bool:
+    """Whether a model is for the images of a data set; one without a name stands for any."""
+    return not dataset or (model in FLAT_MODELS) == (dataset != "cifar10")
+
+
+def models_among(text: str, dataset: str, default: list[str]) -> list[str]:
+    """The models in a comma-separated text, or the default ones; all of them must take the data set."""
+    if dataset:
+        one_of(dataset, NAMES, "--dataset")
+    models = names_among(text, tuple(paper.MODELS), "--models") if text else default
+    if not all(takes(model, dataset) for model in models):
+        raise ValueError(
+            f"--models: expected models for the data set {dataset}, got {', '.join(models)}; {WHICH_MODELS}"
+        )
+    return models
+
+
 def positive_numbers(text: str, option: str) -> tuple[float, ...]:
-    """The numbers in a comma-separated text, each once; float32, in which trials run, must hold them."""
+    """The numbers in a comma-separated text, each once; they must fit float32, in which trials run."""
     try:
         values = tuple(dict.fromkeys(float(part) for part in text.split(",")))
     except ValueError:
@@ -94,7 +113,7 @@ def positive_numbers(text: str, option: str) -> tuple[float, ...]:
 
 
 def check_options(options: RunOptions) -> None:
-    """Refuse before anything is made what could not be done."""
+    """Refuse what could not be done before anything is created."""
     at_least(options.minutes, 0, "--minutes")
     one_of(options.kernels, KERNELS, "--kernels")
     if options.export is not None:
@@ -117,7 +136,7 @@ def _device(name: str) -> torch.device:
 
 
 def _check_export(path: Path, out: Path) -> None:
-    """Refuse before hours of work what could not be written after them."""
+    """Refuse, before hours of work, a file that could not be written after them."""
     check_suffix(path)
     if path.is_dir() or not (path.parent.is_dir() or path.parent.resolve() == out.resolve()):
         raise ValueError(f"--export: expected a file in a folder that exists, got {path}")
@@ -147,7 +166,7 @@ class Display:
 
     @staticmethod
     def _left(status: Status) -> str:
-        """A guess: trials to go, at the length that their schedule sets, or 80 epochs where it sets none."""
+        """A guess: the trials to go, each as long as its schedule says, or 80 epochs where it says nothing."""
         to_go = status.active / 2 + status.waiting
         seconds = to_go * status.epochs_each * status.seconds_per_epoch
         return f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {seconds:.0f} s left"
@@ -158,58 +177,44 @@ class Display:
 
 
 class Work:
-    """What all models of a run share."""
+    """What all models of a run share, and how their trials are run."""
 
     def __init__(self, options: RunOptions, device: torch.device) -> None:
-        self.store, self.device, self.display = Store(options.out), device, Display()
+        self.options, self.device = options, device
+        self.store, self.display = Store(options.out), Display()
         self.stop = Stop(None if options.minutes is None else 60 * options.minutes)
-        self.folder, self.mirror, self.slots, self.kernels = (
-            options.data,
-            options.mirror,
-            options.slots,
-            options.kernels,
-        )
-        self.checkpoint_seconds = options.checkpoint_seconds
-        self.loaded: dict[str, tuple[Any, Pixels]] = {}
+        self.loaded: dict[str, tuple[Dataset, Pixels]] = {}
         self.given: dict[str, np.ndarray] = {}  # weak labels of files, by digest
         self.soft: np.ndarray | None = None  # class probabilities of the test images
         self.own: tuple[str, ...] = ()  # where a user's own losses stand: file.py:function
-        self.cluster: dict[str, Any] | None = None  # where to run, if not here
-        if options.engine is Engine.ray:
-            self.cluster = {
-                "address": options.address,
-                "gpus": options.gpus_per_task,
-                "cpus": float(options.threads or 1),
-            }
 
     def run(self, trials: list[Trial]) -> list[Record] | None:
         """Train what is not yet in the store; all records, or None if stopped before the end."""
+        options, show = self.options, self.display.show
         if self.store.done() >= {trial.id for trial in trials}:  # needs no data, which may be far away
             for trial in trials:
                 self.store.forget(trial)
-            self.display.show(Status(len(trials), len(trials), note=trials[0].config.model))
+            show(Status(len(trials), len(trials), note=trials[0].config.model))
             return self.store.records()
-        if self.cluster is not None:
-            folder = None if self.folder is None else str(self.folder.resolve())
-            lab = LabWork(
-                folder, self.mirror, "auto", self.kernels, int(self.cluster["cpus"]), self.given, self.soft, self.own
-            )
+        if options.engine is Engine.ray:
+            folder = None if options.data is None else str(options.data.resolve())
+            cpus = options.threads or 1
+            lab = LabWork(folder, options.mirror, "auto", options.kernels, cpus, self.given, self.soft, self.own)
             complete = run_trials_on_ray(
-                trials, lab, self.store, stack=self.slots, stop=self.stop, show=self.display.show, **self.cluster
-            )
-            return self.store.records() if complete else None
-        data = self.images(trials[0].config.dataset)
-        runner = Runner(
-            *data, self.store, self.slots, self.kernels, self.checkpoint_seconds, self.given, self.soft
-        )  # fmt: skip
-        if not runner.run(trials, self.stop, self.display.show):
-            return None
-        return self.store.records()
+                trials, lab, self.store, address=options.address, stack=options.slots, gpus=options.gpus_per_task,
+                cpus=cpus, stop=self.stop, show=show,
+            )  # fmt: skip
+        else:
+            data = self.images(trials[0].config.dataset)
+            seconds = options.checkpoint_seconds
+            runner = Runner(*data, self.store, options.slots, options.kernels, seconds, self.given, self.soft)
+            complete = runner.run(trials, self.stop, show)
+        return self.store.records() if complete else None
 
     def images(self, name: str) -> tuple[Dataset, Pixels]:
         """A data set, loaded once."""
         if name not in self.loaded:
-            self.take(load(name, self.folder, self.mirror, stop=lambda: bool(self.stop)))
+            self.take(load(name, self.options.data, self.options.mirror, stop=lambda: bool(self.stop)))
         return self.loaded[name]
 
     def take(self, data: Dataset) -> None:
@@ -220,7 +225,7 @@ class Work:
 def run_all(
     options: RunOptions, body: Callable[[Work], bool], check: Callable[[Work], None] = lambda work: None
 ) -> None:
-    """Open the store, take over records, run `body` until it is done or stopped, and export; `check` comes first.
+    """Open the store, take over records, `check`, run `body` until it is done or stopped, and export.
 
     A run that was stopped ends the command with 130 (Ctrl-C) or 75 (out of time: run it again).
     """
@@ -229,7 +234,7 @@ def run_all(
     if options.engine is Engine.local and (options.address is not None or options.gpus_per_task is not None):
         raise ValueError("--engine: expected ray beside --address or --gpus-per-task, got local")
     if options.engine is Engine.ray:
-        import_ray()  # before anything is made
+        import_ray()  # before anything is created
     if options.threads:
         torch.set_num_threads(options.threads)
     taken = [(source, gather(source)) for source in options.records or []]
@@ -254,8 +259,8 @@ def run_all(
 
 
 def _take_over(work: Work, taken: list[tuple[Path, list[Record]]]) -> None:
-    """Finished records of other runs; those of other kernels stay where they are."""
+    """Add finished records of other runs; those made with other kernels stay where they are."""
     for source, rows in taken:
-        fit = [r for r in rows if kernels_of(r) == kernel_group(r["model"], work.kernels)]
+        fit = [r for r in rows if kernels_of(r) == kernel_group(r["model"], work.options.kernels)]
         note = f", {len(rows) - len(fit)} of other kernels left out" if len(fit) < len(rows) else ""
         say(f"{work.store.add(fit)} records taken from {source}{note}")

@@ -1,4 +1,4 @@
-"""What a trained model needs to know of its table: which columns, in which order, at which scale, with which names."""
+"""What a trained model must know about its table: which columns, in which order, at which scale, with which names."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .schema_checks import fault
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ALL = "all"  # of --features: every column that has no other part
-MOST_NAMED = 8  # columns in an advice
-FEWEST_ROWS = 20  # in which a column can look like an identifier
+ALL = "all"  # in --features: every column that has no other role
+MOST_NAMED = 8  # columns in a piece of advice
+FEWEST_ROWS = 20  # from which on a column can look like an identifier
 
 
 def split_names(text: str | None, option: str) -> list[str] | None:
@@ -75,14 +75,14 @@ class FeatureReader:
     """Feature columns of one block after the other as float64 (n, d), checked.
 
     Text is refused at once. Missing and infinite values are counted to the end of the file, so that `finish` can say
-    how many rows are concerned; until then `clean` tells whether there is any point in using the numbers.
+    how many rows have them; until then `clean` tells whether there is any point in using the numbers.
     """
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         self.table = table
         self.columns = list(columns)
         self.rows = 0
-        self._truth: dict[str, bool] = {}  # columns of text: whether they have true and false for numbers
+        self._truth: dict[str, bool] = {}  # columns of text: whether they write numbers as true and false
         self._bad: dict[str, list[int]] = {}  # column -> [rows without a value, infinite rows, first row]
 
     @property
@@ -127,7 +127,7 @@ class FeatureReader:
         return X
 
     def _check_truth(self, column: pa.Array, name: str) -> None:
-        """Where blocks of numbers and blocks of true and false follow each other, neither can be meant."""
+        """A column in which blocks of numbers and blocks of true and false alternate can mean neither."""
         truth = holds_truth(column)
         if truth is not None and self._truth.setdefault(name, truth) != truth:
             kinds = ["numbers", "true and false"]
@@ -143,9 +143,8 @@ class FeatureReader:
             raise ValueError(f"{self.table.path}: expected rows below the header, got none")
         if self._bad:
             name, (missing, infinite, first) = next(iter(self._bad.items()))
-            parts = [f"{missing} rows without a value"] * (missing > 0) + [f"{infinite} infinite values"] * (
-                infinite > 0
-            )
+            counts = {f"{missing} rows without a value": missing, f"{infinite} infinite values": infinite}
+            parts = [text for text, count in counts.items() if count]
             others = f" (and {len(self._bad) - 1} more columns like it)" if len(self._bad) > 1 else ""
             raise ValueError(
                 f"column {name!r}: expected finite numbers, got {' and '.join(parts)}, first at row {first}{others}; "
@@ -155,7 +154,7 @@ class FeatureReader:
 
 @dataclass(frozen=True)
 class Schema:
-    """How a table becomes the model's inputs, and the model's outputs names. Kept in the model's description."""
+    """How a table becomes the model's inputs, and the model's outputs become names. Kept in the model's description."""
 
     features: list[str]
     classes: list[str]
@@ -167,7 +166,7 @@ class Schema:
     transition: dict[str, Any]  # the T of the labels, as plain data
     specs: dict[str, str]  # how it was asked for
     annotators: list[str] = field(default_factory=list)  # whose answers T takes, in its order
-    marks: list[str] = field(default_factory=list)  # of some rows that it was trained on (`overlap`)
+    marks: list[str] = field(default_factory=list)  # of some of the rows it was trained on (`overlap`)
 
     def inputs(self, X: FloatArray) -> FloatArray:
         """Features as the model was trained on them."""
@@ -183,7 +182,7 @@ class Schema:
 
     @classmethod
     def of(cls, estimator: Any, folder: Path) -> Schema:
-        """That of a loaded model."""
+        """The schema of a loaded model."""
         content = estimator.extra_.get("table")
         names = {f.name for f in fields(cls)}  # models of older versions know fewer
         needed = {f.name for f in fields(cls) if f.default_factory is MISSING}
@@ -207,7 +206,7 @@ class Schema:
 
 
 def identifier_notes(X: FloatArray, names: Sequence[str]) -> list[str]:
-    """Columns that look like identifiers: another whole number in every row, and not far from counting them."""
+    """Columns that look like identifiers: another whole number in every row, and about as many as there are rows."""
     if len(X) < FEWEST_ROWS:
         return []
     return [

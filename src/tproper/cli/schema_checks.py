@@ -1,4 +1,4 @@
-"""What the table's part of a saved model must be like: it comes from a file, and a file may hold anything."""
+"""What a saved model may say about its table: it comes from a file, and a file may hold anything."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,37 +13,54 @@ from .later import Later
 from .options import Classes, Data, Json, Seed, Specs, at_least, echo_json
 
 if TYPE_CHECKING:
+    from ..data import Table
     from . import streaming as work
 else:
     work = Later("cli.streaming")
 
 
-def simulate(
-    data: Data,
-    label: Annotated[str, typer.Option(help="the column with the true classes")],
-    transition: Specs,
-    out: Annotated[Path, typer.Option(help=".csv, .tsv or .parquet to write")],
-    seed: Seed = 0,
-    column: Annotated[str, typer.Option(help="name of the column with weak labels")] = "weak_label",
-    keep_true: Annotated[bool, typer.Option("--keep-true", help="keep the column with the true classes")] = False,
-    classes: Classes = None,
+@dataclass(frozen=True, kw_only=True)
+class Weakening:
+    """What `tproper simulate` is to do."""
+
+    label: Annotated[str, typer.Option(help="the column with the true classes")]
+    transition: Specs
+    seed: Seed = 0
+    column: Annotated[str, typer.Option(help="name of the column with weak labels")] = "weak_label"
+    keep_true: Annotated[bool, typer.Option("--keep-true", help="keep the column with the true classes")] = False
+    classes: Classes = None
     source_column: Annotated[
         str | None, typer.Option(help="several transitions NAME=SPEC: the column to add that says which one was drawn")
-    ] = None,
+    ] = None
+
+    def passed(self, table: Table) -> list[str]:
+        """The columns to pass through."""
+        passed = [n for n in table.names if self.keep_true or n != self.label]
+        for name, option in ((self.column, "--column"), (self.source_column, "--source-column")):
+            if name is not None and name in passed:
+                raise ValueError(f"{option}: expected the name of a new column, got {name!r}, which the table has")
+        if self.column == self.source_column:
+            raise ValueError(f"--source-column: expected another name than the label column's, got {self.column!r}")
+        return passed
+
+
+def simulate(
+    data: Data,
+    plan: Weakening,
+    out: Annotated[Path, typer.Option(help=".csv, .tsv or .parquet to write")],
     as_json: Json = False,
 ) -> None:
     """Weaken a clean data set: a weak label for every row in place of its true class."""
-    at_least(seed, 0, "--seed")
-    plan = work.Weakening(label, column, source_column, keep_true, seed)
-    codec, counts = work.weaken_file(data, plan, transition, classes, out)
+    at_least(plan.seed, 0, "--seed")
+    codec, counts = work.weaken_file(data, plan, out)
     rows, name = sum(counts.values()), codec.transition.name
     if as_json:
-        facts = {"out": str(out), "rows": rows, "transition": name, "labels": counts, "seed": seed}
+        facts = {"out": str(out), "rows": rows, "transition": name, "labels": counts, "seed": plan.seed}
         echo_json(facts | {"classes": codec.classes})
         return
     top = sorted(counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {n:,}" for name, n in top[:12]) + (f" and {len(top) - 12} more" if len(top) > 12 else "")
-    say(f"{rows:,} rows with labels {name}, seed {seed}, in the column {column!r}: {shown}")
-    if keep_true:
-        say(f"the true classes are still in {label!r}: train with --ignore {label}, or it becomes a feature")
+    say(f"{rows:,} rows with labels {name}, seed {plan.seed}, in the column {plan.column!r}: {shown}")
+    if plan.keep_true:
+        say(f"the true classes are still in {plan.label!r}: train with --ignore {plan.label}, or it becomes a feature")
     say(f"written to {out}")

@@ -29,7 +29,8 @@ from .codec import LabelCodec
 from .errors import spoken
 from .resolving import label_notes, resolve
 from .schema import FeatureReader, Schema
-from .training import Quality, Report, Settings, finish, make_schema
+from .train import Settings
+from .training import Quality, Report, finish, make_estimator, make_schema
 
 EPOCHS = 5  # passes over data that do not fit in memory, unless --epochs says otherwise
 BATCH = 1024
@@ -139,7 +140,7 @@ def train(
         data, label, columns["features"], batch_size=BATCH, seed=settings.seed, dtype=np.float64, encode=encode
     )
     schema = make_schema(codec, source.moments() if settings.standardize else None, columns)
-    estimator = settings.estimator(transition, names)
+    estimator = make_estimator(settings, transition, names)
     checkpoint = out.parent / f".{out.name}.stream.safetensors"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     epochs = settings.epochs or EPOCHS

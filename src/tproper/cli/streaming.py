@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,11 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts, watched
-from ..transitions import identity
-from .codec import LabelCodec
+from .codec import LabelCodec, class_codec
 from .later import Later
 from .resolving import parse_sources, resolve
 from .schema import FeatureReader, Schema, split_names
+from .simulate import Weakening
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 else:
     learn = Later("learn")  # scikit-learn: `simulate` does without
 
-SAMPLED_ROWS = (
-    8192  # labels are drawn for this many rows at a time, whatever the file's own blocks: same seed, same labels
-)
+#: Labels are drawn for so many rows at a time, whatever the file's own blocks: same seed, same labels.
+SAMPLED_ROWS = 8192
 PREDICTED = "predicted"
 
 
@@ -155,62 +155,41 @@ def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | 
     return {name: int(n) for name, n in zip(schema.classes, counts, strict=True)}
 
 
-@dataclass(frozen=True)
-class Weakening:
-    """What `tproper simulate` is to do."""
-
-    label: str
-    column: str
-    source_column: str | None
-    keep_true: bool
-    seed: int
-
-    def check(self, table: Table) -> list[str]:
-        """The columns to pass through."""
-        passed = [n for n in table.names if self.keep_true or n != self.label]
-        for name, option in ((self.column, "--column"), (self.source_column, "--source-column")):
-            if name is not None and name in passed:
-                raise ValueError(f"{option}: expected the name of a new column, got {name!r}, which the table has")
-        if self.column == self.source_column:
-            raise ValueError(f"--source-column: expected another name than the label column's, got {self.column!r}")
-        return passed
-
-
-def weaken_file(
-    data: Path, plan: Weakening, specs: Sequence[str], classes: str | None, out: Path
-) -> tuple[LabelCodec, dict[str, int]]:
+def weaken_file(data: Path, plan: Weakening, out: Path) -> tuple[LabelCodec, dict[str, int]]:
     """`tproper simulate`: how labels were written, and how often each was drawn."""
     kind = output_format(out, data)
-    named = parse_sources(specs, plan.source_column)
+    specs = parse_sources(plan.transition, plan.source_column)
     table = open_table(data)
     table.require(plan.label, "--label")
-    codec = simulation_codec(table, plan, named, split_names(classes, "--classes"))
+    passed = plan.passed(table)
+    codec = simulation_codec(table, plan, specs)
     with atomic_file(out) as temporary:
-        return codec, weaken(table, plan, codec, temporary, kind)
+        return codec, weaken(table, plan, passed, codec, temporary, kind)
 
 
-def simulation_codec(table: Table, plan: Weakening, specs: dict[str, str], classes: Sequence[str] | None) -> LabelCodec:
+def simulation_codec(table: Table, plan: Weakening, specs: dict[str, str]) -> LabelCodec:
     """T and the class names; the label column is read once for them where ``--classes`` does not give them."""
-    plan.check(table)
-    names_seen: dict[str, None] = {}
+    classes = split_names(plan.classes, "--classes")
+    seen: dict[str, None] = {}
     if classes is None:
         for batch in table.batches([plan.label]):
             codes, values = texts(batch.column(plan.label))
-            names_seen.update(dict.fromkeys(values[c] for c in np.unique(codes[codes >= 0])))
-        if not set(names_seen) - MISSING:
+            seen.update(dict.fromkeys(values[c] for c in np.unique(codes[codes >= 0])))
+        if not set(seen) - MISSING:
             raise ValueError(f"{table.path}: expected classes in the column {plan.label!r}, got none")
-    transition, names = resolve(specs, list(names_seen), classes, clean=True)
+    transition, names = resolve(specs, list(seen), classes, clean=True)
     return LabelCodec(transition, names, list(specs) if plan.source_column else ())
 
 
-def weaken(table: Table, plan: Weakening, codec: LabelCodec, target: Path, kind: str) -> dict[str, int]:
+def weaken(
+    table: Table, plan: Weakening, passed: Sequence[str], codec: LabelCodec, target: Path, kind: str
+) -> dict[str, int]:
     """Write the table with weak labels; returns how often each was drawn."""
     import pyarrow as pa
 
-    passed = plan.check(table)
-    truth = LabelCodec(identity(len(codec.classes)), codec.classes)
+    truth = class_codec(codec.classes)
     rng = label_stream(plan.seed)
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     row = 1
     with TableWriter(target, kind, table.types(passed) if kind == "parquet" else {}) as writer:
         batches = watched(table.batches(), "weakening", table.rows, lambda b: b.num_rows)
@@ -222,12 +201,10 @@ def weaken(table: Table, plan: Weakening, codec: LabelCodec, target: Path, kind:
             if sources is not None and plan.source_column is not None:
                 out[plan.source_column] = pa.array(sources, type=pa.string())
             writer.write(out | {plan.column: pa.array(labels, type=pa.string())})
-            shown = labels if sources is None else [f"{s}: {y}" for s, y in zip(sources, labels, strict=True)]
-            for name, n in zip(*np.unique(shown, return_counts=True), strict=True):
-                counts[str(name)] = counts.get(str(name), 0) + int(n)
+            counts.update(labels if sources is None else map(": ".join, zip(sources, labels, strict=True)))
     if row == 1:
         raise ValueError(f"{table.path}: expected rows below the header, got none")
-    return counts
+    return dict(sorted(counts.items()))
 
 
 def _true_classes(truth: LabelCodec, batch: pa.RecordBatch, label: str, first: int) -> NDArray[np.int64]:

@@ -40,21 +40,14 @@ from ..metrics import (
 )
 from ..transitions import Transition
 from .codec import Encoded
-from .trust import Trust
+from .trust import NAMES, Trust
 
 BLOCK_CELLS = 1 << 20  # probabilities in a block ...
 BLOCK_ROWS = 50_000  # ... of at least this many rows, so that the means of heavy-tailed scores count as normal
 Scores = dict[str, Score | Calibration]
 UNSCORABLE = "this transition makes some classes look alike, so weak labels alone cannot score a model"
 _MEANS = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
-_NAMES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "log_loss": "log loss",
-    "brier": "Brier score",
-    "calibration": "calibration error",
-    "overconfidence": "overconfidence",
-}
+_NAMES = NAMES | {"balanced_accuracy": "balanced accuracy", "calibration": "calibration error"}
 
 
 @dataclass

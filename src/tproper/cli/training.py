@@ -31,6 +31,7 @@ from .errors import recorded_warnings
 from .overlap import kept_marks
 from .rows import Rows
 from .schema import Schema, standardisation
+from .train import Settings
 from .trust import Trust, trust
 
 
@@ -61,49 +62,34 @@ def model_folder(path: Path, force: bool) -> Path:
     return path
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What was asked for on the command line; None where nothing was."""
+def make_estimator(settings: Settings, transition: Transition, classes: Sequence[str]) -> Any:
+    """The classifier to fit."""
+    given: dict[str, Any] = {"loss": settings.loss, "squeeze": settings.squeezing, "l2": settings.l2}
+    given |= {"epochs": settings.epochs, "max_iter": settings.epochs}  # an iteration of the linear solver is a pass
+    return WeakLabelClassifier(
+        transition=transition,
+        model=settings.model,
+        random_state=settings.seed,
+        classes=list(classes),
+        tune=tuning_grid(settings) if settings.tune else False,
+        calibrate=False if settings.calibrate == "none" else settings.calibrate,
+        **{k: v for k, v in given.items() if v is not None},
+    )
 
-    loss: str | None
-    model: str
-    squeeze: tuple[float, float] | None
-    l2: float | None
-    epochs: int | None
-    seed: int
-    tune: bool
-    standardize: bool
-    holdout: float | None  # share of the rows; None: all rows are scored by cross-fitting
-    folds: int | None = None  # of the cross-fitting; None: as many as time allows
-    calibrate: str = "auto"
-    force: bool = False  # replace an existing model
 
-    def estimator(self, transition: Transition, classes: Sequence[str]) -> Any:
-        """The classifier to fit."""
-        given: dict[str, Any] = {"loss": self.loss, "squeeze": self.squeeze, "l2": self.l2}
-        given |= {"epochs": self.epochs, "max_iter": self.epochs}  # an iteration of the linear solver is a pass, too
-        return WeakLabelClassifier(
-            transition=transition,
-            model=self.model,
-            random_state=self.seed,
-            classes=list(classes),
-            tune=self.grid() if self.tune else False,
-            calibrate=False if self.calibrate == "none" else self.calibrate,
-            **{k: v for k, v in given.items() if v is not None},
-        )
-
-    def grid(self) -> list[dict[str, list[Any]]]:
-        """The settings to try: the estimator's own, where the command line does not fix them."""
-        grids = [g for g in default_grid(self.model) if self.loss in (None, *g["loss"])]
-        if self.squeeze is not None:
-            grids = [g for g in grids if g["loss"] != ["forward"]]
-        grids = grids or [{"loss": [self.loss], "l2": list(L2)}]
-        for grid in grids:
-            if self.l2 is not None:
-                grid["l2"] = [self.l2]
-            if self.squeeze is not None:
-                grid["squeeze"] = [self.squeeze]
-        return grids
+def tuning_grid(settings: Settings) -> list[dict[str, list[Any]]]:
+    """The settings to try: the estimator's own, where the command line does not fix them."""
+    loss, squeezing = settings.loss, settings.squeezing
+    grids = [g for g in default_grid(settings.model) if loss in (None, *g["loss"])]
+    if squeezing is not None:
+        grids = [g for g in grids if g["loss"] != ["forward"]]
+    grids = grids or [{"loss": [loss], "l2": list(L2)}]
+    for grid in grids:
+        if settings.l2 is not None:
+            grid["l2"] = [settings.l2]
+        if squeezing is not None:
+            grid["squeeze"] = [squeezing]
+    return grids
 
 
 @dataclass(frozen=True)
@@ -161,7 +147,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
     chosen, held = held_out_rows(n, share, np.random.default_rng(settings.seed), rows.group)
     scaling = standardisation(rows.X[chosen], columns["features"]) if settings.standardize else None
     schema = replace(make_schema(rows.codec, scaling, columns), marks=kept_marks(rows.X[chosen]))
-    estimator = settings.estimator(rows.transition, schema.classes)
+    estimator = make_estimator(settings, rows.transition, schema.classes)
     doubts = fit(estimator, schema.inputs(rows.X), rows, chosen)
     unseen = None
     if settings.holdout is None and n >= 4:

@@ -177,6 +177,11 @@ def _whole(values: NDArray[Any], name: str) -> None:
     if low < MISSING:
         where = np.argwhere(values == low)[0]
         raise ValueError(f"{name}: expected integers >= 0, or -1 for no answer, got {low} at row {int(where[0])}")
+    if values.dtype.kind == "u" and values.size and values.max() == np.iinfo(values.dtype).max:
+        raise ValueError(
+            f"{name}: expected classes, got {values.max()} in {values.dtype}, which is what -1 becomes there; "
+            "use a signed type, as .astype(int) before -1 is put in"
+        )
 
 
 def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
@@ -206,6 +211,11 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
     else:
         how = f"; {FROM_FLOATS}" if values.dtype.kind == "f" else ""
         raise ValueError(f"true: expected integers >= 0, or -1 where unknown, got dtype {values.dtype}{how}")
+    if n == N and (np.diff(answers.item) < 0).any():
+        raise ValueError(
+            f"true: expected {{item: class}} where each of {n} items has one answer and they are not in order, "
+            "got a column, of which nothing tells whether it follows the items or the answers"
+        )
     if len(codes) == n:
         return codes
     known = codes >= 0

@@ -299,17 +299,38 @@ def name_classes(crowd: Crowd, fit: Fit) -> bool:
 
     Returns whether names were exchanged. Classes of known items have their names.
     """
-    from scipy.optimize import linear_sum_assignment
-
-    K = crowd.num_classes
-    if len(crowd.fixed):
-        return False
-    agree = fit.total[:K]  # (answer, class)
-    _, order = linear_sum_assignment(-agree)
-    if np.trace(agree[:, order]) <= np.trace(agree) * (1 + 1e-3):
+    agree = fit.total[: crowd.num_classes]  # (answer, class)
+    order = _names(crowd, fit)
+    if order is None or np.trace(agree[:, order]) <= np.trace(agree) * (1 + 1e-3):
         return False
     fit.rename(order)
     return True
+
+
+def named_by_most(crowd: Crowd, fit: Fit) -> bool:
+    """Whether most answers name the class after all, although the votes turned around explain them best.
+
+    So they do where a few annotators answer by another code. The others then name every class more often than not,
+    under some names for the classes, and err in all directions; who says what the class is *not* spares one.
+    """
+    order = _names(crowd, fit)
+    if order is None:
+        return False
+    K = crowd.num_classes
+    most = (np.diagonal(fit.T[:, :K, order], axis1=1, axis2=2) > 0.5).all(axis=1)  # (m,)
+    named = torch.as_tensor(fit.counts[most]).sum(0).double().numpy()[:K]  # (answer, class), turned
+    own, right = np.trace(named), np.trace(named[:, order])
+    spared = own < 0.5 * (named.sum() - own - right) / (K - 2)
+    return bool(named.sum() > 0.5 * len(crowd.answers) and not spared)
+
+
+def _names(crowd: Crowd, fit: Fit) -> NDArray[np.int64] | None:
+    """The order of the classes in which most answers name them; None where they have their names."""
+    from scipy.optimize import linear_sum_assignment
+
+    if len(crowd.fixed) or crowd.num_answers < crowd.num_classes:
+        return None
+    return np.asarray(linear_sum_assignment(-fit.total[: crowd.num_classes])[1])
 
 
 def choose_strength(crowd: Crowd, fit: Fit, rng: np.random.Generator) -> float:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray
 from .hull import chi_square
 from .softmax import softmax
-from .views import DRAWS_EACH, Index, OneLabel, View
+from .views import DRAWS_EACH, Index, OneLabel, SetLabel, SeveralAnswers, View
 
 MOST_ROWS = 20_000  # more add nothing that the tolerance would not forgive
 SIMULATED = 10_000  # rows of labels drawn for the covariances, at least twice all rows
@@ -75,7 +75,7 @@ def placed(values: FloatArray, place: Index, places: int) -> Any:
 class TransitionSpread:
     """What the error of an estimated T does to the sums: labels from another T weigh ``(T' p)_y / (T p)_y`` as much."""
 
-    def __init__(self, view: View, p: FloatArray, width: int) -> None:
+    def __init__(self, view: OneLabel | SeveralAnswers, p: FloatArray, width: int) -> None:
         self.view, self.p = view, p
         if isinstance(view, OneLabel):  # the weight is linear in T: one derivative for all draws
             self.slope = np.zeros((width, view.T.size))
@@ -88,8 +88,8 @@ class TransitionSpread:
         if isinstance(self.view, OneLabel):
             self.slope += (x.T @ placed(self.p / mass[:, None], labels, len(self.view.T))).toarray()
             return
-        for s in range(DRAWS_EACH):
-            self.sums[s] += x.T @ ((self.view.likelihood(labels, s) * self.p).sum(axis=1) / mass - 1)
+        for s, drawn in enumerate(self.view.likelihoods(labels)):
+            self.sums[s] += x.T @ ((drawn * self.p).sum(axis=1) / mass - 1)
 
     def covariance(self) -> FloatArray:
         """Of the sums over all that was added."""
@@ -118,7 +118,7 @@ class ScoreTests:
         self.sums = np.asarray(self._features(view.likelihood(observed)).sum(axis=0)).ravel()
         D = self.width + K + 2
         self.V, self.W = np.zeros((D, D)), np.zeros((D, self.groups * K))
-        spread = None if view.draws is None else TransitionSpread(view, self.p, D)
+        spread = None if isinstance(view, SetLabel) or view.draws is None else TransitionSpread(view, self.p, D)
         for _ in range(repeats):
             labels = self._simulate(view, rng)
             likelihood = view.likelihood(labels)

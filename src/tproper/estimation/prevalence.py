@@ -6,7 +6,7 @@ The labels' shares q mix the columns of T, ``q = T pi``. The class shares pi are
 
 which is ``T^-1 q`` where T is square and that has no negative entry (Rogan and Gladen, 1978, for two classes).
 Intervals come from repeating both draws: labels anew from their shares, and T anew from its own distribution. They
-also leave room for labels that might occur, and have not.
+also leave room for labels that might occur, and have not, and hold all shares that fit the labels as well.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .._core import FloatArray, Labels, NotReconstructibleError
+from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
@@ -31,6 +31,9 @@ REPEATS = 1000
 ROWS = 100  # clean rows that `next_clean_rows` shares out
 ITERATIONS, TOLERANCE = 1000, 1e-6
 ENTRIES = 1 << 24  # of all draws of T together
+PROGRAMS = 100  # classes, up to which each has its own linear programs
+PROFILED = 20  # classes, up to which the profile likelihood is followed too
+DROP = 1.92  # of the log-likelihood within a 95% interval: half of chi-squared's quantile
 STILL = 1e-6  # a standard error at which no repetition has moved a share
 
 
@@ -95,11 +98,23 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
     variance = repeats.var(axis=0)
     stderr = np.sqrt(variance)
     interval = _with_unseen(transition, kinds, n, value, stderr, interval)
-    still = stderr < STILL
+    fitting = equally_likely(T, value)
+    interval = np.clip(interval + fitting - value[:, None], 0.0, 1.0)
+    if transition.num_classes <= PROFILED:
+        edge = (interval[:, 0] <= STILL) | (interval[:, 1] >= 1 - STILL)
+        ends = likely(T, counts.numpy(), value, np.flatnonzero(edge))
+        interval = np.stack([np.minimum(interval[:, 0], ends[:, 0]), np.maximum(interval[:, 1], ends[:, 1])], axis=1)
+    free = np.ptp(fitting, axis=1) > STILL
+    still = (stderr < STILL) | free
     stderr[still] = (interval[still, 1] - interval[still, 0]) / (2 * 1.96)
     share = max(0.0, 1 - float(from_labels.var(axis=0).sum() / max(variance.sum(), 1e-300)))
     rows = next_rows(transition, value) if isinstance(transition, EstimatedTransition) else np.zeros(len(value), int)
     notes = _notes(transition, T, shares, value, n, share if draws is not None else None, rows)
+    if free.any():
+        notes.append(
+            f"not determined: other shares of the classes {', '.join(map(str, np.flatnonzero(free)[:12]))}"
+            f"{', ...' if free.sum() > 12 else ''} fit the labels that occur as well; their intervals hold all of these"
+        )
     return Prevalence(value, stderr, interval, rows, share, n, notes)
 
 
@@ -129,6 +144,78 @@ def _with_unseen(
     moved = value[:, None] + (1 - 0.025 ** (1 / n)) * (targets - value[:, None])  # (K, labels)
     low, high = np.clip(moved.min(axis=1), 0.0, 1.0), np.clip(moved.max(axis=1), 0.0, 1.0)
     return np.stack([np.minimum(interval[:, 0], low), np.maximum(interval[:, 1], high)], axis=1)
+
+
+def equally_likely(T: FloatArray, value: FloatArray) -> FloatArray:
+    """The least and the greatest share (K, 2) of each class among all that give the labels the likelihood of `value`.
+
+    These are the pi of the simplex with ``T pi = T value`` for the rows of T that occur: a point where their rank is K,
+    else a polytope, whose ends are linear programs; beyond 100 classes, bounds of them.
+    """
+    from scipy.optimize import linprog
+
+    rows = np.vstack([T / T.max(axis=1, keepdims=True), np.ones(len(value))])
+    _, size, basis = np.linalg.svd(rows, full_matrices=len(rows) < len(value))
+    rank = int((size > RANK_TOL * size[0]).sum())
+    out = np.stack([value, value], axis=1)
+    free = np.flatnonzero(np.abs(basis[rank:]).max(axis=0, initial=0.0) > 1e-8)
+    if len(free) > PROGRAMS:  # a class has at most the share of each label that excludes others
+        most = ((T @ value)[:, None] / np.maximum(T, 1e-300)).min(axis=0)
+        out[free] = np.stack([np.zeros(len(free)), np.clip(most[free], value[free], 1.0)], axis=1)
+        return out
+    for z in free:
+        for side, sign in enumerate((1.0, -1.0)):
+            aim = np.zeros(len(value))
+            aim[z] = sign
+            end = linprog(aim, A_eq=basis[:rank], b_eq=basis[:rank] @ value, bounds=(0.0, 1.0))
+            if end.status == 0:
+                out[z, side] = min(end.x[z], value[z]) if side == 0 else max(end.x[z], value[z])
+    return out
+
+
+def likely(T: FloatArray, counts: np.ndarray, value: FloatArray, classes: np.ndarray) -> FloatArray:
+    """The ends (K, 2) of the profile likelihood: pi_z of any pi whose log-likelihood is within 1.92 of the greatest.
+
+    For the `classes` whose intervals reach 0 or 1, where repetitions of the draw say little: a share of 0 hardly ever
+    leaves it. What is returned is the share at a pi that was tried: the solver's, or, where it went too far, one on the
+    way there.
+    """
+    from scipy.optimize import minimize
+
+    rows = T / T.max(axis=1, keepdims=True)
+
+    def fall(pi: FloatArray) -> float:
+        with np.errstate(divide="ignore"):
+            return DROP + float(counts @ np.log(np.maximum(rows @ pi, 0.0))) - top
+
+    def slope(pi: FloatArray) -> FloatArray:
+        out: FloatArray = (counts / np.maximum(rows @ pi, 1e-12)) @ rows
+        return out
+
+    top = float(counts @ np.log(rows @ value))
+    rules = [
+        {"type": "eq", "fun": lambda pi: pi.sum() - 1, "jac": np.ones_like},
+        {"type": "ineq", "fun": lambda pi: np.maximum(fall(pi), -1e6), "jac": slope},
+    ]
+    out = np.stack([value, value], axis=1)
+    for z in classes:
+        for side, sign in enumerate((1.0, -1.0)):
+            aim = np.zeros(len(value))
+            aim[z] = sign
+            solution = minimize(
+                lambda pi, aim=aim: float(aim @ pi),
+                0.98 * value + 0.02 / len(value),
+                jac=lambda pi, aim=aim: aim,
+                method="SLSQP",
+                bounds=[(0.0, 1.0)] * len(value),
+                constraints=rules,
+                options={"maxiter": 200, "ftol": 1e-7},
+            )
+            pi = np.clip(solution.x, 0.0, None) / np.clip(solution.x, 0.0, None).sum()
+            tried = (value + step * (pi - value) for step in np.linspace(1, 0, 51))
+            end = next((p[z] for p in tried if fall(p) >= -0.01), value[z])
+            out[z, side] = min(end, value[z]) if side == 0 else max(end, value[z])
+    return out
 
 
 def _draws(transition: Transition, kinds: torch.Tensor, size: int, rng: np.random.Generator) -> FloatArray | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +51,9 @@ class OneLabel:
         """The labels of some rows."""
         return self.index[rows]
 
-    def likelihood(self, labels: Index, draw: int | None = None) -> FloatArray:
-        """P(label | class) (m, K), under a draw of T if asked."""
-        return self.T[labels] if draw is None or self.draws is None else self.draws[draw][labels]
+    def likelihood(self, labels: Index) -> FloatArray:
+        """P(label | class) (m, K)."""
+        return self.T[labels]
 
     def simulate(self, rows: Index, classes: Index, rng: np.random.Generator) -> Index:
         """Labels drawn for given classes."""
@@ -105,7 +106,7 @@ class SetLabel:
         """The labels of some rows."""
         return self.masks[rows]
 
-    def likelihood(self, labels: NDArray[np.bool_], draw: int | None = None) -> FloatArray:
+    def likelihood(self, labels: NDArray[np.bool_]) -> FloatArray:
         """P(S | class) up to a factor that depends on the size of S alone."""
         return labels.astype(np.float64)
 
@@ -116,13 +117,12 @@ class SetLabel:
 
 def log_likelihood(tables: Sequence[FloatArray], answers: Index) -> FloatArray:
     """``sum_a log T_a[y_a, z]`` (..., n, K) over the annotators who answered, for tables (..., M_a, K)."""
-    lead = np.broadcast_shapes(*(T.shape[:-2] for T in tables))
-    out = np.zeros((*lead, len(answers), tables[0].shape[-1]))
-    with np.errstate(divide="ignore"):
-        for a, T in enumerate(tables):
-            has = np.flatnonzero(answers[:, a] >= 0)
-            out[..., has, :] += np.log(T)[..., answers[has, a], :]
-    return out
+    logs = _logs(tables)
+    each = _who_said_what(tables, answers)
+    if logs.ndim == 2:
+        return each @ logs
+    flat = np.stack([each @ one for one in logs.reshape(-1, *logs.shape[-2:])])
+    return flat.reshape(*logs.shape[:-2], *flat.shape[1:])
 
 
 class SeveralAnswers:
@@ -163,14 +163,18 @@ class SeveralAnswers:
         """The answers to some rows."""
         return self.answers[rows]
 
-    def likelihood(self, labels: Index, draw: int | None = None) -> FloatArray:
-        """P(answers | class), under a draw of every T if asked, scaled by a factor a row that draws share."""
+    def likelihood(self, labels: Index) -> FloatArray:
+        """P(answers | class), scaled by a factor a row."""
         logs = log_likelihood(self.tables, labels)
-        top = logs.max(axis=1, keepdims=True)
-        if draw is not None:
-            both = zip(self.tables, self.each_draws, strict=True)
-            logs = log_likelihood([T if draws is None else draws[draw] for T, draws in both], labels)
-        return np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+        return np.exp(logs - _top(logs))
+
+    def likelihoods(self, labels: Index) -> Iterator[FloatArray]:
+        """P(answers | class) under each draw of every T, scaled by the factors of `likelihood`."""
+        each = _who_said_what(self.tables, labels)
+        top = _top(each @ _logs(self.tables))
+        for s in range(DRAWS_EACH):
+            drawn = [T if d is None else d[s] for T, d in zip(self.tables, self.each_draws, strict=True)]
+            yield np.exp(each @ _logs(drawn) - top)
 
     def simulate(self, rows: Index, classes: Index, rng: np.random.Generator) -> Index:
         """Answers drawn for given classes, missing where they are."""
@@ -180,6 +184,28 @@ class SeveralAnswers:
             if has.any():
                 answers[has, a] = Transition(T).sample(classes[has], rng)
         return answers
+
+
+def _who_said_what(tables: Sequence[FloatArray], answers: Index) -> Any:
+    """One row an example, one column for each answer of each annotator: times their logs it gives likelihoods."""
+    from scipy.sparse import csr_array
+
+    row, who = np.nonzero(answers >= 0)
+    start = np.cumsum([0, *(T.shape[-2] for T in tables)])
+    column = start[who] + answers[row, who]
+    return csr_array((np.ones(len(row)), (row, column)), shape=(len(answers), start[-1]))
+
+
+def _logs(tables: Sequence[FloatArray]) -> FloatArray:
+    """The logarithms of all tables, one below the other."""
+    lead = np.broadcast_shapes(*(T.shape[:-2] for T in tables))
+    with np.errstate(divide="ignore"):
+        return np.log(np.concatenate([np.broadcast_to(T, (*lead, *T.shape[-2:])) for T in tables], axis=-2))
+
+
+def _top(logs: FloatArray) -> FloatArray:
+    top = logs.max(axis=1, keepdims=True)
+    return np.where(np.isfinite(top), top, 0.0)
 
 
 View = OneLabel | SetLabel | SeveralAnswers

@@ -33,9 +33,6 @@ ROUNDS = 3  # how often a search goes beyond an end of its grid
 SEARCH_SHARE = 4  # a search trial has a quarter of the epochs
 
 
-# --- the problem ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Posed:
     """A problem on a data set, the labels it needs from files, and T as methods are told it."""
@@ -84,9 +81,6 @@ def _posed(problem: Problem, data: Dataset, given: Mapping[str, np.ndarray], abo
     return Posed(problem, told, given, f"{about}; T {problem.source}: {told.name}")
 
 
-# --- the methods ----------------------------------------------------------------------------------
-
-
 def chosen_methods(text: str, told: Transition) -> tuple[list[str], dict[str, str]]:
     """The names in a comma-separated text, ``all`` standing for every method that fits; and who is left out, and why.
 
@@ -119,9 +113,6 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
-
-
-# --- the trials -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from typing import IO
 
 import numpy as np
 
-from .data_files import CIFAR_ARCHIVE, DataError
-from .download import fetch
+from .download import CIFAR_ARCHIVE, DataError, fetch
 
 LARGEST = 1 << 28  # bytes of a file's content; the largest of them has 47 million
 NAMES = ("mnist", "cifar10", "digits")

@@ -5,8 +5,8 @@ be found: argument ``mirror`` or the environment variable ``TPROPER_MIRROR``. A 
 draft, checked, and only then given its name, so an interrupted or altered download leaves nothing
 behind; the draft of a process that was killed is removed by the next one.
 
-The transfer runs in a thread, so that a signal, the time limit or whatever else `stop` tells ends it at
-once, also while a server says nothing.
+The transfer runs in a thread, so that a signal, the time limit or `stop` ends it at once, even while a server is
+silent.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 
 from .._core import atomic_file
 from ..data import Bar
-from .data_files import CIFAR_ARCHIVE, DataError
 
+CIFAR_ARCHIVE = "cifar-10-binary.tar.gz"
 MIRROR_VARIABLE = "TPROPER_MIRROR"
 CACHE_VARIABLE = "TPROPER_CACHE"
 LONGEST = 3600.0  # seconds for all files of a data set
@@ -54,6 +54,10 @@ def cache_directory() -> Path:
     import pooch
 
     return Path(os.environ.get(CACHE_VARIABLE) or pooch.os_cache("tproper"))
+
+
+class DataError(ValueError):
+    """A data file is missing, truncated, altered or not of its format."""
 
 
 class DownloadError(OSError):

@@ -22,7 +22,6 @@ from .models import StackedModel, Tensors
 from .objectives import StackObjective
 from .problems import Task, papers_task
 from .protocol import RULES, Progress, Protocol, Trial
-from .scoring import accuracy
 
 try:  # one launch instead of a chain of small ones; exists where Triton does
     from . import compiling, step_kernels
@@ -110,12 +109,6 @@ def split_and_labels(task: Task, seed: int, validation: float) -> tuple[np.ndarr
     return np.sort(order[held_out:]), np.sort(order[:held_out]), weak
 
 
-@lru_cache(maxsize=8)
-def _papers_task(data: Dataset) -> Task:
-    """One for each data set, so that `split_and_labels` remembers."""
-    return papers_task(data)
-
-
 class Stack:
     """``slots`` trials of one model on one data set with one kind of weak labels (the paper's, unless `task` says)."""
 
@@ -134,7 +127,7 @@ class Stack:
         slots: int,
         task: Task | None = None,
     ):
-        self.task = _papers_task(data) if task is None else task
+        self.task = papers_task(data) if task is None else task
         self.rules = RULES[:1] if task is None else RULES
         self.data, self.pixels, self.model, self.protocol = self.task.data, pixels, model, protocol
         self.slots = slots
@@ -395,7 +388,7 @@ class Stack:
                 x = self.pixels.cropped(index, *draws)
             scores.append(self.model.scores(self.weights, self.buffers, x, train=False))
         self.valid_scores = torch.cat(scores, dim=1)
-        return accuracy(self.valid_scores, self.valid_labels)
+        return (self.valid_scores.argmax(dim=-1) == self.valid_labels).double().mean(dim=-1)
 
     def valid_risk(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Calibrated risk of held-out weak labels, and whether that keeps the epoch (`choosing`).  # (S,), (S,)

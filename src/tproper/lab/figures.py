@@ -50,9 +50,6 @@ def save_figure(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "sv
     return paths
 
 
-# --- Figure 1 -------------------------------------------------------------------------------------
-
-
 def papers_loss(inclusion: float = 0.1) -> BackwardLoss:
     """Backward-corrected cross entropy for partial labels of three classes, with the paper's R."""
     T = partial_labels(3, inclusion)
@@ -90,8 +87,6 @@ def figure1(inclusion: float = 0.1, resolution: int = 80) -> Figure:
     return figure
 
 
-# --- Figures 2 and 3 ------------------------------------------------------------------------------
-
 Points = dict[float, list[float]]  # hyperparameter -> accuracies in percent
 
 
@@ -121,9 +116,6 @@ def sensitivity(
     return figure
 
 
-# --- the risk over time ---------------------------------------------------------------------------
-
-
 def risk_traces(
     traces: Mapping[str, Sequence[Sequence[float | None] | None]], bounds: Mapping[str, float | None], title: str
 ) -> Figure:
@@ -151,9 +143,6 @@ def risk_traces(
             axes.set_ylabel("training risk")
     figure.suptitle(title)
     return figure
-
-
-# --- the leaderboard ------------------------------------------------------------------------------
 
 
 def standings(panels: Mapping[str, Sequence[Standing]], rule: str) -> Figure:

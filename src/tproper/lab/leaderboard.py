@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from .._core import json_text, write_file
 from ..transitions import Transition
 from .datasets import NAMES
-from .methods import Card, Method, find_method
+from .methods import Card, LibraryLoss, find_method
 from .pages import Page, Table, moments
 from .paper import MODELS
-from .problems import text_transition
+from .problems import Problem, text_transition
 from .protocol import RULES, SEARCH_SEED, WEAK, TrialConfig
 from .records import Record, kernels_of, least_weak_risk, rate_of_least_risk
 
@@ -49,10 +49,11 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Entry:
-    """The trials of one method in a block."""
+    """The trials of one method in a block, where no two have the same title."""
 
     config: TrialConfig
     records: list[Record]
+    title: str = ""
 
     def values(self, rule: str, score: tuple[str, str]) -> list[float]:
         """A score of every trial that has it (one that left the numbers has none)."""
@@ -85,29 +86,28 @@ class Block:
     searches: list[Record]
 
     @property
+    def problem(self) -> Problem:
+        """Which every trial of a benchmark has."""
+        assert self.config.problem is not None
+        return self.config.problem
+
+    @property
     def told(self) -> Transition:
         """The T that methods are told."""
-        problem = self.config.problem
-        assert problem is not None
-        classes = len(problem.merged.split("|")) if problem.merged else 10
-        return text_transition(problem.told or problem.labels, classes)
+        classes = len(self.problem.merged.split("|")) if self.problem.merged else 10
+        return text_transition(self.problem.told or self.problem.labels, classes)
 
     @property
     def title(self) -> str:
         """Problem, data set, model."""
-        config, problem = self.config, self.config.problem
-        assert problem is not None
-        name = (
-            MODELS[config.model][1]
-            if MODELS[config.model][0] == config.dataset
-            else f"{config.dataset}, {config.model}"
-        )
-        return f"{problem.name}: {name}" + (f", kernels {self.kernels}" if self.kernels else "")
+        model, dataset = self.config.model, self.config.dataset
+        usual, name = MODELS[model]
+        name = name if dataset == usual else f"{dataset}, {model}"
+        return f"{self.problem.name}: {name}" + (f", kernels {self.kernels}" if self.kernels else "")
 
     def note(self) -> str:
         """What T is told, the budget and the search."""
-        config, problem = self.config, self.config.problem
-        assert problem is not None
+        config, problem = self.config, self.problem
         parts = [f"T {problem.source}" + (f", classes merged as {problem.merged}" if problem.merged else "")]
         parts.append(f"{config.protocol.max_epochs} epochs, weight decay {config.weight_decay:g}")
         if self.searches:
@@ -120,7 +120,7 @@ class Block:
                 f"with {seeds} {'trial' if seeds == 1 else 'trials'} of {', '.join(map(str, epochs))} "
                 f"{'epoch' if epochs == [1] else 'epochs'} each"
             )
-            given = [title_of(e.config) for e, rates in zip(self.entries, by_method, strict=True) if not rates]
+            given = [e.title for e, rates in zip(self.entries, by_method, strict=True) if not rates]
             if given:
                 parts.append(f"no search, but a given rate, for {', '.join(given)}")
         return "; ".join(parts) + "."
@@ -136,9 +136,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         config = TrialConfig.from_dict(record["config"])
         if config.problem is None:
             continue
-        groups.setdefault((config.problem, config.dataset, config.model, kernels_of(record)), []).append(
-            (config, record)
-        )
+        group = (config.problem, config.dataset, config.model, kernels_of(record))
+        groups.setdefault(group, []).append((config, record))
     out = []
     for (*_, kernels), group in groups.items():
         searches = [r for _, r in group if r["seed"] >= SEARCH_SEED]
@@ -151,6 +150,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             mine = [r for e in entries.values() for r in searches_of(e.config, searches)]
             mine = list({r["id"]: r for r in mine}.values())
             kept = by_the_rule(list(entries.values()), mine)
+            titles = distinct_titles([title_of(e.config) for e in kept], [e.config for e in kept], METHODS_APART)
+            kept = [replace(e, title=title) for e, title in zip(kept, titles, strict=True)]
             out.append(Block(kept[0].config, kernels, kept, mine))
     return sorted(out, key=lambda b: (NAMES.index(b.config.dataset), [*MODELS].index(b.config.model), b.title))
 
@@ -180,15 +181,24 @@ def by_the_rule(entries: list[Entry], searches: Sequence[Record]) -> list[Entry]
     return out
 
 
-def distinct_titles(all_blocks: Sequence[Block]) -> list[str]:
-    """The blocks' titles; where two have the same, with what sets them apart."""
-    titles = [block.title for block in all_blocks]
-    for more in (lambda b: f"{b.config.protocol.max_epochs} epochs", lambda b: b.config.key[:6]):
-        titles = [
-            f"{title} ({more(block)})" if titles.count(title) > 1 else title
-            for title, block in zip(titles, all_blocks, strict=True)
-        ]
-    return titles
+#: What sets methods, or blocks, of one title apart.
+METHODS_APART = (
+    lambda c: f"T learned at rate {c.learned_lr:g}",
+    lambda c: f"code {c.code[:6]}",
+    lambda c: f"rate {c.lr:g}",
+)
+BLOCKS_APART = (lambda c: f"{c.protocol.max_epochs} epochs", lambda c: c.key[:6])
+
+
+def distinct_titles(
+    titles: Sequence[str], configs: Sequence[TrialConfig], apart: Sequence[Callable[[TrialConfig], str]]
+) -> list[str]:
+    """The titles; where several are the same, with what sets them apart."""
+    pairs = list(zip(titles, configs, strict=True))
+    for words in apart:
+        rivals = {title: {words(c) for t, c in pairs if t == title} for title, _ in pairs}
+        pairs = [(f"{t} ({words(c)})" if len(rivals[t]) > 1 else t, c) for t, c in pairs]
+    return [title for title, _ in pairs]
 
 
 # --- certificates ---------------------------------------------------------------------------------
@@ -224,16 +234,13 @@ class Verdicts:
         key = hashlib.sha256(text.encode()).hexdigest()[:16]
         if key in self.known:
             return Card(**self.known[key])
-        if not (self.decide or self._quick(method, told)):
+        quick = method.decide is None or isinstance(method.build(told), LibraryLoss)
+        if not quick and not self.decide:
             return None
         card = method.card(told)
-        if not self._quick(method, told):
+        if not quick:
             self.known[key] = {k: v for k, v in card.to_dict().items() if k != "certificate"}
         return card
-
-    @staticmethod
-    def _quick(method: Method, told: Transition) -> bool:
-        return method.decide is None or hasattr(method.build(told), "core")
 
     def save(self) -> None:
         """Keep what was decided."""
@@ -252,9 +259,8 @@ def short_verdict(card: Card | None) -> str:
         return "not decided here"
     if card.proper is None or card.bounded is None:
         return "no certificate applies"
-    return (
-        f"{'proper' if card.proper else 'not proper'}, {'bounded' if card.bounded else 'unbounded'} ({card.evidence})"
-    )
+    bounded = "bounded" if card.bounded else "unbounded"
+    return f"{'proper' if card.proper else 'not proper'}, {bounded} ({card.evidence})"
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -274,27 +280,26 @@ def block_table(
     """A line for every method and rule, the best accuracy by the last rule first."""
     soft = any(e.values(WEAK, next(iter(SOFT))) for e in block.entries)
     scores = SCORES | (SOFT if soft else {})
-    entries = sorted(block.entries, key=lambda e: -_or_least(e.mean(rules[-1], ACCURACY)[0]))
+    means = {e.config.key: e.mean(rules[-1], ACCURACY)[0] for e in block.entries}
+    entries = sorted(block.entries, key=lambda e: (math.isnan(means[e.config.key]), -means[e.config.key]))
     rows = []
     for entry in entries:
         rates = sorted({r["lr"] for r in searches_of(entry.config, block.searches)})
-        at_end = " (end of the grid)" if entry.config.lr in (*rates[:1], *rates[-1:]) else ""
-        rest = [
-            entry.maps,
-            f"{entry.config.lr:g}{at_end}",
-            str(len(entry.records)),
-            short_verdict(cards[entry.config.key]),
-        ]
+        rate = f"{entry.config.lr:g}" + (" (end of the grid)" if entry.config.lr in (*rates[:1], *rates[-1:]) else "")
+        rest = [entry.maps, rate, str(len(entry.records)), short_verdict(cards[entry.config.key])]
         for rule in rules:
             first = rule == rules[0]
             cells = [number(*entry.mean(rule, score), *((100, 2) if score == ACCURACY else ())) for score in scores]
-            rows.append([title_of(entry.config) if first else "", rule, *cells, *(rest if first else [""] * 4)])
+            rows.append([entry.title if first else "", rule, *cells, *(rest if first else [""] * 4)])
     head = ["", "epoch by", *scores.values(), "map", "learning rate", "trials", "certificate"]
-    return Table(title, f"{block.note()} {sentences(leading)}".rstrip(), head, rows)
-
-
-def _or_least(value: float) -> float:
-    return -math.inf if math.isnan(value) else value
+    note = f"{block.note()} {sentences(leading)}".rstrip()
+    own = [e.title for e in entries if e.config.code and cards[e.config.key] is None]
+    if own:
+        note += (
+            f" Records do not hold the code of a user's own loss ({', '.join(own)}), so `report --certify` cannot "
+            "decide it; in Python, `tproper.lab.from_function(loss).card(T)` does."
+        )
+    return Table(title, note, head, rows)
 
 
 def title_of(config: TrialConfig) -> str:
@@ -305,7 +310,7 @@ def title_of(config: TrialConfig) -> str:
         return config.loss
 
 
-#: How a leader is known: score, what it is called, the scale and digits it is written with, which end is the best.
+#: How a leader is known: score, what it is called, the scale and digits it is written with, which end is best.
 CONTESTS = (
     (ACCURACY, "accuracy", (100, 2), 1.0),
     (LOG_LOSS, "calibrated log loss", (1, 3), -1.0),
@@ -359,14 +364,14 @@ def leads(block: Block, cards: Mapping[str, Card | None], rules: Sequence[str] =
 
 
 def sentences(leading: Sequence[Lead]) -> str:
-    """Whether a proper bounded loss leads, and by how much not."""
+    """Whether a proper bounded loss leads, and if not, how far behind it is."""
     out = []
-    names = {title_of(lead.best.config) for lead in leading}
+    names = {lead.best.title for lead in leading}
     if len(leading) > 1 and len(names) == 1 and all(lead.is_proper for lead in leading):
         values = ", ".join(f"{lead.value} {lead.what} (epoch by {lead.rule} labels)" for lead in leading)
         return f"{names.pop()}, a proper bounded loss, leads by every score: {values}."
     for lead in leading:
-        start = f"By {lead.what}, epoch by {lead.rule} labels, {title_of(lead.best.config)} leads ({lead.value})"
+        start = f"By {lead.what}, epoch by {lead.rule} labels, {lead.best.title} leads ({lead.value})"
         if lead.is_proper:
             out.append(f"{start}, a proper bounded loss.")
         elif lead.proper is None:
@@ -374,26 +379,26 @@ def sentences(leading: Sequence[Lead]) -> str:
         else:
             out.append(
                 f"{start}, which is not certified proper and bounded; the best that is, "
-                f"{title_of(lead.proper.config)}, is {lead.gap} behind."
+                f"{lead.proper.title}, is {lead.gap} behind."
             )
     return " ".join(out)
 
 
 def summary_table(leading: Mapping[str, Sequence[Lead]]) -> Table:
-    """Every block in a line."""
+    """A line for every contest in every block."""
     rows = []
     for title, block in leading.items():
         for lead in block:
-            proper = "-" if lead.proper is None else title_of(lead.proper.config)
+            proper = "-" if lead.proper is None else lead.proper.title
             gap = "-" if lead.proper is None else "leads" if lead.is_proper else lead.gap
-            rows.append([title, lead.what, lead.rule, f"{title_of(lead.best.config)}, {lead.value}", proper, gap])
+            rows.append([title, lead.what, lead.rule, f"{lead.best.title}, {lead.value}", proper, gap])
     behind = sum(not lead.is_proper for block in leading.values() for lead in block)
-    note = (
-        "A proper bounded loss leads in every line."
-        if not behind
-        else f"A proper bounded loss leads in {len(rows) - behind} of {len(rows)} lines; the last column says by how "
-        "much it is behind in the others."
-    )
+    note = "A proper bounded loss leads in every line."
+    if behind:
+        note = (
+            f"A proper bounded loss leads in {len(rows) - behind} of {len(rows)} lines; the last column says by how "
+            "much it is behind in the others."
+        )
     head = ["", "by", "epoch by", "leads", "best proper bounded loss", "behind by"]
     return Table("Who leads", note, head, rows)
 
@@ -413,7 +418,7 @@ class Judged:
             accuracy, log_loss = (e.mean(rule, score) for score in (ACCURACY, LOG_LOSS))
             if not math.isnan(accuracy[0] + log_loss[0]):
                 certified = is_proper_and_bounded(self.cards[e.config.key])
-                out.append(Standing(title_of(e.config), certified, accuracy, log_loss))
+                out.append(Standing(e.title, certified, accuracy, log_loss))
         return sorted(out, key=lambda s: s.accuracy[0])
 
 
@@ -429,7 +434,8 @@ class Standing(NamedTuple):
 def judge(records: Sequence[Record], verdicts: Verdicts) -> list[Judged]:
     """The blocks of the records with their certificates, which are kept."""
     all_blocks, out = blocks(records), []
-    for title, block in zip(distinct_titles(all_blocks), all_blocks, strict=True):
+    titles = distinct_titles([b.title for b in all_blocks], [b.config for b in all_blocks], BLOCKS_APART)
+    for title, block in zip(titles, all_blocks, strict=True):
         told = block.told
         out.append(Judged(title, block, {e.config.key: verdicts.of(e.config, told) for e in block.entries}))
     verdicts.save()

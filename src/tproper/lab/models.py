@@ -125,20 +125,28 @@ def split_state(module: nn.Module) -> tuple[Tensors, Tensors]:
     return weights, buffers
 
 
-class StackedDense:
-    """Linear and MLP stacks: one ``baddbmm`` a layer over the trial axis."""
+class _FromModule:
+    """A stack whose state is that of the module as PyTorch lays it out."""
 
-    eval_images = 1 << 17
     inputs: tuple[int, torch.dtype] | None = None
 
     def __init__(self, build: Callable[[], nn.Module], exact: bool = False):
         self.build, self.exact = build, exact
-        names = [name for name, _ in build().named_parameters()]
-        self.layers = [name.removesuffix(".weight") for name in names if name.endswith(".weight")]
 
     def initial(self, seed: int) -> tuple[Tensors, Tensors]:
         """Fresh parameters and buffers of one trial."""
         return split_state(fresh(self.build, seed))
+
+
+class StackedDense(_FromModule):
+    """Linear and MLP stacks: one ``baddbmm`` a layer over the trial axis."""
+
+    eval_images = 1 << 17
+
+    def __init__(self, build: Callable[[], nn.Module], exact: bool = False):
+        super().__init__(build, exact)
+        names = [name for name, _ in build().named_parameters()]
+        self.layers = [name.removesuffix(".weight") for name in names if name.endswith(".weight")]
 
     def scores(self, weights: Tensors, buffers: Tensors, x: torch.Tensor, train: bool) -> torch.Tensor:
         """Scores of every trial; x is (S, n, H, W, C)."""
@@ -150,7 +158,7 @@ class StackedDense:
         return x
 
 
-class StackedNetwork:
+class StackedNetwork(_FromModule):
     """Any module, its trials one after another; channels-last, and on a GPU in bf16 unless ``exact``.
 
     Buffers (batch-norm statistics) are updated in place, slice by slice. ``compiled`` compiles the
@@ -158,17 +166,11 @@ class StackedNetwork:
     """
 
     eval_images = 1 << 13
-    inputs: tuple[int, torch.dtype] | None = None
 
     def __init__(self, build: Callable[[], nn.Module], compiled: bool = False, exact: bool = False):
-        self.build, self.exact = build, exact
+        super().__init__(build, exact)
         self.module = build()
-        forward = self._forward
-        self.forward = torch.compile(forward) if compiled else forward
-
-    def initial(self, seed: int) -> tuple[Tensors, Tensors]:
-        """Fresh parameters and buffers of one trial."""
-        return split_state(fresh(self.build, seed))
+        self.forward = torch.compile(self._forward) if compiled else self._forward
 
     def _forward(self, state: Tensors, x: torch.Tensor) -> torch.Tensor:
         half = torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda and not self.exact)

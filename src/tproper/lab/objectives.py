@@ -9,8 +9,6 @@ the method's own function and autograd. Nothing in it asks the host, so that it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -108,18 +106,6 @@ def _kernel(transition: Transition, device: torch.device) -> Objective:
     return Objective(T, R, device)
 
 
-@dataclass
-class _Group:
-    """The slots of one method."""
-
-    loss: StackedLoss | None  # None: the stacked kernel
-    index: Tensor | None = None  # None: all slots of the stack, in order
-
-    def rows(self, t: Tensor) -> Tensor:
-        """Those of a tensor with one row per slot."""
-        return t if self.index is None else t.index_select(0, self.index)
-
-
 class StackObjective:
     """The batch risks of a stack's trials, each by its own method, and what methods learn beside the model.
 
@@ -135,8 +121,7 @@ class StackObjective:
         self.velocity: dict[str, Tensor] = {}
         self.kernel: Objective | None = None
         self._losses: dict[str, StackedLoss] = {}
-        self._groups: dict[str, _Group] = {}
-        self._in_kernel: _Group | None = None
+        self._groups: dict[str, Tensor | None] = {}  # the slots of each method; None: all of the stack
 
     def loss(self, method: str) -> StackedLoss:
         """A method's loss for this stack's T, made once."""
@@ -174,14 +159,10 @@ class StackObjective:
         self.learned[method][slot], self.velocity[method][slot] = start[0].detach(), 0.0
 
     def _regroup(self) -> None:
-        names = dict.fromkeys(m for m in self.methods if m is not None)
-        groups = {}
-        for name in names:
-            slots = [slot for slot, m in enumerate(self.methods) if m == name]
-            index = None if len(slots) == self.slots else torch.tensor(slots, device=self.device)
-            groups[name] = _Group(self._losses.get(name), index)
-        self._in_kernel = groups.pop(KERNEL, None)
-        self._groups = groups
+        self._groups = {}
+        for method in dict.fromkeys(m for m in self.methods if m is not None):
+            slots = [slot for slot, m in enumerate(self.methods) if m == method]
+            self._groups[method] = None if len(slots) == self.slots else torch.tensor(slots, device=self.device)
 
     def state(self, slot: int) -> dict[str, Tensor]:
         """What a checkpoint of this slot needs: what it has learned beside the model."""
@@ -219,36 +200,32 @@ class StackObjective:
 
     def with_gradient(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Risks (S,), their gradients by the scores (S, n, K), and by what methods learn (S, ...)."""
-        if self._in_kernel is not None and self._in_kernel.index is None:
-            assert self.kernel is not None
-            return *self.kernel.with_gradient(scores, labels, self.kind, self.k, self.alpha), {}
-        risk, slope = scores.new_zeros(self.slots), torch.zeros_like(scores)
-        of_learned = {}
-        if self._in_kernel is not None:
-            assert self.kernel is not None
-            tensors = (scores, labels, self.kind, self.k, self.alpha)
-            both = self.kernel.with_gradient(*(self._in_kernel.rows(t) for t in tensors))
-            self._put(self._in_kernel, risk, slope, *both)
-        for name, group in self._groups.items():
-            assert group.loss is not None
-            learned = self.learned.get(name)
-            mine = None if learned is None else group.rows(learned)
-            value, by_scores, by_learned = differentiated(group.loss, group.rows(scores), group.rows(labels), mine)
-            self._put(group, risk, slope, value, by_scores)
+        parts = {method: self._differentiated(method, scores, labels) for method in self._groups}
+        if any(slots is None for slots in self._groups.values()):  # one method for all of the stack
+            ((method, (risk, slope, by_learned)),) = parts.items()
+            return risk, slope, {} if by_learned is None else {method: by_learned}
+        risk, slope, of_learned = scores.new_zeros(self.slots), torch.zeros_like(scores), {}
+        for method, (value, gradient, by_learned) in parts.items():
+            slots = self._groups[method]
+            assert slots is not None
+            risk.index_copy_(0, slots, value)
+            slope.index_copy_(0, slots, gradient)
             if by_learned is not None:
-                assert learned is not None
-                whole = torch.zeros_like(learned)
-                of_learned[name] = by_learned if group.index is None else whole.index_copy(0, group.index, by_learned)
+                of_learned[method] = torch.zeros_like(self.learned[method]).index_copy(0, slots, by_learned)
         return risk, slope, of_learned
 
-    @staticmethod
-    def _put(group: _Group, risk: Tensor, slope: Tensor, value: Tensor, gradient: Tensor) -> None:
-        if group.index is None:
-            risk.copy_(value)
-            slope.copy_(gradient)
-        else:
-            risk.index_copy_(0, group.index, value)
-            slope.index_copy_(0, group.index, gradient)
+    def _differentiated(self, method: str, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Risks and gradients of the slots of one method."""
+        slots = self._groups[method]
+
+        def rows(t: Tensor) -> Tensor:
+            return t if slots is None else t.index_select(0, slots)
+
+        if method == KERNEL:
+            assert self.kernel is not None
+            return *self.kernel.with_gradient(*map(rows, (scores, labels, self.kind, self.k, self.alpha))), None
+        learned = rows(self.learned[method]) if method in self.learned else None
+        return differentiated(self._losses[method], rows(scores), rows(labels), learned)
 
     def descend(self, gradients: dict[str, Tensor], rates: Tensor, momentum: float) -> None:
         """A step of SGD with Nesterov momentum of what methods learn; ``rates`` (S,), 0 where nothing is learned."""

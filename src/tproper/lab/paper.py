@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from tproper.lab.protocol import Protocol, TrialConfig
+from .protocol import Protocol, TrialConfig
 
 TRIALS = 16
 DEFAULT_WEIGHT_DECAY = 1e-4
@@ -41,53 +42,29 @@ class Cell:
     sd: float
 
 
+def _row(*values: Any) -> dict[str, Any]:
+    """A row of one of the paper's tables, by model."""
+    return dict(zip(MODELS, values, strict=True))
+
+
+def _by_cell(table: dict[str, dict[str, Any]]) -> dict[tuple[str, str], Any]:
+    return {(method, model): value for method, row in table.items() for model, value in row.items()}
+
+
 #: Table 2
-ACCURACY: dict[tuple[str, str], Cell] = {
-    ("bc", "linear"): Cell(81.52, 1.44),
-    ("bc", "mlp"): Cell(83.09, 0.67),
-    ("bc", "resnet20"): Cell(28.86, 2.06),
-    ("bc", "wrn28_2"): Cell(29.57, 1.58),
-    ("bc_tuned", "linear"): Cell(83.56, 0.87),
-    ("bc_tuned", "mlp"): Cell(83.30, 1.01),
-    ("bc_tuned", "resnet20"): Cell(29.56, 1.49),
-    ("bc_tuned", "wrn28_2"): Cell(30.02, 1.49),
-    ("ga", "linear"): Cell(78.57, 1.82),
-    ("ga", "mlp"): Cell(87.88, 1.11),
-    ("ga", "resnet20"): Cell(34.39, 2.96),
-    ("ga", "wrn28_2"): Cell(36.87, 2.26),
-    ("ga_tuned", "linear"): Cell(80.63, 1.01),
-    ("ga_tuned", "mlp"): Cell(89.15, 0.75),
-    ("ga_tuned", "resnet20"): Cell(35.36, 1.80),
-    ("ga_tuned", "wrn28_2"): Cell(36.90, 2.52),
-    ("gls", "linear"): Cell(83.77, 0.55),
-    ("gls", "mlp"): Cell(88.63, 0.38),
-    ("gls", "resnet20"): Cell(49.71, 3.04),
-    ("gls", "wrn28_2"): Cell(49.98, 2.59),
-}
-
-#: Epochs at which the best validation accuracy was reached (the weight decay was not said).
-BEST_EPOCHS: dict[tuple[str, str], float] = {
-    ("bc", "linear"): 4.1,
-    ("bc", "mlp"): 46.6,
-    ("bc", "resnet20"): 22.6,
-    ("bc", "wrn28_2"): 24.6,
-    ("ga", "linear"): 54.1,
-    ("ga", "mlp"): 62.7,
-    ("ga", "resnet20"): 83.6,
-    ("ga", "wrn28_2"): 76.1,
-    ("gls", "linear"): 19.5,
-    ("gls", "mlp"): 59.1,
-    ("gls", "resnet20"): 47.9,
-    ("gls", "wrn28_2"): 39.7,
-}
-
-_ORDER = ("linear", "mlp", "resnet20", "wrn28_2")
-
-
-def _row(*values: float) -> dict[str, float]:
-    return dict(zip(_ORDER, values, strict=True))
-
-
+ACCURACY: dict[tuple[str, str], Cell] = _by_cell({
+    "bc": _row(Cell(81.52, 1.44), Cell(83.09, 0.67), Cell(28.86, 2.06), Cell(29.57, 1.58)),
+    "bc_tuned": _row(Cell(83.56, 0.87), Cell(83.30, 1.01), Cell(29.56, 1.49), Cell(30.02, 1.49)),
+    "ga": _row(Cell(78.57, 1.82), Cell(87.88, 1.11), Cell(34.39, 2.96), Cell(36.87, 2.26)),
+    "ga_tuned": _row(Cell(80.63, 1.01), Cell(89.15, 0.75), Cell(35.36, 1.80), Cell(36.90, 2.52)),
+    "gls": _row(Cell(83.77, 0.55), Cell(88.63, 0.38), Cell(49.71, 3.04), Cell(49.98, 2.59)),
+})  # fmt: skip
+#: Epochs at which the best validation accuracy was reached (the paper does not say with which weight decay).
+BEST_EPOCHS: dict[tuple[str, str], float] = _by_cell({
+    "bc": _row(4.1, 46.6, 22.6, 24.6),
+    "ga": _row(54.1, 62.7, 83.6, 76.1),
+    "gls": _row(19.5, 59.1, 47.9, 39.7),
+})  # fmt: skip
 #: Initial learning rates; forward's is ours.
 LEARNING_RATE: dict[str, dict[str, float]] = {
     "bc": _row(0.003, 0.0001, 0.001, 0.001),
@@ -108,7 +85,7 @@ SQUEEZE: dict[str, dict[str, float]] = {
     "gls_released": _row(0.03, 1.0, 1.0, 0.3),
 }
 
-#: All else of that row is the row's of gLS, the paper's numbers included.
+#: All else in that row is that of gLS, the paper's numbers included.
 ACCURACY["gls_released", "wrn28_2"] = ACCURACY["gls", "wrn28_2"]
 BEST_EPOCHS["gls_released", "wrn28_2"] = BEST_EPOCHS["gls", "wrn28_2"]
 LEARNING_RATE["gls_released"] = LEARNING_RATE["gls"]

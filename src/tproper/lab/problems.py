@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -84,16 +85,15 @@ class Task:
         return np.asarray(self.truth.sample(self.data.train_labels, np.random.default_rng(seed)))
 
 
+@lru_cache(maxsize=8)
 def papers_task(data: Dataset) -> Task:
-    """The paper's: one uniform complementary label per image, T known."""
+    """The paper's: one uniform complementary label per image, T known; the same object for the same data set."""
     transition = complementary(data.num_classes)
     return Task(data, transition, transition)
 
 
-def resolve(problem: Problem | None, data: Dataset, given: Mapping[str, np.ndarray] | None = None) -> Task:
+def resolve(problem: Problem, data: Dataset, given: Mapping[str, np.ndarray] | None = None) -> Task:
     """The task of a problem on a data set; `given` has the labels of files by their digest."""
-    if problem is None:
-        return papers_task(data)
     data = merge_classes(data, problem.merged)
     truth = text_transition(problem.labels, data.num_classes) if problem.labels else None
     told = text_transition(problem.told, data.num_classes) if problem.told else truth
@@ -143,9 +143,6 @@ def merge_classes(data: Dataset, groups: str) -> Dataset:
         test_labels=kept[data.test_labels],
         num_classes=transition.num_weak_labels,
     )
-
-
-# --- T as text ------------------------------------------------------------------------------------
 
 
 def text_transition(text: str, num_classes: int) -> Transition:
@@ -206,9 +203,6 @@ def _told(told: str | Transition, num_classes: int) -> str:
 
 def _is_file(spec: str) -> bool:
     return Path(spec).suffix.lower() in (".csv", ".npy", ".json")
-
-
-# --- labels from a file ---------------------------------------------------------------------------
 
 
 def read_labels(path: str | Path) -> np.ndarray:

@@ -157,7 +157,6 @@ class Progress:
     seconds: float = 0.0
     risk: list[float] = field(default_factory=list)
     valid: list[float] = field(default_factory=list)
-    scores: dict[str, float] = field(default_factory=dict)
     weak: list[float] = field(default_factory=list)  # calibrated risk of held-out weak labels, by epoch
     weak_epoch: int = 0  # which they keep
 
@@ -184,7 +183,7 @@ class Progress:
 
     def replayed(self, protocol: Protocol) -> Progress:
         """What the epochs' risks and accuracies lead to: equal to this one, if it can have come about at all."""
-        again = Progress(seconds=self.seconds, scores=self.scores, weak=self.weak, weak_epoch=self.weak_epoch)
+        again = Progress(seconds=self.seconds, weak=self.weak, weak_epoch=self.weak_epoch)
         for risk, accuracy in zip(self.risk, self.valid, strict=True):
             again.record(protocol, risk, accuracy)
         return again

@@ -13,19 +13,18 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
-from .datasets import load
+from .datasets import Dataset, load
 from .engine import Pixels
-from .models import FLAT_MODELS
 from .own import register_own
 from .protocol import Trial
 from .records import Record
-from .runner import SLOTS, Runner, Status, Stop, alike
+from .runner import Runner, Status, Stop, alike, default_slots
 from .store import Store
 
 Work = Callable[[Sequence[Trial]], list[Record]]
@@ -83,20 +82,10 @@ class LabWork:
                 store.close()
 
 
-_DATA: dict[tuple[str, str | None, str], Any] = {}
-
-
-def _loaded(name: str, folder: str | None, mirror: str | None, device: str) -> Any:
-    key = (name, folder, device)
-    if key not in _DATA:
-        data = load(name, None if folder is None else Path(folder), mirror)
-        _DATA[key] = (data, Pixels(data, torch.device(device)))
-    return _DATA[key]
-
-
-def default_stack(model: str, gpus: bool) -> int:
-    """Trials of a task unless the user says otherwise: those of a local stack."""
-    return SLOTS["cuda" if gpus else "cpu"][0 if model in FLAT_MODELS else 1]
+@cache
+def _loaded(name: str, folder: str | None, mirror: str | None, device: str) -> tuple[Dataset, Pixels]:
+    data = load(name, folder, mirror)
+    return data, Pixels(data, torch.device(device))
 
 
 def stacks_of(trials: Sequence[Trial], size: int) -> list[tuple[Trial, ...]]:
@@ -150,7 +139,7 @@ def run_trials_on_ray(
         if gpus is None:
             gpus = 1.0 if ray.cluster_resources().get("GPU", 0.0) >= 1 else 0.0
         _check_resources(ray, gpus, cpus)
-        size = default_stack(left[0].config.model, gpus > 0) if stack is None else stack
+        size = stack or default_slots(left[0].config.model, "cuda" if gpus > 0 else "cpu")
         remote = ray.remote(num_gpus=gpus, num_cpus=cpus, max_retries=attempts - 1)(_task)
         shared = ray.put(work)
         tasks = _Tasks(ray, lambda task: remote.remote(shared, task), store, attempts)

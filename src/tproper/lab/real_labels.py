@@ -55,7 +55,7 @@ COLUMNS = {
 RANDOM = ("random1", "random2", "random3")
 START = {"noisy": "majority", "complementary": "opposite"}  # what answers say, for `estimate_annotators`
 
-__all__ = ["RealProblem", "Spec", "cifar10h_counts", "parse_spec", "real_problem", "soft_scores"]
+__all__ = ["RealProblem", "Spec", "cifar10h_counts", "parse_spec", "real_problem"]
 
 
 class RealProblem(NamedTuple):
@@ -130,11 +130,9 @@ def real_problem(
     clean = checks.index_labels(clean, int(clean.max(initial=0)) + 1, name="clean_labels").numpy()
     K = int(clean.max()) + 1
     given = _read(want, Path(directory), digests)
-    _check(given, clean, K, want)
+    hit = _check(given, clean, K, want)
     ts = _transitions(given, clean, K, want)
     alone = given.chosen.shape[1] == 1
-    there = given.chosen != MISSING
-    hit = float((given.chosen == clean[:, None])[there].mean())
     after_all = " after all" if want.means == "complementary" else ""
     how = {"true": "from the true classes", "uniform": "taken to be uniform", "estimated": "estimated from the labels"}
     several = "" if alone else f", {given.chosen.shape[1]} per image"
@@ -143,33 +141,6 @@ def real_problem(
         f"T {how[want.way]}"
     )
     return RealProblem(given.chosen[:, 0] if alone else given.chosen, ts[0] if alone else annotators(ts), text)
-
-
-def soft_scores(probabilities: Any, counts: Any) -> dict[str, float]:
-    """How well probabilities (n, K) match the shares of people who chose each class, ``counts`` (n, K).
-
-    `cross_entropy` of the people's shares under the probabilities (infinite where someone chose a class of probability
-    zero), the `entropy` below which it cannot fall, their difference `divergence`, the `squared_distance` of the two,
-    and the `accuracy` of the top class against the people's.
-    """
-    p, c = np.asarray(probabilities, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    if p.shape != c.shape or p.ndim != 2:
-        raise ValueError(f"counts: expected the shape {p.shape} of the probabilities, got {c.shape}")
-    shares = c / c.sum(axis=1, keepdims=True)
-    chosen = shares > 0
-    with np.errstate(divide="ignore"):
-        cross = -np.where(chosen, shares * np.log(np.where(chosen, p, 1.0)), 0.0).sum(axis=1).mean()
-        own = -np.where(chosen, shares * np.log(np.where(chosen, shares, 1.0)), 0.0).sum(axis=1).mean()
-    return {
-        "cross_entropy": float(cross),
-        "entropy": float(own),
-        "divergence": float(cross - own),
-        "squared_distance": float(((p - shares) ** 2).sum(axis=1).mean()),
-        "accuracy": float((p.argmax(axis=1) == c.argmax(axis=1)).mean()),
-    }
-
-
-# Labels.
 
 
 def _read(want: Spec, directory: Path, digests: Mapping[str, str]) -> Given:
@@ -201,8 +172,8 @@ def _read(want: Spec, directory: Path, digests: Mapping[str, str]) -> Given:
     return Given(table[:, : max(first, 3)], table[:, :first], truth_in(arrays), str(path))
 
 
-def _check(given: Given, clean: IntArray, K: int, want: Spec) -> None:
-    """Labels fit the images in number, range and order."""
+def _check(given: Given, clean: IntArray, K: int, want: Spec) -> float:
+    """Labels must fit the images in number, range and order; gives the share that name the true class."""
     n, least = len(clean), 0 if given.chosen.shape[1] == 1 else MISSING
     if len(given.chosen) != n:
         raise DataError(f"{given.where}: expected labels of {n} images, got {len(given.chosen)}")
@@ -235,9 +206,7 @@ def _check(given: Given, clean: IntArray, K: int, want: Spec) -> None:
             f"{given.where}: expected {want.means} labels, which name the true class {expected} often than chance "
             f"({by_chance:.1%}), got {hit:.1%}; are they in the order of the images?"
         )
-
-
-# T.
+    return hit
 
 
 def _transitions(given: Given, clean: IntArray, K: int, want: Spec) -> list[Transition]:

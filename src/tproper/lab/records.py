@@ -265,9 +265,9 @@ def _config(values: Any, where: str) -> TrialConfig:
         raise RecordError(f"{where}: {error}") from error
 
 
-def significant(value: float, digits: int = 6) -> float | None:
-    """A float with few digits, so that traces stay small; None where training left the numbers."""
-    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+def significant(value: float | None) -> float | None:
+    """A float with six digits, so that traces stay small; None where there is none, or training left the numbers."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
 
 
 def machine(device: torch.device) -> str:

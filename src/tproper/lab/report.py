@@ -62,22 +62,19 @@ def standard_errors(mean: float, sd: float, n: int, theirs: paper.Cell) -> float
     return (mean - theirs.mean) / math.sqrt(spread**2 / n + theirs.sd**2 / paper.TRIALS)
 
 
-def lower_bound(config: TrialConfig, num_classes: int = 10) -> float | None:
-    """The certified greatest lower bound of a configuration's training risk (None: there is none)."""
-    return _lower_bound(config.loss, config.k, config.alpha, num_classes)
-
-
 @lru_cache
-def _lower_bound(loss: str, k: float, alpha: float, num_classes: int) -> float | None:
-    transition = complementary(num_classes)
-    if loss == "ga":
+def lower_bound(config: TrialConfig) -> float | None:
+    """The certified greatest lower bound of a configuration's training risk (None: there is none)."""
+    if config.loss == "ga":
         return 0.0  # a sum of absolute values
-    if loss == "gls" and alpha < 1:
+    if config.loss == "gls" and config.alpha < 1:
         return None  # complementary R leaves the simplex, so the loss falls without bound
-    if loss == "forward":
+    transition = complementary(10)
+    if config.loss == "forward":
         bounds = ForwardLoss(transition).lower_bounds()
     else:
-        bounds = BackwardLoss(transition, squeeze=(k, alpha) if loss == "gls" else None).lower_bounds()
+        squeeze = (config.k, config.alpha) if config.loss == "gls" else None
+        bounds = BackwardLoss(transition, squeeze=squeeze).lower_bounds()
     bound = float(min(bounds))  # complementary labels are symmetric: all labels have the same
     return bound if math.isfinite(bound) else None
 
@@ -140,33 +137,24 @@ def is_papers(dataset: str, model: str, protocol: Protocol) -> bool:
     return dataset == paper.MODELS[model][0] and protocol.without_variants == Protocol()
 
 
-def searched(records: Sequence[Record]) -> bool:
-    """Whether the records hold a grid search."""
-    return any(r["seed"] >= SEARCH_SEED for r in records)
-
-
 def cells(records: Sequence[Record], dataset: str, model: str, protocol: Protocol) -> list[Cell]:
     """The cells of one column of Table 2 that have at least one trial."""
     column = [r for r in records if (r["dataset"], r["model"]) == (dataset, model)]
     column_cells: list[Cell] = []
     for method in paper.METHODS:
-        config: TrialConfig | None = paper.chosen(method, model, dataset, protocol)
-        if searched(column):
-            config = _searched_config(method, config, column) or config
-        assert config is not None
+        config = _searched_config(method, paper.chosen(method, model, dataset, protocol), column)
         mine = [r for r in column if r["config_key"] == config.key and r["seed"] < SEARCH_SEED]
         if mine and all(cell.config != config for cell in column_cells):  # two rows may have the same settings
             column_cells.append(Cell(method, model, config, mine))
     return column_cells
 
 
-def _searched_config(method: str, base: TrialConfig | None, column: list[Record]) -> TrialConfig | None:
-    """The winner of a finished search, followed through the records alone."""
-    assert base is not None
+def _searched_config(method: str, base: TrialConfig, column: list[Record]) -> TrialConfig:
+    """The winner of a finished search, followed through the records alone; `base` where there is none."""
     try:
-        return sweep.search(method, base, lambda trials: column)
-    except ValueError:  # the search of this method is not finished, or was not made
-        return None
+        return sweep.search(method, base, lambda trials: column) or base
+    except ValueError:  # the search of this method is unfinished, or there was none
+        return base
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -15,21 +15,33 @@ import torch
 from torch import Tensor
 
 from ..learn import calibrate
+from ..metrics import clean_scores
 from ..potentials import LogSumExp
 from ..transitions import Transition, identity
 from .engine import Stack
 from .protocol import CLEAN, SEARCH_SEED, WEAK, Progress, Trial, TrialConfig
 from .records import Record, machine, significant
-from .scoring import FLOOR, accuracy, probability_scores
+
+FLOOR = 2.0**-24  # float32's resolution below one
 
 
 def probabilities(config: TrialConfig, scores: Tensor) -> Tensor:
     """Class probabilities by the link of one of the paper's losses: the projected gradient of its potential."""
-    potential = LogSumExp()
+    F = LogSumExp()
     if config.loss == "gls":
-        squeezed = potential.squeezed(config.k, config.alpha, allow_improper=True)
-        return squeezed.probabilities(scores)
-    return potential.probabilities(scores)
+        return F.squeezed(config.k, config.alpha, allow_improper=True).probabilities(scores)
+    return F.probabilities(scores)
+
+
+def probability_scores(probabilities: Tensor, labels: Tensor) -> dict[str, float]:
+    """Log loss, Brier score and calibration error of (n, K) probabilities where the true labels are known.
+
+    In the log loss a probability below ``FLOOR`` counts as ``FLOOR``, and ``zeros`` says how many true classes that
+    met: there the log loss is only a lower bound, and infinite where a projected link says exactly zero. Probabilities
+    that are not finite have no scores.
+    """
+    scores = clean_scores(labels, probabilities, floor=FLOOR)
+    return {name: scores[name] for name in ("log_loss", "brier", "ece", "zeros")}
 
 
 @dataclass(frozen=True)
@@ -86,13 +98,11 @@ def make_record(finished: Finished, revision: str, kernels: str = "auto") -> Rec
         "id": trial.id,
         "config_key": config.key,
         "seed": trial.seed,
-        **{n: getattr(config, n) for n in ("dataset", "model", "loss", "lr", "weight_decay")},
-        "k": config.k,
-        "alpha": config.alpha,
+        **{n: getattr(config, n) for n in ("dataset", "model", "loss", "lr", "weight_decay", "k", "alpha")},
         "epochs": progress.epoch,
         "best_epoch": progress.best_epoch,
         "valid_accuracy": progress.best_accuracy,
-        "accuracy": float(accuracy(scores, finished.labels)),
+        "accuracy": float((scores.argmax(dim=-1) == finished.labels).double().mean()),
         **{name: significant(value) for name, value in own.items()},
         "zeros": int(own["zeros"]),
         **{f"softmax_{n}": significant(soft[n]) for n in ("log_loss", "brier", "ece")},
@@ -141,7 +151,7 @@ def selection(finished: Finished, place: int) -> dict[str, Any]:
             out[name] = {"method": f"none: {error}"}
             continue
         scored = _scored(finished, calibrator.probabilities(test))
-        out[name] = {"method": calibrator.method, "temperature": _significant(calibrator.temperature), **scored}
+        out[name] = {"method": calibrator.method, "temperature": significant(calibrator.temperature), **scored}
     return out
 
 
@@ -152,10 +162,6 @@ def _scored(finished: Finished, p: np.ndarray) -> dict[str, Any]:
     if finished.soft is not None:
         out["soft_log_loss"] = -float((finished.soft * np.log(np.maximum(p, FLOOR))).sum(axis=1).mean())
     return {name: significant(value) for name, value in out.items()}
-
-
-def _significant(value: float | None) -> float | None:
-    return None if value is None else significant(value)
 
 
 def revision(package: Path = Path(__file__).parents[1]) -> str:

@@ -27,7 +27,7 @@ from .results import Finished, make_record, revision
 from .stacking import stacked
 from .store import CheckpointError, Store
 
-#: How many trials share a stack unless the user says otherwise: (dense models, residual nets).
+#: Trials in a stack: (dense models, residual nets).
 SLOTS = {"cuda": (96, 8), "cpu": (8, 1)}
 
 
@@ -76,6 +76,11 @@ class Stop:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def default_slots(model: str, device: str) -> int:
+    """How many trials of a model share a stack unless the user says otherwise."""
+    return SLOTS[device][0 if model in FLAT_MODELS else 1]
 
 
 def alike(trials: Sequence[Trial]) -> list[list[Trial]]:
@@ -131,7 +136,7 @@ class Runner:
         self.given, self.soft = given or {}, soft
         self.revision = revision()
         self.saved = 0.0  # when checkpoints were written
-        self.making: list[tuple[Trial, Future[Record]]] = []
+        self.pending: list[tuple[Trial, Future[Record]]] = []
         self._tasks: dict[Problem, Task] = {}
 
     def task(self, problem: Problem | None) -> Task | None:
@@ -173,8 +178,8 @@ class Runner:
         pool: Executor,
     ) -> bool:
         """Trials that share a stack; false if stopped before their end."""
-        default = SLOTS[self.device.type][0 if waiting[0].config.model in FLAT_MODELS else 1]
-        stack = self._stack(waiting[0], min(len(waiting), self.slots or default))
+        slots = self.slots or default_slots(waiting[0].config.model, self.device.type)
+        stack = self._stack(waiting[0], min(len(waiting), slots))
         took = 0.0  # seconds of the last epoch
         while waiting or stack.active:
             stack = self._fill(stack, waiting, took)
@@ -186,7 +191,7 @@ class Runner:
             for _, assignment in stack.active:
                 assignment.progress.seconds += took / status.active
             self._release_finished(stack, pool)
-            status.done += self._store_made(wait=bool(stop) or not (waiting or stack.active))
+            status.done += self._store_ready(wait=bool(stop) or not (waiting or stack.active))
             status.active = len(stack.active)
             show(status)
             if stop or time.monotonic() - self.saved > self.checkpoint_seconds:
@@ -251,15 +256,15 @@ class Runner:
                 continue
             finished = Finished.of(stack, slot, self.soft)
             future = pool.submit(make_record, finished, self.revision, self.kernels)
-            self.making.append((assignment.trial, future))
+            self.pending.append((assignment.trial, future))
             stack.assigned[slot] = None
 
-    def _store_made(self, wait: bool) -> int:
+    def _store_ready(self, wait: bool) -> int:
         """Store the records that are made, or all; how many."""
-        ready = [(trial, future) for trial, future in self.making if wait or future.done()]
+        ready = [(trial, future) for trial, future in self.pending if wait or future.done()]
         if not ready:
             return 0
-        self.making = [pair for pair in self.making if pair not in ready]
+        self.pending = [pair for pair in self.pending if pair not in ready]
         self.store.add([future.result() for _, future in ready])
         for trial, _ in ready:
             self.store.forget(trial)

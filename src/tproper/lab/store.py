@@ -39,17 +39,17 @@ from .records import (
     short,
 )
 
-#: All records in the order of reports.
-ALL_TRIALS = "SELECT * FROM trials ORDER BY dataset, model, config_key, seed"
+#: In which reports list records.
+ORDER = "ORDER BY dataset, model, config_key, seed"
 
 
 class CheckpointError(ValueError):
     """A checkpoint that a trial cannot go on from."""
 
 
-def damaged(error: sqlite3.Error) -> bool:
+def damaged(error: Exception) -> bool:
     """Whether a file is no database, or a torn one, rather than out of reach."""
-    name = getattr(error, "sqlite_errorname", "")  # errors of the module itself have none
+    name: str = getattr(error, "sqlite_errorname", "")  # errors of the module itself have none
     return name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT"))
 
 
@@ -70,22 +70,16 @@ class Store:
         self.db.row_factory = sqlite3.Row
         columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
         try:
-            there = {row["name"] for row in self.db.execute("PRAGMA table_info(trials)")}
-            missing = sorted(set(COLUMNS) - there - set(LATER_COLUMNS))
-            if there and missing:
-                raise not_a_store(self.path, f"its table of trials lacks {', '.join(missing)}")
+            there = _columns(self.db, self.path)
             self.db.execute("PRAGMA journal_mode=WAL")
             with self.db:
                 self.db.execute(f"CREATE TABLE IF NOT EXISTS trials ({columns}, {SEAL} TEXT)")
                 for name in {*LATER_COLUMNS, SEAL} - there if there else ():
                     self.db.execute(f"ALTER TABLE trials ADD COLUMN {name} TEXT")
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, RecordError) as error:
             self.db.close()
             if damaged(error):
                 raise not_a_store(self.path, error) from error
-            raise
-        except RecordError:
-            self.db.close()
             raise
         self.checkpoints.mkdir(exist_ok=True)
         sweep(self.checkpoints)
@@ -93,8 +87,6 @@ class Store:
     def close(self) -> None:
         """Close the database."""
         self.db.close()
-
-    # --- finished trials ------------------------------------------------------------------------
 
     def add(self, records: Iterable[Record]) -> int:
         """Write records in one transaction; a trial that is there already stays as it is.
@@ -140,10 +132,8 @@ class Store:
         if unknown:
             raise ValueError(f"expected columns of the store, got {', '.join(sorted(unknown))}")
         condition = " AND ".join(f"{name} = ?" for name in where) or "1"
-        query = f"SELECT * FROM trials WHERE {condition} ORDER BY dataset, model, config_key, seed"
+        query = f"SELECT * FROM trials WHERE {condition} {ORDER}"
         return _checked(self.path, self.db.execute(query, tuple(where.values())).fetchall())
-
-    # --- unfinished trials ----------------------------------------------------------------------
 
     def _checkpoint(self, trial: Trial) -> Path:
         return self.checkpoints / f"{trial.id}.safetensors"
@@ -180,6 +170,7 @@ def _progress(text: str | None, protocol: Protocol) -> Progress:
     values = json.loads(text or "null")
     if not isinstance(values, dict):
         raise ValueError("its header says nothing of the trial's progress")
+    values.pop("scores", None)  # always empty, in checkpoints of old
     usual = asdict(Progress())
     for name, value in values.items():
         if name not in usual or not isinstance(value, KINDS[type(usual[name]).__name__]):
@@ -229,10 +220,20 @@ def read_store(folder: str | Path) -> list[Record]:
         raise OSError(f"{path} cannot be read ({error})") from error
 
 
+def _columns(db: sqlite3.Connection, path: Path) -> set[str]:
+    """The columns of a store's table, none where it has no table yet; one that lacks some is another's."""
+    there = {row["name"] for row in db.execute("PRAGMA table_info(trials)")}
+    missing = sorted(set(COLUMNS) - there - set(LATER_COLUMNS))
+    if there and missing:
+        raise not_a_store(path, f"its table of trials lacks {', '.join(missing)}")
+    return there
+
+
 def _all_rows(db: sqlite3.Connection, path: Path) -> list[Record]:
     """Every record of a store, checked, after SQLite's own check of the file."""
     try:
-        rows = db.execute(ALL_TRIALS).fetchall()
+        _columns(db, path)
+        rows = db.execute(f"SELECT * FROM trials {ORDER}").fetchall()
         (verdict,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     except (sqlite3.OperationalError, UnicodeDecodeError) as error:
         if isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" not in str(error):
@@ -249,9 +250,6 @@ def _checked(path: Path, rows: Sequence[Any]) -> list[Record]:
     records = []
     for number, row in enumerate(rows, start=1):
         where = f"{path}, row {number}"
-        missing = sorted({*COLUMNS} - {*row.keys(), *LATER_COLUMNS})
-        if missing:
-            raise not_a_store(path, f"its table of trials lacks {', '.join(missing)}")
         try:
             seal = row[SEAL] if SEAL in row.keys() else None  # noqa: SIM118
             records.append(check_record(decoded(row) | {SEAL: seal}, where))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,39 +29,28 @@ def breadth_first(configs: Iterable[TrialConfig], seeds: Sequence[int]) -> list[
     return [Trial(config, seed) for seed in seeds for config in unique]
 
 
-def over_k(base: TrialConfig, grid: Sequence[float]) -> list[TrialConfig]:
-    """Figure 2: gLS with alpha = 2 and every k, all else as chosen."""
-    return [replace(base, k=k) for k in grid]
-
-
-def over_alpha(base: TrialConfig, grid: Sequence[float]) -> list[TrialConfig]:
-    """Figure 3: gLS with the chosen k and every exponent, all else as chosen."""
-    return [replace(base, alpha=alpha) for alpha in grid]
-
-
 def beyond(grid: Sequence[float], winner: float) -> tuple[float, ...]:
-    """Two more values past the end of a grid that wins: 1, .3 steps going up, .03, .01 going down."""
-    if winner == max(grid):
-        return (_next(winner, up=True), _next(_next(winner, up=True), up=True))
-    if winner == min(grid):
-        return (_next(winner, up=False), _next(_next(winner, up=False), up=False))
+    """The two values of the series ..., .1, .3, 1, 3, ... past the end of a grid that wins; none inside the grid."""
+    for end, up in ((max(grid), True), (min(grid), False)):
+        if winner == end:
+            first = _next(winner, up)
+            return first, _next(first, up)
     return ()
 
 
 def _next(value: float, up: bool) -> float:
     """The neighbour in the series ..., .1, .3, 1, 3, 10, ..."""
     mantissa = float(f"{value:.0e}".split("e")[0])
-    factor = (3.0 if mantissa == 1 else 10 / 3) if up else (0.3 / 1.0 if mantissa == 1 else 1 / 3)
+    factor = (3.0 if mantissa == 1 else 10 / 3) if up else (0.3 if mantissa == 1 else 1 / 3)
     return float(f"{value * factor:.0e}")
 
 
 def product(base: TrialConfig, axes: dict[str, tuple[float, ...]]) -> list[TrialConfig]:
     """Every combination of the axes' values, all else as in base."""
-    configs = [base]
-    for name, values in axes.items():
-        changes: list[dict[str, Any]] = [{name: value} for value in values]
-        configs = [replace(config, **change) for config in configs for change in changes]
-    return configs
+    changes: list[dict[str, Any]] = [
+        dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())
+    ]
+    return [replace(base, **change) for change in changes]
 
 
 def winner(configs: Sequence[TrialConfig], records: Iterable[Record]) -> TrialConfig:
@@ -75,22 +65,16 @@ def winner(configs: Sequence[TrialConfig], records: Iterable[Record]) -> TrialCo
     return max(configs, key=lambda c: sum(scores[c.key]) / len(scores[c.key]))
 
 
-def search(
-    method: str,
-    base: TrialConfig,
-    run: Callable[[list[Trial]], list[Record] | None],
-    trials: int = 1,
-) -> TrialConfig | None:
+def search(method: str, base: TrialConfig, run: Callable[[list[Trial]], list[Record] | None]) -> TrialConfig | None:
     """The paper's grid search: the full grid, then two more values beyond each end that wins.
 
     ``run`` trains trials and returns all records of the store, or None if it was stopped.
     """
     axes = dict(AXES[method])
-    seeds = range(SEARCH_SEED, SEARCH_SEED + trials)
     grown: set[tuple[str, bool]] = set()
     while True:
         configs = product(base, axes)
-        records = run(breadth_first(configs, seeds))
+        records = run(breadth_first(configs, [SEARCH_SEED]))
         if records is None:
             return None
         best = winner(configs, records)

@@ -34,7 +34,7 @@ from .._core import (
     look_up,
 )
 from .dense import left_inverse
-from .diagnosis import Diagnosis, diagnose_matrix
+from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .kinds import LabelKind
 from .shrinkage import shrink
 
@@ -189,6 +189,13 @@ class Transition(LabelKind):
         return look_up(tables["log_T"].to(dtype), labels)
 
 
+def as_tensors(
+    tables: Mapping[str, FloatArray], dtype: torch.dtype = torch.float64, device: torch.device | None = None
+) -> Tables:
+    """Tables as tensors: copies, since they may be read-only views, which torch cannot share."""
+    return {name: torch.tensor(array, dtype=dtype, device=device) for name, array in tables.items()}
+
+
 def dense_guard(rows: int, columns: int, name: str) -> None:
     """Refuse a table that would not fit into memory."""
     if rows * columns > DENSE_LIMIT:
@@ -254,8 +261,7 @@ class EstimatedTransition(Transition):
     def stderr(self) -> FloatArray:
         """Posterior standard deviation of each entry (M, K)."""
         if self.concentration is None:
-            assert self.draws is not None
-            return self.draws.std(axis=0)
+            return self._posterior().std(axis=0)
         a = self.concentration.reshape(-1, *self._T.shape)
         total = a.sum(axis=1, keepdims=True)
         mean = a / total
@@ -276,9 +282,13 @@ class EstimatedTransition(Transition):
                 for q in (tail, 1 - tail)
             ]
             return ends[0], ends[1]
-        draws = self.samples(min(8192, max(512, (1 << 22) // self._T.size))) if self.draws is None else self.draws
-        low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
+        low, high = np.quantile(self._posterior(), [tail, 1 - tail], axis=0)
         return low, high
+
+    def _posterior(self) -> FloatArray:
+        """The draws that are kept, or enough new ones."""
+        size = self.num_weak_labels * self.num_classes
+        return self.samples(min(8192, max(512, (1 << 22) // size))) if self.draws is None else self.draws
 
     def samples(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
         """n posterior draws of T (n, M, K); the same seed gives the same draws."""
@@ -294,21 +304,13 @@ class EstimatedTransition(Transition):
         return np.where(total > 0, gammas / np.where(total > 0, total, 1.0), self._T)
 
     def __str__(self) -> str:
-        """T as a table, each entry with its standard error, and the notes."""
-        head = (
-            f"{self.name}: P(label | class), {self.num_weak_labels} labels x {self.num_classes} classes (+- 1 stderr)"
-        )
-        return "\n".join([head, *_table(self._T, self.stderr, [_label_text(y) for y in self.weak_labels]), *self.notes])
+        return self.describe(range(self.num_classes))
 
-
-def _table(T: FloatArray, stderr: FloatArray, names: list[str], most: int = 20) -> list[str]:
-    """The entries with their errors, at most `most` rows and columns of them."""
-    M, K = (min(size, most) for size in T.shape)
-    width = max(5, *(len(n) for n in names[:M]))
-    lines = [" " * width + "".join(f"{z:>13d}" for z in range(K))]
-    for y in range(M):
-        lines.append(f"{names[y]:>{width}}" + "".join(f"  {T[y, z]:.3f}+-{stderr[y, z]:.3f}" for z in range(K)))
-    return lines if T.shape == (M, K) else [*lines, f"({M} of {T.shape[0]} labels, {K} of {T.shape[1]} classes shown)"]
+    def describe(self, classes: Sequence[Any]) -> str:
+        """T as a table under the names of its classes, each entry with its standard error, and the notes."""
+        head = f"{self.name}: P(label | class), {self._T.shape[0]} labels x {len(classes)} classes (+- 1 stderr)"
+        labels = map(str, classes) if self.label_kind == "classes" else map(_label_text, self.weak_labels)
+        return "\n".join([head, *table_with_errors(self._T, self.stderr, list(labels), classes), *self.notes])
 
 
 METHODS = ("auto", "inverse", "pinv", "min_variance", "tightest")
@@ -358,8 +360,7 @@ class Reconstruction:
     def targets(self, labels: Labels, dtype: torch.dtype = torch.float64) -> Tensor:
         """The targets ``R e_y`` (..., K) of weak labels."""
         encoded = self.transition.encode(labels)
-        tables = {k: torch.tensor(a, device=encoded.device, dtype=dtype) for k, a in self.tables().items()}
-        return self._targets(encoded, tables, dtype)
+        return self._targets(encoded, as_tensors(self.tables(), dtype, encoded.device), dtype)
 
     def tables(self) -> dict[str, FloatArray]:
         """The arrays that targets are made from; a loss keeps them as buffers."""

@@ -137,3 +137,15 @@ def _ambiguity_degree(T: FloatArray, sets: Sequence[Any]) -> float:
     together = checks.masks_of_sets(sets, K).T.astype(float) @ T  # (z', z): P(z' in Y | z)
     np.fill_diagonal(together, 0.0)
     return float(together.max()) if K > 1 else 0.0
+
+
+def table_with_errors(
+    T: FloatArray, stderr: FloatArray, labels: Sequence[str], classes: Sequence[Any], most: int = 20
+) -> list[str]:
+    """The entries of T with their errors, at most `most` rows and columns of them."""
+    M, K = (min(size, most) for size in T.shape)
+    width = max(5, *(len(label) for label in labels[:M]))
+    lines = [" " * width + "".join(f"{str(name)[:12]:>13}" for name in classes[:K])]
+    for y in range(M):
+        lines.append(f"{labels[y]:>{width}}" + "".join(f"  {T[y, z]:.3f}+-{stderr[y, z]:.3f}" for z in range(K)))
+    return lines if T.shape == (M, K) else [*lines, f"({M} of {T.shape[0]} labels, {K} of {T.shape[1]} classes shown)"]
