@@ -311,9 +311,8 @@ def _score(name: str, value: float, draws: FloatArray, n: int) -> Score:
     """An interval on the log-odds scale from the bootstrap's spread."""
     stderr = float(draws.std(ddof=1))
     inside = min(max(value, 1e-6), 1 - 1e-6)
-    odds = math.log(inside / (1 - inside))
     width = Z95 * stderr / (inside * (1 - inside))
-    low, high = (1 / (1 + math.exp(-min(max(odds + side * width, -50), 50))) for side in (-1, 1))
+    low, high = _sigmoid(math.log(inside / (1 - inside)) + width * np.array([-1.0, 1.0])).tolist()
     return Score(name, value, stderr, (low, high), n)
 
 

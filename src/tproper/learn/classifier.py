@@ -130,6 +130,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     models that a callable makes take turns, because they draw from torch's own random numbers.
     """
 
+    classes_: NDArray[Any]
     module_: nn.Module
     loss_: nn.Module
     calibrator_: Calibrator | None
