@@ -27,6 +27,7 @@ from torch import Tensor
 from .._core import FloatArray, checks, group_codes
 from ..metrics import Z95, Score
 from ..transitions import POSITIVE_UNLABELED, EstimatedTransition
+from .arguments import features
 
 Sampling = Literal["one sample", "two samples"]
 PURITY = 0.95
@@ -177,16 +178,12 @@ def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int, groups: NDArray[np.in
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
-    from sklearn.utils import check_array
 
-    features = check_array(X, accept_sparse=False, dtype=np.float64, input_name="X")
-    if len(features) != len(s):
-        raise ValueError(f"X: expected one row for each of the {len(s)} examples, got {len(features)}")
-    out = np.empty(len(s))
+    A, out = features(X, len(s), "examples"), np.empty(len(s))
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-    for train, test in kind(FOLDS, shuffle=True, random_state=seed).split(features, s, groups):
+    for train, test in kind(FOLDS, shuffle=True, random_state=seed).split(A, s, groups):
         model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
-        out[test] = model.fit(features[train], s[train]).decision_function(features[test])
+        out[test] = model.fit(A[train], s[train]).decision_function(A[test])
     return out
 
 
