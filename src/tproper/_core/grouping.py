@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import checks
+
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to fit, rows to score
 
 
@@ -21,9 +23,9 @@ def group_codes(groups: Any, n: int) -> NDArray[np.int64] | None:
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(f"groups: expected a group for every row, got none at row {int(np.isnan(array).argmax())}")
     if array.dtype.kind == "O":
-        absent = next((i for i, v in enumerate(array) if v is None or v != v), None)
-        if absent is not None:
-            raise ValueError(f"groups: expected a group for every row, got none at row {absent}")
+        gap = next((i for i, v in enumerate(array) if checks.absent(v)), None)
+        if gap is not None:
+            raise ValueError(f"groups: expected a group for every row, got none at row {gap}")
         array = np.array([str(v) for v in array])
     codes = np.unique(array, return_inverse=True)[1].astype(np.int64)
     if codes.max(initial=0) < 1:
