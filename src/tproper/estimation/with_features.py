@@ -29,7 +29,7 @@ LEAST = 1e-9  # of p(x): no answer can be outvoted by features alone
 def fit_with_features(
     crowd: Crowd, fit: Fit, X: FloatArray, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
 ) -> tuple[FloatArray, LinearSoftmax]:
-    """Log p(x) of each item, cross-fitted (n, K), and the classifier of all items; `fit` is brought along."""
+    """Log p(x) of each item, cross-fitted (n, K), and the classifier of all items; updates `fit`."""
     mean, scale = X.mean(axis=0), X.std(axis=0)
     scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
     design = Design((X - mean) / scale)
