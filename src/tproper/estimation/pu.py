@@ -175,16 +175,14 @@ def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int, groups: NDA
 def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int, groups: NDArray[np.int64] | None) -> FloatArray:
     """Log-odds of being labeled, each example's from a logistic regression that has not seen it."""
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    A, out = features(X, len(s), "examples"), np.empty(len(s))
-    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-    for train, test in kind(FOLDS, shuffle=True, random_state=seed).split(A, s, groups):
-        model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
-        out[test] = model.fit(A[train], s[train]).decision_function(A[test])
-    return out
+    A = features(X, len(s), "examples")
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
+    folds = (StratifiedKFold if groups is None else StratifiedGroupKFold)(FOLDS, shuffle=True, random_state=seed)
+    return np.asarray(cross_val_predict(model, A, s, groups=groups, cv=folds, method="decision_function"))
 
 
 # Scores in bins: (B, 3) midpoints, labeled and unlabeled counts, from the highest score down.

@@ -45,9 +45,10 @@ def fit_with_features(
         advance(fit, EM_ROUNDS, log_prior)
         if r > max(CHOICES) and float(np.abs(fit.P - before).sum(axis=1).mean()) < SETTLED:
             break
-    W = heat * folds.final(likelihoods(crowd, fit), l2, LAST)
-    classes = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else np.arange(crowd.num_classes)
-    return log_prior, design.model(W).unscaled(mean, scale, classes)
+    model = design.model(heat * folds.final(likelihoods(crowd, fit), l2, LAST))
+    names = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else None
+    coef = model.coef_ / scale  # of X itself
+    return log_prior, LinearSoftmax(coef, model.intercept_ - coef @ mean, names)
 
 
 def likelihoods(crowd: Crowd, fit: Fit) -> FloatArray:
