@@ -236,12 +236,10 @@ def _annotators(view: SeveralAnswers) -> list[TransitionTest]:
         TransitionTest("answers of pairs of annotators", pair.fit.statistic, pair.fit.p_value, pair.gap)
         for pair in pair_fits(view)
     ]
-    single = (
-        []
-        if pairs
-        else [_of_annotator(a, _overall(view.one(a)[0])) for a in range(len(view.tables)) if view.has[:, a].any()]
-    )
-    return tests + _worst(pairs or single)
+    if pairs:
+        return tests + _worst(pairs)
+    answered = np.flatnonzero(view.has.any(axis=0)).tolist()
+    return tests + _worst([_of_annotator(a, _overall(view.one(a)[0])) for a in answered])
 
 
 def _of_annotator(a: int, test: TransitionTest) -> TransitionTest:
