@@ -366,7 +366,10 @@ CASES = {
         lambda: tp.decompose(np.zeros((2, 3)), np.eye(3)),
         "transition: expected a tproper.Transition, got ndarray",
     ),
-    "critical k of a matrix": (lambda: tp.critical_k(np.eye(3)), "transition: expected a tproper.Transition, got ndarray"),
+    "critical k of a matrix": (
+        lambda: tp.critical_k(np.eye(3)),
+        "transition: expected a tproper.Transition, got ndarray",
+    ),
     "comparison of a loss": (lambda: tp.comparison([LOSS]), "certificates: expected {name: tp.certify(loss)}, got ["),
     "loss function of lists": (
         lambda: tp.forward_loss([[0.0, 0.0, 0.0]], [0], T3),

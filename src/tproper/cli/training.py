@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from .._core import FloatArray, atomic_folder, held_out_rows, sweep
-from ..data import working
+from ..data import Bar
 from ..learn import (
     L2,
     WeakLabelClassifier,
@@ -102,7 +102,7 @@ class Report:
 
 def fit(estimator: Any, X: FloatArray, rows: Rows, part: NDArray[np.int64]) -> list[str]:
     """Fit to some rows; gives the warnings as sentences."""
-    with recorded_warnings() as sentences, working(f"training on {len(part):,} rows"):
+    with recorded_warnings() as sentences, Bar(f"training on {len(part):,} rows"):
         estimator.fit(X[part], rows.labels[part], **fit_options(rows, part))
     return sentences
 

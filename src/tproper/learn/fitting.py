@@ -130,7 +130,7 @@ def calibrator(
     method: str,
     groups: NDArray[np.int64] | None,
 ) -> Calibrator:
-    """Calibrated by held-out scores; left alone, with a note, where a label cannot occur under T."""
+    """Fitted to held-out scores; the identity, with a note, where a label cannot occur under T."""
     y = labels.cpu()
     n = len(y)
     value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
@@ -174,8 +174,8 @@ def fit_minibatches(
     n = len(labels)
     method = method_of(clf.calibrate)
     information = label_information(clf.loss_, labels, weights)
-    worth = clf.validation_fraction * n * information
-    auto = clf.early_stopping == "auto" and clf.model != "linear" and n >= AUTO_EARLY_STOPPING
+    worth = clf.validation_fraction * clf._rows * information
+    auto = clf.early_stopping == "auto" and clf.model != "linear" and clf._rows >= AUTO_EARLY_STOPPING
     stop = flag(clf.early_stopping) is True or (auto and worth >= AUTO_INFORMATION)
     hold = stop or method not in (None, "auto", "identity")  # a method that the caller names needs rows of its own
     train, held = _held_out(n, clf.validation_fraction if hold else 0.0, rng, clf._groups)

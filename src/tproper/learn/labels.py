@@ -339,8 +339,9 @@ def _masks(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
 
 def _rows_of_pairs(y: Any, transition: StackedTransition, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Stacked rows of (source, label) pairs, the label by its name in its own source."""
-    pairs = y if _holds_collections(y) else checks.array(y)
-    if isinstance(pairs, np.ndarray) and (pairs.ndim == 1 or pairs.shape[1] == 1):
+    collections = _holds_collections(y)
+    pairs = y if collections else checks.array(y)
+    if not collections and (pairs.ndim == 1 or pairs.shape[1] == 1):
         return _lookup(_scalars(pairs), Vocabulary.of_names(range(transition.num_weak_labels)))
     rows = np.empty(count(y), dtype=np.int64)
     words = [Vocabulary(t, classes) for t in transition.sources]
