@@ -10,6 +10,7 @@ from ..lab import (
     RULES,
     Protocol,
     TrialConfig,
+    batch_size,
     figure1,
     paper,
     save_figure,
@@ -75,11 +76,9 @@ def _configs(options: ReproduceOptions, run: ReproduceRun) -> Callable[[Work, st
         raise ValueError(
             f"--trials: expected at most {sweep.SEARCH_SEED}, got {options.trials}: later seeds belong to --search"
         )
-    # digits has 1293 training examples: batches of 256 would leave five steps an epoch
-    batch = 32 if run.dataset == "digits" else Protocol.batch_size
     protocol = Protocol(
-        batch_size=batch, max_epochs=options.max_epochs, augment_validation=options.augment_validation,
-        warmup_by_epoch=options.warmup_by_epoch,
+        batch_size=batch_size(run.dataset), max_epochs=options.max_epochs,
+        augment_validation=options.augment_validation, warmup_by_epoch=options.warmup_by_epoch,
     )  # fmt: skip
 
     def configs(work: Work, model: str) -> list[TrialConfig] | None:

@@ -20,7 +20,7 @@ from ..transitions import Transition
 from .datasets import Dataset
 from .methods import find_method, methods_for
 from .problems import Problem, drawn_problem, given_problem, read_labels, resolve
-from .protocol import SEARCH_SEED, Protocol, Trial, TrialConfig
+from .protocol import SEARCH_SEED, Protocol, Trial, TrialConfig, batch_size
 from .real_labels import SOURCES, parse_spec, real_problem
 from .records import Record, least_weak_risk, rate_of_least_risk
 from .sweep import beyond, breadth_first
@@ -28,7 +28,6 @@ from .sweep import beyond, breadth_first
 #: Learning rates tried, by data set; and epochs of a reported trial.
 RATES = {"cifar10": (0.03, 0.1, 0.3, 1.0), "mnist": (0.1, 0.3, 1.0, 3.0), "digits": (0.1, 0.3, 1.0, 3.0)}
 EPOCHS = {"cifar10": 60, "mnist": 60, "digits": 30}
-BATCH = {"digits": 32}  # 1293 training examples: batches of 256 would leave five steps per epoch
 ROUNDS = 3  # how often a search goes beyond an end of its grid
 SEARCH_SHARE = 4  # a search trial has a quarter of the epochs
 
@@ -130,7 +129,7 @@ class Budget:
 
 def config_of(method: str, model: str, data: str, posed: Posed, budget: Budget, code: str = "") -> TrialConfig:
     """A method's configuration; its learning rate is still the first of the grid."""
-    protocol = Protocol(batch_size=BATCH.get(data, Protocol.batch_size), max_epochs=budget.epochs, schedule="cosine")
+    protocol = Protocol(batch_size=batch_size(data), max_epochs=budget.epochs, schedule="cosine")
     learns = find_method(method).build(posed.told).start(1, torch.device("cpu")) is not None
     return TrialConfig(
         data, model, method, budget.rates[0], budget.weight_decay, protocol=protocol, problem=posed.problem,

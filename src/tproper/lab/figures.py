@@ -57,14 +57,8 @@ def papers_loss(inclusion: float = 0.1) -> BackwardLoss:
 
 
 def figure1(inclusion: float = 0.1, resolution: int = 80) -> Figure:
-    """The paper's Figure 1: the loss over the simplex for three labels, and along p1 = p2 for (1,1,0).
-
-    Ternary axes come from mpltern; without it the command says so rather than draw something else.
-    """
-    try:
-        import mpltern  # noqa: F401  registers the projection
-    except ImportError as error:
-        raise ImportError("figure 1 needs mpltern for its ternary axes (pip install mpltern)") from error
+    """The paper's Figure 1: the loss over the simplex for three labels, and along p1 = p2 for (1,1,0)."""
+    import mpltern  # noqa: F401  registers ternary axes
 
     figure: Figure = plots.figure(figsize=(9, 8))
     figure.subplots_adjust(left=0.08, right=0.92, top=0.86, bottom=0.09, wspace=0.45, hspace=0.5)  # by hand, for speed
