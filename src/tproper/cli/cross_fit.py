@@ -50,7 +50,7 @@ def cross_fitted(rows: Rows, schema: Schema, make: Callable[[], Any], folds: int
             if folds is None and f == 0 and took * len(splits) > SECONDS:
                 how = (
                     f"on {len(test):,} of {n:,} rows, which a second model was not trained on; not cross-fitted on all "
-                    f"rows, because one fit takes {took:.0f} s (--folds {len(splits)} does it all the same)"
+                    f"rows, because one fit takes {took:.0f} s (--folds {len(splits)} does it anyway)"
                 )
                 return Unseen(test, p[test], how)
     together = f", {len(np.unique(rows.group)):,} groups kept whole" if rows.group is not None else ""

@@ -18,7 +18,7 @@ else:
 def report(
     run: Annotated[Path, typer.Argument(help="folder of a run, or a file or folder of records")],
     out: Annotated[Path | None, typer.Option(help="where to write; default: RUN/report")] = None,
-    select: Annotated[str, typer.Option(help="leaderboard: how epochs are chosen, clean, weak")] = "clean,weak",
+    select: Annotated[str, typer.Option(help="leaderboard: how epochs are chosen: clean, weak")] = "clean,weak",
     certify: Annotated[
         bool, typer.Option(help="leaderboard: certify every method's loss, which takes minutes")
     ] = False,
