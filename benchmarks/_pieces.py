@@ -38,13 +38,44 @@ def name_of(key: Key) -> str:
     return json.dumps(key, sort_keys=True)
 
 
-def run_pieces(work: Callable[..., Any], keys: Sequence[Key], path: Path, jobs: int = 1, resume: bool = False) -> None:
-    """``work(**key)`` of every key, in `jobs` processes of one thread each; `resume` skips keys that the record has."""
+def totals(pieces: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Results of pieces that agree in `names` of their keys, added up, entry by entry; "sets" is added up as well."""
+    out: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for piece in pieces:
+        cell = tuple(piece["key"][name] for name in names)
+        out[cell] = _added(out.get(cell, {}), piece["result"] | {"sets": piece["key"]["sets"]})
+    return out
+
+
+def _added(total: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _added(total.get(name, {}), value) if isinstance(value, dict) else total.get(name, 0) + value
+        for name, value in more.items()
+    }
+
+
+def run_pieces(
+    work: Callable[..., Any],
+    keys: Sequence[Key],
+    path: Path,
+    jobs: int = 1,
+    resume: bool = False,
+    together: Sequence[str] = (),
+) -> None:
+    """``work(**key)`` of every key, in `jobs` processes of one thread each; `resume` skips keys that the record has.
+
+    Without it what is asked for is measured afresh: pieces of these keys go, or all that agree with one of them in the
+    entries named in `together` (blocks of one cell, of whatever size). Other pieces stay.
+    """
     known = {name_of(p["key"]) for p in read_pieces(path)} if resume else set()
     todo = [key for key in keys if name_of(key) not in known]
-    if not resume and path.exists():  # what is asked for is measured afresh; other pieces stay
-        asked = {name_of(key) for key in keys}
-        kept = [p for p in read_pieces(path) if name_of(p["key"]) not in asked]
+    if not resume and path.exists():
+
+        def place(key: Key) -> str:
+            return name_of({name: key.get(name) for name in together} if together else key)
+
+        asked = {place(key) for key in keys}
+        kept = [p for p in read_pieces(path) if place(p["key"]) not in asked]
         path.write_text("".join(json.dumps(p) + "\n" for p in kept))
     path.parent.mkdir(parents=True, exist_ok=True)
     said = machine()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from tproper.lab.results import revision
 
 RECORDS = Path(__file__).parent / "records"
 
@@ -29,16 +30,9 @@ def machine() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "commit": commit(),
+        "commit": revision(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
     }
-
-
-def commit() -> str:
-    """The commit being measured, marked where the tree has changes."""
-    here = Path(__file__).parent
-    found = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True)
-    return found.stdout.strip() or "unknown"
 
 
 def interleaved(

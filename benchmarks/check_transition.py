@@ -1,6 +1,6 @@
 """The test of T: does it hold its level where T is right, and does it speak up where T is wrong?
 
-    OMP_NUM_THREADS=1 python benchmarks/check_transition.py [--data DIR] [--samples 400] [--rows 1000]
+    OMP_NUM_THREADS=1 python benchmarks/check_transition.py [--data DIR] [--samples 400] [--jobs 16] [--resume]
     python benchmarks/check_transition.py --render     # docs/estimation/tests_of_T.md again, from the record alone
 
 Level: labels are drawn from T and random class probabilities, with class shares from the middle of the simplex to its
@@ -12,15 +12,15 @@ the weak accuracy, its sensitivity, and the true accuracy, which no user has.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _protocol import RECORDS, store
+from _pieces import read_pieces, run_pieces, totals
+from _protocol import RECORDS
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
@@ -29,7 +29,8 @@ import tproper as tp
 from tproper.lab.datasets import DataError, read_mnist
 
 ROOT = Path(__file__).parent.parent
-NAME = "check_transition"
+RECORD = RECORDS / "check_transition.jsonl"
+BLOCK = 10  # samples a piece
 PAGE = ROOT / "docs" / "estimation" / "tests_of_T.md"
 
 
@@ -63,35 +64,29 @@ def draw_problem(K: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, 
     return p, np.minimum((p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), K - 1)
 
 
-def level(samples: int, rows: int) -> list[dict[str, Any]]:
-    out = []
-    cases: list[tuple[str, tp.Transition, bool]] = [(name, make(), False) for name, make in FAMILIES.items()]
-    cases.append(("T from 300 clean rows, 4 classes", random_columns(4, 4, 2), True))
-    for name, T, estimated in cases:
-        start = time.perf_counter()
-        alone, with_p, strict, each = [], [], [], {}
-        for seed in range(samples):
-            rng = np.random.default_rng([seed, len(name)])
-            p, z = draw_problem(T.num_classes, rows, rng)
-            y = T.sample(z, rng)
-            used = T
-            if estimated:
-                clean = rng.integers(0, T.num_classes, 300)
-                counts = np.zeros((T.num_weak_labels, T.num_classes))
-                np.add.at(counts, (T.sample(clean, rng), clean), 1)
-                used = tp.Transition.from_counts(counts)
-            alone.append(tp.check_transition(y, used).p_value)
-            with_p.append(tp.check_transition(y, used, p, random_state=seed).p_value)
-            check = tp.check_transition(y, used, p, tolerance=0, random_state=seed)
-            strict.append(check.p_value)
-            for t in check.tests:
-                each.setdefault(t.name, []).append(t.p_value)
-        rejected = {k: float(np.mean(np.array(v) < 0.05)) for k, v in each.items()}
-        rates = [float(np.mean(np.array(v) < 0.05)) for v in (alone, with_p, strict)]
-        seconds = (time.perf_counter() - start) / samples
-        row = {"family": name, "labels": rates[0], "with p": rates[1], "no tolerance": rates[2]}
-        out.append({**row, "tests": rejected, "seconds": seconds})
-        print(f"{name}: {rates}, {seconds:.2f} s", flush=True)
+CLEAN = "T from 300 clean rows, 4 classes"
+
+
+def level(family: str, first: int, sets: int, rows: int) -> dict[str, Any]:
+    """How many samples have p < .05: labels alone, with the true probabilities, without tolerance, and each test."""
+    T = random_columns(4, 4, 2) if family == CLEAN else FAMILIES[family]()
+    out: dict[str, Any] = {"labels": 0, "with p": 0, "no tolerance": 0, "tests": {}}
+    for seed in range(first, first + sets):
+        rng = np.random.default_rng([seed, len(family)])
+        p, z = draw_problem(T.num_classes, rows, rng)
+        y = T.sample(z, rng)
+        used = T
+        if family == CLEAN:
+            clean = rng.integers(0, T.num_classes, 300)
+            counts = np.zeros((T.num_weak_labels, T.num_classes))
+            np.add.at(counts, (T.sample(clean, rng), clean), 1)
+            used = tp.Transition.from_counts(counts)
+        check = tp.check_transition(y, used, p, tolerance=0, random_state=seed)
+        out["labels"] += int(tp.check_transition(y, used).p_value < 0.05)
+        out["with p"] += int(tp.check_transition(y, used, p, random_state=seed).p_value < 0.05)
+        out["no tolerance"] += int(check.p_value < 0.05)
+        for t in check.tests:
+            out["tests"][t.name] = out["tests"].get(t.name, 0) + int(t.p_value < 0.05)
     return out
 
 
@@ -175,31 +170,28 @@ def say(case: dict[str, Any], T: tp.Transition) -> dict[str, Any]:
     }
 
 
-def four_wrong(directory: Path) -> list[dict[str, Any]]:
-    cases: dict[str, Callable[[], dict[str, Any]]] = {
-        "three annotators of four classes taken for symmetric": annotators_case,
-        "breast cancer, one skewed annotator taken for symmetric": cancer_case,
-        "MNIST even or odd, PU, the prior .1 too high": lambda: mnist_case(directory, 0.1),
-        "MNIST even or odd, PU, the prior .1 too low": lambda: mnist_case(directory, -0.1),
-    }
-    out = []
-    for name, make in cases.items():
-        try:
-            case = make()
-        except DataError as error:
-            print(f"NO MNIST, {name!r} is left out: {error}", file=sys.stderr)
-            continue
-        row = {"case": name, "wrong": say(case, case["wrong"]), "right": say(case, case["right"])}
-        out.append(row)
-        for kind in ("wrong", "right"):
-            r = row[kind]
-            print(f"\n## {name}, {kind} T: claimed {r['claimed']:.3f}, true {r['true accuracy']:.3f}")
-            print(r["text"], r["sentence"], sep="\n", flush=True)
-    return out
+CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "three annotators of four classes taken for symmetric": lambda _: annotators_case(),
+    "breast cancer, one skewed annotator taken for symmetric": lambda _: cancer_case(),
+    "MNIST even or odd, PU, the prior .1 too high": lambda directory: mnist_case(directory, 0.1),
+    "MNIST even or odd, PU, the prior .1 too low": lambda directory: mnist_case(directory, -0.1),
+}
 
 
-def render(record: dict[str, Any]) -> str:
-    n, samples = record["rows"], record["samples"]
+def piece(directory: str, **key: Any) -> dict[str, Any]:
+    """A block of samples of a family, or one wrong T beside the right one."""
+    if "family" in key:
+        return level(**key)
+    case = CASES[key["case"]](Path(directory))
+    return {kind: say(case, case[kind]) for kind in ("wrong", "right")}
+
+
+def render(pieces: list[dict[str, Any]]) -> str:
+    levels = totals([p for p in pieces if "family" in p["key"]], ["rows", "family"])
+    order = [*FAMILIES, CLEAN]
+    n = " or ".join(sorted({str(rows) for rows, _ in levels}))
+    samples = min(t["sets"] for t in levels.values())
+    wrong = sorted((p for p in pieces if "case" in p["key"]), key=lambda p: list(CASES).index(p["key"]["case"]))
     lines = [
         "# Tests of T",
         "",
@@ -217,57 +209,73 @@ def render(record: dict[str, Any]) -> str:
         "| T | labels alone | with probabilities | no tolerance | shares in groups | match with T p | within a class |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for r in record["level"]:
-        t = r["tests"]
+    for (_, family), r in sorted(levels.items(), key=lambda x: (x[0][0], order.index(x[0][1]))):
+        t, sets = r["tests"], r["sets"]
         single = [
-            f"{t[k]:.3f}" if k in t else "-"
+            f"{t[k] / sets:.3f}" if k in t else "-"
             for k in ("label shares in groups of predictions", "match with T p", "noise within a class")
         ]
-        whole = " | ".join(f"{r[k]:.3f}" for k in ("labels", "with p", "no tolerance"))
-        lines.append(f"| {r['family']} | {whole} | {' | '.join(single)} |")
+        whole = " | ".join(f"{r[k] / sets:.3f}" for k in ("labels", "with p", "no tolerance"))
+        lines.append(f"| {family} | {whole} | {' | '.join(single)} |")
     lines += ["", "## Four wrong T", ""]
     lines += [
         "| case | T | true accuracy | claimed (95%) | warned | p | range at .1 holds the truth | labels confirm T |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for row in record["four wrong"]:
+    for p in wrong:
         for kind in ("wrong", "right"):
-            r = row[kind]
+            r, case = p["result"][kind], p["key"]["case"]
             low, high = r["interval"]
             yes = ["yes" if r[k] else "no" for k in ("warned", "contains", "confirmed")]
             lines.append(
-                f"| {row['case']} | {kind} | {r['true accuracy']:.3f} | {r['claimed']:.3f} ({low:.3f} to {high:.3f}) | "
+                f"| {case} | {kind} | {r['true accuracy']:.3f} | {r['claimed']:.3f} ({low:.3f} to {high:.3f}) | "
                 f"{yes[0]} | {r['check']['p_value']:.2g} | {yes[1]} | {yes[2]} |"
             )
-    for row in record["four wrong"]:
-        lines += ["", f"### {row['case']}", ""]
+    for p in wrong:
+        lines += ["", f"### {p['key']['case']}", ""]
         for kind in ("wrong", "right"):
-            r = row[kind]
+            r = p["result"][kind]
             lines += [f"With the {kind} T:", "", "```", r["text"], r["sentence"], "```", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
+def keys(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """What was asked for, the longest pieces first."""
+    out: list[dict[str, Any]] = []
+    if args.only != "level":
+        out = [{"case": name} for name in CASES]
+        try:
+            read_mnist(args.data)
+        except DataError as error:
+            print(f"NO MNIST, its cases are left out: {error}", file=sys.stderr)
+            out = [key for key in out if not key["case"].startswith("MNIST")]
+    if args.only != "wrong":
+        firsts = range(0, args.samples, BLOCK)
+        out += [
+            {"family": family, "first": first, "sets": BLOCK, "rows": args.rows}
+            for family in [*FAMILIES, CLEAN]
+            for first in firsts
+        ]
+    return out
+
+
 def page() -> str:
     """The page, from the record."""
-    return render(json.loads((RECORDS / f"{NAME}.json").read_text()))
+    return render(read_pieces(RECORD))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where MNIST lies")
-    parser.add_argument("--samples", type=int, default=400)
+    parser.add_argument("--samples", type=int, default=400, help=f"a family, a multiple of {BLOCK}")
     parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--resume", action="store_true", help="keep the record's pieces, compute what is missing")
     parser.add_argument("--render", action="store_true", help="only write the page again")
     parser.add_argument("--only", choices=["level", "wrong"], help="do one part, keep the other from the record")
     args = parser.parse_args()
-    path = RECORDS / f"{NAME}.json"
     if not args.render:
-        old = json.loads(path.read_text()) if path.exists() else {}
-        result = {"samples": old.get("samples"), "rows": old.get("rows"), "level": old.get("level", [])}
-        if args.only != "wrong":
-            result = {"samples": args.samples, "rows": args.rows, "level": level(args.samples, args.rows)}
-        result["four wrong"] = old.get("four wrong", []) if args.only == "level" else four_wrong(args.data)
-        store(NAME, result)
+        run_pieces(partial(piece, str(args.data)), keys(args), RECORD, args.jobs, args.resume, ("family", "case"))
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(page())
     print("page:", PAGE)

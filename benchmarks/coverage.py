@@ -1,33 +1,33 @@
 """Coverage of every interval and level of every test in `tproper.metrics`, by simulation.
 
-    OMP_NUM_THREADS=1 python benchmarks/coverage.py [--part known] [--part clean_rows] [--part certain] [--render]
+    OMP_NUM_THREADS=1 python benchmarks/coverage.py [--part known] [--sets 2000] [--jobs 16] [--resume]
+    python benchmarks/coverage.py --render                                # docs/coverage.md again, from the records
 
-Writes benchmarks/records/coverage.json and, from it, docs/coverage.md. Everything is drawn anew in each data set:
-examples, classes from their true probabilities, weak labels from T (and T itself from clean rows). Coverage is counted
-over at least 1,000 data sets unless the record says otherwise, so that its own standard error is .007 at .95.
+Everything is drawn anew in each data set: examples, classes from their true probabilities, weak labels from T (and T
+itself from clean rows). A piece is a block of data sets of one cell; the page adds the blocks up.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from _protocol import RECORDS, machine, store
-from coverage_elsewhere import section
+from _pieces import read_pieces, run_pieces
+from _protocol import RECORDS
+from coverage_page import render
 
 import tproper as tp
 from tproper.metrics import TopLabel
 from tproper.metrics.statistics import Reweigher, estimate
 
 ROOT = Path(__file__).resolve().parent.parent
-LOW, HIGH = 0.93, 0.97  # what is wanted of a 95% interval
+RECORD = RECORDS / "coverage.jsonl"
+BLOCK = 200  # data sets a piece
 KINDS: dict[str, Callable[[], tp.Transition]] = {
     "clean": lambda: tp.identity(4),
     "symmetric .3": lambda: tp.symmetric_noise(4, 0.3),
@@ -38,19 +38,21 @@ KINDS: dict[str, Callable[[], tp.Transition]] = {
     "two sources": lambda: tp.multi_source([tp.complementary(4), tp.symmetric_noise(4, 0.3)], [0.6, 0.4]),
 }
 SIZES = (100, 400, 2000)
-ONE_BY_ONE = 400  # data sets for what has no batched form
 CLEAN_ROWS = (100, 300, 1000)
 
 
 class Simulation:
-    """Data sets from a pool of examples with true probabilities p and the probabilities q of an overconfident model."""
+    """Data sets from a pool of examples with true probabilities p and the probabilities q of an overconfident model.
 
-    def __init__(self, transition: tp.Transition, n: int, temperature: float = 1.6, seed: int = 0) -> None:
+    The pool is the same for every `seed`, which is that of the data sets.
+    """
+
+    def __init__(self, transition: tp.Transition, n: int, seed: int, temperature: float = 1.6) -> None:
         self.transition, self.n, self.K = transition, n, transition.num_classes
-        self.rng = np.random.default_rng(seed)
-        scores = torch.as_tensor(self.rng.normal(size=(2000, self.K)) * 3)
+        self.rng, pool = np.random.default_rng([1, seed]), np.random.default_rng(0)
+        scores = torch.as_tensor(pool.normal(size=(2000, self.K)) * 3)
         self.p, self.q = torch.softmax(scores, -1), torch.softmax(scores * temperature, -1)
-        one, two = (scores + torch.as_tensor(self.rng.normal(size=scores.shape)) for _ in range(2))
+        one, two = (scores + torch.as_tensor(pool.normal(size=scores.shape)) for _ in range(2))
         self.one, self.two = torch.softmax(one, -1), torch.softmax(two, -1)  # alike in law, but not on this pool
         self.weigher = Reweigher(transition, transition.reconstruction())
 
@@ -84,14 +86,13 @@ def mean_scores(sim: Simulation) -> dict[str, tuple[torch.Tensor, torch.Tensor, 
     }
 
 
-def known_cell(kind: str, n: int, sets: int) -> dict[str, Any]:
-    """Coverage of all scores for one kind of label and one sample size; T is known."""
-    sim = Simulation(KINDS[kind](), n)
-    chunk = max(1, min(sets, 200_000 // n))
+def known(kind: str, n: int, first: int, sets: int) -> dict[str, Any]:
+    """How many intervals of each score hold the truth, for one kind of label and one sample size; T is known."""
+    sim = Simulation(KINDS[kind](), n, first)
     hits: dict[str, int] = {}
-    done = 0
     edges, target = calibration_truth(sim)
-    while done < sets:
+    most = 200_000 // n  # data sets at once
+    for chunk in [most] * (sets // most) + [sets % most] * (sets % most > 0):
         rows, y = sim.draw(chunk)
         for name, (values, posterior, student) in mean_scores(sim).items():
             result = estimate(
@@ -107,9 +108,7 @@ def known_cell(kind: str, n: int, sets: int) -> dict[str, Any]:
         errors = top.binned(edges)
         count(hits, "calibration error", target, *errors.form(top.smoothed_error(errors)).interval())
         count(hits, "overconfidence", sim.truth(overconfidence(sim.q)), *top.overconfidence.interval())
-        done += chunk
-    cover = {name: c / done for name, c in hits.items()}
-    return {"kind": kind, "n": n, "sets": done, "cover": cover, **one_by_one(kind, n, sets)}
+    return {"cover": hits, **one_by_one(sim, sets)}
 
 
 def overconfidence(q: torch.Tensor) -> torch.Tensor:
@@ -130,36 +129,34 @@ def count(hits: dict[str, int], name: str, truth: float, low: Any, high: Any) ->
     hits[name] = hits.get(name, 0) + int(np.sum((low <= truth) & (truth <= high)))
 
 
-def one_by_one(kind: str, n: int, sets: int) -> dict[str, Any]:
+def one_by_one(sim: Simulation, sets: int) -> dict[str, Any]:
     """What has no batched form: balanced accuracy as a ratio, class-wise calibration of a perfect model."""
-    sim = Simulation(KINDS[kind](), n, seed=1)
-    K = sim.K
-    hit = torch.nn.functional.one_hot(sim.q.argmax(-1), K).double()
+    hit = torch.nn.functional.one_hot(sim.q.argmax(-1), sim.K).double()
     truth = float(((sim.p * hit).mean(0) / sim.p.mean(0)).mean())
-    sets = min(sets, ONE_BY_ONE)
-    hits, zero, values, errors, informative = {"balanced accuracy": 0}, {True: 0, False: 0}, [], [], 0
-    for s in range(sets):
+    balanced = dict.fromkeys(("tried", "covered", "informative", "finite", "off", "stderr"), 0.0)
+    blamed = {"tried": sets, "class-wise": 0, "top label": 0}
+    for _ in range(sets):
         rows, y = sim.draw(1)
         score = tp.weak_balanced_accuracy(
             y, sim.q[rows].argmax(-1), sim.transition, reconstruction=sim.weigher.reconstruction
         )
-        informative += score.informative
-        hits["balanced accuracy"] += score.interval[0] <= truth <= score.interval[1]
+        balanced["tried"] += 1
+        balanced["informative"] += score.informative
+        balanced["covered"] += score.interval[0] <= truth <= score.interval[1]
         if math.isfinite(score.stderr):  # not so where a class's share came out below 0
-            values.append(score.value)
-            errors.append(score.stderr)
-        if s < sets // 2:
-            for classwise in (True, False):
-                perfect = tp.weak_calibration(
-                    y, sim.p[rows], sim.transition, classwise=classwise, reconstruction=sim.weigher.reconstruction
-                )
-                zero[classwise] += perfect.interval[0] > 0
-    return {
-        "balanced accuracy": hits["balanced accuracy"] / sets,
-        "balanced informative": informative / sets,
-        "balanced bias": float((np.mean(values) - truth) / np.mean(errors)),
-        "perfect model blamed": {"class-wise": zero[True] / (sets // 2), "top label": zero[False] / (sets // 2)},
-    }
+            balanced["finite"] += 1
+            balanced["off"] += score.value - truth
+            balanced["stderr"] += score.stderr
+        for name in ("class-wise", "top label"):
+            perfect = tp.weak_calibration(
+                y,
+                sim.p[rows],
+                sim.transition,
+                classwise=name == "class-wise",
+                reconstruction=sim.weigher.reconstruction,
+            )
+            blamed[name] += perfect.interval[0] > 0
+    return {"balanced": balanced, "blamed": blamed}
 
 
 # -- T from clean rows ---------------------------------------------------------------------------------------------
@@ -184,14 +181,17 @@ FAMILIES: dict[str, tp.Transition] = {
 }
 
 
-def clean_rows_cell(family: str, rows: int, sets: int, n: int = 2000, right: float = 0.8) -> dict[str, Any]:
-    """Coverage with T from `rows` clean rows: with T's own error, and as if the estimate were T ("today")."""
-    T = FAMILIES[family]
-    K, rng = T.num_classes, np.random.default_rng(0)
+def clean_rows(family: str, rows: int, first: int, sets: int, n: int = 2000, right: float = 0.8) -> dict[str, Any]:
+    """Intervals that hold the truth with T from `rows` clean rows: with T's own error, and as if the estimate were T
+    ("today"); their widths, in the sum.
+    """
+    T, rng = FAMILIES[family], np.random.default_rng([2, first])
+    K = T.num_classes
     hits: dict[str, int] = {}
+    others: dict[str, int] = {"tried": sets}
     width = {"with": 0.0, "today": 0.0}
-    share = informative = tried = 0.0
-    for s in range(sets):
+    share = informative = 0.0
+    for _ in range(sets):
         classes = rng.integers(0, K, rows)
         counts = np.zeros((T.num_weak_labels, K))
         np.add.at(counts, (T.sample(classes, rng), classes), 1)
@@ -206,15 +206,10 @@ def clean_rows_cell(family: str, rows: int, sets: int, n: int = 2000, right: flo
             if name == "with":
                 share += score.from_transition
                 informative += score.informative
-        if s < sets // 5:
-            tried += 1
-            other_scores(hits, y, predicted, E, right)
+        other_scores(others, y, predicted, E, right)
     return {
-        "family": family, "rows": rows, "sets": sets, "n": n, "other sets": tried,
-        "cover": {k: hits[k] / sets for k in ("with", "today")},
-        "others": {k: c / tried for k, c in hits.items() if k not in ("with", "today")},
-        "width": {k: w / sets for k, w in width.items()}, "from_transition": share / sets,
-        "informative": informative / sets,
+        "cover": hits, "others": others, "width": width, "from_transition": share, "informative": informative,
+        "labels": n * sets,
     }  # fmt: skip
 
 
@@ -242,9 +237,9 @@ def other_scores(hits: dict[str, int], y: np.ndarray, predicted: np.ndarray, E: 
 # -- certain models ------------------------------------------------------------------------------------------------
 
 
-def certain_cell(kind: str, n: int, right: float, sets: int) -> dict[str, Any]:
+def certain(kind: str, n: int, right: float, first: int, sets: int) -> dict[str, Any]:
     """One-hot predictions that are hardly ever wrong."""
-    T, rng = KINDS[kind](), np.random.default_rng(0)
+    T, rng = KINDS[kind](), np.random.default_rng([3, first])
     K = T.num_classes
     hits: dict[str, int] = {}
     zero = 0
@@ -264,182 +259,50 @@ def certain_cell(kind: str, n: int, right: float, sets: int) -> dict[str, Any]:
             assert score is not None
             count(hits, name, truth, *score.interval)
             zero += not score.interval[0] < score.interval[1]
-    cover = {k: c / sets for k, c in hits.items()}
-    return {"kind": kind, "n": n, "right": right, "sets": sets, "cover": cover, "no width": zero}
+    return {"cover": hits, "no width": zero}
 
 
-# -- the page ------------------------------------------------------------------------------------------------------
-
-
-def cell(x: float | None) -> str:
-    if x is None:
-        return "-"
-    text = f"{100 * x:.1f}"
-    return text if LOW <= x <= HIGH else f"**{text}**"
-
-
-def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    lines = [f"| {' | '.join(head)} |", f"| {' | '.join(['---'] + ['---:'] * (len(head) - 1))} |"]
-    return lines + [f"| {' | '.join(r)} |" for r in rows]
-
-
-def outside(values: list[tuple[str, float]]) -> str:
-    """A sentence on the cells outside of 93 to 97%."""
-    odd = [(w, x) for w, x in values if not LOW <= x <= HIGH]
-    text = f"{len(values) - len(odd)} of {len(values)} cells lie between 93 and 97%"
-    if not odd:
-        return text + "."
-    below, above = [x for x in odd if x[1] < LOW], [x for x in odd if x[1] > HIGH]
-    parts = []
-    if below:
-        worst = min(below, key=lambda x: x[1])
-        parts.append(f"{len(below)} below, the lowest {100 * worst[1]:.1f}% ({worst[0]})")
-    if above:
-        worst = max(above, key=lambda x: x[1])
-        parts.append(f"{len(above)} above, the highest {100 * worst[1]:.1f}% ({worst[0]})")
-    return f"{text}; {', '.join(parts)}."
-
-
-def render(record: dict[str, Any]) -> str:
-    m = record["machine"]
-    lines = [
-        "# Coverage of intervals, level of tests",
-        "",
-        f"Made by `python benchmarks/coverage.py` from `benchmarks/records/coverage.json` (commit {m['commit']}, "
-        f"{m['date']}). How often a 95% interval holds the truth, in per cent; bold where that is not 93 to 97. The "
-        "p-value of a paired test is below .05 exactly where its interval excludes 0, so that its level is what is "
-        "missing to 100.",
-    ]
-    lines += known_section(record.get("known", [])) + clean_rows_section(record.get("clean_rows", []))
-    return "\n".join(lines + certain_section(record.get("certain", [])) + section()) + "\n"
-
-
-def known_section(cells: list[dict[str, Any]]) -> list[str]:
-    if not cells:
-        return []
-    names = list(cells[0]["cover"])
-    every = [(f"{name}, {c['kind']}, n = {c['n']}", c["cover"][name]) for c in cells for name in names]
-    rows = [
-        [c["kind"], str(c["n"]), *(cell(c["cover"][name]) for name in names), cell(c["balanced accuracy"])]
-        for c in cells
-    ]
-    perfect = [
+PARTS: dict[str, tuple[Callable[..., dict[str, Any]], list[dict[str, Any]]]] = {
+    "known": (known, [{"kind": kind, "n": n} for kind in KINDS for n in SIZES]),
+    "clean_rows": (clean_rows, [{"family": family, "rows": rows} for family in FAMILIES for rows in CLEAN_ROWS]),
+    "certain": (
+        certain,
         [
-            c["kind"], str(c["n"]), *(f"{100 * c['perfect model blamed'][k]:.1f}" for k in ("top label", "class-wise")),
-            f"{100 * c['balanced informative']:.0f}",
-            f"{c['balanced bias']:.2f}",
-        ]
-        for c in cells
-    ]  # fmt: skip
-    return [
-        "",
-        "## T known",
-        "",
-        f"Four classes (PU: two), {cells[0]['sets']} data sets a cell (balanced accuracy: up to {ONE_BY_ONE}). "
-        f"{outside(every)}",
-        "Balanced accuracy is the one without a known prior.",
-        "",
-        *table(["labels", "n", *names, "balanced accuracy"], rows),
-        "",
-        "How often a perfectly calibrated model is blamed (interval excludes 0; 2.5% is nominal, for 0 is an end of "
-        "the range), how often balanced accuracy is informative, and its bias in standard errors over all samples.",
-        "",
-        *table(
-            ["labels", "n", "blamed, top label %", "blamed, class-wise %", "informative %", "bias / stderr"], perfect
-        ),
-    ]
+            {"kind": kind, "n": n, "right": right}
+            for kind in ("clean", "symmetric .3", "complementary")
+            for n in (50, 200)
+            for right in (0.98, 0.994)
+        ],
+    ),
+}
 
 
-def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
-    if not cells:
-        return []
-    every = [(f"{c['family']}, {c['rows']} rows", c["cover"]["with"]) for c in cells]
-    others = list(cells[0]["others"])
-    return [
-        "",
-        "## T from clean rows",
-        "",
-        f"`weak_accuracy` of a model that is right in 80% of three classes, {cells[0]['n']} weak labels, "
-        f"T by `tp.Transition.from_counts` from clean rows, {cells[0]['sets']} data sets a cell. {outside(every)} "
-        "\"Today\" takes the estimate for T, as all scores did before T's own error was carried through. Labels that "
-        "never name the class have a diagonal of exact zeros, which no number of clean rows can prove: the interval "
-        "allows for what a count of 0 may hide, and covers more than 95%.",
-        "",
-        *table(
-            ["family", "clean rows", "covered", "today", "width", "width today", "from T %", "informative %"],
-            [
-                [
-                    c["family"], str(c["rows"]), cell(c["cover"]["with"]), cell(c["cover"]["today"]),
-                    f"{c['width']['with']:.3f}", f"{c['width']['today']:.3f}", f"{100 * c['from_transition']:.0f}",
-                    f"{100 * c['informative']:.0f}",
-                ]
-                for c in cells
-            ],
-        ),
-        "",
-        f"The other scores, {cells[0]['other sets']:.0f} data sets a cell.",
-        "",
-        *table(
-            ["family", "clean rows", *others],
-            [[c["family"], str(c["rows"]), *(cell(c["others"][k]) for k in others)] for c in cells],
-        ),
-    ]  # fmt: skip
-
-
-def certain_section(cells: list[dict[str, Any]]) -> list[str]:
-    if not cells:
-        return []
-    names = list(cells[0]["cover"])
-    return [
-        "",
-        "## Models that are certain and hardly ever wrong",
-        "",
-        f"One-hot predictions, {cells[0]['sets']} data sets a cell; {sum(c['no width'] for c in cells)} intervals "
-        "without width. Such samples often show no error at all, and counts are small: an interval cannot cover 95% "
-        "exactly (Wilson's own dips for accuracies near 1). The log loss is infinite as soon as one "
-        "error is possible.",
-        "",
-        *table(
-            ["labels", "n", "right", *names],
-            [[c["kind"], str(c["n"]), f"{c['right']:g}", *(cell(c["cover"][k]) for k in names)] for c in cells],
-        ),
-    ]
+def piece(part: str, **key: Any) -> dict[str, Any]:
+    """A block of data sets of one cell: counts and sums."""
+    return PARTS[part][0](**key)
 
 
 def page() -> str:
-    """The page, from the record."""
-    return render(json.loads((RECORDS / "coverage.json").read_text()))
+    """The page, from the records."""
+    return render(read_pieces(RECORD), {part: cells for part, (_, cells) in PARTS.items()})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", action="append", choices=["known", "clean_rows", "certain"], help="default: all")
-    parser.add_argument("--sets", type=int, default=2000, help="data sets a cell")
+    parser.add_argument("--part", action="append", choices=PARTS, help="default: all")
+    parser.add_argument("--sets", type=int, default=2000, help=f"data sets a cell, a multiple of {BLOCK}")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--resume", action="store_true", help="keep the record's pieces, compute what is missing")
     parser.add_argument("--render", action="store_true", help="only write the page again")
     args = parser.parse_args()
-    path = RECORDS / "coverage.json"
-    record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    sets = args.sets
-    work: dict[str, list[Callable[[], dict[str, Any]]]] = {
-        "known": [lambda k=k, n=n: known_cell(k, n, sets) for k in KINDS for n in SIZES],  # type: ignore[misc]
-        "clean_rows": [lambda f=f, m=m: clean_rows_cell(f, m, sets) for f in FAMILIES for m in CLEAN_ROWS],  # type: ignore[misc]
-        "certain": [
-            lambda k=k, n=n, r=r: certain_cell(k, n, r, sets // 2)  # type: ignore[misc]
-            for k in ("clean", "symmetric .3", "complementary")
-            for n in (50, 200)
-            for r in (0.98, 0.994)
-        ],
-    }
     if not args.render:
-        for part in args.part or work:
-            start, cells = time.perf_counter(), []
-            for make in work[part]:
-                cells.append(make())
-                print(f"{time.perf_counter() - start:6.0f} s  {cells[-1]}", flush=True)
-            record[part] = cells
-            record.setdefault("seconds", {})[part] = round(time.perf_counter() - start)
-            record["machine"] = machine()
-            store("coverage", {k: v for k, v in record.items() if k != "machine"})
+        keys = [
+            {"part": part, **cell, "first": first, "sets": BLOCK}
+            for part in args.part or PARTS
+            for cell in PARTS[part][1]
+            for first in range(0, args.sets, BLOCK)
+        ]
+        run_pieces(piece, keys, RECORD, args.jobs, args.resume, together=("part",))
     (ROOT / "docs" / "coverage.md").write_text(page())
 
 

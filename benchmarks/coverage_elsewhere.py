@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from _pieces import read_pieces, run_pieces
+from _pieces import read_pieces, run_pieces, totals
 from _protocol import RECORDS
 
 import tproper as tp
@@ -93,12 +93,7 @@ def section() -> list[str]:
     if not pieces:
         return lines
     m = pieces[0]["machine"]
-    cells: dict[tuple[Any, ...], dict[str, float]] = {}
-    for piece_ in pieces:
-        k = piece_["key"]
-        total = cells.setdefault((k["kind"], k["sure"], k["n"], k["method"]), {"sets": 0.0})
-        for name, value in (piece_["result"] | {"sets": k["sets"]}).items():
-            total[name] = total.get(name, 0.0) + value
+    cells = totals(pieces, ["kind", "sure", "n", "method"])
     sets = sorted({f"{c['sets']:,.0f}" for c in cells.values()})
     shares = [c["covered"] / max(c["changed"], 1.0) for c in cells.values()]
     error = max((0.05 * 0.95 / max(c["changed"], 1.0)) ** 0.5 for c in cells.values())

@@ -1,6 +1,6 @@
 """The class prior of positive-unlabeled data: error and coverage over ten simulated problems.
 
-    OMP_NUM_THREADS=1 python benchmarks/pu_prior.py [--samples 80] [--rows 3000]
+    OMP_NUM_THREADS=1 python benchmarks/pu_prior.py [--samples 80] [--rows 3000] [--jobs 16] [--resume]
     python benchmarks/pu_prior.py --render     # docs/estimation/pu.md again, from the record alone
 
 Ten problems with priors from .2 to .7: normal, heavy-tailed and peaked features in 2 to 10 dimensions, some with
@@ -12,19 +12,19 @@ plain best-bin ratio of Garg et al. (2021): the tails' ratio at the threshold wi
 from __future__ import annotations
 
 import argparse
-import json
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _protocol import RECORDS, store
+from _pieces import read_pieces, run_pieces
+from _protocol import RECORDS
 
 import tproper as tp
 from tproper.estimation.pu import _binned, _cross_fitted
 
 ROOT = Path(__file__).parent.parent
-NAME = "pu_prior"
+RECORD = RECORDS / "pu_prior.jsonl"
+BLOCK = 10  # samples a piece
 PAGE = ROOT / "docs" / "estimation" / "pu.md"
 # prior, distance of the classes, dimensions, features, clusters of positives
 PROBLEMS: list[tuple[float, float, int, str, int]] = [
@@ -75,40 +75,34 @@ def plain_best_bin(X: np.ndarray, labeled: np.ndarray, sampling: str) -> float:
     return float(q[at] / q_l[at])
 
 
-def run(samples: int, rows: int) -> list[dict[str, Any]]:
-    out = []
-    for k, problem in enumerate(PROBLEMS):
-        start = time.perf_counter()
-        found = []
-        for s in range(samples):
-            sampling = "one sample" if s % 2 == 0 else "two samples"
-            rng = np.random.default_rng([k, s])
-            X, labeled, rate = sample(problem, rows, sampling, rng)
-            e = tp.estimate_pu(labeled, X, sampling=sampling, random_state=s)
-            found.append(
-                {
-                    "sampling": sampling,
-                    "prior": e.prior.value,
-                    "covered": bool(e.prior.interval[0] <= problem[0] <= e.prior.interval[1]),
-                    "width": e.prior.interval[1] - e.prior.interval[0],
-                    "rate error": e.rate.value - rate,
-                    "rate covered": bool(e.rate.interval[0] <= rate <= e.rate.interval[1]),
-                    "bounded": bool(e.upper_bound >= problem[0]),
-                    "plain": plain_best_bin(X, labeled, sampling),
-                }
-            )
-        seconds = (time.perf_counter() - start) / samples
-        out.append({"problem": list(problem), "samples": found, "seconds": seconds})
-        error = np.array([f["prior"] for f in found]) - problem[0]
-        cover = np.mean([f["covered"] for f in found])
-        print(
-            f"{problem}: error {np.abs(error).mean():.3f}, bias {error.mean():+.3f}, coverage {cover:.3f}", flush=True
+def piece(problem: int, first: int, samples: int, rows: int) -> list[dict[str, Any]]:
+    """Some samples of one problem."""
+    out, prior = [], PROBLEMS[problem][0]
+    for s in range(first, first + samples):
+        sampling = "one sample" if s % 2 == 0 else "two samples"
+        X, labeled, rate = sample(PROBLEMS[problem], rows, sampling, np.random.default_rng([problem, s]))
+        e = tp.estimate_pu(labeled, X, sampling=sampling, random_state=s)
+        out.append(
+            {
+                "sampling": sampling,
+                "prior": e.prior.value,
+                "covered": bool(e.prior.interval[0] <= prior <= e.prior.interval[1]),
+                "width": e.prior.interval[1] - e.prior.interval[0],
+                "rate error": e.rate.value - rate,
+                "rate covered": bool(e.rate.interval[0] <= rate <= e.rate.interval[1]),
+                "bounded": bool(e.upper_bound >= prior),
+                "plain": plain_best_bin(X, labeled, sampling),
+            }
         )
     return out
 
 
-def render(record: dict[str, Any]) -> str:
-    rows = record["problems"]
+def render(pieces: list[dict[str, Any]]) -> str:
+    rows = [
+        {"problem": problem, "samples": [f for p in pieces if p["key"]["problem"] == k for f in p["result"]]}
+        for k, problem in enumerate(PROBLEMS)
+    ]
+    sizes, samples = sorted({str(p["key"]["rows"]) for p in pieces}), sorted({str(len(r["samples"])) for r in rows})
     everything = [(r["problem"][0], f) for r in rows for f in r["samples"]]
     error = np.mean([abs(f["prior"] - prior) for prior, f in everything])
     plain = np.mean([abs(f["plain"] - prior) for prior, f in everything])
@@ -121,7 +115,7 @@ def render(record: dict[str, Any]) -> str:
         "`tp.estimate_pu(labeled, X)` estimates the share of positives and `r = P(labeled | positive)`. Written by",
         "`benchmarks/pu_prior.py` from its record.",
         "",
-        f"Ten simulated problems of {record['rows']} rows, {record['samples']} samples each, one sample and two",
+        f"Ten simulated problems of {' or '.join(sizes)} rows, {' or '.join(samples)} samples each, one sample and two",
         f"samples in turn: mean absolute error {error:.3f} (the plain best-bin ratio: {plain:.3f}); the 95% intervals",
         f"of the prior cover {100 * cover:.1f}%, those of r {100 * rate:.1f}% (standard error "
         f"{100 * (0.05 * 0.95 / n) ** 0.5:.1f} points).",
@@ -150,17 +144,24 @@ def render(record: dict[str, Any]) -> str:
 
 def page() -> str:
     """The page, from the record."""
-    return render(json.loads((RECORDS / f"{NAME}.json").read_text()))
+    return render(read_pieces(RECORD))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=80)
+    parser.add_argument("--samples", type=int, default=80, help=f"a problem, a multiple of {BLOCK}")
     parser.add_argument("--rows", type=int, default=3000)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--resume", action="store_true", help="keep the record's pieces, compute what is missing")
     parser.add_argument("--render", action="store_true", help="only write the page again")
     args = parser.parse_args()
     if not args.render:
-        store(NAME, {"samples": args.samples, "rows": args.rows, "problems": run(args.samples, args.rows)})
+        keys = [
+            {"problem": k, "first": first, "samples": BLOCK, "rows": args.rows}
+            for k in range(len(PROBLEMS))
+            for first in range(0, args.samples, BLOCK)
+        ]
+        run_pieces(piece, keys, RECORD, args.jobs, args.resume, together=("problem",))
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(page())
     print("page:", PAGE)

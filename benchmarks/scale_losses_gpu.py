@@ -30,6 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import tproper as tp
+from tproper.lab.results import revision
 from tproper.losses import fuse
 
 N = 8192
@@ -320,15 +321,13 @@ def compile_ahead(kind: str, workers: int) -> list[subprocess.Popen]:
 
 
 def describe() -> dict[str, Any]:
-    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent)
-    commit = os.environ.get("TPROPER_REVISION") or (found.stdout.strip() if found.returncode == 0 else "unknown")
     import triton
 
     return {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "triton": triton.__version__,
-        "commit": commit[:12],
+        "commit": revision(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "rows": N,
     }

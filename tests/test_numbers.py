@@ -135,7 +135,7 @@ def test_no_number_of_a_page_is_typed(page):
     assert strays(prose((ROOT / page).read_text(encoding="utf-8"))) == []
 
 
-@pytest.mark.parametrize("script", sorted({*WHOLE.values(), "coverage_elsewhere"}))
+@pytest.mark.parametrize("script", sorted({*WHOLE.values(), "coverage_elsewhere", "coverage_page"}))
 def test_no_number_of_a_script_that_writes_a_page_is_typed(script):
     assert strays(sentences(ROOT / "benchmarks" / f"{script}.py")) == []
 

@@ -70,6 +70,12 @@ def test_a_package_of_rooms_is_reached_without_imports_of_its_own() -> None:
     assert callable(main)
 
 
+def test_tables_and_simulated_labels_do_without_scikit_learn() -> None:
+    code = "import sys, tproper.data, tproper.cli.streaming; print({'sklearn', 'scipy', 'pyarrow'} & set(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["set()"]
+
+
 def test_a_loss_can_be_certified_whatever_was_imported_before() -> None:
     imports = "from tproper.losses import ForwardLoss; from tproper.transitions import identity"
     code = f"{imports}; print(ForwardLoss(identity(2)).certify().proper)"

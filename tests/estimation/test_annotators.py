@@ -374,3 +374,45 @@ def test_answers_that_repeat_or_contradict_are_counted(items, annotators, answer
     given = tp.Answers(*(rng.integers(0, most, answers) for most in (items, annotators, 3)))
     crowd = Crowd(given, 3, 3, np.full(len(given.items), -1), np.ones(3))
     assert crowd.contrary + crowd.again.sum() == given.repeated()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_annotators_with_another_code_do_not_turn_the_others_around(seed):
+    """Two of five count classes from one: the other three name the class, whatever explains the votes best."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, 3, 400)
+    wrong = (0.1, 0.2, 0.3, 0.3, 0.0)
+    answers = np.stack([tp.symmetric_noise(3, p).sample(z, 10 * seed + a) for a, p in enumerate(wrong)], axis=1)
+    answers[:, 3:] = (answers[:, 3:] + 1) % 3
+    estimate = tp.estimate_annotators(answers, random_state=0)
+    assert (estimate.posteriors.argmax(axis=1) == z).mean() > 0.9
+    assert not any("is not" in note for note in estimate.notes)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.75])
+def test_answers_that_prefer_one_wrong_class_still_say_what_the_class_is_not(share):
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, 2000)
+    T = tp.complementary(3, share * np.roll(np.eye(3), 1, axis=0) + (1 - share) * np.roll(np.eye(3), 2, axis=0))
+    answers = np.stack([T.sample(z, seed) for seed in range(5)], axis=1)
+    assert (tp.estimate_annotators(answers, random_state=0).posteriors.argmax(axis=1) == z).mean() > 0.9
+
+
+def test_copied_columns_are_not_called_perfect_without_a_word():
+    z = np.random.default_rng(0).integers(0, 3, 200)
+    one = tp.symmetric_noise(3, 0.3).sample(z, 1)
+    with pytest.warns(tp.IdentifiabilityWarning, match="no two answers to one of 200 items differ"):
+        estimate = tp.estimate_annotators(np.stack([one] * 4, axis=1))
+    assert "who copy" in str(estimate)
+
+
+def test_minus_one_in_an_unsigned_type_is_not_class_255():
+    table = np.array([[0, 1, -1], [1, 1, 0], [2, -1, 2]] * 10).astype(np.uint8)
+    with pytest.raises(ValueError, match=r"^answers: expected classes, got 255 in uint8, which is what -1 becomes"):
+        tp.estimate_annotators(table)
+
+
+def test_true_classes_of_items_with_one_answer_each_are_not_taken_in_the_wrong_order():
+    answers = tp.Answers([3, 1, 2, 0], ["a"] * 4, [0, 1, 1, 0])
+    with pytest.raises(ValueError, match=r"^true: expected \{item: class\} where each of 4 items has one answer"):
+        tp.estimate_annotators(answers, true=[0, 1, 1, -1])

@@ -1,7 +1,6 @@
 """The test of T: its level, its power, and what it says where labels cannot tell."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import torch
 
 import tproper as tp
 from tproper.estimation.hull import fit_hull, one_hot_block
-from tproper.estimation.views import SetLabel
+from tproper.estimation.views import SetLabel, SeveralAnswers
 
 K = 4
 FAMILIES = {
@@ -82,7 +81,7 @@ def test_features_of_candidate_sets_have_the_moments_of_the_family():
     phi, weight = masks / masks.sum(axis=1, keepdims=True), T.matrix() @ prior
     np.testing.assert_allclose(view.second(prior), (phi * weight[:, None]).T @ phi, atol=1e-12)
     np.testing.assert_allclose(view.A @ prior, phi.T @ weight, atol=1e-12)
-    np.testing.assert_allclose(view.inclusion @ prior, masks.T @ weight, atol=1e-12)
+    np.testing.assert_allclose(view.T @ prior, masks.T @ weight, atol=1e-12)
 
 
 def test_many_classes_with_few_labels_each_hold_the_level():
@@ -171,7 +170,7 @@ def test_an_estimated_transition_brings_its_own_error():
 
 
 def annotators(*transitions):
-    return SimpleNamespace(transitions=list(transitions), name="annotators", num_classes=transitions[0].num_classes)
+    return tp.annotators(list(transitions))
 
 
 def answers_of(T, z, rng, missing=0.3):
@@ -280,11 +279,11 @@ def test_kinds_of_input_and_plain_data():
         ),
         (
             lambda: tp.check_transition([0, 1], annotators(tp.identity(2), tp.identity(2))),
-            r"labels: expected integer answers \(n, 2\), one column an annotator, -1 = missing, got dtype int64",
+            r"labels: expected \(n, 2\) answers, got shape \(2,\)",
         ),
         (
             lambda: tp.check_transition([[0, 2]], annotators(tp.identity(2), tp.identity(2))),
-            r"labels: expected answers in \[0, 2\), or -1, of annotator 1, got 2",
+            r"labels: expected answers in \[0, 2\), or -1 for none, from annotator 1, got 2 at row 0",
         ),
         (
             lambda: tp.check_transition([[-1, -1]], annotators(tp.identity(2), tp.identity(2))),
@@ -295,3 +294,27 @@ def test_kinds_of_input_and_plain_data():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_likelihood_of_a_crowds_answers_is_the_product_of_its_answers():
+    """Of the T given and of every draw of each: annotators with other labels, gaps, zeros."""
+    rng = np.random.default_rng(0)
+    counts = [rng.integers(0, 9, (m, 3)) + np.eye(m, 3, dtype=int) for m in (3, 4, 3)]
+    crowd = [*map(tp.Transition.from_counts, counts), tp.Transition(np.eye(3))]
+    answers = np.stack([rng.integers(-1, len(t.matrix()), 50) for t in crowd], axis=1)
+    answers[0] = -1
+    view = SeveralAnswers(crowd, answers)
+
+    def product(tables):
+        out = np.ones((len(answers), 3))
+        for a, T in enumerate(tables):
+            given = answers[:, a] >= 0
+            out[given] *= T[answers[given, a]]
+        return out
+
+    plain = product(view.tables)
+    factor = np.where(plain.max(axis=1, keepdims=True) > 0, plain.max(axis=1, keepdims=True), 1.0)
+    np.testing.assert_allclose(view.likelihood(answers), plain / factor, rtol=1e-12)
+    for s, drawn in enumerate(view.likelihoods(answers)):
+        tables = [T if d is None else d[s] for T, d in zip(view.tables, view.each_draws, strict=True)]
+        np.testing.assert_allclose(drawn, product(tables) / factor, rtol=1e-10)

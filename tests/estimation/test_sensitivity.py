@@ -130,6 +130,14 @@ def test_a_transition_without_rates_says_so(T):
             lambda: tp.sensitivity("log_loss", [0, 1], [[0.0, 1.0], [0.5, 0.5]], tp.symmetric_noise(2, 0.2)),
             "predictions: expected a finite log loss, got inf",
         ),
+        (
+            lambda: tp.sensitivity("accuracy", [0, 1], [0, 1], tp.identity(2), classes=["a"]),
+            "classes: expected the names of 2 classes, got 1",
+        ),
+        (
+            lambda: tp.sensitivity("accuracy", [[0], [1]], [0, 1], tp.annotators([tp.identity(2)]), annotators=[]),
+            "annotators: expected the names of 1 annotators, got 0",
+        ),
     ],
 )
 def test_bad_input(call, message):

@@ -226,6 +226,22 @@ def test_few_rows_and_said_so() -> None:
     assert tp.calibrate(5 * v, weak, T, "temperature").method == "temperature"  # asked for, so done
 
 
+@pytest.mark.parametrize("method", METHODS[1:])
+@pytest.mark.parametrize("T", FAMILIES[:5], **BY_NAME)
+def test_a_row_of_weight_two_is_the_row_twice(T: tp.Transition, method: str) -> None:
+    """To the map; standard errors take a weight for one label that counts double."""
+    v, _, weak = drawn(T, 150, seed=5)
+    times = np.random.default_rng(6).integers(0, 4, len(v))
+    rows = np.repeat(np.arange(len(v)), times)
+    weighted = tp.calibrate(2 * v, weak, T, method, sample_weight=times)
+    repeated = tp.calibrate(2 * v[rows], weak[rows], T, method)
+    assert np.abs(weighted.probabilities(2 * v) - repeated.probabilities(2 * v)).max() < 2e-3
+    assert repeated.gain.stderr < weighted.gain.stderr
+    small = tp.calibrate(2 * v, weak, T, method, sample_weight=1e-3 * times)  # sums to less than n: n rows
+    of_rows = tp.calibrate(2 * v, weak, T, method, sample_weight=times * np.count_nonzero(times) / times.sum())
+    assert np.abs(small.probabilities(v) - of_rows.probabilities(v)).max() < 1e-6
+
+
 def test_weights_count() -> None:
     T = tp.symmetric_noise(K, 0.2)
     v, _, weak = drawn(T, 600)

@@ -245,6 +245,8 @@ def test_polars() -> None:
         ({"transition": np.eye(3)}, "expected labels of 3 classes"),
         ({"transition": [[0.5, 0.5], [0.1, 0.9]], "classes": [0, 1]}, "rows sum to one"),
         ({"early_stopping": "maybe"}, "early_stopping: expected True, False or 'auto'"),
+        ({"warm_start": "x"}, "warm_start: expected True or False, got 'x'"),
+        ({"verbose": "x"}, "verbose: expected an integer >= 0, got 'x'"),
         ({"device": "cuda:9"}, "device: expected 'auto' or 'cpu' for the linear solver"),
         ({"model": "mlp", "device": "gpu"}, "device: expected 'auto', 'cpu' or a device"),
         ({"batch_size": 0}, "batch_size: expected an integer >= 1"),

@@ -91,3 +91,17 @@ def test_answers_that_nobody_gave_teach_nothing():
     clf.fit(X, np.c_[z, none[:, 0]])
     with pytest.raises(ValueError, match="y: expected at least one row with an answer to score, got none of 30"):
         clf.score(X, none)
+
+
+@pytest.mark.parametrize("T", [T for group in KINDS.values() for T in group], ids=str)
+def test_every_kind_of_label_has_a_score_or_an_error_that_names_another(T: tp.Transition) -> None:
+    z = np.arange(60) % T.num_classes
+    X, y = np.eye(T.num_classes)[z] + np.random.default_rng(0).normal(size=(60, T.num_classes)), T.sample(z, 1)
+    clf = tp.WeakLabelClassifier(T, calibrate=False).fit(X, y)
+    if T.diagnose().reconstructible:
+        assert clf.score(X, y) == pytest.approx(tp.weak_accuracy(T.encode(y), clf.predict(X), T).value)
+    else:
+        with pytest.raises(tp.NotReconstructibleError, match=r"^y: .* no accuracy can be .* use weak_log_likelihood"):
+            clf.score(X, y)
+        assert np.isfinite(clf.weak_log_likelihood(X, y)).all()
+        assert np.isfinite(tp.calibrated_scorer()(clf, X, y))

@@ -102,3 +102,19 @@ def test_splitters_weights_and_wrong_uses() -> None:
             WeakLabelClassifierCV(base, **({"grid": GRID} | bad)).fit(X[:50], WEAK[:50])
     with pytest.raises(ValueError, match="expected at least 10 rows"):
         WeakLabelClassifierCV(base, GRID).fit(X[:6], WEAK[:6])
+
+
+@pytest.mark.parametrize("calibrate", ["temperature", False])
+def test_a_row_of_weight_two_is_the_row_twice(calibrate: str | bool) -> None:
+    rng = np.random.default_rng(0)
+    features, weights, fold = rng.normal(size=(150, 3)), rng.integers(0, 4, 150), np.arange(150) % 3
+    weak = tp.complementary(3).sample((features + rng.gumbel(size=features.shape)).argmax(1), 1)
+
+    def results(rows: np.ndarray, w: np.ndarray | None) -> dict[str, np.ndarray]:
+        splits = [(np.flatnonzero(fold[rows] != f), np.flatnonzero(fold[rows] == f)) for f in range(3)]
+        clf = WeakLabelClassifier("complementary:3", calibrate=calibrate, tol=1e-9)
+        return WeakLabelClassifierCV(clf, SMALL, cv=splits).fit(features[rows], weak[rows], w).cv_results_
+
+    weighted, repeated = results(np.arange(150), weights), results(np.repeat(np.arange(150), weights), None)
+    for key in ("mean_weak_risk", "stderr_weak_risk", "stderr_of_difference_to_best", "temperature", "mean_weak_brier"):
+        np.testing.assert_allclose(weighted[key], repeated[key], rtol=1e-5, atol=1e-7)

@@ -85,6 +85,19 @@ def test_structured_is_dense(name, score):
     assert np.allclose(ours.lower_bounds(), theirs.lower_bounds(), atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("a", [0.5, 1.01, 1.1, 1.5, 2.0, 3.0])
+def test_tsallis_of_a_label_of_probability_zero(a, dtype):
+    """Infinite for a < 1; else 0^(a-1) is 0, and no power of the smallest number. The gradient stays finite."""
+    loss = tp.ForwardLoss(tp.identity(3), score=f"tsallis:{a}", link=tp.Sparsemax(), reduction="none")
+    v = torch.tensor([[4.0, 3.5, 0.0]], dtype=dtype, requires_grad=True)  # p = (.75, .25, 0)
+    got = loss(v, torch.tensor([2]))
+    want = (0.75**a + 0.25**a) / a + 1 / (a * (a - 1)) if a > 1 else np.inf
+    assert float(got.detach()) == pytest.approx(want, rel=1e-6)
+    got.sum().backward()
+    assert torch.isfinite(v.grad).all()
+
+
 def test_many_candidate_classes_need_no_list():
     """Brier and spherical know ||T p||^2 by the Gram matrix; a score that needs all of q says that it cannot."""
     T = tp.partial_labels(40, 0.1)

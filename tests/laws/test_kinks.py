@@ -158,3 +158,11 @@ def test_a_minimum_beyond_all_balls_is_not_claimed():
     v = torch.zeros(1, 3, dtype=torch.float64)
     _, gap = ellipsoid_minimiser(lambda x: torch.exp(-x[:, 0] / 1e5), torch.zeros(1, 3).double(), v)
     assert float(gap) == float("inf")
+
+
+def test_beyond_the_domain_of_a_potential_nothing_is_claimed():
+    """An infinite value says nothing about the minimum: it used to count as a lower bound on it."""
+    ball = tp.ConvexPotential(lambda v: tp.Spherical()._value(v), domain="affine", name="a ball")
+    q = 5 * draw(12, 10)
+    _, gap = ellipsoid_minimiser(ball.squeezed(5.0, 4.0)._value, q, torch.full_like(q, 0.1).cumsum(-1))
+    assert (gap >= 0).all()

@@ -163,6 +163,15 @@ def test_tiny_probabilities_survive_the_inverse_link(F):
     assert float(F.link(F.inverse_link(p))[0, 3]) == pytest.approx(1e-20, rel=1e-9)
 
 
+@pytest.mark.parametrize("a", [0.3, 0.5, 1.5])
+def test_zeros_survive_the_conjugate(a):
+    """Probabilities that sum to one but for rounding are not shifted: (1e-17)^.3 is 8e-6."""
+    p = torch.tensor([0.0, 0.7, 0.2, 0.1], dtype=torch.float64)
+    assert float(p.sum()) != 1.0
+    want = (sum(x**a for x in (0.1, 0.2, 0.7)) - 1) / (a * (a - 1))
+    assert float(tp.Tsallis(a).conjugate(p)) == pytest.approx(want, rel=1e-13)
+
+
 def test_textbook_losses():
     p = inside(5, 3)
     assert torch.allclose(tp.LogSumExp().class_losses(tp.LogSumExp().inverse_link(p)), -p.log())

@@ -152,3 +152,10 @@ def test_newton_gives_up_early_where_a_link_is_nearly_a_step(monkeypatch):
     assert len(spent) <= 2 * 65  # two attempts, each with a budget of 60 and the evaluations of its start
     v = _solvers._nested_roots(F.base, _counted.Penalty(F.k, F.alpha), q)
     torch.testing.assert_close(value, (q * v).sum(-1) - F.value(v), rtol=1e-9, atol=1e-9)
+
+
+def test_what_would_not_fit_into_memory_is_not_computed_and_says_so():
+    loss = tp.BackwardLoss(tp.partial_labels(1000, 0.01), tp.Brier(), squeeze=(1.0, 1.5))
+    with pytest.raises(NotComputedError, match="at 1000 targets of 1000 classes, whose second derivatives take 7 GiB"):
+        loss.lower_bounds()
+    assert tp.certify(loss).lower_bounded

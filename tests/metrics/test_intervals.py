@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.metrics import UNINFORMATIVE, calibration_error, clean_scores, forward_risk, reliability
+from tproper.metrics import UNINFORMATIVE, clean_scores, forward_risk, reliability
 
 TRANSITIONS = [
     tp.identity(3),
@@ -291,7 +291,7 @@ def test_clean_scores_are_the_scores_at_the_identity():
 
 def test_clean_bins_are_left_open_and_zeros_are_counted():
     q = np.array([[0.8, 0.2], [0.6, 0.4], [1.0, 0.0]])
-    assert calibration_error([0, 0, 1], q, bins=5) == pytest.approx((0.2 + 0.4 + 1.0) / 3)
+    assert reliability([0, 0, 1], q, bins=5).error == pytest.approx((0.2 + 0.4 + 1.0) / 3)
     assert reliability([0, 0, 1], q, bins=5).count.tolist() == [1, 1, 1]
     assert clean_scores([0, 0, 1], q)["log_loss"] == math.inf
     floored = clean_scores([0, 0, 1], q, floor=1e-3)

@@ -128,7 +128,8 @@ def test_squared_calibration_error(case):
         rows, _, y = sim.draw(250)
         top = TopLabel(sim.weigher, sim.q[rows], y, None, (250, sim.n))
         errors = top.binned(edges)
-        found.append((errors.squared, *errors.form(top.smoothed_error(errors)).interval()))
+        form = errors.form(top.smoothed_error(errors))
+        found.append((form.estimate, *form.interval()))
     check(truth, *map(np.concatenate, zip(*found, strict=True)))
 
 

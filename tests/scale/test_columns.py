@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.data.columns import CandidateLists
+from tproper.data.columns import CandidateLists, first_inexact
 from tproper.data.sources import ParquetSource
 from tproper.data.stream import Learner, fit_stream
+from tproper.data.tables import holds_truth
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -61,6 +62,34 @@ def test_types_that_are_numbers(tmp_path):
     made = source(tmp_path, columns, features=["i", "b", "d", "s", "h", "e"], shuffle=False)
     expected = [[1, 1, 1.5, 1, 1, 1], [2, 0, 1.5, 2.5, 2, 2], [3, 1, 1.5, 3, 3, 1]]
     assert drained(made)[0][0].tolist() == expected
+
+
+def test_a_suffix_may_be_in_capitals(tmp_path):
+    for name in ("A.PARQUET", "a.Pq"):
+        parquet.write_table(pa.table({"x": [0.0, 1.0], "y": [0, 1]}), tmp_path / name)
+        assert ParquetSource(tmp_path / name, "y").rows == 2
+    assert ParquetSource(tmp_path, "y").rows == 4
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_text_of_any_layout_is_not_rounded(kind):
+    column = pa.array(["1", "9007199254740993"]).cast(kind)
+    for same in (column, column.cast(pa.large_string()).dictionary_encode()):
+        assert first_inexact(same) == (1, "9007199254740993")
+    truth = pa.array(["true", "0"]).cast(kind)
+    assert holds_truth(truth)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"seed": -1}, "seed: expected an integer >= 0, got -1"),
+        ({"seed": None}, "seed: expected an integer >= 0, got None"),
+    ],
+)
+def test_wrong_options(tmp_path, options, says):
+    with pytest.raises(ValueError, match=says):
+        source(tmp_path, {"x": [0.0, 1.0], "y": [0, 1]}, **options)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])

@@ -86,14 +86,14 @@ def test_unshuffled_is_the_order_of_the_files(folder):
 
 def test_memory_holds_one_block_not_the_file(folder, monkeypatch):
     source, largest = with_ids(folder, block_rows=64), 0
-    convert = ParquetSource._convert
+    located = ParquetSource._located
 
-    def spy(self, batch, labels):
+    def spy(self, group, row, batch, labels):
         nonlocal largest
         largest = max(largest, batch.num_rows)
-        return convert(self, batch, labels)
+        return located(self, group, row, batch, labels)
 
-    monkeypatch.setattr(ParquetSource, "_convert", spy)
+    monkeypatch.setattr(ParquetSource, "_located", spy)
     ids(source)
     assert largest <= 64
 
@@ -229,6 +229,8 @@ def test_iterables_of_batches():
         fit_stream(make_learner(), [np.zeros(3)])
     with pytest.raises(ValueError, match="source: expected at least one batch"):
         fit_stream(make_learner(), [])
+    with pytest.raises(ValueError, match=r"checkpoint_seconds: expected a finite number in \[0, inf\], got 'often'"):
+        fit_stream(make_learner(), batches, checkpoint_seconds="often")
 
 
 def test_mistakes_are_named(folder, tmp_path):

@@ -4,7 +4,7 @@ Imports nothing of tproper.
 """
 
 from . import checks, plugins, tracing
-from .blocks import Work, add_at, softmax_into, value_and_slope, with_slope
+from .blocks import Work, softmax_into, value_and_slope, with_slope
 from .checks import (
     COLUMN_SUM_TOL,
     RANK_TOL,
@@ -22,6 +22,7 @@ from .history import thin
 from .memory import check_room, free_memory
 from .numerics import (
     centre,
+    centred_basis,
     critical_k_of,
     entmax,
     in_simplex,
@@ -55,11 +56,11 @@ __all__ = [
     "Split",
     "TakenError",
     "Work",
-    "add_at",
     "all_finite",
     "atomic_file",
     "atomic_folder",
     "centre",
+    "centred_basis",
     "check_room",
     "checks",
     "compact",

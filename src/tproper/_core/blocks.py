@@ -105,8 +105,3 @@ def softmax_into(out: Tensor, x: Tensor) -> Tensor:
         return torch.softmax(x, -1, out=out)
     torch.exp(x, out=out)
     return out.div_(out.sum(-1, keepdim=True))
-
-
-def add_at(out: Tensor, index: Tensor, value: Tensor) -> Tensor:
-    """scatter_add along the classes, in place unless a second derivative is being recorded."""
-    return out.scatter_add(-1, index, value) if torch.is_grad_enabled() else out.scatter_add_(-1, index, value)

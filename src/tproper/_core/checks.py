@@ -183,6 +183,13 @@ def _tensor(labels: Labels, device: torch.device | None, name: str = "labels") -
     return torch.as_tensor(array, device=device)
 
 
+def array(value: Any) -> NDArray[Any]:
+    """What torch, pandas or lists hold, as NumPy's array; ``ValueError`` where rows have different lengths."""
+    if isinstance(value, Tensor):
+        return value.detach().cpu().numpy()
+    return np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
+
+
 def absent(value: Any) -> bool:
     """Whether a value of a column stands for none: None, NaN, pandas' NA (which does not even equal itself)."""
     return value is None or type(value).__name__ == "NAType" or bool(value != value)

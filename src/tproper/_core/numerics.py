@@ -129,6 +129,11 @@ def in_simplex(columns: FloatArray) -> np.ndarray:
     return columns.min(axis=-1) >= -SIMPLEX_TOL
 
 
+def centred_basis(K: int) -> FloatArray:
+    """An orthonormal basis (K, K - 1) of the vectors that sum to zero."""
+    return np.linalg.qr(np.eye(K)[:, 1:] - 1 / K)[0]
+
+
 def critical_k_of(columns: FloatArray) -> FloatArray:
     """Smallest k at which ``log-sum-exp + k/2 ||v||_1 - <r, v>`` is bounded, for targets r (..., K) summing to one.
 

@@ -14,14 +14,18 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts, watched
-from ..learn import load
 from .codec import LabelCodec, class_codec
+from .later import Later
 from .resolving import parse_sources, resolve
 from .schema import FeatureReader, Schema, split_names
 from .simulate import Weakening
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from .. import learn
+else:
+    learn = Later("learn")  # scikit-learn: `simulate` does without
 
 #: Labels are drawn for so many rows at a time, whatever the file's own blocks: same seed, same labels.
 SAMPLED_ROWS = 8192
@@ -59,7 +63,7 @@ class Trained:
 
 def load_model(folder: Path) -> Trained:
     """Open a folder that `tproper train` wrote."""
-    estimator = load(folder)
+    estimator = learn.load(folder)
     return Trained(estimator, Schema.of(estimator, folder))
 
 

@@ -1,11 +1,10 @@
 """Columns, tables, sources larger than memory, streamed training and its checkpoints; the one progress bar.
 
-Imports from `learn` and the rooms above it.
+Imports from `losses` and the rooms above it.
 """
 
 from .checkpoints import CheckpointError, StreamProgress
-from .columns import CandidateLists, ColumnError, check_finite, is_list
-from .exact import first_inexact
+from .columns import CandidateLists, ColumnError, check_finite, first_inexact, is_list
 from .folders import check_file
 from .moments import Moments
 from .progress import Bar, watched, working

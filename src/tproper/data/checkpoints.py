@@ -1,7 +1,7 @@
 """Checkpoints of streamed training: what was done, with which weights, and in which run.
 
-A checkpoint serves the run that made it, and no other. So it carries that run's identity: the data files, the
-columns, the order of the batches, the model, the loss and the optimizer. The number of epochs is not part of it.
+A checkpoint serves the run that wrote it, and no other. So it carries that run's identity: the data files, the
+columns, the order of the batches, the model, the loss and the optimizer, but not the number of epochs.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..losses import WeakLabelLoss, loss_to_dict
 from ..transitions import Transition, make_transition, transition_to_dict
 
 FORMAT = "tproper stream checkpoint"
-_OURS = (FORMAT, "total_rows")  # either shows that a file was a checkpoint, before and since there are checksums
-LONGEST = 2000  # characters of a description; longer ones are kept as their hash
+_OURS = (FORMAT, "total_rows")  # either one marks a file as a checkpoint, with a checksum or from before there were any
+LONGEST = 2000  # characters of a description; a longer one is kept as its hash
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that belongs to another run. `fact` says what differs, so that a command can give its own advice."""
+    """A checkpoint of another run. `fact` says what differs, so that a command can give its own advice."""
 
     def __init__(self, path: Path, fact: str) -> None:
         super().__init__(
@@ -43,9 +43,9 @@ class StreamProgress:
 
     epoch: int = 0
     batches: int = 0  # done in this epoch
-    rows: int = 0  # done in all
+    rows: int = 0  # done in all epochs
     seconds: float = 0.0
-    total_rows: int | None = None  # of all epochs, where it is known
+    total_rows: int | None = None  # in all epochs, where it is known
 
     def __str__(self) -> str:
         share = f" of {self.total_rows:,}" if self.total_rows else ""
@@ -58,11 +58,11 @@ class StreamProgress:
 
 
 def described(value: Any) -> Any:
-    """A setting as plain data that is equal where the setting is, in this process or another."""
-    if value is None or isinstance(value, (bool, int, str)):
+    """A setting as plain data: equal settings give equal data, in this process or another."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, (float, np.generic)):
-        return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, (list, tuple)):
         return [described(v) for v in value]
     if isinstance(value, (set, frozenset)):
@@ -79,8 +79,8 @@ def described(value: Any) -> Any:
         except ValueError:  # names of labels that are not plain data
             return {"name": value.name, "matrix": described(value.matrix())}
     if isinstance(value, nn.Module):
-        return _loss(value)
-    if hasattr(value, "__qualname__"):  # functions and classes; what they do is not looked at
+        return _loss_facts(value)
+    if hasattr(value, "__qualname__"):  # functions and classes count by name; their code does not
         return _kind(value)
     return {"kind": _kind(type(value)), **_settings(value)}
 
@@ -90,7 +90,7 @@ def _kind(code: Any) -> str:
 
 
 def _settings(value: Any) -> dict[str, Any]:
-    """The public attributes of an object that are plain data, or made of it; others are not looked at."""
+    """The public attributes of an object that are plain data, or collections of it."""
     own = {k: v for k, v in vars(value).items() if not k.startswith("_")} if hasattr(value, "__dict__") else {}
     return {k: described(v) for k, v in own.items() if _is_plain(v) and not hasattr(type(value), k)}
 
@@ -104,14 +104,14 @@ def _is_plain(value: Any) -> bool:
 
 
 def module_facts(module: nn.Module) -> dict[str, Any]:
-    """What a module is made of, whatever its weights are: its layers, their settings, and the shapes of the weights."""
+    """What a module consists of, whatever its weights: its layers, their settings, and the shapes of the weights."""
     layers = {name or "itself": _layer(part) for name, part in module.named_modules()}
     shapes = {k: f"{v.dtype} {tuple(v.shape)}" for k, v in module.state_dict().items()}
     return {"layers": layers, "shapes": shapes}
 
 
 def _layer(module: nn.Module) -> dict[str, Any]:
-    """Its class; of torch's own layers also the settings. What others keep in attributes may change as they train."""
+    """Its class, and for torch's own layers their settings; attributes of other layers may change in training."""
     own = _settings(module) if type(module).__module__.startswith("torch.") else {}
     return {"kind": _kind(type(module)), **{k: v for k, v in own.items() if k != "training"}}
 
@@ -126,20 +126,20 @@ def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def transition_facts(value: Any, num_classes: int | None) -> Any:
-    """T itself where it is known, so that a matrix read from a file counts by its content."""
+    """T itself where it is known, so that a matrix in a file counts by its content."""
     try:
         return None if value is None else described(make_transition(value, num_classes))
     except ValueError:
         return described(value)
 
 
-def made_facts(module: nn.Module, loss: nn.Module) -> Any:
-    """What came of settings that are code, such as a function that makes the module."""
+def code_facts(module: nn.Module, loss: nn.Module) -> Any:
+    """What settings that are code, such as a function that builds the module, turned into."""
     return json.loads(json_text(_bounded([module_facts(module), described(loss)], 1)))
 
 
 def identity(learner: Any, source: Any) -> dict[str, Any]:
-    """What must not change between a checkpoint and its resumption: then batches and steps are the same."""
+    """What must stay the same from a checkpoint to its resumption, so that batches and steps are the same."""
     if hasattr(source, "identity"):
         batches = source.identity()
     else:
@@ -151,15 +151,15 @@ def identity(learner: Any, source: Any) -> dict[str, Any]:
     return out
 
 
-def _loss(loss: nn.Module) -> dict[str, Any]:
+def _loss_facts(loss: nn.Module) -> dict[str, Any]:
     parts: list[Any] = []
     for part in loss.modules():
         if isinstance(part, WeakLabelLoss):
             try:
-                parts.append(loss_to_dict(part))
+                facts = loss_to_dict(part)
             except ValueError:  # the caller's own code
-                parts.append(_layer(part))
-            parts.append(described(part.transition))
+                facts = _layer(part)
+            parts += [facts, described(part.transition)]
     values = {k: described(v) for k, v in [*loss.named_parameters(), *loss.named_buffers()]}
     return {**_layer(loss), "parts": parts, "values": values}
 
@@ -180,17 +180,19 @@ def _bounded(value: Any, level: int = 0) -> Any:
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
     """In words: "another seed (4 instead of 3), files (b.parquet)"."""
     differences = []
-    for key in [*now, *(k for k in before if k not in now)]:
+    for key in _changed(before, now):
         old, new = before.get(key), now.get(key)
-        if old == new:
-            continue
         if isinstance(old, dict) and isinstance(new, dict):
-            inner = [k for k in [*new, *(k for k in old if k not in new)] if old.get(k) != new.get(k)]
+            inner = _changed(old, new)
             differences.append(f"{key} ({', '.join(inner[:3])}{' and more' if len(inner) > 3 else ''})")
         else:
             values = f"{_text(new)} instead of {_text(old)}"
             differences.append(f"{key} ({values})" if len(values) <= 120 and "sha256" not in values else key)
     return "another " + ", ".join(differences)
+
+
+def _changed(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    return [k for k in {**now, **before} if before.get(k) != now.get(k)]
 
 
 def _text(value: Any) -> str:
@@ -201,7 +203,7 @@ def _text(value: Any) -> str:
 
 
 def training_state(module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors of both, and what else the optimizer keeps."""
+    """The tensors of both, and the plain values that the optimizer keeps."""
     tensors = {f"module.{k}": v for k, v in module.state_dict().items()}
     state = optimizer.state_dict()
     plain: dict[str, dict[str, Any]] = {}
@@ -229,7 +231,7 @@ def load_training_state(
 
 
 def _check_state(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, Any]], groups: Any) -> None:
-    """An optimizer takes any shapes, names and settings, and breaks on them at the next step."""
+    """Refuse what does not fit: an optimizer loads any shapes, names and settings, and fails at the next step."""
     own = optimizer.state_dict()
     weights = [p for group in optimizer.param_groups for p in group["params"]]
     for i, entries in state.items():
@@ -248,7 +250,7 @@ def _check_state(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, An
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Settings of one kind: a schedule changes numbers, within what they can be, and nothing else."""
+    """Whether one setting may have become the other: a schedule changes numbers, within their range, and no more."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):  # Adam's betas are shares
         return len(one) == len(other) and all(
             _alike(x, o) and (x < 1 or o >= 1) for x, o in zip(one, other, strict=True)
@@ -259,7 +261,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def random_state(device: torch.device) -> dict[str, Tensor]:
-    """Torch's random numbers, which dropout draws from, on the CPU and on the device in use."""
+    """The state of torch's random numbers, which dropout draws from, on the CPU and on the device in use."""
     out = {"torch_random.cpu": torch.get_rng_state()}
     if device.type == "cuda":
         out["torch_random.cuda"] = torch.cuda.get_rng_state(device)
@@ -277,7 +279,7 @@ def load_random_state(tensors: dict[str, Tensor], device: torch.device) -> None:
 
 
 def save_checkpoint(learner: Any, run: dict[str, Any], path: Path, at: StreamProgress) -> None:
-    """A whole file under its checksum, in the place of the last one."""
+    """Write a whole file, with its checksum, in place of the last one."""
     tensors, facts = learner.stream_state()
     try:
         header = {"progress": json_text(asdict(at)), "learner": json_text(facts, default=_number)}
@@ -289,8 +291,8 @@ def save_checkpoint(learner: Any, run: dict[str, Any], path: Path, at: StreamPro
 
 
 def _number(value: Any) -> Any:
-    """Learning rates may be tensors of one number."""
-    if isinstance(value, (Tensor, np.generic)) and np.size(value) == 1:
+    """A learning rate may be a tensor of one number."""
+    if isinstance(value, Tensor) and value.numel() == 1:
         return value.item()
     raise TypeError(f"{type(value).__name__} cannot be kept")
 
@@ -300,8 +302,8 @@ def read_checkpoint(
 ) -> tuple[StreamProgress, dict[str, Tensor], dict[str, Any]]:
     """Progress, tensors and facts of a checkpoint of this very run; one of another run is refused.
 
-    One that was damaged raises `DamagedError`. A file that is not a checkpoint at all is not ours to replace, and is
-    refused as well. `rows` is the number of rows of an epoch, where it is known.
+    A damaged one raises `DamagedError`. A file that is not a checkpoint at all is not ours to replace, and is refused
+    too. `rows` is the number of rows in an epoch, where it is known.
     """
     try:
         header, tensors = read_sealed(path)

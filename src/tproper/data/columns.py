@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,22 +11,21 @@ from numpy.typing import NDArray
 
 from .._core import checks
 from ..transitions import CandidateSetTransition
-from .exact import first_inexact
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class ColumnError(ValueError):
-    """A column that cannot be used. `fact` says why, `advice` what to do, so that a command can give its own advice."""
+    """A column that cannot be used: `fact` says why, and `advice` what to do, which a command words in its own way."""
 
     def __init__(self, fact: str, advice: str, row: int | None = None) -> None:
         super().__init__(f"{fact}; {advice}")
         self.fact, self.advice = fact, advice
-        self.row = row  # the first that is concerned, counted from 0 in the block that was read
+        self.row = row  # the first bad one, counted from 0 in the block that was read
 
     def located(self, file: str, first_row: int) -> ColumnError:
-        """The same with the row as it is counted in its file, from 1."""
+        """The same error with the file, and the row counted from 1 in that file."""
         if self.row is None:
             return ColumnError(f"{self.fact} in {file}", self.advice)
         return ColumnError(f"{self.fact}, first at row {first_row + self.row + 1} of {file}", self.advice)
@@ -38,12 +38,11 @@ class CandidateLists:
     """
 
     def __init__(self, members: NDArray[Any], ends: NDArray[Any], num_classes: int) -> None:
-        self.members = np.asarray(members)  # of all lists, one after another
-        self.ends = np.asarray(ends, dtype=np.int64)  # where each list ends among them
+        # members of all lists, one list after another; an empty array has no type of its own
+        self.members = np.asarray(members) if len(members) else np.empty(0, np.int64)
+        self.ends = np.asarray(ends, dtype=np.int64)  # where each list ends among the members
         self.num_classes = checks.integer(num_classes, "num_classes", 2)
         self.shape = (len(self.ends), self.num_classes)
-        if not len(self.members):
-            self.members = np.empty(0, np.int64)  # nothing has no type of its own
         if self.members.dtype.kind not in "iu":
             raise ValueError(f"members: expected candidate classes as integers, got {self.members.dtype}")
         if len(self.members) and (self.members.min() < 0 or self.members.max() >= num_classes):
@@ -59,7 +58,7 @@ class CandidateLists:
     def sample(cls, transition: CandidateSetTransition, y: NDArray[Any], seed: int) -> CandidateLists:
         """Draw a candidate set for every true class, a block of rows at a time: no (n, K) table ever exists.
 
-        Blocks have seeds of their own, so the draws differ from those of ``transition.sample(y, seed)``.
+        Each block has its own seed, so the draws differ from those of ``transition.sample(y, seed)``.
         """
         block = max(1, (1 << 22) // transition.num_classes)
         seeds = np.random.SeedSequence(seed).spawn(-(-len(y) // block))
@@ -71,7 +70,7 @@ class CandidateLists:
 
     @classmethod
     def joined(cls, parts: Sequence[CandidateLists]) -> CandidateLists:
-        """Several after one another."""
+        """Several, one after another."""
         offsets = np.cumsum([0, *(len(p.members) for p in parts[:-1])])
         ends = np.concatenate([p.ends + o for p, o in zip(parts, offsets, strict=True)])
         return cls(np.concatenate([p.members for p in parts]), ends, parts[0].num_classes)
@@ -98,29 +97,58 @@ class CandidateLists:
         return self.take(index).masks()
 
 
+_DIGITS = Context(prec=80)  # as many as a decimal column can have, and more
+EXACT = 1 << 53  # beyond it a float skips whole numbers
 LEAVE_OUT = "leave the column out of features"
 FILL = "drop or fill them, or leave the column out of features"
 
 
+def decoded(column: pa.Array) -> pa.Array:
+    """The values of a dictionary, and text of any layout as plain strings; other columns as they are."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    text = pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type)
+    return column.cast(pa.string()) if text else column
+
+
 def is_list(kind: pa.DataType) -> bool:
-    """Lists of any layout that is read here."""
+    """Whether values are lists, in any layout that is read here."""
     import pyarrow as pa
 
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
-def check_number_type(kind: pa.DataType, name: str) -> None:
-    """Refuse what NumPy would turn into numbers that mean nothing: dates, times, durations, bytes.
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values are numbers or booleans (or all missing): not dates, times, durations or bytes."""
+    import pyarrow as pa
 
-    Text passes, since it may spell numbers; its values are looked at when they are read.
+    t = pa.types
+    return any(test(kind) for test in (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean, t.is_null))
+
+
+def check_number_type(kind: pa.DataType, name: str) -> None:
+    """Refuse what NumPy would turn into meaningless numbers.
+
+    Text passes, since it may spell numbers: its values are checked when they are read.
     """
     import pyarrow as pa
 
     t = pa.types
     inner = kind.value_type if t.is_dictionary(kind) else kind
-    tests = (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean, t.is_null, t.is_string, t.is_large_string)
-    if not any(test(inner) for test in tests):
+    if not (is_number(inner) or t.is_string(inner) or t.is_large_string(inner) or t.is_string_view(inner)):
         raise ColumnError(f"column {name!r}: expected numbers, got {kind}", LEAVE_OUT)
+
+
+def check_no_gaps(
+    column: pa.Array, name: str, rule: str = "a label in every row", advice: str = "drop those rows"
+) -> None:
+    """Refuse missing values."""
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        fact = f"column {name!r}: expected {rule}, got {column.null_count} missing among {len(column)} rows"
+        raise ColumnError(fact, advice, row)
 
 
 def feature_values(column: pa.Array, name: str) -> NDArray[Any]:
@@ -128,15 +156,8 @@ def feature_values(column: pa.Array, name: str) -> NDArray[Any]:
     import pyarrow as pa
 
     check_number_type(column.type, name)
-    if column.null_count:
-        raise ColumnError(
-            f"column {name!r}: expected numbers without gaps, got {column.null_count} missing among {len(column)} rows",
-            FILL,
-            int(np.argmax(column.is_null().to_numpy(zero_copy_only=False))),
-        )
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.dictionary_decode()
+    check_no_gaps(column, name, "numbers without gaps", FILL)
+    kind, column = column.type, decoded(column)
     plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
     try:
         out: NDArray[Any] = (column if plain else column.cast(pa.float64())).to_numpy(zero_copy_only=False)
@@ -145,17 +166,51 @@ def feature_values(column: pa.Array, name: str) -> NDArray[Any]:
     inexact = first_inexact(column)
     if inexact is not None:
         row, text = inexact
-        raise ColumnError(
-            f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text}, which would be "
-            "rounded",
-            LEAVE_OUT,
-            row,
-        )
+        fact = f"expected numbers that a float holds (whole ones up to 2^53), got {text}, which would be rounded"
+        raise ColumnError(f"column {name!r}: {fact}", LEAVE_OUT, row)
     return out
 
 
+def first_inexact(column: pa.Array) -> tuple[int, str] | None:
+    """The first number that no float holds (whole beyond 2^53, or with too many decimals), with its position."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds, column = pa.types, decoded(column)
+    if kinds.is_decimal(column.type):
+        return _first_inexact_decimal(column)
+    if kinds.is_string(column.type):
+        long = pc.fill_null(pc.match_substring_regex(column, r"^\s*[+-]?[0-9]{16,}\s*$"), False)
+        rows = np.flatnonzero(long.to_numpy(zero_copy_only=False))
+    elif kinds.is_integer(column.type) and column.type.bit_width == 64:
+        whole = column.fill_null(0)
+        low, high = pa.scalar(-EXACT).cast(pa.int64()), pa.scalar(EXACT).cast(column.type)
+        outside = pc.greater(whole, high)
+        if kinds.is_signed_integer(column.type):
+            outside = pc.or_(outside, pc.less(whole, low))
+        rows = np.flatnonzero(outside.to_numpy(zero_copy_only=False))
+    else:
+        return None
+    for row in rows.tolist():
+        value = int(column[row].as_py())
+        if int(float(value)) != value:
+            return row, str(value)
+    return None
+
+
+def _first_inexact_decimal(column: pa.Array) -> tuple[int, str] | None:
+    """A float holds a decimal that can be read off it again: 0.1, but not 0.1234567890123456789."""
+    import pyarrow.compute as pc
+
+    if column.type.precision <= 15:  # any number of 15 digits can
+        return None
+    values = column.unique().to_pylist()  # in the order in which they appear
+    lost = next((v for v in values if v is not None and Decimal(repr(float(v))) != v), None)
+    return None if lost is None else (int(pc.index(column, lost).as_py()), f"{lost.normalize(_DIGITS):f}")
+
+
 def check_finite(X: NDArray[Any], names: Sequence[str] | None = None, where: str = "") -> None:
-    """One NaN or infinity would make every weight NaN; refuse it by its column's name, or number where it has none."""
+    """One NaN or infinity would make every weight NaN: refuse it by the name of its column, or by its number."""
     if X.dtype.kind != "f" or np.isfinite(X).all():
         return
     bad = ~np.isfinite(X)
@@ -172,7 +227,7 @@ def check_finite(X: NDArray[Any], names: Sequence[str] | None = None, where: str
 
 
 def encoded_labels(column: pa.Array, name: str, encode: Callable[[pa.Array], Any]) -> NDArray[Any]:
-    """Labels as the caller reads them."""
+    """Labels as the caller's `encode` reads them."""
     check_no_gaps(column, name)
     labels = np.asarray(encode(column))
     if labels.shape[:1] != (len(column),):
@@ -180,37 +235,25 @@ def encoded_labels(column: pa.Array, name: str, encode: Callable[[pa.Array], Any
     return labels
 
 
-def check_no_gaps(column: pa.Array, name: str) -> None:
-    """Every row has a label."""
-    if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        fact = f"column {name!r}: expected a label in every row, got {column.null_count} missing"
-        raise ColumnError(f"{fact} among {len(column)} rows", "drop those rows", row)
-
-
 def check_label_type(kind: pa.DataType, name: str, num_classes: int | None) -> None:
-    """Integers, lists of integers, or lists of booleans."""
+    """Labels are integers, lists of integers, or lists of booleans."""
     import pyarrow as pa
 
     if not is_list(kind):
         if not pa.types.is_integer(kind):
-            raise ColumnError(
-                f"column {name!r}: expected integers or lists of classes, got {kind}",
-                "pass encode to turn it into labels",
-            )
+            fact = f"column {name!r}: expected integers or lists of classes, got {kind}"
+            raise ColumnError(fact, "pass encode to turn it into labels")
         return
     if num_classes is None:
         raise ValueError("num_classes: expected the number of classes for a column of candidate lists, got None")
     members = kind.value_type
     if not (pa.types.is_integer(members) or pa.types.is_boolean(members) or pa.types.is_null(members)):
-        raise ColumnError(
-            f"column {name!r}: expected lists of classes as integers, or of booleans, got {kind}",
-            "pass encode to turn them into masks",
-        )
+        fact = f"column {name!r}: expected lists of classes as integers, or of booleans, got {kind}"
+        raise ColumnError(fact, "pass encode to turn them into masks")
 
 
 def labels_of(column: pa.Array, name: str, num_classes: int | None) -> NDArray[np.int64] | CandidateLists:
-    """Integers (n,), or candidate lists; where they are wrong, with the row."""
+    """Integers (n,), or candidate lists; an error names the row."""
     import pyarrow as pa
 
     check_no_gaps(column, name)

@@ -12,22 +12,20 @@ SUFFIXES = (".parquet", ".pq", ".arrow", ".feather")
 def data_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
     """The files with one of these suffixes, in all sub-folders, sorted by path; each of them once.
 
-    Links are followed, but no folder is entered and no file is read twice: a link that leads back to a folder above it
-    adds nothing. Names that begin with a dot or an underscore are notes of the program that wrote the data.
+    Links are followed, but no folder is entered and no file read twice. Names that begin with a dot or an underscore
+    are notes of the program that wrote the data.
     """
-    seen: set[str] = set()
-    out = []
+    files: dict[str, Path] = {}  # by where links lead
     for file in sorted(_walk(folder, {os.path.realpath(folder)})):
-        real = os.path.realpath(file)
-        if file.suffix.lower() in suffixes and real not in seen:
-            seen.add(real)
-            check_file(file)
-            out.append(file)
-    return out
+        if file.suffix.lower() in suffixes:
+            files.setdefault(os.path.realpath(file), file)
+    for file in files.values():
+        check_file(file)
+    return list(files.values())
 
 
 def check_file(path: Path) -> None:
-    """Data are read more than once; a pipe would give nothing the second time, and the reader would wait forever."""
+    """Refuse pipes: data are read more than once, and we would wait forever for a pipe to give them again."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise ValueError(
             f"{path}: expected a file, which can be read more than once, got a pipe or a device; "
@@ -46,7 +44,7 @@ def _walk(folder: Path, above: set[str]) -> Iterator[Path]:
 
 
 def check_same_columns(names: Sequence[tuple[Path, Sequence[str]]]) -> None:
-    """Every file has the columns of the first one: what only some have is neither dropped nor filled in."""
+    """Refuse files whose columns are not those of the first: what only some have is neither dropped nor filled in."""
     first, expected = names[0]
     for file, columns in names[1:]:
         more, less = set(columns) - set(expected), set(expected) - set(columns)

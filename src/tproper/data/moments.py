@@ -37,7 +37,7 @@ class Moments:
         self.rows = total
 
     def scaling(self, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-        """(mean, standard deviation) of every column, to be subtracted and divided by; 1 for a constant column."""
+        """(mean, standard deviation) of every column, to subtract and to divide by; 1 for a constant column."""
         with np.errstate(invalid="ignore"):
             deviation = np.sqrt(self._square / self.rows)
         if not np.isfinite(deviation).all():

@@ -1,4 +1,4 @@
-"""How far work has come: one bar on stderr, where that is a terminal, and nothing elsewhere."""
+"""Progress: one bar on stderr where that is a terminal, and nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Bar:
-    """``with Bar("reading", total, "rows") as bar: bar.step(n)``; without a total it only shows that work goes on."""
+    """``with Bar("reading", total, "rows") as bar: bar.step(n)``; without a total it shows only that work goes on."""
 
     def __init__(self, what: str, total: float | None = None, unit: str = "", visible: bool = True) -> None:
         self.what, self.total, self.unit, self.visible = what, total, unit, visible
@@ -54,7 +54,7 @@ class Bar:
 
     @property
     def shown(self) -> bool:
-        """Whether anybody sees it."""
+        """Whether anyone sees it."""
         return self._progress is not None
 
     def step(self, n: float = 1) -> None:
@@ -63,7 +63,7 @@ class Bar:
             self._progress.advance(self._task, n)
 
     def at(self, done: float | None = None, what: str | None = None, **more: Any) -> None:
-        """So many are done of what is now called `what`; `total` and `unit` may change too."""
+        """Now `done` of them are done, of what is called `what`; `total` and `unit` may change too."""
         if self._progress is not None:
             self._progress.update(self._task, completed=done, description=what, **more)
 
@@ -78,6 +78,6 @@ def watched(batches: Iterator[T], what: str, total: int | None, rows: Callable[[
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """While something of unknown length runs."""
+    """A bar while something of unknown length runs."""
     with Bar(what):
         yield

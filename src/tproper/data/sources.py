@@ -1,7 +1,7 @@
-"""Repeatable streams of (features, labels) batches: Parquet and Arrow files on disk, or whatever the caller makes.
+"""Repeatable streams of (features, labels) batches: Parquet and Arrow files on disk, or batches that the caller makes.
 
-Files are shuffled by blocks: row groups in random order, a block of rows at a time in memory, its rows in random order.
-The stream depends on seed and epoch alone, so any part of it can be asked for again.
+Files are shuffled by blocks: row groups come in random order, a block of rows is held in memory at a time, and its rows
+are shuffled. The stream depends on seed and epoch alone, so any part of it can be read again.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Batch = tuple[NDArray[Any], NDArray[Any]]  # features (b, d), labels (b,) or masks (b, K)
+_Rows = tuple[NDArray[Any], Any]  # features, and labels or `CandidateLists`; None where no labels are wanted
+NO_BATCH = "source: expected at least one batch, got none"
 
 
 class Source(Protocol):
@@ -33,7 +35,7 @@ class Source(Protocol):
 
     @property
     def rows(self) -> int | None:
-        """Rows of an epoch, where they are known."""
+        """The number of rows in an epoch, where it is known."""
         ...
 
     def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
@@ -44,7 +46,7 @@ class Source(Protocol):
 class IterableSource:
     """Batches that the caller makes: a collection of (X, labels), or a function that starts a new pass over them.
 
-    The order is the caller's. An iterator that can be gone through only once serves one epoch.
+    The order is the caller's. An iterator, which can be read only once, serves one epoch.
     """
 
     rows: int | None = None
@@ -57,7 +59,7 @@ class IterableSource:
         self._passes = 0
 
     def first(self) -> Batch:
-        """The first batch, which an iterator gives again: the pass that follows starts with it."""
+        """The first batch; the pass that follows starts with it all the same, even from an iterator."""
         source = self
         if self.once:
             iterator = iter(self._make())
@@ -66,7 +68,7 @@ class IterableSource:
             source = IterableSource(seen)
         for batch in source.batches(0):
             return batch
-        raise ValueError("source: expected at least one batch, got none")
+        raise ValueError(NO_BATCH)
 
     def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
         """One pass; skipped batches are drawn and dropped."""
@@ -91,7 +93,7 @@ class IterableSource:
 class _Group:
     """A piece of a file that can be read by itself: a row group (Parquet) or a record batch (Arrow)."""
 
-    file: int
+    file: Path
     index: int
     rows: int
     start: int  # rows of the file before it
@@ -103,23 +105,23 @@ class ParquetSource:
     Parameters
     ----------
     path : path, or a sequence of paths
-        A file, or a folder with files that end in .parquet, .pq, .arrow or .feather.
+        A file, or a folder of files, whose names end in .parquet, .pq, .arrow or .feather.
     label : str
         The column with weak labels: integers, or lists of candidate classes (then `num_classes` is needed), or lists of
         num_classes booleans.
     features : sequence of str, optional
-        Columns with numbers; all but the label by default. Missing values are refused, not filled in.
+        Columns of numbers; all but the label by default. Missing values are refused, not filled in.
     batch_size : int
     block_rows : int
-        Rows held in memory and shuffled together. More is closer to a full shuffle and costs more memory. Row groups
-        larger than this are read in slices of it, in order.
+        Rows held in memory and shuffled together. More is closer to a full shuffle and costs more memory. Larger row
+        groups are read in slices of this many rows, in order.
     seed : int
-        Of the shuffling; epochs differ, runs do not. ``shuffle=False`` reads the files as they are.
+        Seed of the shuffling: epochs differ, runs do not. ``shuffle=False`` reads the files in order.
     num_classes : int, optional
-        Width of the candidate masks that lists become.
+        The number of classes, for columns of candidate lists.
     encode : callable, optional
-        From the label column (an Arrow array) to labels (n,) or masks (n, K), where the column holds something else,
-        such as names.
+        Turns the label column (an Arrow array) into labels (n,) or masks (n, K), where it holds something else, such
+        as names.
     """
 
     def __init__(
@@ -135,24 +137,23 @@ class ParquetSource:
         dtype: Any = np.float32,
         encode: Callable[[pa.Array], NDArray[Any]] | None = None,
     ) -> None:
-        self.files = _files(path)
-        given = [path] if isinstance(path, (str, Path)) else path
-        self._roots = [Path(p) for p in given if Path(p).is_dir()]
+        paths = [Path(p) for p in ([path] if isinstance(path, (str, Path)) else path)]
+        self.files = _files(paths)
+        self._roots = [p for p in paths if p.is_dir()]
         self._stamps = {file: _stamp(file) for file in self.files}  # before anything is read from them
         self.encode = encode
         self.batch_size = checks.integer(batch_size, "batch_size", 1)
         self.block_rows = max(checks.integer(block_rows, "block_rows", 1), self.batch_size)
-        self.seed, self.shuffle, self.dtype = seed, shuffle, dtype
+        self.seed, self.shuffle, self.dtype = checks.integer(seed, "seed", 0), shuffle, dtype
         self.num_classes = None if num_classes is None else checks.integer(num_classes, "num_classes", 2)
-        schemas: list[pa.Schema] = []
+        schemas: dict[Path, pa.Schema] = {}
         self._groups: list[_Group] = []
-        for i, file in enumerate(self.files):
-            schema, sizes = _layout(file)
-            schemas.append(schema)
+        for file in self.files:
+            schemas[file], sizes = _layout(file)
             starts = np.cumsum([0, *sizes]).tolist()
-            self._groups += [_Group(i, j, n, starts[j]) for j, n in enumerate(sizes) if n]
-        check_same_columns([(file, schema.names) for file, schema in zip(self.files, schemas, strict=True)])
-        names = schemas[0].names
+            self._groups += [_Group(file, j, n, starts[j]) for j, n in enumerate(sizes) if n]
+        check_same_columns([(file, schema.names) for file, schema in schemas.items()])
+        names = schemas[self.files[0]].names
         self.rows = sum(g.rows for g in self._groups)
         if not self.rows:
             raise ValueError(f"path: expected rows in {path}, got none")
@@ -165,10 +166,11 @@ class ParquetSource:
             raise ValueError("features: expected at least one column, got none")
         self._check_types(schemas)
 
-    def _check_types(self, schemas: list[pa.Schema]) -> None:
-        """What the files' own descriptions tell to be wrong is refused before training begins."""
-        for file, schema in zip(self.files, schemas, strict=True):
-            kind, first = schema.field(self.label).type, schemas[0].field(self.label).type
+    def _check_types(self, schemas: dict[Path, pa.Schema]) -> None:
+        """Refuse what the files' schemas already show to be wrong, before training begins."""
+        first = schemas[self.files[0]].field(self.label).type
+        for file, schema in schemas.items():
+            kind = schema.field(self.label).type
             if _columns.is_list(kind) != _columns.is_list(first):
                 raise ValueError(
                     f"column {self.label!r}: expected the same kind of labels in every file, got {first} in "
@@ -183,11 +185,11 @@ class ParquetSource:
                 raise error.located(file.name, 0) from None
 
     def identity(self) -> dict[str, Any]:
-        """All that decides which batches come in which order; files count by name, size and time of change."""
+        """All that decides which batches come in which order; a file counts by its name, size and time of change."""
         names = ("label", "features", "num_classes", "batch_size", "block_rows", "seed", "shuffle", "rows")
         files: dict[str, Any] = {}
         for i, file in enumerate(self.files):
-            # by the name within the folder that was given, so that data may move; the order counts
+            # names are relative to the folder that was given, so that data may move; their order counts
             root = next((r for r in self._roots if file.is_relative_to(r)), file.parent)
             name = file.relative_to(root).as_posix()
             files[name if name not in files else f"{name} ({i})"] = [i, *(self._stamps[file] or ())]
@@ -198,81 +200,83 @@ class ParquetSource:
         return -(-self.rows // self.batch_size)
 
     def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
-        """An epoch's batches; what is skipped is not read, but for the slices before it in its own row group."""
+        """An epoch's batches; those skipped are not read, but for slices of the row group in which the first begins."""
         position = skip * self.batch_size  # in the stream of shuffled rows
-        waiting: list[tuple[NDArray[Any], Any]] = []
-        held = 0
-        for number, (start, read) in enumerate(self._blocks(epoch, position)):
-            X, labels = read()
+        rest: _Rows | None = None
+        for start, read in self._blocks(epoch, position):
+            rows = read()
             if self.shuffle:
-                order = np.random.default_rng([self.seed, epoch, start]).permutation(len(X))
-                X, labels = X[order], _taken(labels, order)
-            if number == 0 and position > start:
-                X, labels = X[position - start :], _taken(labels, slice(position - start, None))
-            waiting.append((X, labels))
-            held += len(X)
-            while held >= self.batch_size:
-                batch, waiting = _cut(waiting, self.batch_size)
-                held -= self.batch_size
-                yield batch[0], _dense(batch[1])
-        if held:
-            batch, _ = _cut(waiting, held)
-            yield batch[0], _dense(batch[1])
+                rows = _taken(rows, np.random.default_rng([self.seed, epoch, start]).permutation(len(rows[0])))
+            if position > start:
+                rows = _taken(rows, slice(position - start, None))
+            if rest is not None:  # fill up what the block before left over
+                lack = self.batch_size - len(rest[0])
+                rest, rows = _joined([rest, _taken(rows, slice(lack))]), _taken(rows, slice(lack, None))
+                if len(rest[0]) < self.batch_size:
+                    continue
+                yield _dense(rest)
+            whole = len(rows[0]) // self.batch_size * self.batch_size
+            for i in range(0, whole, self.batch_size):
+                yield _dense(_taken(rows, slice(i, i + self.batch_size)))
+            rest = _taken(rows, slice(whole, None)) if whole < len(rows[0]) else None
+        if rest is not None:
+            yield _dense(rest)
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of every feature, in one pass and constant memory; constants get deviation 1."""
+        """Mean and standard deviation of every feature, in one pass and constant memory; 1 for a constant feature."""
         moments = Moments(len(self.features))
         for _, read in self._blocks(0, 0, labels=False):
             moments.add(read()[0])
         return moments.scaling(self.features)
 
-    def _blocks(
-        self, epoch: int, position: int, labels: bool = True
-    ) -> Iterator[tuple[int, Callable[[], tuple[NDArray[Any], Any]]]]:
+    def _blocks(self, epoch: int, position: int, labels: bool = True) -> Iterator[tuple[int, Callable[[], _Rows]]]:
         """(first position in the stream, how to read it) of every block that ends after `position`."""
         order = np.arange(len(self._groups))
         if self.shuffle:
             order = np.random.default_rng([self.seed, epoch]).permutation(len(self._groups))
-        together: list[_Group] = []
-        start = size = 0
-
-        def whole(groups: list[_Group]) -> Callable[[], tuple[NDArray[Any], Any]]:
-            return lambda: _joined(
-                [self._located(g, i, t, labels) for g in groups for i, t in self._read(g, labels, g.rows)]
-            )
-
-        for group in (self._groups[i] for i in order):
-            if together and size + group.rows > self.block_rows:
-                if start + size > position:
-                    yield start, whole(together)
-                start, together, size = start + size, [], 0
-            if group.rows > self.block_rows:
-                if start + group.rows > position:
-                    for row, table in self._read(group, labels, self.block_rows):
-                        if start + table.num_rows > position:
-                            yield start, partial(self._located, group, row, table, labels)
-                        start += table.num_rows
-                else:
-                    start += group.rows
+        start = 0
+        for groups in self._together(order):
+            size = sum(g.rows for g in groups)
+            if start + size <= position:
+                start += size
+            elif size <= self.block_rows:
+                yield start, partial(self._whole, groups, labels)
+                start += size
             else:
-                together.append(group)
-                size += group.rows
-        if together and start + size > position:
-            yield start, whole(together)
+                for row, table in self._read(groups[0], labels, self.block_rows):
+                    if start + table.num_rows > position:
+                        yield start, partial(self._located, groups[0], row, table, labels)
+                    start += table.num_rows
+
+    def _together(self, order: NDArray[np.int64]) -> Iterator[list[_Group]]:
+        """Row groups that are read as one block; one that is larger than a block is by itself."""
+        groups: list[_Group] = []
+        size = 0
+        for group in (self._groups[i] for i in order):
+            if groups and size + group.rows > self.block_rows:
+                yield groups
+                groups, size = [], 0
+            groups.append(group)
+            size += group.rows
+        if groups:
+            yield groups
+
+    def _whole(self, groups: list[_Group], labels: bool) -> _Rows:
+        return _joined([self._located(g, i, t, labels) for g in groups for i, t in self._read(g, labels, g.rows)])
 
     def _read(self, group: _Group, labels: bool, rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         """A row group in pieces of at most `rows` rows, each with the number of its first row in the file.
 
-        The file is compared with what it was at the start, before and after: other rows in the middle of training, or
-        fewer, would go unnoticed otherwise.
+        The file is compared with its state at the start, before and after reading: other rows, or fewer, would
+        otherwise go unnoticed in the middle of training.
         """
-        file, row = self.files[group.file], group.start
+        file, row = group.file, group.start
         self._check_unchanged(file)
         try:
             for batch in _pieces(file, group.index, [*self.features, *([self.label] if labels else [])], rows):
                 yield row, batch
                 row += batch.num_rows
-        except (OSError, IndexError, KeyError) as error:  # what Arrow says of a file that is not the one it was
+        except (OSError, IndexError, KeyError) as error:  # what Arrow raises for a file that has changed
             self._check_unchanged(file)
             raise OSError(f"{file}: cannot be read: {' '.join(str(error).split())}") from None
         self._check_unchanged(file)
@@ -283,60 +287,57 @@ class ParquetSource:
         now, then = _stamp(file), self._stamps[file]
         if now == then:
             return
-        got = (
-            "nothing, the file is gone" if now is None else f"{now[0]:,} bytes" if then and now[0] != then[0] else None
-        )
+        got = "one that was written to since"
+        if now is None:
+            got = "nothing, the file is gone"
+        elif then and now[0] != then[0]:
+            got = f"{now[0]:,} bytes"
         raise ValueError(
-            f"{file}: expected the file as it was when training began, got {got or 'one that was written to since'}; "
-            "start again once nothing writes to it"
+            f"{file}: expected the file as it was when training began, got {got}; start again once nothing writes to it"
         )
 
-    def _located(self, group: _Group, row: int, table: pa.RecordBatch, labels: bool) -> tuple[NDArray[Any], Any]:
+    def _located(self, group: _Group, row: int, table: pa.RecordBatch, labels: bool) -> _Rows:
+        """Features and labels of a piece of a file; an error names the file and the row."""
         try:
-            return self._convert(table, labels)
+            X = np.empty((table.num_rows, len(self.features)), self.dtype)
+            with np.errstate(over="ignore"):  # what is too large for the dtype becomes infinite, and is refused as such
+                for j, name in enumerate(self.features):
+                    X[:, j] = _columns.feature_values(table.column(name), name)
+            _columns.check_finite(X, self.features)
+            if not labels:
+                return X, None
+            column = table.column(self.label)
+            if self.encode is not None:
+                return X, _columns.encoded_labels(column, self.label, self.encode)
+            return X, _columns.labels_of(column, self.label, self.num_classes)
         except ColumnError as error:
-            raise error.located(self.files[group.file].name, row) from None
-
-    def _convert(self, table: pa.RecordBatch, labels: bool) -> tuple[NDArray[Any], Any]:
-        X = np.empty((table.num_rows, len(self.features)), self.dtype)
-        with np.errstate(over="ignore"):  # what is too large for the dtype becomes infinite, and is refused as such
-            for j, name in enumerate(self.features):
-                X[:, j] = _columns.feature_values(table.column(name), name)
-        _columns.check_finite(X, self.features)
-        return X, self._labels(table.column(self.label)) if labels else None
-
-    def _labels(self, column: pa.Array) -> Any:
-        if self.encode is not None:
-            return _columns.encoded_labels(column, self.label, self.encode)
-        return _columns.labels_of(column, self.label, self.num_classes)
+            raise error.located(group.file.name, row) from None
 
 
-def _dense(labels: Any) -> NDArray[Any]:
-    """Candidate lists as masks: made for one batch only, so that memory holds lists, not (rows, K) tables."""
-    out: NDArray[Any] = labels.masks() if isinstance(labels, CandidateLists) else labels
-    return out
+def _dense(rows: _Rows) -> Batch:
+    """Candidate lists become masks for one batch only, so that memory holds lists, not (rows, K) tables."""
+    X, labels = rows
+    return X, labels.masks() if isinstance(labels, CandidateLists) else labels
 
 
 def _is_parquet(file: Path) -> bool:
-    return file.suffix in (".parquet", ".pq")
+    return file.suffix.lower() in (".parquet", ".pq")
 
 
-def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
-    suffixes = SUFFIXES
+def _files(paths: Sequence[Path]) -> list[Path]:
     out: list[Path] = []
-    for item in [path] if isinstance(path, (str, Path)) else path:
-        item = Path(item)
-        check_file(item)
-        if item.is_dir():
-            out += data_files(item, suffixes)
-        elif not item.exists():
-            raise ValueError(f"path: expected a file or folder, got {item}, which does not exist")
-        elif item.suffix in suffixes:
-            out.append(item)
+    for path in paths:
+        check_file(path)
+        if path.is_dir():
+            out += data_files(path, SUFFIXES)
+        elif not path.exists():
+            raise ValueError(f"path: expected a file or folder, got {path}, which does not exist")
+        elif path.suffix.lower() in SUFFIXES:
+            out.append(path)
         else:
-            raise ValueError(f"path: expected a file that ends in {', '.join(suffixes)}, got {item}")
+            raise ValueError(f"path: expected a file that ends in {', '.join(SUFFIXES)}, got {path}")
     if not out:
-        raise ValueError(f"path: expected Parquet or Arrow files in {path}, got none")
+        raise ValueError(f"path: expected Parquet or Arrow files in {', '.join(map(str, paths))}, got none")
     return out
 
 
@@ -368,7 +369,7 @@ def _pieces(file: Path, index: int, columns: list[str], rows: int) -> Iterator[p
 
 
 def _layout(file: Path) -> tuple[pa.Schema, list[int]]:
-    """The columns with their types, and the rows of every piece that can be read by itself."""
+    """The columns with their types, and the number of rows of every piece that can be read by itself."""
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -386,31 +387,18 @@ def _layout(file: Path) -> tuple[pa.Schema, list[int]]:
         raise ValueError(f"path: expected a Parquet or Arrow file, got {file}: {error}") from None
 
 
-def _taken(labels: Any, index: Any) -> Any:
-    return labels.take(index) if isinstance(labels, CandidateLists) else labels[index]
+def _taken(rows: _Rows, index: Any) -> _Rows:
+    X, labels = rows
+    return X[index], labels.take(index) if isinstance(labels, CandidateLists) else labels[index]
 
 
-def _joined(parts: list[tuple[NDArray[Any], Any]]) -> tuple[NDArray[Any], Any]:
+def _joined(parts: list[_Rows]) -> _Rows:
     if len(parts) == 1:
         return parts[0]
     X, labels = np.concatenate([p[0] for p in parts]), [p[1] for p in parts]
     if labels[0] is None:
         return X, None
     return X, CandidateLists.joined(labels) if isinstance(labels[0], CandidateLists) else np.concatenate(labels)
-
-
-def _cut(parts: list[tuple[NDArray[Any], Any]], n: int) -> tuple[tuple[NDArray[Any], Any], list[Any]]:
-    """The first n rows, and the rest."""
-    taken: list[tuple[NDArray[Any], Any]] = []
-    for i, (X, labels) in enumerate(parts):
-        if len(X) > n:
-            taken.append((X[:n], _taken(labels, slice(0, n))))
-            return _joined(taken), [(X[n:], _taken(labels, slice(n, None))), *parts[i + 1 :]]
-        taken.append((X, labels))
-        n -= len(X)
-        if n == 0:
-            return _joined(taken), parts[i + 1 :]
-    return _joined(taken), []
 
 
 def as_source(source: Any, **options: Any) -> Source:

@@ -1,4 +1,4 @@
-"""Names that are probably one name, written in two ways."""
+"""Names that are probably one name, spelled in two ways."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ WITH_GAPS = (
 
 
 def look_alikes(counts: Mapping[str, int]) -> list[str]:
-    """Sentences about names that differ by their spelling alone: ``1``/``1.0``/``01``, case, accents, spaces, slips.
+    """Sentences about names that differ in spelling alone: ``1``/``1.0``/``01``, case, Unicode forms, spaces, typos.
 
-    Nothing is changed: whether they are one class is the reader's to say.
+    Nothing is changed: whether they are one class is for the reader to say.
     """
     groups: dict[object, list[str]] = {}
     for name in counts:
@@ -40,8 +40,8 @@ def look_alikes(counts: Mapping[str, int]) -> list[str]:
 
 
 def misreadings(labels: Iterable[str], classes: Sequence[str]) -> list[str]:
-    """Sentences about labels that probably mean something else than what they are read as: a class in another spelling,
-    several classes in one cell without the separator of sets, or "not a cat" for the complementary label ``cat``.
+    """Sentences about labels that probably do not mean what they are read as: a class in another spelling, several
+    classes in one cell without the separator of sets, or "not a cat" for the complementary label ``cat``.
     """
     known = {_key(name): name for name in classes}
     out = []
@@ -71,7 +71,7 @@ def _others(names: Sequence[str]) -> str:
 
 
 def float_twins(names: Iterable[str]) -> str | None:
-    """Why names cannot all be classes, where one is a whole number and another the same as a float: 3 and 3.0."""
+    """Why names cannot all be classes, where one is a whole number and another the same number as a float: 3, 3.0."""
     known = set(names)
     twins = sorted(n for n in known if _WHOLE_FLOAT.fullmatch(n) and n[:-2] in known)
     if not twins:

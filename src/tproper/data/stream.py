@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .._core import DamagedError, FloatArray, all_finite, checks, finite_rows, optimizer_tensors
-from ..learn import WeakLabelClassifier
 from ..losses import WeakLabelLoss
 from . import checkpoints as _checkpoints
 from .checkpoints import CheckpointError, StreamProgress
 from .columns import check_finite
-from .sources import IterableSource, Source, as_source
+from .sources import NO_BATCH, IterableSource, Source, as_source
 
 
 class Learner:
@@ -52,14 +51,13 @@ class Learner:
         self.module, self.loss = module.to(self.device), loss.to(self.device)
         self.optimizer = optimizer(self.module.parameters())
         moments = (0.0, 1.0) if standardise is None else standardise
-        self._made_with = {
+        self._identity = {
             "module": _checkpoints.module_facts(module),
             "loss": loss,
             "optimizer": _checkpoints.optimizer_facts(self.optimizer),
             "standardise": standardise,
         }
         self._centre, self._scale = (torch.as_tensor(m, dtype=torch.float32, device=self.device) for m in moments)
-        self.last_loss: Tensor | None = None
 
     def _inputs(self, X: NDArray[Any]) -> Tensor:
         return (torch.as_tensor(X, dtype=torch.float32, device=self.device) - self._centre) / self._scale
@@ -89,7 +87,6 @@ class Learner:
                 "optimizer: expected finite weights and moments after the step, got infinite ones; the learner is "
                 "spoiled: go back to a checkpoint or start again, with a lower learning rate or rescaled features"
             )
-        self.last_loss = value.detach()
         return self
 
     @torch.no_grad()
@@ -101,7 +98,7 @@ class Learner:
 
     def stream_identity(self) -> dict[str, Any]:
         """What a checkpoint's learner must have in common with this one; settings count as they were at the start."""
-        return self._made_with
+        return self._identity
 
     def stream_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and plain facts from which training goes on as if it had not stopped."""
@@ -114,7 +111,7 @@ class Learner:
         _checkpoints.load_random_state(tensors, self.device)
 
 
-# Of a classifier's settings, those that `partial_fit` uses.
+# Of our classifier's settings, those that `partial_fit` uses.
 _SETTINGS = (
     "loss", "model", "potential", "squeeze", "reconstruction", "l2", "batch_size", "learning_rate", "hidden",
     "random_state",
@@ -122,14 +119,15 @@ _SETTINGS = (
 
 
 class _EstimatorLearner:
-    """A scikit-learn style classifier of this package, seen as something that can be saved and resumed.
+    """A scikit-learn style classifier; ours (`saves`) can be saved and resumed.
 
-    Its module, optimiser and random numbers do not exist before the first batch. To go on from a checkpoint it is shown
-    one batch, which makes them, and then given their contents.
+    Its module, optimiser and random numbers do not exist before the first batch. To resume from a checkpoint it is
+    shown one batch, which makes them, and then given their contents.
     """
 
     def __init__(self, estimator: Any, classes: Any) -> None:
         self.estimator, self.classes = estimator, classes
+        self.saves = all(hasattr(estimator, name) for name in _SETTINGS)
 
     def partial_fit(self, X: NDArray[Any], labels: NDArray[Any]) -> None:
         self.estimator.partial_fit(X, labels, classes=self.classes)
@@ -146,7 +144,7 @@ class _EstimatorLearner:
         if getattr(self.estimator, "optimizer_", None) is None:
             first = source.first() if isinstance(source, IterableSource) else next(iter(source.batches(0)), None)
             if first is None:
-                raise ValueError("source: expected at least one batch, got none")
+                raise ValueError(NO_BATCH)
             self.partial_fit(*first)
 
     def stream_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -154,12 +152,12 @@ class _EstimatorLearner:
         tensors, facts = _checkpoints.training_state(model.module_, model.optimizer_)
         kind, keys, *rest = model.random_stream_.get_state()
         tensors["random"] = torch.as_tensor(keys.astype(np.int64))
-        facts["made"] = _checkpoints.made_facts(model.module_, model.loss_)
+        facts["made"] = _checkpoints.code_facts(model.module_, model.loss_)
         return tensors, {**facts, "random": [kind, *rest], "history": model.history_, "n_iter": model.n_iter_}
 
     def load_stream_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         model = self.estimator
-        if facts["made"] != _checkpoints.made_facts(model.module_, model.loss_):
+        if facts["made"] != _checkpoints.code_facts(model.module_, model.loss_):
             raise RuntimeError("its module has other layers, or its loss is another")
         _checkpoints.load_training_state(model.module_, model.optimizer_, tensors, facts)
         kind, *rest = facts["random"]
@@ -191,10 +189,9 @@ def fit_stream(
     epochs : int
     checkpoint : path, optional
         A .safetensors file, replaced every `checkpoint_seconds` and when training is interrupted. If it exists,
-        training goes on from it, with the same batches as if it had never stopped; the weights are the same, too.
-        A checkpoint of other data, another model or other settings is refused (`CheckpointError`); more epochs are
-        welcome. A damaged one is not used: a warning says so, and training starts afresh. That batches which the caller
-        makes are the same as before is the caller's affair: nothing here can tell.
+        training resumes from it, with the batches and the weights of a run that never stopped. A checkpoint of other
+        data, another model or other settings is refused (`CheckpointError`); more epochs are welcome. A damaged one
+        is not used: a warning says so, and training starts afresh. Batches that the caller makes cannot be compared.
         Works for `Learner`, for `WeakLabelClassifier` with an integer ``random_state``, and for whatever has
         ``stream_state()`` and ``load_stream_state()``. The file stays at the end, and records that all is done.
     progress : callable, optional
@@ -206,8 +203,10 @@ def fit_stream(
     -------
     The learner.
     """
-    epochs = checks.integer(epochs, "epochs", 1)
-    given, learner, source = learner, _learner(learner, classes), _repeatable(source, epochs)
+    epochs, source = checks.integer(epochs, "epochs", 1), as_source(source)
+    if isinstance(source, IterableSource) and source.once and epochs > 1:
+        raise ValueError("source: expected a collection or a function for several epochs, got an iterator")
+    given, learner = learner, _learner(learner, classes)
     keep = _Keeper(learner, source, checkpoint, checkpoint_seconds)
     at = keep.restored(StreamProgress(total_rows=None if source.rows is None else epochs * source.rows), epochs)
     began = time.monotonic() - at.seconds
@@ -223,7 +222,7 @@ def fit_stream(
                         progress(at)
                     keep.now_and_then(at)
                 if not at.batches:
-                    raise ValueError("source: expected at least one batch, got none")
+                    raise ValueError(NO_BATCH)
                 with steps:
                     at.epoch, at.batches = at.epoch + 1, 0
         finally:  # also when interrupted: what is done is kept, but never half a batch
@@ -243,25 +242,18 @@ def _learner(given: Any, classes: Any) -> Any:
     return given
 
 
-def _repeatable(given: Any, epochs: int) -> Source:
-    """A source that gives as many passes as there are epochs."""
-    source = as_source(given)
-    if isinstance(source, IterableSource) and source.once and epochs > 1:
-        raise ValueError("source: expected a collection or a function for several epochs, got an iterator")
-    return source
-
-
 class _Keeper:
     """The checkpoint of a run, where there is one."""
 
     def __init__(self, learner: Any, source: Source, checkpoint: str | Path | None, seconds: float) -> None:
-        self.learner, self.source, self.seconds = learner, source, seconds
+        self.learner, self.source = learner, source
+        self.seconds = checks.real(seconds, "checkpoint_seconds", 0)
         self.path = None if checkpoint is None else Path(checkpoint)
         self.run: dict[str, Any] = {}
         self.saved = time.monotonic()
         if self.path is None:
             return
-        if not hasattr(learner, "stream_state") or not _can_be_saved(learner):
+        if not getattr(learner, "saves", hasattr(learner, "stream_state")):
             given = learner.estimator if isinstance(learner, _EstimatorLearner) else learner
             raise ValueError(
                 f"checkpoint: expected a learner with stream_state, such as Learner, got {type(given).__name__}"
@@ -269,10 +261,27 @@ class _Keeper:
         self.run = _checkpoints.identity(learner, source)
 
     def restored(self, fresh: StreamProgress, epochs: int) -> StreamProgress:
-        """Where to go on from: the checkpoint, or the beginning."""
+        """Where to start: at the checkpoint, or at the beginning."""
         if self.path is None or not self.path.exists():
             return fresh
-        return _restore(self.learner, self.source, self.path, self.run, fresh, epochs)
+        try:
+            at, tensors, facts = _checkpoints.read_checkpoint(self.path, self.run, self.source.rows)
+        except DamagedError as error:
+            warnings.warn(f"{error}; training starts afresh", stacklevel=3)
+            return fresh
+        if (at.epoch, at.batches) > (epochs, 0):
+            begun = at.epoch + (at.batches > 0)
+            raise CheckpointError(self.path, f"fewer epochs ({epochs}, of which it has begun {begun})")
+        if isinstance(self.learner, _EstimatorLearner):
+            self.learner.prepare(self.source)
+        try:
+            self.learner.load_stream_state(tensors, facts)
+        except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            # the two learners only look alike from outside
+            fact = f"a learner that its state does not fit ({' '.join(str(error).split())})"
+            raise CheckpointError(self.path, fact) from None
+        at.total_rows = fresh.total_rows
+        return at
 
     def save(self, at: StreamProgress) -> None:
         """Write the checkpoint."""
@@ -284,13 +293,6 @@ class _Keeper:
         """Write the checkpoint if the last one is old enough."""
         if self.path is not None and time.monotonic() - self.saved > self.seconds:
             self.save(at)
-
-
-def _can_be_saved(learner: Any) -> bool:
-    """Only our own classifier says what there is to save; another library's does not."""
-    if not isinstance(learner, _EstimatorLearner):
-        return True
-    return isinstance(learner.estimator, WeakLabelClassifier)
 
 
 class _WholeSteps:
@@ -336,26 +338,3 @@ class _WholeSteps:
             self._waiting = (number, frame)
         else:
             self._before[number](number, frame)
-
-
-def _restore(
-    learner: Any, source: Source, path: Path, run: dict[str, Any], fresh: StreamProgress, epochs: int
-) -> StreamProgress:
-    try:
-        at, tensors, facts = _checkpoints.read_checkpoint(path, run, source.rows)
-    except DamagedError as error:
-        warnings.warn(f"{error}; training starts afresh", stacklevel=4)
-        return fresh
-    if (at.epoch, at.batches) > (epochs, 0):
-        begun = at.epoch + (at.batches > 0)
-        raise CheckpointError(path, f"fewer epochs ({epochs}, of which it has begun {begun})")
-    if isinstance(learner, _EstimatorLearner):
-        learner.prepare(source)
-    try:
-        learner.load_stream_state(tensors, facts)
-    except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        # two that only look alike from outside
-        fact = f"a learner that its state does not fit ({' '.join(str(error).split())})"
-        raise CheckpointError(path, fact) from None
-    at.total_rows = fresh.total_rows
-    return at

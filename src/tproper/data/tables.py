@@ -1,4 +1,4 @@
-"""Tables: CSV and Parquet files read and written a block of rows at a time.
+"""Tables: CSV and Parquet files read a block of rows at a time.
 
 Nothing is guessed in silence. A CSV file is read as text and turned into numbers column by column, so that a value
 that is not a number is reported with its row, whichever block of the file it stands in; text is never encoded, missing
@@ -13,8 +13,8 @@ import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, checks, other_encoding
 from ..transitions import SET_SEPARATOR
+from .columns import decoded, is_number
 from .folders import check_file, check_same_columns, data_files
 from .spelling import nearest
 
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null"])  # spellings of a missing value in text
 CELLS = 1 << 22  # numbers held at a time (32 MiB): rows per block = CELLS / columns
-CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time, more where the header needs it; no row may be longer
+CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time (more if the header is longer); no row may be longer
 LONGEST_HEADER = 1 << 28  # bytes
-# whole numbers whose spelling or digits a float would lose: +1, 007, 15 digits and more
+# whole numbers whose spelling or digits a float would lose: +1, 007, and those of 15 digits or more
 _MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
 _TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 
@@ -42,7 +43,7 @@ class TableError(ValueError):
 
 
 def arrow() -> Any:
-    """pyarrow, or a sentence that names the extra."""
+    """pyarrow, or an error that names the extra to install."""
     try:
         import pyarrow
     except ImportError:
@@ -53,17 +54,16 @@ def arrow() -> Any:
 
 
 def short(names: Sequence[str], limit: int = 8) -> str:
-    """A list of names for a message: the first few and how many more."""
+    """A list of names for a message: the first few, and how many more there are."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
 
 
 def format_of(path: Path) -> str:
-    """ "csv", "tsv" or "parquet", by the file's name (a folder is taken for one of Parquet files)."""
-    suffixes = [s.lower() for s in path.suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
-    suffix = suffixes[-1] if suffixes else ""
+    """ "csv", "tsv" or "parquet", by the file's name; a folder holds Parquet files."""
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        suffix = path.with_suffix("").suffix.lower()
     if suffix in (".csv", ".tsv"):
         return suffix[1:]
     if suffix in (".parquet", ".pq") or path.is_dir():
@@ -74,14 +74,14 @@ def format_of(path: Path) -> str:
 
 
 class Table(ABC):
-    """A file on disk: the names of its columns, and its rows in blocks. Made by `open_table`."""
+    """A file on disk: the names of its columns, and its rows in blocks. `open_table` makes one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.format = format_of(path)
-        self.rows: int | None = None  # where it is known without reading everything
+        self.rows: int | None = None  # where they are known without reading everything
         self.names: list[str] = []
-        self.in_folders: list[str] = []  # columns that the names of folders hold (year=2024/), not the files
+        self.in_folders: list[str] = []  # columns that stand in the names of folders (year=2024/), not in the files
 
     def _check_names(self) -> None:
         if not self.names:
@@ -91,7 +91,7 @@ class Table(ABC):
             raise TableError(f"{self.path}: expected every column name once, got {repeated[0]!r} more than once")
 
     def require(self, name: str, option: str) -> str:
-        """`name` if the table has it; the error names the option that asked for it."""
+        """`name`, if the table has such a column; the error names the option that asked for it."""
         if name in self.names:
             return name
         hint = nearest(name, self.names)
@@ -101,13 +101,25 @@ class Table(ABC):
             f"{option}: expected a column of {self.path}, got {name!r}{hint} (columns: {short(self.names)})"
         )
 
-    @abstractmethod
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Blocks of rows in order, with `columns` only (all by default)."""
+        """Blocks of rows in order, with `columns` only (all by default); a CSV file's columns are text."""
+        with _reading(self.path):
+            reader = self._open(columns)
+        while True:
+            with _reading(self.path):
+                batch = next(reader, None)
+            if batch is None:
+                return
+            if batch.num_rows:
+                yield batch
+
+    @abstractmethod
+    def _open(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """Arrow's own reader."""
 
     @abstractmethod
     def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
-        """A type for each column that holds every one of its values; a CSV file is read through for it."""
+        """For each column, a type that holds all its values; a CSV file is read to its end to find it."""
 
 
 class _CSV(Table):
@@ -120,7 +132,7 @@ class _CSV(Table):
             _check_encoding(path)
             while not self.names:
                 try:
-                    # only the header is wanted here, and no type of the first block's values
+                    # the header alone: types of the first block's values are not wanted
                     self.names = list(csv.open_csv(path, *self._options(None)[:2]).schema.names)
                 except ValueError as error:  # a header longer than the block looks like an empty file
                     if "Empty CSV" not in str(error) or path.stat().st_size == 0:
@@ -148,25 +160,13 @@ class _CSV(Table):
             ),
         )
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The columns as text."""
+    def _open(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         from pyarrow import csv
 
-        if columns is not None and not columns:
-            raise ValueError("columns: expected at least one")
-        with _reading(self.path):
-            reader = csv.open_csv(self.path, *self._options(columns))
-        while True:
-            with _reading(self.path):
-                try:
-                    batch = reader.read_next_batch()
-                except StopIteration:
-                    return
-            if batch.num_rows:
-                yield batch
+        return iter(csv.open_csv(self.path, *self._options(columns)))
 
     def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
-        """Integers, else numbers, else text, over the whole file: the first that loses nothing of any value."""
+        """Integers, else floats, else text: the first that loses nothing of any value in the file."""
         import pyarrow as pa
 
         left = {name: [pa.int64(), pa.float64()] for name in columns}
@@ -208,32 +208,24 @@ class _Parquet(Table):
         except ValueError as error:
             raise TableError(str(error).replace("path", str(self.path), 1)) from None
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The columns with the types they have."""
+    def _open(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         width = len(self.names if columns is None else columns)
-        with _reading(self.path):
-            scan = self._data.scanner(
-                columns=None if columns is None else list(columns),
-                batch_size=max(1024, CELLS // max(width, 1)),
-                batch_readahead=1,
-                fragment_readahead=1,
-                use_threads=False,
-            ).to_batches()
-        while True:
-            with _reading(self.path):
-                batch = next(scan, None)
-            if batch is None:
-                return
-            if batch.num_rows:
-                yield batch
+        scanner = self._data.scanner(
+            columns=None if columns is None else list(columns),
+            batch_size=max(1024, CELLS // max(width, 1)),
+            batch_readahead=1,
+            fragment_readahead=1,
+            use_threads=False,
+        )
+        return iter(scanner.to_batches())
 
     def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
-        """As the file says."""
+        """As the files say."""
         return {name: self._data.schema.field(name).type for name in columns}
 
 
 def _check_encoding(path: Path) -> None:
-    """Another encoding is named: its bytes may pass for an odd table otherwise."""
+    """Refuse another encoding by its name: otherwise its bytes might pass for an odd table."""
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             name = other_encoding(file.read(4))
@@ -243,48 +235,45 @@ def _check_encoding(path: Path) -> None:
         raise TableError(f"{path}: expected text in UTF-8, got {name}; save the file as UTF-8")
 
 
-class _reading:
-    """Turns what Arrow says about an unreadable file into one sentence that names the file."""
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what Arrow says about an unreadable file into one sentence that names the file."""
+    try:
+        yield
+    except TableError:
+        raise
+    except Exception as error:
+        reason = _reason(error)
+        if reason is None:
+            raise
+        raise TableError(f"{path}: {reason}") from None
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
-    def __enter__(self) -> None:
+def _reason(error: Exception) -> str | None:
+    """Why a file cannot be read, in our words; None where the error is not about the file."""
+    import pyarrow as pa
+
+    text = " ".join(str(error).split())
+    if "UTF8" in text or isinstance(error, UnicodeDecodeError):
+        return "expected text in UTF-8, got other bytes; save the file as UTF-8"
+    if isinstance(error, FileNotFoundError):
+        return "expected a file to read, got a path that does not exist"
+    if isinstance(error, PermissionError):
+        return "no permission to read it"
+    if "duplicate field names" in text:
+        return "expected every column name once, got some more than once"
+    if "straddl" in text:
+        return f"expected shorter rows, got one of more than {CSV_BLOCK >> 20} MiB"
+    if "Empty CSV" in text:
+        return "expected a header and rows, got an empty file"
+    if not isinstance(error, (pa.ArrowException, OSError)):
         return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        import pyarrow as pa
-
-        if isinstance(error, TableError) or error is None:
-            return
-        text = " ".join(str(error).split())
-        if "UTF8" in text or isinstance(error, UnicodeDecodeError):
-            raise TableError(f"{self.path}: expected text in UTF-8, got other bytes; save the file as UTF-8") from None
-        if isinstance(error, FileNotFoundError):
-            raise TableError(f"{self.path}: expected a file to read, got a path that does not exist") from None
-        if isinstance(error, PermissionError):
-            raise TableError(f"{self.path}: no permission to read it") from None
-        if "duplicate field names" in text:
-            raise TableError(f"{self.path}: expected every column name once, got some more than once") from None
-        if "straddl" in text:
-            raise TableError(
-                f"{self.path}: expected shorter rows, got one of more than {CSV_BLOCK >> 20} MiB"
-            ) from None
-        if "Empty CSV" in text:
-            raise TableError(f"{self.path}: expected a header and rows, got an empty file") from None
-        if isinstance(error, (pa.ArrowException, OSError)):
-            ragged = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", text)
-            if ragged:
-                line, want, got = ragged.groups()
-                raise TableError(
-                    f"{self.path}: expected {want} values in every row as in the header, got {got}"
-                    + (f" in line {line}" if line else "")
-                ) from None
-            text = "".join(c if c.isprintable() else "?" for c in text).rstrip(".")
-            text = checks.cut(text, 160)
-            raise TableError(
-                f"{self.path}: cannot be read, it may be cut short or of another format ({text})"
-            ) from None
+    ragged = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", text)
+    if ragged:
+        line, want, got = ragged.groups()
+        return f"expected {want} values in every row as in the header, got {got}" + (f" in line {line}" if line else "")
+    text = "".join(c if c.isprintable() else "?" for c in text).rstrip(".")
+    return f"cannot be read, it may be cut short or of another format ({checks.cut(text, 160)})"
 
 
 def open_table(path: str | Path) -> Table:
@@ -302,7 +291,7 @@ def open_table(path: str | Path) -> Table:
 
 
 def missing_as_null(column: pa.Array) -> pa.Array:
-    """Spellings of a missing value in text as nulls."""
+    """The column with nulls for the spellings of a missing value in text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -323,7 +312,7 @@ def _castable(column: pa.Array, kind: pa.DataType) -> bool:
 
 
 def _holds(column: pa.Array, kind: pa.DataType) -> bool:
-    """Whether the texts of a column can be kept as numbers: 007, +1 and long account numbers cannot."""
+    """Whether numbers of this kind keep all that the column's texts say: not that of 007, +1, long account numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -339,11 +328,7 @@ def numbers(column: pa.Array) -> FloatArray | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kinds = pa.types
-    if kinds.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if kinds.is_large_string(column.type) or kinds.is_string_view(column.type):
-        column = column.cast(pa.string())
+    kinds, column = pa.types, decoded(column)
     if kinds.is_string(column.type):
         column = missing_as_null(column)
         if not _castable(column, pa.float64()):  # true and false are 1 and 0, but not among other numbers
@@ -351,10 +336,7 @@ def numbers(column: pa.Array) -> FloatArray | None:
             if not pc.all(pc.or_(pc.is_valid(truth), pc.is_null(column)), min_count=0).as_py():
                 return None
             column = pc.take(pa.array(list(_TRUTH.values())), truth)
-    elif not any(
-        test(column.type)
-        for test in (kinds.is_integer, kinds.is_floating, kinds.is_decimal, kinds.is_boolean, kinds.is_null)
-    ):
+    elif not is_number(column.type):
         return None
     if kinds.is_decimal(column.type) or kinds.is_boolean(column.type):
         column = column.cast(pa.float64() if kinds.is_decimal(column.type) else pa.int8())
@@ -365,18 +347,19 @@ def numbers(column: pa.Array) -> FloatArray | None:
 
 
 def holds_truth(column: pa.Array) -> bool | None:
-    """Whether a column of text has true and false for numbers; None where it is not text, or says nothing."""
+    """Whether a column of text has true and false for numbers; None where it is not text, or all missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    column = decoded(column)
+    if not pa.types.is_string(column.type):
         return None
-    values = missing_as_null(column.cast(pa.string())).drop_null()
+    values = missing_as_null(column).drop_null()
     return bool(pc.any(pc.is_in(values, value_set=pa.array(list(_TRUTH)))).as_py()) if len(values) else None
 
 
 def first_text(column: pa.Array) -> tuple[int, str]:
-    """Where a column stops being numbers: the position and the value, found by halving."""
+    """The first value of a column that is not a number, with its position; found by halving."""
     low, high = 0, len(column)  # the first `low` rows are numbers, the first `high` are not
     while high - low > 1:
         middle = (low + high) // 2
@@ -392,9 +375,7 @@ def texts(column: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kinds = pa.types
-    if kinds.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    kinds, column = pa.types, decoded(column)
     if kinds.is_nested(column.type):
         rows = column.to_pylist()
         values = [None if row is None or None in row else SET_SEPARATOR.join(map(_text, row)) for row in rows]

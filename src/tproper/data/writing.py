@@ -27,7 +27,6 @@ class TableWriter:
         self._types = dict(types or {})
         self._parquet: Any = None
         self._target = target
-        self._owns = isinstance(target, Path)
         self._stream: IO[bytes] | None = None
         if kind != "parquet":
             self._stream = target.open("wb") if isinstance(target, Path) else target
@@ -39,17 +38,17 @@ class TableWriter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._parquet is not None:
             self._parquet.close()
-        if self._stream is not None and self._owns:
+        if self._stream is not None and isinstance(self._target, Path):
             self._stream.close()
 
     def write(self, columns: Mapping[str, pa.Array]) -> None:
         """One block of rows; every block has the same columns."""
         pa = self._arrow
+        arrays = {n: pa.array(c) if isinstance(c, np.ndarray) else c for n, c in columns.items()}
         if self.kind == "parquet":
             from pyarrow import parquet
 
-            arrays = {n: self._typed(n, pa.array(c) if isinstance(c, np.ndarray) else c) for n, c in columns.items()}
-            block = pa.table(arrays)
+            block = pa.table({n: self._typed(n, c) for n, c in arrays.items()})
             if self._parquet is None:
                 self._parquet = parquet.ParquetWriter(self._target, block.schema)
             self._parquet.write_table(block)
@@ -57,22 +56,21 @@ class TableWriter:
         assert self._stream is not None
         separator = "\t" if self.kind == "tsv" else ","
         if not self._started:
-            self._stream.write(_csv_lines({n: pa.array([n]) for n in columns}, separator))
+            self._stream.write(_csv_lines([pa.array([n]) for n in arrays], separator))
             self._started = True
-        self._stream.write(_csv_lines(columns, separator))
+        self._stream.write(_csv_lines(list(arrays.values()), separator))
 
     def _typed(self, name: str, column: pa.Array) -> pa.Array:
         kind = self._types.get(name)
         return column if kind is None or column.type == kind else missing_as_null(column).cast(kind)
 
 
-def _csv_lines(columns: Mapping[str, pa.Array], separator: str) -> bytes:
+def _csv_lines(columns: list[pa.Array], separator: str) -> bytes:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     cells = []
-    for column in columns.values():
-        array = pa.array(column) if isinstance(column, np.ndarray) else column
+    for array in columns:
         if pa.types.is_dictionary(array.type) or pa.types.is_nested(array.type):
             codes, values = texts(array)
             array = pa.array([None if c < 0 else values[c] for c in codes], type=pa.string())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core import FloatArray
-from .hull import Fit, fit_hull
+from .hull import Fit, fit_hull, likeliest_shares
 from .views import DRAWS_EACH, SeveralAnswers
 
 MOST_PAIRS = 10  # pairs with the largest overlap, tested one by one
@@ -37,18 +37,16 @@ class PairFit:
 
 def pair_fits(view: SeveralAnswers) -> list[PairFit]:
     """Pairs of annotators with the largest overlap."""
-    has = (view.answers >= 0).astype(np.float64)
-    busy = np.argsort(-has.sum(axis=0), kind="stable")[:MOST_ANNOTATORS]
-    overlap = np.triu(has[:, busy].T @ has[:, busy], 1)
-    order = np.argsort(-overlap, axis=None, kind="stable")[:MOST_PAIRS]
+    busy = view.busiest(MOST_ANNOTATORS)
+    has = view.has[:, busy].astype(np.float64)
+    overlap = np.triu(has.T @ has, 1)
     out = []
-    for flat in order:
+    for flat in np.argsort(-overlap, axis=None, kind="stable")[:MOST_PAIRS]:
         i, j = np.unravel_index(int(flat), overlap.shape)
         if overlap[i, j] < FEWEST_ITEMS:
             break
-        a, b = sorted((int(busy[i]), int(busy[j])))
+        a, b = sorted((busy[i], busy[j]))
         pair = view.pair(a, b)
-        assert pair is not None
         rows = np.arange(pair.n)
         block = pair.block(rows)
         if block is None:
@@ -84,11 +82,10 @@ def total_agreement(view: SeveralAnswers) -> Agreement | None:
     Given the class two answers agree with probability ``sum_y T_a[y, z] T_b[y, z]``. Items are independent, so the
     spread of their residuals, less what the estimate of the class shares explains, gives the standard error.
     """
-    has = view.answers >= 0
-    busy = np.sort(np.argsort(-has.sum(axis=0), kind="stable")[:MOST_ANNOTATORS])
+    busy = np.sort(view.busiest(MOST_ANNOTATORS))
     answers = view.answers[:, busy]
     answers = answers[(answers >= 0).sum(axis=1) >= 2]
-    if len(answers) < FEWEST_ITEMS or len(busy) < 2:
+    if len(answers) < FEWEST_ITEMS:
         return None
     has = (answers >= 0).astype(np.float64)
     n, K, M = len(answers), view.num_classes, view.features
@@ -104,14 +101,7 @@ def total_agreement(view: SeveralAnswers) -> Agreement | None:
     whole = np.full((n, len(view.tables)), -1)
     whole[:, busy] = answers
     likelihood = view.likelihood(whole)
-    pi = np.full(K, 1.0 / K)
-    for _ in range(500):
-        posterior = likelihood * pi / np.maximum(likelihood @ pi, 1e-300)[:, None]
-        new = posterior.mean(axis=0)
-        done = np.abs(new - pi).max() < 1e-10
-        pi = new
-        if done:
-            break
+    pi = likeliest_shares(likelihood, np.full(n, 1 / n), steps=500, tolerance=1e-10)
     residual = observed - expected @ pi
     score = likelihood / np.maximum(likelihood @ pi, 1e-300)[:, None] - 1  # derivative of the log likelihood in pi
     free = np.eye(K)[:, pi > 1e-8]

@@ -1,4 +1,4 @@
-"""Answers of several annotators in long form: one row for each answer, from a table of three columns."""
+"""Answers of several annotators in long form: one row for each answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from .._core import checks
@@ -24,7 +23,7 @@ class Answers:
     ----------
     item, annotator : sequences of N names or integers
     answer : sequence of N names, or integers >= 0
-        Integers are classes, 0-based; -1 stands for no answer. Names are put in order.
+        Integers are classes, 0-based; -1 stands for no answer. Names are sorted.
 
     Attributes
     ----------
@@ -37,7 +36,8 @@ class Answers:
         if len(set(lengths.values())) > 1:
             raise ValueError(f"answer: expected three columns of one length, got {lengths}")
         values = columns["answer"]
-        if values.dtype.kind in "iu":
+        self.named = values.dtype.kind not in "iu"
+        if not self.named:
             _whole(values, "answer")
             if len(values) and int(values.min()) == MISSING:
                 columns = {name: c[values != MISSING] for name, c in columns.items()}
@@ -46,21 +46,19 @@ class Answers:
             raise ValueError("answer: expected at least one answer, got none")
         self.items, self.item = _codes(columns["item"])
         self.annotators, self.annotator = _codes(columns["annotator"])
-        if values.dtype.kind in "iu":
-            self.answer: NDArray[np.int64] = values.astype(np.int64, copy=False)
-            self.classes: NDArray[Any] = np.arange(int(self.answer.max()) + 1)
-            self.named = False
-        else:
+        self.classes: NDArray[Any]
+        self.answer: NDArray[np.int64]
+        if self.named:
             self.classes, self.answer = _codes(values)
-            self.named = True
+        else:
+            self.answer = values.astype(np.int64, copy=False)
+            self.classes = np.arange(int(self.answer.max()) + 1)
 
     @classmethod
     def from_table(cls, table: Any) -> Answers:
         """From answers (n, m), -1 where an annotator gave none. All n items and m annotators are kept."""
-        if isinstance(table, torch.Tensor):
-            table = table.detach().cpu().numpy()
         try:
-            wide = np.asarray(table)
+            wide = checks.array(table)
         except ValueError:
             wide = np.empty(0)
         if wide.ndim != 2 or wide.size == 0:
@@ -108,7 +106,7 @@ class Answers:
         return out
 
     def repeated(self) -> int:
-        """How many answers are second ones of an annotator to an item."""
+        """How many answers follow another of the same annotator to the same item."""
         pair = np.sort(self.item * len(self.annotators) + self.annotator)
         return int((pair[1:] == pair[:-1]).sum())
 
@@ -120,10 +118,8 @@ def as_answers(answers: Any) -> Answers:
 
 def _column(values: Any, name: str) -> NDArray[Any]:
     """One column of names or integers, without missing ones."""
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().numpy()
     try:
-        out = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+        out = checks.array(values)
     except ValueError:
         out = np.empty((0, 0))
     if out.ndim != 1:
@@ -173,8 +169,7 @@ def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
             present = np.bincount(shifted, minlength=high - low + 1) > 0
             place = shifted if present.all() else (np.cumsum(present) - 1)[shifted]
             return np.flatnonzero(present) + low, place
-    different, place = np.unique(values, return_inverse=True)
-    return different, place
+    return np.unique(values, return_inverse=True)
 
 
 def _whole(values: NDArray[Any], name: str) -> None:
@@ -182,6 +177,11 @@ def _whole(values: NDArray[Any], name: str) -> None:
     if low < MISSING:
         where = np.argwhere(values == low)[0]
         raise ValueError(f"{name}: expected integers >= 0, or -1 for no answer, got {low} at row {int(where[0])}")
+    if values.dtype.kind == "u" and values.size and values.max() == np.iinfo(values.dtype).max:
+        raise ValueError(
+            f"{name}: expected classes, got {values.max()} in {values.dtype}, which is what -1 becomes there; "
+            "use a signed type, as .astype(int) before -1 is put in"
+        )
 
 
 def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
@@ -197,7 +197,7 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
                 raise ValueError(f"true: expected items that have answers, got {name!r}")
             out[place[name]] = _class_of(z, answers)
         return out
-    values = true.detach().cpu().numpy() if isinstance(true, torch.Tensor) else np.asarray(true)
+    values = checks.array(true)
     if values.ndim != 1 or len(values) not in (n, N):
         raise ValueError(
             f"true: expected a class for each of the {n} items (or {N} answers), -1 where unknown, "
@@ -211,6 +211,11 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
     else:
         how = f"; {FROM_FLOATS}" if values.dtype.kind == "f" else ""
         raise ValueError(f"true: expected integers >= 0, or -1 where unknown, got dtype {values.dtype}{how}")
+    if n == N and (np.diff(answers.item) < 0).any():
+        raise ValueError(
+            f"true: expected {{item: class}} where each of {n} items has one answer and they are not in order, "
+            "got a column, of which nothing tells whether it follows the items or the answers"
+        )
     if len(codes) == n:
         return codes
     known = codes >= 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from .._core import checks
 
@@ -17,14 +16,12 @@ def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
     """X as a float64 matrix (n, d), checked; a scipy matrix stays sparse where `sparse` allows one."""
     from scipy.sparse import issparse
 
-    if isinstance(X, torch.Tensor):
-        X = X.detach().cpu().numpy()
     if sparse and issparse(X):
         out = X.tocsr().astype(np.float64)
         values = out.data
     else:
         try:
-            out = values = np.asarray(X, dtype=np.float64)
+            out = values = np.asarray(checks.array(X), dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(f"X: expected a matrix of numbers (n, d), got {checks.short(X)}") from None
     if out.ndim != 2 or out.shape[0] != n or out.shape[1] == 0:
@@ -37,7 +34,7 @@ def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Random numbers of a seed, a generator or a RandomState; of seed 0 where none is given."""
+    """A generator from a seed, a generator or a RandomState; from seed 0 where none is given."""
     if random_state is None or isinstance(random_state, (int, np.integer, np.random.Generator)):
         return np.random.default_rng(0 if random_state is None else random_state)
     if isinstance(random_state, np.random.RandomState):

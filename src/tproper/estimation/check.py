@@ -6,7 +6,8 @@ of samples. Where labels cannot confirm T, the notes say so: some wrong T leave 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
 from ..metrics import probabilities_of
-from ..transitions import CandidateSetTransition, StackedTransition, Transition
+from ..transitions import AnnotatorTransition, CandidateSetTransition, StackedTransition, Transition
 from .agreement import pair_fits, total_agreement
 from .groups import Group, make_groups
 from .hull import chi_square, fit_hull, one_hot_block
@@ -48,12 +49,11 @@ class TransitionCheck:
     name: str
     n: int
     confirmed: bool  # plausible, and some labels look as pure as T says they can; otherwise nothing here confirms T
-    _level: float = field(default=PLAUSIBLE, repr=False)
 
     @property
     def plausible(self) -> bool:
         """Whether the labels may come from this T: p >= .01."""
-        return self.p_value >= self._level
+        return self.p_value >= PLAUSIBLE
 
     def __bool__(self) -> bool:
         return self.plausible
@@ -111,16 +111,15 @@ def check_transition(
     """
     tolerance = checks.real(tolerance, "tolerance", 0, 1)
     seed = checks.integer(random_state, "random_state", 0)
-    name = getattr(transition, "name", "transition")
     if _too_large(transition):
         n = len(transition.encode(labels))
         note = f"Not tested: {transition.num_classes} classes are more than these tests are made for"
-        return TransitionCheck(1.0, [], [note], name, n, False)
+        return TransitionCheck(1.0, [], [note], transition.name, n, False)
     view = view_of(labels, transition)
     p = None if probabilities is None else probabilities_of(probabilities, view.num_classes, view.n).numpy()
     tests = [*_impossible(view), *_structure(view, transition)]
     tests += _annotators(view) if isinstance(view, SeveralAnswers) else [_overall(view)]
-    notes, confirmed = confusions(view), False
+    notes = confusions(view)
     if p is not None:
         groups = make_groups(p, view.features)
         tests += _in_groups(view, groups)
@@ -128,18 +127,19 @@ def check_transition(
             tests += _matches(view, p, groups, tolerance, seed)
         else:
             notes.append(f"Whether labels match T p is tested for at most {MOST_MATCHED} classes")
-        confirmed, more = anchors(view, p)
-        notes += more
-    else:
-        confirmed, more = testable(view)
-        notes += more
-    informative = [t for t in tests if not np.isnan(t.p_value)]
-    p_value = min(1.0, len(informative) * min((t.p_value for t in informative), default=1.0))
-    return TransitionCheck(p_value, informative, notes, name, view.n, confirmed and p_value >= PLAUSIBLE)
+    confirmed, more = testable(view) if p is None else anchors(view, p)
+    tests = [t for t in tests if not np.isnan(t.p_value)]
+    p_value = _bonferroni(tests)
+    return TransitionCheck(p_value, tests, notes + more, transition.name, view.n, confirmed and p_value >= PLAUSIBLE)
 
 
-def _too_large(transition: Any) -> bool:
-    if hasattr(transition, "transitions") or not isinstance(transition, Transition):
+def _bonferroni(tests: Sequence[TransitionTest]) -> float:
+    """The p-value of all tests together."""
+    return min(1.0, len(tests) * min((t.p_value for t in tests), default=1.0))
+
+
+def _too_large(transition: Transition) -> bool:
+    if isinstance(transition, AnnotatorTransition) or not isinstance(transition, Transition):
         return False
     K, M = transition.num_classes, transition.num_weak_labels
     return K > MOST_CLASSES or (not isinstance(transition, CandidateSetTransition) and M * K > 4000 * MOST_CLASSES)
@@ -151,34 +151,25 @@ def _too_large(transition: Any) -> bool:
 def _impossible(view: View) -> list[TransitionTest]:
     """Labels of probability zero under every class: one is enough."""
     if isinstance(view, OneLabel):
-        never = ~view.T.any(axis=1)
         counts = view.counts(np.arange(view.n))
-        wrong = np.flatnonzero(never & (counts > 0))
-        if not len(wrong):
-            return []
-        y = wrong[0]
-        text = f"{view.names[y]} occurs {counts[y]:.0f} times, T says that it never does"
-        return [TransitionTest("impossible labels", float(counts[wrong].sum()), 0.0, text)]
-    if isinstance(view, SetLabel):
-        sizes = np.bincount(view.masks.sum(axis=1), minlength=view.num_classes + 1)
-        wrong = np.flatnonzero((view.transition.size_probability == 0) & (sizes > 0))
-        if not len(wrong):
-            return []
-        text = f"sets of {wrong[0]} classes occur {sizes[wrong[0]]} times, T says that they never do"
-        return [TransitionTest("impossible labels", float(sizes[wrong].sum()), 0.0, text)]
-    impossible = int((~view.likelihood(view.answers).any(axis=1)).sum())
-    if not impossible:
-        return []
-    text = f"{impossible} items have answers that no class can give together"
-    return [TransitionTest("impossible labels", float(impossible), 0.0, text)]
+        wrong = np.flatnonzero(~view.T.any(axis=1) & (counts > 0))
+        texts = [f"{view.names[y]} occurs {counts[y]:.0f} times, T says that it never does" for y in wrong[:1]]
+    elif isinstance(view, SetLabel):
+        counts = view.sizes
+        wrong = np.flatnonzero((view.size_probability == 0) & (counts > 0))
+        texts = [f"sets of {j} classes occur {counts[j]:.0f} times, T says that they never do" for j in wrong[:1]]
+    else:
+        counts = np.sum(~view.likelihood(view.answers).any(axis=1), keepdims=True)
+        wrong = np.flatnonzero(counts)
+        texts = [f"{counts[i]} items have answers that no class can give together" for i in wrong]
+    return [TransitionTest("impossible labels", float(counts[wrong].sum()), 0.0, text) for text in texts]
 
 
 def _structure(view: View, transition: Any) -> list[TransitionTest]:
     """The sizes of candidate sets, and the shares of sources: fixed by T whatever the classes are."""
     if isinstance(view, SetLabel):
-        sizes = np.bincount(view.masks.sum(axis=1), minlength=view.num_classes + 1)
-        names = [f"sets of {j} classes" for j in range(len(sizes))]
-        return _fixed("sizes of candidate sets", sizes, view.transition.size_probability, names)
+        names = [f"sets of {j} classes" for j in range(len(view.sizes))]
+        return _fixed("sizes of candidate sets", view.sizes, view.size_probability, names)
     if isinstance(transition, StackedTransition) and isinstance(view, OneLabel):
         index = np.searchsorted(transition.offsets, view.index, side="right") - 1
         counts = np.bincount(index, minlength=len(transition.sources))
@@ -212,13 +203,9 @@ def _overall(view: OneLabel | SetLabel) -> TransitionTest:
 def _farthest(view: OneLabel | SetLabel, fitted: list[tuple[Group | None, Index, FloatArray]]) -> str:
     """The label that is farthest from what T allows, in words."""
     worst: tuple[float, str] = (-1.0, "nothing to compare")
+    T = view.T
     for group, rows, prior in fitted:
-        if isinstance(view, OneLabel):
-            counts, T, names = view.counts(rows), view.T, view.names
-        else:
-            masks = view.masks[rows]
-            counts, T = masks.sum(axis=0).astype(np.float64), view.inclusion
-            names = [f"class {z} as a candidate" for z in range(view.num_classes)]
+        counts = view.counts(rows)
         n, q = len(rows), T @ (prior / max(prior.sum(), 1e-300))
         gap = np.abs(counts - n * q) / np.sqrt(np.maximum(n * q * (1 - q), 1.0))
         y = int(gap.argmax())
@@ -232,7 +219,7 @@ def _farthest(view: OneLabel | SetLabel, fitted: list[tuple[Group | None, Index,
             limit = f"T with any class shares gives about {low:.0f} at least"
         else:
             limit = f"T with the class shares that suit best gives {n * q[y]:.0f}"
-        worst = (float(gap[y]), f"{where}{names[y]} occurs {counts[y]:.0f} times in {n}, {limit}")
+        worst = (float(gap[y]), f"{where}{view.names[y]} occurs {counts[y]:.0f} times in {n}, {limit}")
     return worst[1]
 
 
@@ -244,52 +231,48 @@ def _annotators(view: SeveralAnswers) -> list[TransitionTest]:
             f"{total.observed:.0f} of {total.pairs:.0f} pairs of answers to one item agree, T says {total.expected:.0f}"
         )
         tests.append(TransitionTest("agreement of all annotators", total.z, total.p_value, text))
-    pairs = pair_fits(view)
-    if pairs:
-        worst = min(pairs, key=lambda pair: pair.fit.p_value)
-        p_value = min(1.0, len(pairs) * worst.fit.p_value)
-        tests.append(TransitionTest("answers of pairs of annotators", worst.fit.statistic, p_value, worst.gap))
-    else:
-        single = [
-            (a, _overall(view.one(a)[0])) for a in range(view.answers.shape[1]) if (view.answers[:, a] >= 0).any()
-        ]
-        a, worst_one = min(single, key=lambda pair: pair[1].p_value)
-        p_value = min(1.0, len(single) * worst_one.p_value)
-        text = f"annotator {a}: {worst_one.sentence}"
-        tests.append(TransitionTest("label shares", worst_one.statistic, p_value, text))
-    return tests
+    pairs = [
+        TransitionTest("answers of pairs of annotators", pair.fit.statistic, pair.fit.p_value, pair.gap)
+        for pair in pair_fits(view)
+    ]
+    single = (
+        []
+        if pairs
+        else [_of_annotator(a, _overall(view.one(a)[0])) for a in range(len(view.tables)) if view.has[:, a].any()]
+    )
+    return tests + _worst(pairs or single)
+
+
+def _of_annotator(a: int, test: TransitionTest) -> TransitionTest:
+    return replace(test, sentence=f"annotator {a}: {test.sentence}")
+
+
+def _worst(tests: Sequence[TransitionTest]) -> list[TransitionTest]:
+    """The test with the least p-value, multiplied by their number; none of none."""
+    worst = min(tests, key=lambda test: test.p_value, default=None)
+    return [] if worst is None else [replace(worst, p_value=_bonferroni(tests))]
 
 
 # Tests with a model's probabilities.
 
 
 def _in_groups(view: View, groups: list[Group]) -> list[TransitionTest]:
-    name = "label shares in groups of predictions"
     if isinstance(view, SeveralAnswers):
-        busy = np.argsort(-(view.answers >= 0).sum(axis=0), kind="stable")[:10]
-        results = []
-        for a in busy:
-            one, rows = view.one(int(a))
+        tests = []
+        for a in view.busiest(10):
+            one, rows = view.one(a)
             place = np.full(view.n, -1)
             place[rows] = np.arange(len(rows))
-            inner = [
-                Group(kept, g.predicted, g.low, g.high, g.mean)
-                for g in groups
-                if len(kept := place[g.rows][place[g.rows] >= 0]) >= 20
-            ]
-            results += [(int(a), t) for t in _in_groups(one, inner)]
-        if not results:
-            return []
-        a, worst = min(results, key=lambda pair: pair[1].p_value)
-        p_value = min(1.0, len(results) * worst.p_value)
-        return [TransitionTest(name, worst.statistic, p_value, f"annotator {a}: {worst.sentence}")]
+            answered = [replace(g, rows=place[g.rows][view.has[g.rows, a]]) for g in groups]
+            tests += [_of_annotator(a, t) for t in _in_groups(one, [g for g in answered if len(g.rows) >= 20])]
+        return _worst(tests)
     blocks = [(g, view.block(g.rows, g.mean)) for g in groups]
     used = [(g, b) for g, b in blocks if b is not None]
     if not used:
         return []
     fit = fit_hull([b for _, b in used], view.shifts([b for _, b in used]))
     text = _farthest(view, [(g, g.rows, prior) for (g, _), prior in zip(used, fit.priors, strict=True)])
-    return [TransitionTest(name, fit.statistic, fit.p_value, text)]
+    return [TransitionTest("label shares in groups of predictions", fit.statistic, fit.p_value, text)]
 
 
 def _matches(view: View, p: FloatArray, groups: list[Group], tolerance: float, seed: int) -> list[TransitionTest]:

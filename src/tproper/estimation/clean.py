@@ -1,4 +1,4 @@
-"""T from weak labels with what else there is: the true class of some rows, features, or both."""
+"""T from weak labels and what else is known: the true class of some rows, features, or both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from .._core import Labels, checks, group_codes
@@ -39,7 +38,7 @@ def estimate_transition(
     ----------
     weak : (n,) integers, or (n, K) boolean candidate masks
         Weak labels 0 .. M-1. There may be more of them than classes, or fewer. Masks are taken for
-        `partial_labels(K, p)`; p needs neither `true` nor `X`, and the family is tested.
+        `partial_labels(K, p)`: p needs neither `true` nor `X`, and the family is tested.
     true : (n,) integers, optional
         The class of each row, -1 where unknown. At least one of `true` and `X` is needed.
     X : (n, d) array or sparse matrix, optional
@@ -64,12 +63,12 @@ def estimate_transition(
     """
     structure_of(structure)
     check_model(model)
+    num_classes = None if num_classes is None else checks.integer(num_classes, "num_classes", 2)
     masks = _masks(weak, num_classes)
     if masks is not None:
         if structure != "auto" or not isinstance(model, str):
             raise ValueError("structure: expected the defaults of structure and model for candidate masks, got another")
         return from_masks(masks, _known(true, *masks.shape), None if X is None else _features(X, len(masks)))
-    num_classes = None if num_classes is None else checks.integer(num_classes, "num_classes", 2)
     evidence = _evidence(weak, true, X is not None, num_classes)
     if X is None:
         return Transition.from_counts(evidence.clean, structure=structure)
@@ -82,11 +81,14 @@ def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_cla
     """One label a row, checked, beside the known classes."""
     labels = _labels(weak)
     classes = _known(true, len(labels), num_classes)
-    if not with_features and not (classes >= 0).any():
+    clean = bool((classes >= 0).any())
+    if not with_features and not clean:
         what = "got neither" if true is None else "got -1 in every row and no features"
         raise ValueError(f"true: expected the class of some rows, or features X, {what}")
     M = int(labels.max()) + 1
-    K = _number_of_classes(num_classes, classes, M)
+    K = num_classes if num_classes is not None else int(classes.max()) + 1 if clean else M
+    if K < 2:
+        raise ValueError(f"num_classes: expected at least 2 classes, got {K} from the labels; pass num_classes=")
     if num_classes is None and K < M:
         warnings.warn(
             f"estimate_transition: {K} classes are taken, those of `true`, beside {M} weak labels; pass "
@@ -94,36 +96,31 @@ def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_cla
             IdentifiabilityWarning,
             stacklevel=3,
         )
-    if with_features and not (classes >= 0).any():
+    if not clean:
         M = max(M, K)  # labels have the names of classes: one that does not occur is still a label
     return Evidence(labels, classes, M, K)
 
 
 def _masks(weak: Labels, num_classes: int | None) -> np.ndarray | None:
     """Candidate masks (n, K), checked; None where labels are not masks."""
-    array = weak.detach().cpu().numpy() if isinstance(weak, torch.Tensor) else weak
-    sets = isinstance(weak, (list, tuple)) and len(weak) > 0 and isinstance(weak[0], (set, frozenset))
-    if sets:
+    if isinstance(weak, (list, tuple)) and len(weak) > 0 and isinstance(weak[0], (set, frozenset)):
         if num_classes is None:
             raise ValueError("num_classes: expected the number of classes with sets of candidates, got none")
-        return np.asarray(checks.mask_labels(weak, checks.integer(num_classes, "num_classes", 2)).numpy())
+        return checks.mask_labels(weak, num_classes).numpy()
     try:
-        array = np.asarray(array)
+        array = checks.array(weak)
     except ValueError:
         raise ValueError(f"weak: expected labels of one shape, got {checks.short(weak)}") from None
     if array.ndim != 2:
         return None
-    K = array.shape[1] if num_classes is None else checks.integer(num_classes, "num_classes", 2)
-    out = np.asarray(checks.mask_labels(array, K).numpy())
-    if K < 2:
-        raise ValueError(f"weak: expected candidate masks of at least 2 classes, got {K}")
-    return out
+    masks = checks.mask_labels(array, array.shape[1] if num_classes is None else num_classes).numpy()
+    if masks.shape[1] < 2:
+        raise ValueError(f"weak: expected candidate masks of at least 2 classes, got {masks.shape[1]}")
+    return masks
 
 
 def _labels(weak: Labels) -> np.ndarray:
-    if isinstance(weak, torch.Tensor):
-        weak = weak.detach().cpu().numpy()
-    array = np.asarray(weak)
+    array = checks.array(weak)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"weak: expected one weak label per row (n,), got shape {array.shape}")
     if array.dtype.kind not in "iu":
@@ -136,7 +133,7 @@ def _labels(weak: Labels) -> np.ndarray:
 def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
     if true is None:
         return np.full(n, -1)
-    array = true.detach().cpu().numpy() if isinstance(true, torch.Tensor) else np.asarray(true)
+    array = checks.array(true)
     if array.shape != (n,):
         raise ValueError(f"true: expected one class per row, shape ({n},), got {array.shape}")
     if array.dtype.kind not in "iu":
@@ -149,16 +146,6 @@ def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
     if K is not None and array.max() >= K:
         raise ValueError(f"true: expected classes in [0, {K}), got {array.max()}")
     return array.astype(np.int64)
-
-
-def _number_of_classes(num_classes: int | None, classes: np.ndarray, M: int) -> int:
-    highest = int(classes.max())
-    if num_classes is None:
-        K = highest + 1 if highest >= 0 else M
-        if K < 2:
-            raise ValueError(f"num_classes: expected at least 2 classes, got {K} from the labels; pass num_classes=")
-        return K
-    return num_classes
 
 
 def _features(X: Any, n: int) -> Any:

@@ -15,7 +15,7 @@ from .._core import FloatArray, check_room, checks, group_codes
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
 from .answers import Answers, as_answers, true_classes
 from .arguments import features, generator
-from .dawid_skene import Crowd, Fit, choose_start, name_classes, run
+from .dawid_skene import Crowd, Fit, choose_start, name_classes, named_by_most, run
 from .dependence import Copies, copies, dependence, discounted
 from .information import concentration
 from .softmax import LinearSoftmax
@@ -24,6 +24,7 @@ from .with_features import FOLDS, fit_with_features
 
 RANKING_DRAWS = 200
 SHOWN = 12
+SHARED = 30  # items with two answers, from which it means something that none of them differ
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,8 @@ def estimate_annotators(
     """Classes of items, and T of each annotator, from answers of unknown quality.
 
     Dawid-Skene by EM in log space, each annotator shrunk to the T of all of them (`dawid_skene`); answers that depend
-    on each other given the class are found and counted for less (`dependence`); with features the prior of an item is a
-    classifier's cross-fitted p(x) (`with_features`).
+    on each other given the class count for less (`dependence`); with features the prior of an item is a classifier's
+    cross-fitted p(x) (`with_features`).
 
     Parameters
     ----------
@@ -157,14 +158,15 @@ def estimate_annotators(
         raise ValueError(f"X: expected at least {FOLDS + 1} items to use their features, got {len(matrix)}")
     sign = choose_start(crowd, rng) if start == "auto" else 1.0 if start == "majority" else -1.0
     fit = run(crowd, sign, rng)
-    notes = _notes(crowd, fit, sign, matrix is not None)
-    if sign > 0:
+    direct = sign > 0 or (start == "auto" and named_by_most(crowd, fit))
+    notes = _notes(crowd, fit, direct, matrix is not None)
+    if direct:
         name_classes(crowd, fit)
     classifier = None
     if matrix is not None:
         together = group_codes(groups, len(given.items))
         log_prior, classifier = fit_with_features(crowd, fit, matrix, rng, together)
-        if sign > 0 and name_classes(crowd, fit):  # once more, from the names that are right
+        if direct and name_classes(crowd, fit):  # once more, from the names that are right
             log_prior, classifier = fit_with_features(crowd, fit, matrix, rng, together)
     else:
         log_prior = np.log(fit.prior)
@@ -193,15 +195,15 @@ def _crowd(
     return Crowd(given, M, K, known, _prior_counts(prior_counts, K))
 
 
-def _notes(crowd: Crowd, fit: Fit, sign: float, with_features: bool) -> list[str]:
+def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[str]:
     """What a reader should know; warns where the answers cannot tell T."""
     notes = [f"each annotator is shrunk to the T of all by {fit.strength:g} answers for each class"]
-    if sign < 0:
+    if not direct:
         notes.append("the answers look like classes that the item is not: start from the votes turned around")
     if len(crowd.fixed):
         notes.append(f"{len(crowd.fixed)} items with a known class keep it")
     unnamed = np.flatnonzero(~crowd.named)
-    if sign > 0 and len(unnamed):
+    if direct and len(unnamed):
         classes = ", ".join(str(z) for z in unnamed[:SHOWN].tolist()) + (", ..." if len(unnamed) > SHOWN else "")
         notes.append(f"no answer names class {classes}: nothing tells how its items would be answered")
     silent = int((crowd.degree == 0).sum())
@@ -219,6 +221,14 @@ def _notes(crowd: Crowd, fit: Fit, sign: float, with_features: bool) -> list[str
         text = (
             f"answers of fewer than three overlapping annotators cannot tell their T ({why}): very different T explain "
             "them equally well; give some true classes, features X, or a third answer"
+        )
+        warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
+        notes.append(text)
+    shared = int((crowd.degree >= 2).sum())
+    if not len(crowd.fixed) and shared >= SHARED and ((crowd.given() > 0).sum(axis=1) <= 1).all():
+        text = (
+            f"no two answers to one of {shared} items differ: annotators who are always right and annotators who copy "
+            "one answer look the same; give some true classes to tell them apart"
         )
         warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
         notes.append(text)

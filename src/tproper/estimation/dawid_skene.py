@@ -43,7 +43,7 @@ class Crowd:
     """Answers as a sparse matrix, items x (annotator, answer), with what is known of the items."""
 
     answers: Answers
-    num_answers: int  # M
+    num_answers: int  # M >= K: every class is an answer
     num_classes: int  # K
     known: NDArray[np.int64]  # (n,) class, -1 where unknown
     prior_counts: FloatArray  # (K,)
@@ -62,14 +62,15 @@ class Crowd:
         if (a.item[1:] < a.item[:-1]).any():
             columns = columns[_order(a.item, self.n)]
         ones = np.ones(len(a), dtype=np.float32)
-        # An answer that was given twice stands there twice: to sum both is faster than to weight one.
+        # An answer given twice stands there twice: summing both is faster than weighting one.
         self.by_item = csr_array((ones, columns, starts), shape=(self.n, self.m * self.num_answers))
         self.by_answer = self.by_item.T.tocsr()
         longest = max(int(self.degree.max()), int(np.diff(self.by_answer.indptr).max()))
         self.single = len(a) * self.num_classes >= MANY and longest <= LONGEST
         self.dtype = np.float32 if self.single else np.float64
         if self.single:  # rows of a table summed by index: four times as fast as the product in float64
-            self.bags = [_bag(m) for m in (self.by_item, self.by_answer)]
+            both = (self.by_item, self.by_answer)  # column indices, and where each row starts
+            self.bags = [(torch.as_tensor(m.indices), torch.as_tensor(m.indptr[:-1])) for m in both]
         else:
             for m in (self.by_item, self.by_answer):
                 m.data = m.data.astype(np.float64)  # `m.astype` would merge what stands there twice
@@ -97,7 +98,7 @@ class Crowd:
         if most > FEW:
             pair = np.sort(item.astype(np.int64) * self.m + annotator)
             second = pair[1:] == pair[:-1]
-        else:  # several times as fast as to sort
+        else:  # several times as fast as sorting
             second = np.zeros(len(item), dtype=bool)
             for lag in range(1, most):
                 second[lag:] |= (annotator[lag:] == annotator[:-lag]) & (item[lag:] == item[:-lag])
@@ -158,8 +159,6 @@ class Crowd:
         A class that nobody names starts with nothing.
         """
         V = given[:, : self.num_classes]
-        if V.shape[1] < self.num_classes:
-            V = np.pad(V, ((0, 0), (0, self.num_classes - V.shape[1])))
         V = V + self.named / V.dtype.type(self.num_classes) if sign > 0 else np.exp(-2.0 * V)
         V /= sums(V)
         fixed = np.flatnonzero(known >= 0)
@@ -173,18 +172,13 @@ def normalised(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
     top = P.amax(1, keepdim=True)
     P.sub_(top).exp_()
     mass = torch.as_tensor(sums(P.numpy()))
-    P /= mass  # in all faster than softmax, of few classes
+    P /= mass  # for few classes faster than softmax
     return (mass.log_() + top)[:, 0].numpy(), P.numpy()
 
 
 def sums(table: FloatArray) -> FloatArray:
-    """Sums of the rows (n, 1): of few columns, a product is the fastest sum."""
+    """Sums of the rows (n, 1): for few columns a product is the fastest sum."""
     return table @ np.ones((table.shape[1], 1), dtype=table.dtype)
-
-
-def _bag(matrix: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Column indices, and where each row starts."""
-    return torch.as_tensor(matrix.indices), torch.as_tensor(matrix.indptr[:-1])
 
 
 def _order(key: NDArray[np.int64], n: int) -> NDArray[np.int64]:
@@ -204,7 +198,6 @@ class Fit:
     strength: float
     among: NDArray[np.bool_] | None = None  # (K,) classes that items can have while EM runs; all by default
     log_likelihood: float = -np.inf
-    rounds: int = 0
 
     def __post_init__(self) -> None:
         self.take(self.P)
@@ -270,7 +263,6 @@ def advance(fit: Fit, rounds: int = MOST_ROUNDS, log_prior: FloatArray | None = 
         gain = value - fit.log_likelihood
         fit.take(P)
         fit.log_likelihood = value
-        fit.rounds += 1
         if abs(gain) < TOLERANCE * len(fit.crowd.answers):  # shrunk, the likelihood need not rise
             break
     return fit
@@ -307,17 +299,38 @@ def name_classes(crowd: Crowd, fit: Fit) -> bool:
 
     Returns whether names were exchanged. Classes of known items have their names.
     """
-    from scipy.optimize import linear_sum_assignment
-
-    K = crowd.num_classes
-    if len(crowd.fixed) or crowd.num_answers < K:
-        return False
-    agree = fit.total[:K]  # (answer, class)
-    _, order = linear_sum_assignment(-agree)
-    if np.trace(agree[:, order]) <= np.trace(agree) * (1 + 1e-3):
+    agree = fit.total[: crowd.num_classes]  # (answer, class)
+    order = _names(crowd, fit)
+    if order is None or np.trace(agree[:, order]) <= np.trace(agree) * (1 + 1e-3):
         return False
     fit.rename(order)
     return True
+
+
+def named_by_most(crowd: Crowd, fit: Fit) -> bool:
+    """Whether most answers name the class after all, although the votes turned around explain them best.
+
+    So they do where a few annotators answer by another code. The others then name every class more often than not,
+    under some names for the classes, and err in all directions; who says what the class is *not* spares one.
+    """
+    order = _names(crowd, fit)
+    if order is None:
+        return False
+    K = crowd.num_classes
+    most = (np.diagonal(fit.T[:, :K, order], axis1=1, axis2=2) > 0.5).all(axis=1)  # (m,)
+    named = torch.as_tensor(fit.counts[most]).sum(0).double().numpy()[:K]  # (answer, class), turned
+    own, right = np.trace(named), np.trace(named[:, order])
+    spared = own < 0.5 * (named.sum() - own - right) / (K - 2)
+    return bool(named.sum() > 0.5 * len(crowd.answers) and not spared)
+
+
+def _names(crowd: Crowd, fit: Fit) -> NDArray[np.int64] | None:
+    """The order of the classes in which most answers name them; None where they have their names."""
+    from scipy.optimize import linear_sum_assignment
+
+    if len(crowd.fixed) or crowd.num_answers < crowd.num_classes:
+        return None
+    return np.asarray(linear_sum_assignment(-fit.total[: crowd.num_classes])[1])
 
 
 def choose_strength(crowd: Crowd, fit: Fit, rng: np.random.Generator) -> float:

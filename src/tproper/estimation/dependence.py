@@ -76,8 +76,7 @@ class Sample:
 
     def total(self, values: FloatArray) -> FloatArray:
         """Sums over the answers of each item."""
-        sums = np.bincount(self.item, weights=values, minlength=len(self.items))
-        return sums.astype(np.float64, copy=False)
+        return np.bincount(self.item, weights=values, minlength=len(self.items))
 
     def rho(self, Q: FloatArray) -> tuple[float, float]:
         """rho for posteriors Q, and its standard error over items."""

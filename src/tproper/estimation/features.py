@@ -24,7 +24,7 @@ from .._core import FloatArray, fold_numbers
 from ..transitions import EstimatedTransition, Shrunk, shrink
 from .folds import FOLDS, EstimatorFolds, LinearFolds
 from .likelihood import NEVER, Evidence, effective_rows, update
-from .softmax import softmax
+from .softmax import Design, softmax
 from .warnings import IdentifiabilityWarning
 
 ANTI = 0.2  # diagonal of the complementary start, beside an even share
@@ -46,13 +46,13 @@ class Solution:
     value: float  # log likelihood of held-out rows
     folds: Any
     P: FloatArray | None = None  # (K, n), cross-fitted
-    told: bool = True  # whether features say anything about the labels
+    informed: bool = True  # whether features say anything about the labels
 
     def shrunk(self, evidence: Evidence, structure: str) -> tuple[Shrunk, FloatArray]:
         """The posterior of T given p, and what the rows of unknown class are worth."""
         assert self.P is not None
         worth = effective_rows(evidence, self.T, self.P)
-        if not self.told:
+        if not self.informed:
             worth = np.minimum(worth, 1.0)
         counts = self.T * worth
         counts[self.T < 2 * NEVER] = 0.0
@@ -68,7 +68,7 @@ class Solution:
         """The same with the classes renamed: class k is what was class order[k]."""
         assert self.P is not None
         self.folds.rename(order)
-        return Solution(self.T[:, order], self.heat, self.value, self.folds, self.P[order], self.told)
+        return Solution(self.T[:, order], self.heat, self.value, self.folds, self.P[order], self.informed)
 
 
 def starts(evidence: Evidence, structure: str) -> list[FloatArray]:
@@ -141,13 +141,13 @@ def _mean(posterior: Shrunk) -> FloatArray:
 
 def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition:
     """T, its uncertainty and a classifier."""
-    begun = starts(evidence, structure)
-    if not begun:
+    first = starts(evidence, structure)
+    if not first:
         raise ValueError(
             f"true: expected clean rows where there are fewer weak labels ({evidence.M}) than classes ({evidence.K}): "
             "features alone cannot say which class is which, got none"
         )
-    tried = sorted((explore(evidence, folds.fresh(), T, structure) for T in begun), key=lambda s: -s.value)
+    tried = sorted((explore(evidence, folds.fresh(), T, structure) for T in first), key=lambda s: -s.value)
     best = converge(evidence, tried[0], structure)
     doubts, named = [], bool(evidence.clean.any())  # clean rows say which class is which
     for other in tried[1:]:
@@ -176,14 +176,14 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
             )
             best, free = plain, 0.5
     gain = best.value - evidence.without_features()
-    best.told = gain > free + 2 * np.sqrt(free)
-    if not best.told:
+    best.informed = gain > free + 2 * np.sqrt(free)
+    if not best.informed:
         doubts.append(
             f"T cannot be told from these data: the features say hardly anything about the labels (they raise the log "
             f"likelihood by {gain:.1f}, and chance by up to {free + 2 * np.sqrt(free):.1f}); add clean rows"
         )
     posterior, worth = best.shrunk(evidence, structure)
-    doubts += _vague(evidence, worth) if best.told else []
+    doubts += _vague(evidence, worth) if best.informed else []
     notes = [
         f"from {len(evidence.weak)} rows with features, {int(evidence.clean.sum())} of known class; the others are "
         f"worth {worth.sum():.0f} rows of known class",
@@ -259,5 +259,6 @@ def from_features(
 ) -> EstimatedTransition:
     """The joint estimate with the model asked for; folds keep groups whole."""
     fold = fold_numbers(len(evidence.weak), FOLDS, rng, groups)
-    folds = LinearFolds(X, evidence, fold) if isinstance(model, str) else EstimatorFolds(model, X, evidence, fold)
+    linear = isinstance(model, str)
+    folds = LinearFolds(Design(X), evidence, fold) if linear else EstimatorFolds(model, X, evidence, fold)
     return joint(evidence, folds, structure)

@@ -1,7 +1,4 @@
-"""Models of the class given the features, one per fold: the scores of a row come from a model that has not seen it.
-
-`LinearFolds` has the small linear model of its own; `EstimatorFolds` wraps any scikit-learn classifier.
-"""
+"""Models of the class given the features, one per fold: the scores of a row come from a model that has not seen it."""
 
 from __future__ import annotations
 
@@ -19,51 +16,66 @@ VOLUME = 1e-3  # lambda, for each row, for models other than linear ones
 
 
 def penalty(T: FloatArray) -> float:
-    """l2 of the linear models. What a label says about the scores goes with the squares of T's singular values; the
-    penalty goes with it; otherwise the model would give up classes where labels say little (complementary ones)."""
+    """l2 of the linear models, in proportion to what a label says about the scores: the squares of T's singular values.
+
+    Otherwise the model would give up classes where labels say little (complementary ones).
+    """
     return L2 * float((np.linalg.svd(T, compute_uv=False)[1:] ** 2).mean())
 
 
+class Regressions:
+    """Softmax regression, one model for each fold, kept between calls."""
+
+    def __init__(self, design: Design, fold: np.ndarray, num_classes: int) -> None:
+        self.design, self.fold = design, fold
+        self.W = [design.start(num_classes) for _ in range(int(fold.max()) + 1)]
+
+    def of_fold(self, f: int, likelihood: FloatArray, l2: float, iterations: int) -> FloatArray:
+        """Scores of the rows of one fold, given the likelihoods (K, n) of what is known of all rows."""
+        rows = np.flatnonzero(self.fold != f)
+        self.W[f] = self.design.fit(likelihood[:, rows], self.W[f], iterations, rows, l2)
+        return self.design.scores(self.W[f], self.fold == f)
+
+    def scores(self, likelihood: FloatArray, l2: float, iterations: int) -> FloatArray:
+        """Cross-fitted scores (K, n)."""
+        out = np.empty_like(likelihood)
+        for f in range(len(self.W)):
+            out[:, self.fold == f] = self.of_fold(f, likelihood, l2, iterations)
+        return out
+
+    def final(self, likelihood: FloatArray, l2: float, iterations: int) -> FloatArray:
+        """Weights fitted to all rows, from the mean of the folds' models."""
+        return self.design.fit(likelihood, np.mean(self.W, axis=0), iterations, l2=l2)
+
+
 class LinearFolds:
-    """Softmax regression, one model for each fold, kept between rounds."""
+    """Softmax regression with a penalty that suits T."""
 
     volume = 0.0
 
-    def __init__(self, X: Any, evidence: Evidence, fold: np.ndarray, design: Design | None = None) -> None:
-        self.design = Design(X) if design is None else design
-        self.evidence, self.fold = evidence, fold
-        self.train = [np.flatnonzero(fold != f) for f in range(FOLDS)]
-        self.W = [self.design.start(evidence.K) for _ in range(FOLDS)]
+    def __init__(self, design: Design, evidence: Evidence, fold: np.ndarray) -> None:
+        self.design, self.evidence, self.fold = design, evidence, fold
+        self.models = Regressions(design, fold, evidence.K)
 
     def fresh(self) -> LinearFolds:
         """The same folds, nothing learned."""
-        return LinearFolds(None, self.evidence, self.fold, self.design)
+        return LinearFolds(self.design, self.evidence, self.fold)
 
     def scores(self, T: FloatArray) -> FloatArray:
         """Cross-fitted scores (K, n) given T."""
-        t, l2 = self.evidence.likelihood(T), penalty(T)
-        out = np.empty_like(t)
-        for f in range(FOLDS):
-            out[:, self.fold == f] = self._fold(f, t, l2, LATER)
-        return out
+        return self.models.scores(self.evidence.likelihood(T), penalty(T), LATER)
 
     def explore(self, T: FloatArray) -> FloatArray:
         """Scores of the first fold alone."""
-        return self._fold(0, self.evidence.likelihood(T), penalty(T), FIRST)
-
-    def _fold(self, f: int, t: FloatArray, l2: float, iterations: int) -> FloatArray:
-        rows = self.train[f]
-        self.W[f] = self.design.fit(t[:, rows], self.W[f], iterations, rows, l2)
-        return self.design.scores(self.W[f], self.fold == f)
+        return self.models.of_fold(0, self.evidence.likelihood(T), penalty(T), FIRST)
 
     def rename(self, order: np.ndarray) -> None:
         """Class k is what was class order[k]."""
-        self.W = [W[order] for W in self.W]
+        self.models.W = [W[order] for W in self.models.W]
 
     def final(self, T: FloatArray) -> Any:
-        """The classifier of all rows, from the mean of the folds' models."""
-        start = np.mean(self.W, axis=0)
-        return self.design.model(self.design.fit(self.evidence.likelihood(T), start, LAST, l2=penalty(T) / 6))
+        """The classifier of all rows."""
+        return self.design.model(self.models.final(self.evidence.likelihood(T), penalty(T) / 6, LAST))
 
 
 class EstimatorFolds:

@@ -28,31 +28,30 @@ class Group:
 def make_groups(p: FloatArray, features: int) -> list[Group]:
     """Examples by predicted class, and within it by confidence; labels have no part in it."""
     K = p.shape[1]
-    top, confidence = p.argmax(axis=1), p.max(axis=1)
     least = max(50, 5 * min(features, 20))
     most = max(2, 20 // K) if K <= 20 else 1
     groups, rest = [], []
-    for z in range(K):
-        rows = np.flatnonzero(top == z)
+    for z, rows in enumerate(_by_confidence(p)):
         if len(rows) < least:
             rest.append(rows)
-            continue
-        rows = rows[np.argsort(confidence[rows], kind="stable")]
-        parts = np.array_split(rows, min(most, len(rows) // least))
-        groups += [Group(part, z, confidence[part[0]], confidence[part[-1]], p[part].mean(axis=0)) for part in parts]
-    left = np.concatenate(rest) if rest else np.zeros(0, dtype=np.int64)
-    if len(left) >= 20:
-        groups.append(Group(left, -1, confidence[left].min(), confidence[left].max(), p[left].mean(axis=0)))
-    return groups
+        else:
+            groups += [_group(part, z, p) for part in np.array_split(rows, min(most, len(rows) // least))]
+    left = np.concatenate([*rest, np.zeros(0, dtype=np.int64)])
+    return [*groups, _group(left, -1, p)] if len(left) >= 20 else groups
 
 
 def surest(p: FloatArray) -> list[Group]:
     """Of each class that is predicted often enough, the quarter with the highest confidence."""
-    top, confidence = p.argmax(axis=1), p.max(axis=1)
-    out = []
-    for z in range(p.shape[1]):
-        rows = np.flatnonzero(top == z)
-        if len(rows) >= 50:
-            rows = rows[np.argsort(confidence[rows], kind="stable")][-max(50, len(rows) // 4) :]
-            out.append(Group(rows, z, confidence[rows[0]], confidence[rows[-1]], p[rows].mean(axis=0)))
-    return out
+    return [_group(r[-max(50, len(r) // 4) :], z, p) for z, r in enumerate(_by_confidence(p)) if len(r) >= 50]
+
+
+def _by_confidence(p: FloatArray) -> list[Index]:
+    """The rows predicted as each class, the least sure first."""
+    order = np.argsort(p.max(axis=1), kind="stable")
+    top = p.argmax(axis=1)[order]
+    return [order[top == z] for z in range(p.shape[1])]
+
+
+def _group(rows: Index, predicted: int, p: FloatArray) -> Group:
+    confidence = p[rows].max(axis=1)
+    return Group(rows, predicted, confidence.min(), confidence.max(), p[rows].mean(axis=0))

@@ -57,14 +57,12 @@ class Fit:
 
 def chi_square(statistic: float, df: float, noncentrality: float = 0.0) -> float:
     """Upper tail; 1 without degrees of freedom."""
-    from scipy.special import gammaincc
+    from scipy.special import chdtrc
     from scipy.stats import ncx2
 
     if df <= 0 or statistic <= 0:
         return 1.0
-    if noncentrality > 0:
-        return float(ncx2.sf(statistic, df, noncentrality))
-    return float(gammaincc(df / 2, statistic / 2))
+    return float(ncx2.sf(statistic, df, noncentrality) if noncentrality > 0 else chdtrc(df, statistic))
 
 
 def one_hot_block(counts: FloatArray, T: FloatArray, reference: FloatArray | None = None) -> Block | None:
@@ -80,7 +78,7 @@ def one_hot_block(counts: FloatArray, T: FloatArray, reference: FloatArray | Non
         return None
     shares = np.full(K, 1.0 / K) if reference is None else 0.9 * reference + 0.1 / K
     cells = _cells(n * (T @ shares), possible, FEWEST)
-    fitted = n * (cells @ T @ _em(cells @ T, cells @ counts / n))
+    fitted = n * (cells @ T @ likeliest_shares(cells @ T, cells @ counts / n))
     if (fitted < FITTED).any() and len(cells) > 1:
         cells = _cells(fitted, np.ones(len(cells), dtype=bool), FITTED) @ cells
     if len(cells) < 2:
@@ -102,23 +100,23 @@ def _cells(expected: FloatArray, possible: NDArray[np.bool_], fewest: float) -> 
         if expected[open_group].sum() >= size:
             groups.append(open_group)
             open_group = []
-    if open_group:
-        if groups:
-            groups[-1] = groups[-1] + open_group
-        else:
-            groups.append(open_group)
+    if groups and open_group:
+        groups[-1] = groups[-1] + open_group
+    elif open_group:
+        groups.append(open_group)
     out = np.zeros((len(groups), len(expected)))
     for i, members in enumerate(groups):
         out[i, members] = 1.0
     return out
 
 
-def _em(T: FloatArray, f: FloatArray, steps: int = 50) -> FloatArray:
-    """Class shares of (nearly) maximum likelihood."""
+def likeliest_shares(T: FloatArray, f: FloatArray, steps: int = 50, tolerance: float = 0.0) -> FloatArray:
+    """Class shares of (nearly) maximum likelihood, by EM, for label shares f and rows T of their likelihoods."""
     pi = np.full(T.shape[1], 1.0 / T.shape[1])
     for _ in range(steps):
-        q = T @ pi
-        pi = pi * (T.T @ np.where(f > 0, f / np.maximum(q, 1e-300), 0.0))
+        last, pi = pi, pi * (T.T @ (f / np.maximum(T @ pi, 1e-300)))
+        if np.abs(pi - last).max() < tolerance:
+            break
     return pi
 
 
@@ -137,7 +135,7 @@ def fit_hull(blocks: Sequence[Block], shifts: Callable[[list[FloatArray]], Float
 def _fit_alone(block: Block) -> Fit:
     from scipy.optimize import nnls
 
-    pi = _em(block.A, block.f)
+    pi = likeliest_shares(block.A, block.f)
     for _ in range(25):
         second = block.second(pi)
         if second.ndim == 1:

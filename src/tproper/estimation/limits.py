@@ -17,7 +17,7 @@ HARDLY = 0.2  # columns of T whose L1 distance (at most 2) is below this are har
 def confusions(view: View) -> list[str]:
     """Classes whose columns of T are equal, or nearly."""
     if isinstance(view, SetLabel):
-        distance = 2 * abs(view.inclusion[0, 0] - view.inclusion[0, 1])
+        distance = 2 * abs(view.T[0, 0] - view.T[0, 1])
         pairs = [(distance, 0, 1)]
         every = f"any two of the {view.num_classes} classes"
     else:
@@ -41,7 +41,7 @@ def confusions(view: View) -> list[str]:
 def testable(view: View) -> tuple[bool, list[str]]:
     """Whether labels alone could confirm T: only where label shares have more dimensions than class shares."""
     if isinstance(view, SeveralAnswers):
-        if ((view.answers >= 0).sum(axis=1) >= 2).any():
+        if (view.has.sum(axis=1) >= 2).any():
             return True, []
         return False, ["No item has two answers: nothing in these labels can confirm T"]
     if isinstance(view, SetLabel):

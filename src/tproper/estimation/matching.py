@@ -3,7 +3,7 @@
 Let ``l_i(z) = P(label i | z)`` and ``p_i`` the model's class probabilities. The derivative of ``log (T p)_y`` in the
 logits is ``u_i = posterior_i - p_i``, the posterior being ``l_i * p_i`` normalised: its mean is zero where T and p are
 right. The test sums u over groups of examples (Hosmer and Lemeshow 1980, as the score test of a shift of the logits in
-each group), after the model was recalibrated on these labels: a temperature and one bias a class, whose estimation the
+each group), after the model was recalibrated on these labels: a temperature and a bias per class, whose estimation the
 test accounts for. What is left of the model's error is allowed up to a `tolerance`, the root mean square over groups of
 the distance of their mean class probabilities from the truth: the null distribution is the non-central chi-square of
 the worst such error. Covariances come from labels drawn from T and p, so that rare labels count at their rates.
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray
 from .hull import chi_square
-from .views import DRAWS_EACH, Index, OneLabel, View
+from .softmax import softmax
+from .views import DRAWS_EACH, Index, OneLabel, SetLabel, SeveralAnswers, View
 
 MOST_ROWS = 20_000  # more add nothing that the tolerance would not forgive
 SIMULATED = 10_000  # rows of labels drawn for the covariances, at least twice all rows
@@ -49,7 +50,7 @@ def recalibrate(likelihood: FloatArray, p: FloatArray) -> FloatArray:
     log_p = np.log(np.maximum(p, TINY))
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        q = softmax(theta[K] * log_p + theta[:K])
+        q = softmax(theta[K] * log_p + theta[:K], axis=1)
         mass = np.maximum((likelihood * q).sum(axis=1), 1e-300)
         u = likelihood * q / mass[:, None] - q
         slope = np.append(u.sum(axis=0), (u * log_p).sum()) / n
@@ -59,19 +60,22 @@ def recalibrate(likelihood: FloatArray, p: FloatArray) -> FloatArray:
     start = np.append(np.zeros(K), 1.0)
     bounds = [(-12.0, 12.0)] * K + [(0.05, 20.0)]
     out = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200, "gtol": 1e-7})
-    return softmax(out.x[K] * log_p + out.x[:K])
+    return softmax(out.x[K] * log_p + out.x[:K], axis=1)
 
 
-def softmax(scores: FloatArray) -> FloatArray:
-    """Rows of class probabilities."""
-    e = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+def placed(values: FloatArray, place: Index, places: int) -> Any:
+    """Values (n, K), each row in the K columns of its own place, as a sparse matrix (n, places K)."""
+    from scipy.sparse import coo_array
+
+    n, K = values.shape
+    column = place[:, None] * K + np.arange(K)
+    return coo_array((values.ravel(), (np.repeat(np.arange(n), K), column.ravel())), shape=(n, places * K)).tocsr()
 
 
 class TransitionSpread:
     """What the error of an estimated T does to the sums: labels from another T weigh ``(T' p)_y / (T p)_y`` as much."""
 
-    def __init__(self, view: View, p: FloatArray, width: int) -> None:
+    def __init__(self, view: OneLabel | SeveralAnswers, p: FloatArray, width: int) -> None:
         self.view, self.p = view, p
         if isinstance(view, OneLabel):  # the weight is linear in T: one derivative for all draws
             self.slope = np.zeros((width, view.T.size))
@@ -80,19 +84,12 @@ class TransitionSpread:
 
     def add(self, x: Any, labels: Any, likelihood: FloatArray) -> None:
         """Labels drawn from T, with their features x."""
-        from scipy.sparse import coo_array
-
-        n, K = self.p.shape
         mass = (likelihood * self.p).sum(axis=1)
         if isinstance(self.view, OneLabel):
-            column = labels[:, None] * K + np.arange(K)
-            weight = self.p / mass[:, None]
-            row = np.repeat(np.arange(n), K)
-            z = coo_array((weight.ravel(), (row, column.ravel())), shape=(n, self.view.T.size)).tocsr()
-            self.slope += (x.T @ z).toarray()
+            self.slope += (x.T @ placed(self.p / mass[:, None], labels, len(self.view.T))).toarray()
             return
-        for s in range(DRAWS_EACH):
-            self.sums[s] += x.T @ ((self.view.likelihood(labels, s) * self.p).sum(axis=1) / mass - 1)
+        for s, drawn in enumerate(self.view.likelihoods(labels)):
+            self.sums[s] += x.T @ ((drawn * self.p).sum(axis=1) / mass - 1)
 
     def covariance(self) -> FloatArray:
         """Of the sums over all that was added."""
@@ -121,7 +118,7 @@ class ScoreTests:
         self.sums = np.asarray(self._features(view.likelihood(observed)).sum(axis=0)).ravel()
         D = self.width + K + 2
         self.V, self.W = np.zeros((D, D)), np.zeros((D, self.groups * K))
-        spread = None if view.draws is None else TransitionSpread(view, self.p, D)
+        spread = None if isinstance(view, SetLabel) or view.draws is None else TransitionSpread(view, self.p, D)
         for _ in range(repeats):
             labels = self._simulate(view, rng)
             likelihood = view.likelihood(labels)
@@ -182,13 +179,7 @@ class ScoreTests:
 
     def _shifts(self, likelihood: FloatArray) -> Any:
         """``l / (T p)_y - 1`` in the columns of the example's group: what an error of its class probabilities does."""
-        from scipy.sparse import coo_array
-
-        n, K = self.p.shape
-        ratio = likelihood / self._scores(likelihood)[1][:, None] - 1
-        column = self.group[:, None] * K + np.arange(K)
-        row = np.repeat(np.arange(n), K)
-        return coo_array((ratio.ravel(), (row, column.ravel())), shape=(n, self.groups * K)).tocsr()
+        return placed(likelihood / self._scores(likelihood)[1][:, None] - 1, self.group, self.groups)
 
     def _test(self, chosen: NDArray[np.int64]) -> Match:
         K = self.p.shape[1]

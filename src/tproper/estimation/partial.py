@@ -17,13 +17,12 @@ import numpy as np
 
 from .._core import FloatArray
 from ..transitions import EstimatedPartialLabels, FamilyTest
+from .hull import chi_square
 from .softmax import Design
 from .warnings import FamilyWarning
 
 STEPS = 200
 LEVEL = 0.01  # p-value below which the sets are said not to look like their family
-
-
 SIMULATED, DRAWS = 1 << 20, 199  # entries of the masks up to which a test draws its own distribution, and how often
 
 
@@ -82,11 +81,8 @@ def class_wise(masks: np.ndarray, true: np.ndarray, same: bool = False) -> Rates
     s, z = kinds[:, :-1].astype(np.float64), kinds[:, -1].astype(np.int64)
     K, weight = s.shape[1], counts.astype(np.float64)
     allowed = np.where((z >= 0)[:, None], np.arange(K) == z[:, None], s > 0)
-    pi, p = (
-        np.full(K, 1.0 / K),
-        np.full(K, np.clip((s.sum(axis=1) - 1) @ weight / weight.sum() / (K - 1), 1e-6, 1 - 1e-6)),
-    )
-    value = -np.inf
+    pi, value = np.full(K, 1.0 / K), -np.inf
+    p = np.full(K, np.clip((s.sum(axis=1) - 1) @ weight / weight.sum() / (K - 1), 1e-6, 1 - 1e-6))
     for _ in range(STEPS):
         log = s @ np.log(p) + (1 - s) @ np.log1p(-p)
         terms = allowed * (pi / p)
@@ -111,12 +107,11 @@ def _same_rates(masks: np.ndarray, true: np.ndarray, p: float) -> tuple[FloatArr
     n, K = masks.shape
     free, alike = class_wise(masks, true), class_wise(masks, true, same=True)
     ratio = 2 * (free.value - alike.value)
-    p_value = _chi_square(ratio, K - 1)
+    p_value = chi_square(ratio, K - 1)
     if p_value > 0.05 or n * K > SIMULATED:
         return free.rates, p_value
-    rng, known, above = np.random.default_rng(0), true >= 0, 0
-    draws = 0
-    while draws < DRAWS and above < 10:  # ten above it are plain enough
+    rng, known, above, draws = np.random.default_rng(0), true >= 0, 0, 0
+    while draws < DRAWS and above < 10:  # ten above it settle the matter
         draws += 1
         z = np.where(known, true, rng.choice(K, n, p=alike.shares / alike.shares.sum()))
         again = rng.random((n, K)) < p
@@ -133,13 +128,7 @@ def _binomial_sizes(sizes: np.ndarray, K: int, p: float) -> float:
     observed = np.bincount(sizes - 1, minlength=K).astype(np.float64)
     rare = expected < 5
     cells = [*zip(observed[~rare], expected[~rare], strict=True)]
-    if rare.any() and expected[rare].sum() > 0:
+    if expected[rare].sum() > 0:
         cells.append((observed[rare].sum(), expected[rare].sum()))
     statistic = sum((o - e) ** 2 / e for o, e in cells)
-    return _chi_square(statistic, len(cells) - 2)
-
-
-def _chi_square(statistic: float, degrees: int) -> float:
-    from scipy.stats import chi2
-
-    return float(chi2.sf(max(statistic, 0.0), degrees)) if degrees > 0 else 1.0
+    return chi_square(statistic, len(cells) - 2)

@@ -6,7 +6,7 @@ The labels' shares q mix the columns of T, ``q = T pi``. The class shares pi are
 
 which is ``T^-1 q`` where T is square and that has no negative entry (Rogan and Gladen, 1978, for two classes).
 Intervals come from repeating both draws: labels anew from their shares, and T anew from its own distribution. They
-also leave room for labels that might occur, and have not.
+also leave room for labels that might occur, and have not, and hold all shares that fit the labels as well.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .._core import FloatArray, Labels, NotReconstructibleError
+from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
@@ -24,11 +24,16 @@ from ..transitions import (
     Transition,
     posterior_draws,
 )
+from .hull import chi_square
+from .views import log_likelihood
 
 REPEATS = 1000
 ROWS = 100  # clean rows that `next_clean_rows` shares out
 ITERATIONS, TOLERANCE = 1000, 1e-6
 ENTRIES = 1 << 24  # of all draws of T together
+PROGRAMS = 100  # classes, up to which each has its own linear programs
+PROFILED = 20  # classes, up to which the profile likelihood is followed too
+DROP = 1.92  # of the log-likelihood within a 95% interval: half of chi-squared's quantile
 STILL = 1e-6  # a standard error at which no repetition has moved a share
 
 
@@ -71,8 +76,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
             f"transition: expected rank {transition.num_classes} for {transition.num_classes} classes, got "
             f"{diagnosis.rank}: the shares of {diagnosis.confusion()} cannot be told apart from these labels"
         )
-    encoded = transition.encode(labels)
-    encoded = encoded.reshape(-1, *transition.label_shape)
+    encoded = transition.encode(labels).reshape(-1, *transition.label_shape)
     if isinstance(transition, AnnotatorTransition):
         encoded = encoded[(encoded >= 0).any(dim=1)]  # no answer says nothing
         if not len(encoded):
@@ -86,20 +90,31 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
     rng = np.random.default_rng(seed)
     size = int(np.clip(ENTRIES // T.size, 200, REPEATS))
     again = rng.multinomial(n, shares / shares.sum(), size) / n
-    from_labels = repeats = class_shares(T[None], again)
+    from_labels = class_shares(T[None], again)
     draws = _draws(transition, kinds, size, rng)
-    if draws is not None:
-        repeats = class_shares(draws, again)
+    repeats = from_labels if draws is None else class_shares(draws, again)
     low, high = np.quantile(repeats, [0.025, 0.975], axis=0)
     interval = np.stack([np.minimum(low, value), np.maximum(high, value)], axis=1)
     variance = repeats.var(axis=0)
     stderr = np.sqrt(variance)
     interval = _with_unseen(transition, kinds, n, value, stderr, interval)
-    still = stderr < STILL
+    fitting = equally_likely(T, value)
+    interval = np.clip(interval + fitting - value[:, None], 0.0, 1.0)
+    if transition.num_classes <= PROFILED:
+        edge = (interval[:, 0] <= STILL) | (interval[:, 1] >= 1 - STILL)
+        ends = likely(T, counts.numpy(), value, np.flatnonzero(edge))
+        interval = np.stack([np.minimum(interval[:, 0], ends[:, 0]), np.maximum(interval[:, 1], ends[:, 1])], axis=1)
+    free = np.ptp(fitting, axis=1) > STILL
+    still = (stderr < STILL) | free
     stderr[still] = (interval[still, 1] - interval[still, 0]) / (2 * 1.96)
     share = max(0.0, 1 - float(from_labels.var(axis=0).sum() / max(variance.sum(), 1e-300)))
     rows = next_rows(transition, value) if isinstance(transition, EstimatedTransition) else np.zeros(len(value), int)
     notes = _notes(transition, T, shares, value, n, share if draws is not None else None, rows)
+    if free.any():
+        notes.append(
+            f"not determined: other shares of the classes {', '.join(map(str, np.flatnonzero(free)[:12]))}"
+            f"{', ...' if free.sum() > 12 else ''} fit the labels that occur as well; their intervals hold all of these"
+        )
     return Prevalence(value, stderr, interval, rows, share, n, notes)
 
 
@@ -131,6 +146,78 @@ def _with_unseen(
     return np.stack([np.minimum(interval[:, 0], low), np.maximum(interval[:, 1], high)], axis=1)
 
 
+def equally_likely(T: FloatArray, value: FloatArray) -> FloatArray:
+    """The least and the greatest share (K, 2) of each class among all that give the labels the likelihood of `value`.
+
+    These are the pi of the simplex with ``T pi = T value`` for the rows of T that occur: a point where their rank is K,
+    else a polytope, whose ends are linear programs; beyond 100 classes, bounds of them.
+    """
+    from scipy.optimize import linprog
+
+    rows = np.vstack([T / T.max(axis=1, keepdims=True), np.ones(len(value))])
+    _, size, basis = np.linalg.svd(rows, full_matrices=len(rows) < len(value))
+    rank = int((size > RANK_TOL * size[0]).sum())
+    out = np.stack([value, value], axis=1)
+    free = np.flatnonzero(np.abs(basis[rank:]).max(axis=0, initial=0.0) > 1e-8)
+    if len(free) > PROGRAMS:  # a class has at most the share of each label that excludes others
+        most = ((T @ value)[:, None] / np.maximum(T, 1e-300)).min(axis=0)
+        out[free] = np.stack([np.zeros(len(free)), np.clip(most[free], value[free], 1.0)], axis=1)
+        return out
+    for z in free:
+        for side, sign in enumerate((1.0, -1.0)):
+            aim = np.zeros(len(value))
+            aim[z] = sign
+            end = linprog(aim, A_eq=basis[:rank], b_eq=basis[:rank] @ value, bounds=(0.0, 1.0))
+            if end.status == 0:
+                out[z, side] = min(end.x[z], value[z]) if side == 0 else max(end.x[z], value[z])
+    return out
+
+
+def likely(T: FloatArray, counts: np.ndarray, value: FloatArray, classes: np.ndarray) -> FloatArray:
+    """The ends (K, 2) of the profile likelihood: pi_z of any pi whose log-likelihood is within 1.92 of the greatest.
+
+    For the `classes` whose intervals reach 0 or 1, where repetitions of the draw say little: a share of 0 hardly ever
+    leaves it. What is returned is the share at a pi that was tried: the solver's, or, where it went too far, one on the
+    way there.
+    """
+    from scipy.optimize import minimize
+
+    rows = T / T.max(axis=1, keepdims=True)
+
+    def fall(pi: FloatArray) -> float:
+        with np.errstate(divide="ignore"):
+            return DROP + float(counts @ np.log(np.maximum(rows @ pi, 0.0))) - top
+
+    def slope(pi: FloatArray) -> FloatArray:
+        out: FloatArray = (counts / np.maximum(rows @ pi, 1e-12)) @ rows
+        return out
+
+    top = float(counts @ np.log(rows @ value))
+    rules = [
+        {"type": "eq", "fun": lambda pi: pi.sum() - 1, "jac": np.ones_like},
+        {"type": "ineq", "fun": lambda pi: np.maximum(fall(pi), -1e6), "jac": slope},
+    ]
+    out = np.stack([value, value], axis=1)
+    for z in classes:
+        for side, sign in enumerate((1.0, -1.0)):
+            aim = np.zeros(len(value))
+            aim[z] = sign
+            solution = minimize(
+                lambda pi, aim=aim: float(aim @ pi),
+                0.98 * value + 0.02 / len(value),
+                jac=lambda pi, aim=aim: aim,
+                method="SLSQP",
+                bounds=[(0.0, 1.0)] * len(value),
+                constraints=rules,
+                options={"maxiter": 200, "ftol": 1e-7},
+            )
+            pi = np.clip(solution.x, 0.0, None) / np.clip(solution.x, 0.0, None).sum()
+            tried = (value + step * (pi - value) for step in np.linspace(1, 0, 51))
+            end = next((p[z] for p in tried if fall(p) >= -0.01), value[z])
+            out[z, side] = min(end, value[z]) if side == 0 else max(end, value[z])
+    return out
+
+
 def _draws(transition: Transition, kinds: torch.Tensor, size: int, rng: np.random.Generator) -> FloatArray | None:
     """Draws of the rows (S, U, K) of the labels that occur, up to a factor; None where T is known."""
     if isinstance(transition, CandidateSetTransition):  # what its rate is changes a row by a factor alone
@@ -143,11 +230,8 @@ def _draws(transition: Transition, kinds: torch.Tensor, size: int, rng: np.rando
     parts = [posterior_draws(t, size, a) for a, t in enumerate(transition.transitions)]
     if all(p is None for p in parts):
         return None
-    log = np.zeros((size, len(kinds), transition.num_classes))
-    for a, (t, part) in enumerate(zip(transition.transitions, parts, strict=True)):
-        has = np.flatnonzero(kinds[:, a].numpy() >= 0)
-        with np.errstate(divide="ignore"):
-            log[:, has] += np.log((t.matrix()[None] if part is None else part)[:, kinds[has, a].numpy()])
+    tables = [t.matrix() if p is None else p for t, p in zip(transition.transitions, parts, strict=True)]
+    log = log_likelihood(tables, kinds.numpy())
     return np.exp(log - log.max(axis=2, keepdims=True))
 
 
@@ -155,15 +239,11 @@ def _rows(transition: Transition, kinds: torch.Tensor) -> FloatArray:
     """P(label | class) (U, K) of the labels that occur, up to a factor for each label."""
     if isinstance(transition, CandidateSetTransition):
         return kinds.numpy().astype(np.float64)
-    if not transition.per_class_labels and kinds.ndim == 1:
-        out: FloatArray = transition.matrix()[transition.row_index(kinds).numpy()]
-        return out
-    K = transition.num_classes
-    tables = {k: torch.as_tensor(a) for k, a in transition.tables().items()}
-    sure = torch.full((K, K), -1e30, dtype=torch.float64).fill_diagonal_(0.0)
-    columns = [transition.log_probability(sure[z].expand(len(kinds), K), kinds, tables) for z in range(K)]
-    log = torch.stack(columns, dim=1)
-    return torch.exp(log - log.amax(dim=1, keepdim=True)).numpy()
+    if isinstance(transition, AnnotatorTransition):
+        log = log_likelihood([t.matrix() for t in transition.transitions], kinds.numpy())
+        return np.exp(log - log.max(axis=1, keepdims=True))
+    out: FloatArray = transition.matrix()[transition.row_index(kinds).numpy()]
+    return out
 
 
 def class_shares(T: FloatArray, q: FloatArray) -> FloatArray:
@@ -237,10 +317,8 @@ def _notes(
         best = int(rows.argmax())
         more = f"; of {ROWS} more clean rows, {rows[best]} of class {best} would help most" if rows[best] else ""
         notes.append(f"{100 * share:.0f}% of the variance comes from T's own error{more}")
-    if not transition.label_shape and transition.num_weak_labels > 1:
-        from scipy.stats import chi2
-
+    if share is None and not transition.label_shape:
         misfit = 2 * n * float((q * np.log(q / (T @ value))).sum())
-        if share is None and misfit > chi2.ppf(0.99, transition.num_weak_labels - 1):
+        if chi_square(misfit, transition.num_weak_labels - 1) < 0.01:
             notes.append("these label shares are not a mixture of T's columns: T is not the transition of these labels")
     return notes

@@ -134,11 +134,7 @@ def _transition(r: float, rates: FloatArray, notes: list[str]) -> EstimatedTrans
 
 def labeled_of(value: Any) -> NDArray[np.bool_]:
     """True where an example is a labeled positive: booleans, 1 and 0, or 1 and -1."""
-    if isinstance(value, Tensor):
-        value = value.detach().cpu().numpy()
-    elif hasattr(value, "to_numpy"):
-        value = value.to_numpy()
-    array = np.asarray(value)
+    array = checks.array(value)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"labeled: expected booleans (n,), True = labeled positive, got shape {array.shape}")
     if array.dtype.kind != "b":
@@ -163,8 +159,7 @@ def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int, groups: NDA
     if scores is None:
         return _cross_fitted(s, X, seed, groups)
     try:
-        given = scores.detach().cpu().numpy() if isinstance(scores, Tensor) else scores
-        values = np.asarray(given, dtype=np.float64)
+        values = np.asarray(checks.array(scores), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"scores: expected {len(s)} numbers, got {checks.short(scores)}") from None
     if values.shape != s.shape:

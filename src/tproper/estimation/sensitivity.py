@@ -10,17 +10,19 @@ that picks the rates to move, and the scores at the moved T are computed exactly
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks
-from ..metrics import weak_accuracy, weak_brier, weak_log_loss
+from ..metrics import encoded, weak_accuracy, weak_brier, weak_log_loss
 from ..transitions import (
+    AnnotatorTransition,
     CandidateSetTransition,
     StackedTransition,
     Transition,
@@ -90,7 +92,8 @@ def sensitivity(
     classes, annotators : names, optional
         Names for the rate that matters most; numbers otherwise.
     """
-    names = Names(transition, classes, annotators)
+    if classes is not None and len(classes) != transition.num_classes:
+        raise ValueError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
     if score not in SCORES:
         raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {score!r}")
     if isinstance(moves, (str, bytes)) or not isinstance(moves, Iterable):
@@ -101,121 +104,110 @@ def sensitivity(
     base = SCORES[score](labels, predictions, transition)
     if not math.isfinite(base.value):
         raise ValueError(f"predictions: expected a finite {base.name}, got {base.value}; {base.note}")
-    rates, value_at = _rates(score, labels, predictions, transition, names)
-    limits_at = _limits(score, labels, predictions, transition)
+    at = _ScoreAt(score, encoded(transition, labels), predictions, transition.num_classes)
+    rates = _rates(at, transition, classes, annotators)
     ranges, intervals, low, high, limits = {}, {}, base.value, base.value, base.interval
     for m in sorted(steps):  # up to m, so that a larger move has the larger range
-        values = [(v, moved) for moved in rates.moved(m) for v in value_at(moved)]
+        values = [(v, moved) for moved in rates.moved(m) for v in rates.values(moved)]
         least, most = (end(values, key=lambda pair: pair[0], default=(base.value, None)) for end in (min, max))
         low, high = ranges[m] = min(low, least[0]), max(high, most[0])
-        bottom, top = (base.interval if moved is None else limits_at(moved) for _, moved in (least, most))
+        bottom, top = (base.interval if moved is None else at.limits(moved) for _, moved in (least, most))
         limits = intervals[m] = min(low, limits[0], bottom[0]), max(high, limits[1], top[1])
     return Sensitivity(base.name, base.value, ranges, rates.name, rates.effect, intervals)
 
 
-def _limits(
-    score: str, labels: Labels, predictions: Any, transition: Transition
-) -> Callable[[Any], tuple[float, float]]:
-    """The interval of the score at a T that was moved."""
+class _ScoreAt:
+    """A weak score of the same labels and predictions at another T; anything is possible where T has no inverse."""
 
-    def limits(moved: Any) -> tuple[float, float]:
-        T = moved if isinstance(moved, Transition) else Transition(moved)
-        y = labels if isinstance(moved, Transition) else transition.encode(_plain_labels(labels))
+    def __init__(self, name: str, labels: Tensor, predictions: Any, num_classes: int) -> None:
+        self.name, self.labels, self.predictions, self.num_classes = name, labels, predictions, num_classes
+        self.anything = ANYTHING[name]
+
+    def limits(self, T: Transition) -> tuple[float, float]:
+        """Its interval."""
         try:
-            return SCORES[score](y, predictions, T).interval
+            return SCORES[self.name](self.labels, self.predictions, T).interval
         except NotReconstructibleError:
-            return ANYTHING[score]
+            return self.anything
 
-    return limits
+    def values(self, T: Transition) -> list[float]:
+        """Its value, or the least and the greatest possible."""
+        try:
+            return [SCORES[self.name](self.labels, self.predictions, T).value]
+        except NotReconstructibleError:
+            return list(self.anything)
 
+    def means(self, T: Transition) -> list[float]:
+        """The same for several annotators: the mean of ``<r_i, s_i>`` alone, without its interval."""
+        try:
+            R = T.reconstruction()
+        except NotReconstructibleError:
+            return list(self.anything)
+        silent = R.silent(self.labels)
+        heard = slice(None) if silent is None else ~silent.numpy()
+        return [float((R.targets(self.labels).numpy()[heard] * self.each[heard]).sum(axis=1).mean())]
 
-def _plain_labels(labels: Labels) -> Any:
-    return labels.to_numpy() if hasattr(labels, "to_numpy") else labels
+    @cached_property
+    def each(self) -> FloatArray:
+        """s_i(z) (n, K): what example i scores if its class is z; a log loss that is not finite counts as 0."""
+        given = checks.array(self.predictions)
+        if self.name == "accuracy":
+            return np.eye(self.num_classes)[given.astype(np.int64)]
+        q = given.astype(np.float64)
+        with np.errstate(divide="ignore"):
+            s = -np.log(q) if self.name == "log_loss" else (q**2).sum(axis=1, keepdims=True) - 2 * q + 1
+        return np.where(np.isfinite(s), s, 0.0)
 
-
-class Names:
-    """The names of labels, classes and annotators."""
-
-    def __init__(self, transition: Transition, classes: Sequence[Any] | None, annotators: Sequence[Any] | None) -> None:
-        K = transition.num_classes
-        if classes is not None and len(classes) != K:
-            raise ValueError(f"classes: expected the names of {K} classes, got {len(classes)}")
-        self.transition, self.given = transition, classes is not None
-        self.classes = list(range(K)) if classes is None else list(classes)
-        self.annotators = annotators
-
-    def label(self, y: int) -> Any:
-        """The label of a row of T; a pair (source, label) for several sources."""
-        return (weak_label_names(self.transition, self.classes) if self.given else self.transition.weak_labels)[y]
-
-    def annotator(self, a: int) -> Any:
-        """Who answers."""
-        return a if self.annotators is None else self.annotators[a]
+    def by_label(self, M: int) -> FloatArray:
+        """S[y, z]: the sum over the examples with label y of what they score if their class is z."""
+        y, K = self.labels.numpy(), self.num_classes
+        if self.name == "accuracy":  # without a table of n x K
+            pairs = y * K + checks.array(self.predictions).astype(np.int64)
+            return np.bincount(pairs, minlength=M * K).reshape(M, K).astype(np.float64)
+        return np.stack([np.bincount(y, self.each[:, z], M) for z in range(K)], axis=1)
 
 
 @dataclass(frozen=True)
 class _Rates:
-    """The rate that matters most, and the tables with rates moved by m."""
+    """The rate that matters most, T with rates moved by m, and the score there."""
 
     name: str
     effect: float
-    moved: Callable[[float], list[Any]]
+    moved: Callable[[float], list[Transition]]
+    values: Callable[[Transition], list[float]]
+
+
+def _none(at: _ScoreAt) -> _Rates:
+    return _Rates("", 0.0, lambda m: [], at.values)
 
 
 def _rates(
-    score: str, labels: Labels, predictions: Any, transition: Transition, names: Names
-) -> tuple[_Rates, Callable[[Any], list[float]]]:
-    """What can be moved, and the score at what was moved."""
-
-    def by_function(T: Transition) -> list[float]:
-        try:
-            return [SCORES[score](labels, predictions, T).value]
-        except NotReconstructibleError:
-            return list(ANYTHING[score])
-
-    several = hasattr(transition, "transitions")
-    value_of = _means(score, labels, predictions, transition) if several else by_function
-
-    def slope(at: Callable[[float], Transition]) -> float:
-        low, high = (value_of(at(side * INSIDE))[0] for side in (-1, 1))
-        return (high - low) / (2 * INSIDE)
-
+    at: _ScoreAt, transition: Transition, classes: Sequence[Any] | None, annotators: Sequence[Any] | None
+) -> _Rates:
+    """What can be moved."""
+    K = transition.num_classes
     if isinstance(transition, families.IndependentSets):
-        K, p = transition.num_classes, transition.p
-        at = _around(p, lambda q: partial_labels(K, q))
-        return _Rates("p, the probability of a wrong candidate,", slope(at), lambda m: [at(-m), at(m)]), by_function
+        p = transition.p
+        return _one_rate(at, "p, the probability of a wrong candidate,", lambda m: partial_labels(K, _inside(p, m)))
     if isinstance(transition, CandidateSetTransition):
-        return _Rates("", 0.0, lambda m: []), by_function
-    if several:
-        return _annotator_rates(transition, slope, names), value_of
-    if isinstance(transition, UniformTransition) and transition.num_classes > DENSE_CLASSES:
-        K, d, name = transition.num_classes, transition.diagonal, transition.name
+        return _none(at)
+    if isinstance(transition, AnnotatorTransition):
+        return _annotator_rates(at, transition, annotators)
+    if isinstance(transition, UniformTransition) and K > DENSE_CLASSES:
+        d, name = transition.diagonal, transition.name
         if not 0 < d < 1:
-            return _Rates("", 0.0, lambda m: []), by_function
-        at = _around(d, lambda q: UniformTransition(K, q, name))
-        return _Rates("P(label = class)", slope(at), lambda m: [at(-m), at(m)]), by_function
-    return _table_rates(score, labels, predictions, transition, names)
+            return _none(at)
+        return _one_rate(at, "P(label = class)", lambda m: UniformTransition(K, _inside(d, m), name))
+    return _table_rates(at, transition, classes)
 
 
-def _means(score: str, labels: Labels, predictions: Any, transition: Transition) -> Callable[[Transition], list[float]]:
-    """The score at another T of the annotators: the mean of ``<r_i, s_i>`` alone, without its interval."""
-    y = transition.encode(_plain_labels(labels)).cpu()
-    s = _each_score(score, predictions, len(y), transition.num_classes)
-
-    def value(T: Transition) -> list[float]:
-        try:
-            R = T.reconstruction()
-        except NotReconstructibleError:
-            return list(ANYTHING[score])
-        silent = R.silent(y)
-        heard = np.ones(len(y), dtype=bool) if silent is None else ~silent.numpy()
-        return [float((R.targets(y).numpy()[heard] * s[heard]).sum(axis=1).mean())]
-
-    return value
+def _one_rate(at: _ScoreAt, name: str, moved: Callable[[float], Transition]) -> _Rates:
+    return _Rates(name, _slope(moved, at.values), lambda m: [moved(-m), moved(m)], at.values)
 
 
-def _around(value: float, make: Callable[[float], Transition]) -> Callable[[float], Transition]:
-    return lambda m: make(_inside(value, m))
+def _slope(moved: Callable[[float], Transition], values: Callable[[Transition], list[float]]) -> float:
+    low, high = (values(moved(side * INSIDE))[0] for side in (-1, 1))
+    return (high - low) / (2 * INSIDE)
 
 
 def _inside(value: float, move: float) -> float:
@@ -223,42 +215,37 @@ def _inside(value: float, move: float) -> float:
     return min(max(value + move, min(INSIDE, value)), max(1 - INSIDE, value))
 
 
-def _annotator_rates(transition: Any, slope: Callable[[Callable[[float], Transition]], float], names: Names) -> _Rates:
+def _annotator_rates(at: _ScoreAt, transition: AnnotatorTransition, annotators: Sequence[Any] | None) -> _Rates:
     """Each annotator's share of right answers, alone and all at once."""
     tables = [t.matrix() for t in transition.transitions]
+    if annotators is not None and len(annotators) != len(tables):
+        raise ValueError(f"annotators: expected the names of {len(tables)} annotators, got {len(annotators)}")
 
-    def at(chosen: Sequence[int]) -> Callable[[float], Transition]:
-        def moved(m: float) -> Transition:
-            new = list(transition.transitions)
-            for a in chosen:
-                T = tables[a].copy()
-                for z in range(min(T.shape)):
-                    T[:, z] = _move(T[:, z], z, m)
-                new[a] = Transition(T)
-            return type(transition)(new)
-
-        return moved
+    def moved(moves: Mapping[int, float]) -> Transition:
+        new = list(transition.transitions)
+        for a, m in moves.items():
+            T = tables[a].copy()
+            for z in range(min(T.shape)):
+                T[:, z] = _move(T[:, z], z, m)
+            new[a] = Transition(T)
+        return AnnotatorTransition(new)
 
     movable = [a for a, T in enumerate(tables) if any(0 < T[z, z] < 1 for z in range(min(T.shape)))]
     if not movable:
-        return _Rates("", 0.0, lambda m: [])
+        return _none(at)
     alone = movable[:MOST_RATES]
-    slopes = [slope(at([a])) for a in alone]
+    slopes = [_slope(lambda m, a=a: moved({a: m}), at.means) for a in alone]
     worst = int(np.argmax(np.abs(slopes)))
-    up = [a for a, s in zip(alone, slopes, strict=True) if s > 0]
-    down = [a for a in alone if a not in up]
 
-    def every(m: float) -> list[Any]:
-        both = [at(movable)(side * m) for side in (-1, 1)]
-        mixed = [type(transition)(_mixed(transition, at(up)(side * m), at(down)(-side * m), up)) for side in (-1, 1)]
-        return [*both, *mixed, *(at([a])(side * m) for a in alone for side in (-1, 1))]
+    def every(m: float) -> list[Transition]:
+        both = [moved(dict.fromkeys(movable, side * m)) for side in (-1, 1)]
+        mixed = [
+            moved({a: side * m if s > 0 else -side * m for a, s in zip(alone, slopes, strict=True)}) for side in (-1, 1)
+        ]
+        return [*both, *mixed, *(moved({a: side * m}) for a in alone for side in (-1, 1))]
 
-    name = f"the share of right answers of annotator {names.annotator(alone[worst])}"
-    return _Rates(name, slopes[worst], every)
-
-
-def _mixed(transition: Any, first: Any, second: Any, from_first: Sequence[int]) -> list[Transition]:
-    return [(first if a in from_first else second).transitions[a] for a in range(len(transition.transitions))]
+    name = alone[worst] if annotators is None else annotators[alone[worst]]
+    return _Rates(f"the share of right answers of annotator {name}", slopes[worst], every, at.means)
 
 
 def _move(column: FloatArray, y: int, m: float) -> FloatArray:
@@ -272,15 +259,13 @@ def _move(column: FloatArray, y: int, m: float) -> FloatArray:
     return out
 
 
-def _table_rates(
-    score: str, labels: Labels, predictions: Any, transition: Transition, names: Names
-) -> tuple[_Rates, Callable[[Any], list[float]]]:
+def _table_rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | None) -> _Rates:
+    """The entries of T, those of each source by themselves."""
     T = transition.matrix()
-    y = transition.encode(_plain_labels(labels)).cpu().numpy()
-    S = _class_scores(score, y, predictions, *T.shape) / len(y)
-    stacked = isinstance(transition, StackedTransition)
-    ends = transition.offsets if isinstance(transition, StackedTransition) else np.array([0, len(T)])
-    weights = transition.weights if isinstance(transition, StackedTransition) else np.ones(1)
+    S = at.by_label(len(T)) / len(at.labels)
+    ends, weights = np.array([0, len(T)]), np.ones(1)
+    if isinstance(transition, StackedTransition):
+        ends, weights = transition.offsets, transition.weights
     R = transition.reconstruction().matrix()
     G = -(R @ S @ R).T  # (M, K): derivative of the score in T's entries
     rates = []  # (effect, source, row in the source, class)
@@ -293,67 +278,42 @@ def _table_rates(
         rates += [(float(effect[i, z]), d, int(i), int(z)) for i, z in np.argwhere(movable)]
     rates.sort(key=lambda rate: -abs(rate[0]))
     if not rates:
-        return _Rates("", 0.0, lambda m: []), lambda T: []
+        return _none(at)
     top: dict[tuple[int, int], tuple[float, int, int, int]] = {}
     for rate in rates:  # the rate that matters most in each column
         top.setdefault((rate[1], rate[3]), rate)
 
-    def shifted(chosen: Iterable[tuple[float, int, int, int]], m: float, worst: bool) -> FloatArray:
+    def shifted(chosen: Iterable[tuple[float, int, int, int]], m: float, worst: bool) -> Transition:
         out = T.copy()
         for effect, d, i, z in chosen:
             rows = slice(ends[d], ends[d + 1])
             step = m * (np.sign(effect) if worst else 1.0)
             out[rows, z] = weights[d] * _move(T[rows, z] / weights[d], i, float(step))
-        return out
+        return Transition(out)
 
-    def moved(m: float) -> list[Any]:
+    def moved(m: float) -> list[Transition]:
         alone = [shifted([rate], side * m, False) for rate in rates[:MOST_RATES] for side in (-1, 1)]
         return [*alone, *(shifted(top.values(), side * m, True) for side in (-1, 1))]
 
-    sign = np.linalg.slogdet(T)[0] if T.shape[0] == T.shape[1] else 1.0
+    def sign(matrix: FloatArray) -> float:
+        return float(np.linalg.slogdet(matrix)[0]) if matrix.shape[0] == matrix.shape[1] else 1.0
 
-    def value_at(matrix: FloatArray) -> list[float]:
-        if matrix.shape[0] == matrix.shape[1] and np.linalg.slogdet(matrix)[0] != sign:
-            return list(ANYTHING[score])  # on the way T could not be inverted
+    side_of_T = sign(T)
+
+    def values(other: Transition) -> list[float]:
+        if sign(other.matrix()) != side_of_T:
+            return list(at.anything)  # on the way T could not be inverted
         try:
-            return [float((Transition(matrix).reconstruction().matrix() * S.T).sum())]
+            return [float((other.reconstruction().matrix() * S.T).sum())]
         except NotReconstructibleError:
-            return list(ANYTHING[score])
+            return list(at.anything)
 
     effect, d, i, z = rates[0]
-    label, z_name = names.label(int(ends[d]) + i), names.classes[z]
+    label = (transition.weak_labels if classes is None else weak_label_names(transition, classes))[int(ends[d]) + i]
+    z_name = z if classes is None else classes[z]
     name = f"P(label {label} | class {z_name})"
     if transition.positive_unlabeled:
         name, effect = "r = P(labeled | positive)", effect if i == 0 else -effect
-    elif stacked:
+    elif isinstance(transition, StackedTransition):
         name = f"P(label {label[1]} | class {z_name}) of source {label[0]}"
-    return _Rates(name, effect, moved), value_at
-
-
-def _class_scores(score: str, y: NDArray[np.int64], predictions: Any, M: int, K: int) -> FloatArray:
-    """S[y, z]: the sum over the examples with label y of the score that they get if their class is z."""
-    S = np.zeros((M, K))
-    if score == "accuracy":
-        np.add.at(S, (y, _plain(predictions).astype(np.int64)), 1.0)
-        return S
-    s = _each_score(score, predictions, len(y), K)
-    for z in range(K):
-        S[:, z] = np.bincount(y, s[:, z], M)
-    return S
-
-
-def _each_score(score: str, predictions: Any, n: int, K: int) -> FloatArray:
-    """s_i(z) (n, K): what example i scores if its class is z; a log loss that is not finite counts as 0."""
-    given = _plain(predictions)
-    if score == "accuracy":
-        out = np.zeros((n, K))
-        out[np.arange(n), given.astype(np.int64)] = 1.0
-        return out
-    q = given.astype(np.float64)
-    with np.errstate(divide="ignore"):
-        s = -np.log(q) if score == "log_loss" else (q**2).sum(axis=1, keepdims=True) - 2 * q + 1
-    return np.where(np.isfinite(s), s, 0.0)
-
-
-def _plain(predictions: Any) -> NDArray[Any]:
-    return predictions.detach().cpu().numpy() if isinstance(predictions, Tensor) else np.asarray(predictions)
+    return _Rates(name, effect, moved, values)

@@ -21,11 +21,11 @@ L2 = 1e-2  # of the folds' models, for clean labels
 LEAST_VARIANCE, MOST_VARIANCE = 3.0, 1000.0
 
 
-def softmax(scores: FloatArray) -> FloatArray:
-    """Over the first axis (classes)."""
-    out = scores - scores.max(axis=0)
+def softmax(scores: FloatArray, axis: int = 0) -> FloatArray:
+    """Over the axis of classes; scipy's takes three arrays where this takes one."""
+    out = scores - scores.max(axis=axis, keepdims=True)
     np.exp(out, out=out)
-    out /= out.sum(axis=0)
+    out /= out.sum(axis=axis, keepdims=True)
     return out
 
 

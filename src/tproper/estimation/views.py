@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from .._core import FloatArray, Labels
-from ..transitions import CandidateSetTransition, StackedTransition, Transition, posterior_draws
+from ..metrics import encoded
+from ..transitions import (
+    AnnotatorTransition,
+    CandidateSetTransition,
+    StackedTransition,
+    Transition,
+    posterior_draws,
+)
 from .hull import Block, one_hot_block
 
 DRAWS = 1000  # draws of an estimated T, many more than it has entries
@@ -21,7 +27,7 @@ Index = NDArray[np.int64]
 class OneLabel:
     """Labels that are rows of T."""
 
-    def __init__(self, T: FloatArray, index: Index, draws: FloatArray | None, names: Sequence[str]) -> None:
+    def __init__(self, T: FloatArray, index: Index, draws: FloatArray | None, names: Sequence[str] = ()) -> None:
         self.T, self.index, self.draws, self.names = T, index, draws, list(names)
         self.n, self.num_classes, self.features = len(index), T.shape[1], len(T)
 
@@ -45,9 +51,9 @@ class OneLabel:
         """The labels of some rows."""
         return self.index[rows]
 
-    def likelihood(self, labels: Index, draw: int | None = None) -> FloatArray:
-        """P(label | class) (m, K), under a draw of T if asked."""
-        return self.T[labels] if draw is None or self.draws is None else self.draws[draw][labels]
+    def likelihood(self, labels: Index) -> FloatArray:
+        """P(label | class) (m, K)."""
+        return self.T[labels]
 
     def simulate(self, rows: Index, classes: Index, rng: np.random.Generator) -> Index:
         """Labels drawn for given classes."""
@@ -63,22 +69,25 @@ class SetLabel:
         self.transition, self.masks = transition, masks
         self.n, self.num_classes = masks.shape
         K, size = self.num_classes, transition.size_probability
-        self.features = K
+        self.size_probability, self.sizes = size, np.bincount(masks.sum(axis=1), minlength=K + 1)
+        self.features, self.names = K, [f"class {z} as a candidate" for z in range(K)]
         j = np.maximum(np.arange(K + 1), 1)
         other = (j - 1) / (K - 1)  # P(another class is in S | |S|)
         pair = other * (j - 2) / max(K - 2, 1) * (K > 2)
         own = float((size / j).sum())
         self.A = np.full((K, K), (1 - own) / (K - 1))
         np.fill_diagonal(self.A, own)
-        self.inclusion = np.full((K, K), float((size * other).sum()))  # P(a in S | z)
-        np.fill_diagonal(self.inclusion, 1.0)
+        self.T = np.full((K, K), float((size * other).sum()))  # P(a in S | z)
+        np.fill_diagonal(self.T, 1.0)
         self.moments = [float((size * x / j**2).sum()) for x in (np.ones(K + 1), other, pair)]
+
+    def counts(self, rows: Index) -> FloatArray:
+        """How often each class is a candidate."""
+        return self.masks[rows].sum(axis=0).astype(np.float64)
 
     def block(self, rows: Index, reference: FloatArray | None = None) -> Block | None:
         """Mean of ``1_S / |S|`` over some rows."""
         masks = self.masks[rows]
-        if len(rows) == 0:
-            return None
         f = (masks / masks.sum(axis=1, keepdims=True)).mean(axis=0)
         return Block(f, self.A, len(rows), self.second)
 
@@ -97,7 +106,7 @@ class SetLabel:
         """The labels of some rows."""
         return self.masks[rows]
 
-    def likelihood(self, labels: NDArray[np.bool_], draw: int | None = None) -> FloatArray:
+    def likelihood(self, labels: NDArray[np.bool_]) -> FloatArray:
         """P(S | class) up to a factor that depends on the size of S alone."""
         return labels.astype(np.float64)
 
@@ -106,11 +115,21 @@ class SetLabel:
         return self.transition.sample(classes, rng)
 
 
+def log_likelihood(tables: Sequence[FloatArray], answers: Index) -> FloatArray:
+    """``sum_a log T_a[y_a, z]`` (..., n, K) over the annotators who answered, for tables (..., M_a, K)."""
+    logs = _logs(tables)
+    each = _who_said_what(tables, answers)
+    if logs.ndim == 2:
+        return each @ logs
+    flat = np.stack([each @ one for one in logs.reshape(-1, *logs.shape[-2:])])
+    return flat.reshape(*logs.shape[:-2], *flat.shape[1:])
+
+
 class SeveralAnswers:
     """Answers (n, m) of several annotators, -1 where there is none; independent given the class."""
 
     def __init__(self, transitions: Sequence[Transition], answers: Index) -> None:
-        self.answers = answers
+        self.answers, self.has = answers, answers >= 0
         self.n = len(answers)
         self.tables = [t.matrix() for t in transitions]
         self.each_draws = [posterior_draws(t, DRAWS_EACH, a) for a, t in enumerate(transitions)]
@@ -118,44 +137,44 @@ class SeveralAnswers:
         self.num_classes = self.tables[0].shape[1]
         self.features = max(map(len, self.tables))
 
+    def busiest(self, most: int) -> list[int]:
+        """The annotators with the most answers."""
+        return np.argsort(-self.has.sum(axis=0), kind="stable")[:most].tolist()
+
     def one(self, a: int) -> tuple[OneLabel, Index]:
         """Annotator a's answers alone, and the rows that have one."""
-        rows = np.flatnonzero(self.answers[:, a] >= 0)
+        rows = np.flatnonzero(self.has[:, a])
         names = [f"answer {y}" for y in range(len(self.tables[a]))]
         return OneLabel(self.tables[a], self.answers[rows, a], self.each_draws[a], names), rows
 
-    def pair(self, a: int, b: int) -> OneLabel | None:
+    def pair(self, a: int, b: int) -> OneLabel:
         """The pairs of answers of annotators a and b: ``T[(i, j), z] = T_a[i, z] T_b[j, z]``."""
-        rows = np.flatnonzero((self.answers[:, a] >= 0) & (self.answers[:, b] >= 0))
-        if len(rows) == 0:
-            return None
+        rows = np.flatnonzero(self.has[:, a] & self.has[:, b])
         index = self.answers[rows, a] * len(self.tables[b]) + self.answers[rows, b]
-        names = [f"answers ({i}, {j})" for i in range(len(self.tables[a])) for j in range(len(self.tables[b]))]
         draws = None
         both = [(self.tables[i], self.each_draws[i]) for i in (a, b)]
         if any(d is not None for _, d in both):
             first, second = (T[None] if d is None else d for T, d in both)
             draws = (first[:, :, None] * second[:, None]).reshape(DRAWS_EACH, -1, self.num_classes)
         T = np.einsum("iz,jz->ijz", self.tables[a], self.tables[b]).reshape(-1, self.num_classes)
-        return OneLabel(T, index, draws, names)
+        return OneLabel(T, index, draws)
 
     def labels(self, rows: Index) -> Index:
         """The answers to some rows."""
         return self.answers[rows]
 
-    def likelihood(self, labels: Index, draw: int | None = None) -> FloatArray:
-        """P(answers | class), under a draw of every T if asked, scaled by a factor a row that draws share."""
-        logs, scale = (self._log_likelihood(labels, d) for d in (draw, None))
-        top = scale.max(axis=1, keepdims=True)
-        return np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+    def likelihood(self, labels: Index) -> FloatArray:
+        """P(answers | class), scaled by a factor a row."""
+        logs = log_likelihood(self.tables, labels)
+        return np.exp(logs - _top(logs))
 
-    def _log_likelihood(self, answers: Index, draw: int | None) -> FloatArray:
-        logs = np.zeros((len(answers), self.num_classes))
-        with np.errstate(divide="ignore"):
-            for a, (T, draws) in enumerate(zip(self.tables, self.each_draws, strict=True)):
-                has = answers[:, a] >= 0
-                logs[has] += np.log(T if draw is None or draws is None else draws[draw])[answers[has, a]]
-        return logs
+    def likelihoods(self, labels: Index) -> Iterator[FloatArray]:
+        """P(answers | class) under each draw of every T, scaled by the factors of `likelihood`."""
+        each = _who_said_what(self.tables, labels)
+        top = _top(each @ _logs(self.tables))
+        for s in range(DRAWS_EACH):
+            drawn = [T if d is None else d[s] for T, d in zip(self.tables, self.each_draws, strict=True)]
+            yield np.exp(each @ _logs(drawn) - top)
 
     def simulate(self, rows: Index, classes: Index, rng: np.random.Generator) -> Index:
         """Answers drawn for given classes, missing where they are."""
@@ -167,51 +186,47 @@ class SeveralAnswers:
         return answers
 
 
+def _who_said_what(tables: Sequence[FloatArray], answers: Index) -> Any:
+    """One row an example, one column for each answer of each annotator: times their logs it gives likelihoods."""
+    from scipy.sparse import csr_array
+
+    row, who = np.nonzero(answers >= 0)
+    start = np.cumsum([0, *(T.shape[-2] for T in tables)])
+    column = start[who] + answers[row, who]
+    return csr_array((np.ones(len(row)), (row, column)), shape=(len(answers), start[-1]))
+
+
+def _logs(tables: Sequence[FloatArray]) -> FloatArray:
+    """The logarithms of all tables, one below the other."""
+    lead = np.broadcast_shapes(*(T.shape[:-2] for T in tables))
+    with np.errstate(divide="ignore"):
+        return np.log(np.concatenate([np.broadcast_to(T, (*lead, *T.shape[-2:])) for T in tables], axis=-2))
+
+
+def _top(logs: FloatArray) -> FloatArray:
+    top = logs.max(axis=1, keepdims=True)
+    return np.where(np.isfinite(top), top, 0.0)
+
+
 View = OneLabel | SetLabel | SeveralAnswers
 
 
-def view_of(labels: Labels, transition: Any) -> View:
+def view_of(labels: Labels, transition: Transition) -> View:
     """Labels checked and seen through their T."""
-    if hasattr(transition, "transitions"):
-        return SeveralAnswers(list(transition.transitions), _answers(labels, list(transition.transitions)))
     if not isinstance(transition, Transition):
         raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
-    if not isinstance(labels, torch.Tensor) and hasattr(labels, "to_numpy"):  # a pandas or polars column
-        labels = labels.to_numpy()
-    encoded = transition.encode(labels).cpu().numpy()
-    if encoded.ndim != 1 + transition.per_class_labels:
-        want = f"(n, {transition.num_classes}) candidate masks" if transition.per_class_labels else "(n,) labels"
-        raise ValueError(f"labels: expected {want}, got shape {encoded.shape}")
+    y = encoded(transition, labels).numpy()
+    if isinstance(transition, AnnotatorTransition):
+        if (y < 0).all():
+            raise ValueError("labels: expected at least one answer, got none")
+        return SeveralAnswers(transition.transitions, y)
     if isinstance(transition, CandidateSetTransition):
-        return SetLabel(transition, encoded)
+        return SetLabel(transition, y)
     T = transition.matrix()
     draws = posterior_draws(transition, DRAWS if T.size <= 2000 else DRAWS_EACH)
     if isinstance(transition, StackedTransition):  # the sources' shares are tested by themselves
         source = np.searchsorted(transition.offsets, np.arange(len(T)), side="right") - 1
-        shares = np.bincount(source[encoded], minlength=len(transition.sources)) / len(encoded)
+        shares = np.bincount(source[y], minlength=len(transition.sources)) / len(y)
         scale = (shares / transition.weights)[source][:, None]
         T, draws = T * scale, None if draws is None else draws * scale
-    names = [f"label {name}" for name in transition.weak_labels]
-    return OneLabel(T, encoded, draws, names)
-
-
-def _answers(labels: Labels, transitions: Sequence[Transition]) -> Index:
-    try:
-        table = np.asarray(labels.detach().cpu() if isinstance(labels, torch.Tensor) else labels)
-    except ValueError:
-        table = np.empty(0, dtype=object)
-    if table.ndim != 2 or table.shape[1] != len(transitions) or table.dtype.kind not in "iu":
-        raise ValueError(
-            f"labels: expected integer answers (n, {len(transitions)}), one column an annotator, -1 = missing, "
-            f"got dtype {table.dtype} and shape {table.shape}"
-        )
-    for a, t in enumerate(transitions):
-        low, high = int(table[:, a].min(initial=0)), int(table[:, a].max(initial=0))
-        if low < -1 or high >= t.num_weak_labels:
-            wrong = low if low < -1 else high
-            raise ValueError(
-                f"labels: expected answers in [0, {t.num_weak_labels}), or -1, of annotator {a}, got {wrong}"
-            )
-    if len(table) == 0 or (table < 0).all():
-        raise ValueError("labels: expected at least one answer, got none")
-    return table.astype(np.int64)
+    return OneLabel(T, y, draws, [f"label {name}" for name in transition.weak_labels])

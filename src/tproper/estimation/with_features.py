@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, fold_numbers
 from .dawid_skene import Crowd, Fit, advance
+from .folds import Regressions
 from .softmax import Design, LinearSoftmax, softmax
 
 FOLDS = 5
@@ -25,23 +26,6 @@ CHOICES = (0, 3)  # rounds in which the penalty is chosen: at first, and when T 
 LEAST = 1e-9  # of p(x): no answer can be outvoted by features alone
 
 
-class Folds:
-    """One regression for each fold, kept between rounds."""
-
-    def __init__(self, design: Design, fold: NDArray[np.int64], num_classes: int) -> None:
-        self.design, self.fold = design, fold
-        self.W = [design.start(num_classes) for _ in range(FOLDS)]
-
-    def scores(self, likelihood: FloatArray, l2: float, iterations: int) -> FloatArray:
-        """Cross-fitted scores (K, n) given the likelihoods of the answers (K, n)."""
-        out = np.empty_like(likelihood)
-        for f in range(FOLDS):
-            rows, held = np.flatnonzero(self.fold != f), np.flatnonzero(self.fold == f)
-            self.W[f] = self.design.fit(likelihood[:, rows], self.W[f], iterations, rows, l2)
-            out[:, held] = self.W[f] @ self.design.A[held].T
-        return out
-
-
 def fit_with_features(
     crowd: Crowd, fit: Fit, X: FloatArray, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
 ) -> tuple[FloatArray, LinearSoftmax]:
@@ -50,22 +34,18 @@ def fit_with_features(
     scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
     design = Design((X - mean) / scale)
     fold = fold_numbers(crowd.n, FOLDS, rng, groups)
-    folds, log_prior = Folds(design, fold, crowd.num_classes), np.log(fit.prior)
-    l2, heat = 0.0, 1.0
     for r in range(ROUNDS):
         t = likelihoods(crowd, fit)
         if r in CHOICES:
             folds, l2 = choose_penalty(t, design, fold)
-            scores = folds.scores(t, l2, 1)
-        else:
-            scores = folds.scores(t, l2, LATER)
-        heat, _ = best_heat(scores, t)
+        scores = folds.scores(t, l2, 1 if r in CHOICES else LATER)
+        heat = best_heat(scores, t)[0]
         log_prior = np.log(np.maximum(softmax(heat * scores).T, LEAST))
         before, fit.log_likelihood = fit.P, -np.inf
         advance(fit, EM_ROUNDS, log_prior)
         if r > max(CHOICES) and float(np.abs(fit.P - before).sum(axis=1).mean()) < SETTLED:
             break
-    W = heat * design.fit(likelihoods(crowd, fit), np.mean(folds.W, axis=0), LAST, l2=l2)
+    W = heat * folds.final(likelihoods(crowd, fit), l2, LAST)
     classes = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else np.arange(crowd.num_classes)
     return log_prior, design.model(W).unscaled(mean, scale, classes)
 
@@ -77,16 +57,10 @@ def likelihoods(crowd: Crowd, fit: Fit) -> FloatArray:
     return out.T.copy()
 
 
-def choose_penalty(t: FloatArray, design: Design, fold: NDArray[np.int64]) -> tuple[Folds, float]:
+def choose_penalty(t: FloatArray, design: Design, fold: NDArray[np.int64]) -> tuple[Regressions, float]:
     """Fitted folds, and the penalty, with the best held-out likelihood of the answers at their best temperature."""
-    best: tuple[float, Folds, float] | None = None
-    for l2 in PENALTIES:
-        folds = Folds(design, fold, len(t))
-        _, value = best_heat(folds.scores(t, l2, FIRST), t)
-        if best is None or value > best[0]:
-            best = value, folds, l2
-    assert best is not None
-    return best[1], best[2]
+    tried = [(Regressions(design, fold, len(t)), l2) for l2 in PENALTIES]
+    return max(tried, key=lambda pair: best_heat(pair[0].scores(t, pair[1], FIRST), t)[1])
 
 
 def best_heat(scores: FloatArray, t: FloatArray) -> tuple[float, float]:

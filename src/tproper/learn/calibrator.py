@@ -19,6 +19,7 @@ from torch import Tensor
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
 from ..metrics import Z95, Score, weak_calibration
 from ..transitions import Transition, make_transition
+from .defaults import row_count
 from .gain import gain_of, no_gain
 from .scaling import (
     METHODS,
@@ -197,6 +198,9 @@ def calibrate(
     inputs : "auto", "scores" or "probabilities"
         What `scores` holds, where it should not be guessed.
     sample_weight : (n,) array, optional
+        A row of weight two is fitted as if it stood there twice; weights that sum to less than n stand for n rows.
+        Standard errors take it for one label that counts double, since repeating a label says nothing new: "auto" and
+        `gain` are surer of rows that are repeated than of rows with weights.
     groups : (n,) array, optional
         Rows of one group are never on both sides of the cross-validation.
     """
@@ -393,7 +397,7 @@ def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:
     w = np.asarray(sample_weight, dtype=np.float64)
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
         raise ValueError(f"sample_weight: expected {n} finite numbers >= 0 with a positive sum, got shape {w.shape}")
-    return w * (np.count_nonzero(w) / w.sum())  # a weight of two counts as two only beside others of one
+    return w * (row_count(w) / w.sum())
 
 
 def _as_scores(scores: ArrayLike | Tensor, K: int) -> FloatArray:

@@ -17,7 +17,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, finite_rows, group_codes
+from .._core import Before, FloatArray, NotReconstructibleError, finite_rows, group_codes
 from ..losses import WeakLabelLoss, make_loss
 from ..transitions import BagTransition, UnknownSizeError, make_transition
 from . import fitting, linear, minibatch, misuse
@@ -27,6 +27,7 @@ from .calibrator import Calibrator
 from .defaults import row_count
 from .estimating import asks_for_estimate, with_estimate
 from .modules import flag, row_weights
+from .scaling import row_risks
 from .settings import check_settings
 from .truth import encode_both, taught, weak_part
 
@@ -205,11 +206,13 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_settings(self)
         if asks_for_estimate(self.transition):
-            told = with_estimate(self, X, y, true, groups)
-            return self._adopt(told.fit(X, y, sample_weight, true=true, groups=groups))
+            estimated = with_estimate(self, X, y, true, groups)
+            return self._adopt(estimated.fit(X, y, sample_weight, true=true, groups=groups))
         if self.tune is not None and flag(self.tune) is not False:
             return self._fit_tuned(X, y, sample_weight, true, groups)
-        previous = self._warm_module() if self.warm_start else None
+        before = None
+        if flag(self.warm_start) and hasattr(self, "module_"):
+            before = self.module_, self.n_features_in_, len(self.classes_)
         X = self._features(X, reset=True)
         self.transition_, self.classes_ = _labels.resolve(weak_part(y, true), self._transition_or_loss(), self.classes)
         misuse.warn_in_fit(self.transition_)
@@ -222,9 +225,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         self._certificate = None
         self.optimizer_ = None
         rng = check_random_state(self.random_state)
-        if previous is not None:
-            fitting.check_warm(self, *previous)
-        start = None if previous is None else previous[0]
+        if before is not None:
+            fitting.check_warm(self, *before)
+        start = None if before is None else before[0]
         with taught(self, labels, None if known is None else known[used]) as labels:
             if self._uses_lbfgs():
                 fitting.fit_lbfgs(self, X, labels, weights, start)
@@ -333,14 +336,23 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         """Accuracy as estimated from the *weak* labels y: the mean of ``(R e_y)`` at the predicted class.
 
         Unbiased for the accuracy on clean labels when y comes about as `transition_` says, plain accuracy when labels
-        are clean. It may leave [0, 1] on few rows. To score against clean labels use
-        ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``; for standard errors, `tproper.weak_accuracy`.
+        are clean. It may leave [0, 1] on few rows. Labels that cannot tell some classes apart (coarse ones) have no
+        such estimate: compare models by `weak_log_likelihood` or `tproper.calibrated_scorer` then. To score against
+        clean labels use ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``; for standard errors,
+        `tproper.weak_accuracy`.
         """
         check_is_fitted(self, "module_")
         predicted = torch.as_tensor(self._calibrated(self._scores(X)).argmax(axis=1))
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(predicted, labels)
-        R = self.transition_.reconstruction()
+        try:
+            R = self.transition_.reconstruction()
+        except NotReconstructibleError:
+            raise NotReconstructibleError(
+                f"y: expected labels that tell all classes apart, got those of {self.transition_.name}, from which no "
+                "accuracy can be estimated; use weak_log_likelihood(X, y).mean(), or tproper.calibrated_scorer() in a "
+                "search"
+            ) from None
         credit = R.targets(labels).gather(1, predicted[:, None])[:, 0].numpy()
         weights = None if sample_weight is None else row_weights(sample_weight, credit)
         silent = R.silent(labels)
@@ -352,9 +364,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         """``log (T p)_y`` of each row, p = predict_proba: how likely the model finds the weak labels it is shown."""
         p = torch.as_tensor(self.predict_proba(X))
         labels = _labels.encode(y, self.transition_, self.classes_)
-        tables = {k: torch.as_tensor(np.array(a)) for k, a in self.transition_.tables().items()}
         # scores of log p give p back exactly under softmax, zeros included
-        return self.transition_.log_probability(p.log(), labels, tables).numpy()
+        return -row_risks(self.transition_, labels, p.log().numpy())
 
     @property
     def certificate_(self) -> Any:
@@ -423,11 +434,6 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return validate_data(
             self, X, reset=reset, accept_sparse="csr" if linear else False, dtype=np.float64 if linear else np.float32
         )
-
-    def _warm_module(self) -> tuple[nn.Module, int, int] | None:
-        if not hasattr(self, "module_"):
-            return None
-        return self.module_, self.n_features_in_, len(self.classes_)
 
     def _weighted(
         self, X: Any, labels: Tensor, sample_weight: Any

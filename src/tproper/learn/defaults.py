@@ -49,9 +49,9 @@ def default_l2(X: Any, labels: Tensor, loss: Any, weights: FloatArray | None, ro
     w = np.full(len(labels), 1.0 / len(labels)) if weights is None else weights / weights.sum()
     mean, variance = moments(X, w)
     counted = float(np.sum(limited_deviations(variance, mean) ** 2))
-    says = informativeness(loss.transition, labels, weights) if isinstance(loss, ForwardLoss) else 1.0
+    information = informativeness(loss.transition, labels, weights) if isinstance(loss, ForwardLoss) else 1.0
     # no information or no variance: any penalty will do, and one keeps the problem well posed
-    return SHRINKAGE * math.sqrt(says) * counted / rows or NETWORK_L2
+    return SHRINKAGE * math.sqrt(information) * counted / rows or NETWORK_L2
 
 
 def label_information(loss: Any, labels: Tensor | None = None, weights: FloatArray | None = None) -> float:
@@ -65,8 +65,8 @@ def label_information(loss: Any, labels: Tensor | None = None, weights: FloatArr
     if labels is None:
         classes = np.arange(max(64, min(1024, (1 << 22) // T.num_classes))) % T.num_classes
         labels = T.encode(T.sample(classes, 0))
-    says = informativeness(T, labels.cpu(), weights)
-    return says if math.isfinite(says) and says > 0 else 1.0
+    information = informativeness(T, labels.cpu(), weights)
+    return information if math.isfinite(information) and information > 0 else 1.0
 
 
 def default_learning_rate(information: float) -> float:

@@ -60,9 +60,8 @@ def fit_lbfgs(
     if start is not None:
         assert isinstance(start, nn.Linear)
         at = (start.weight.detach().cpu().double().numpy(), start.bias.detach().cpu().double().numpy())
-    rows = clf._rows
-    clf.l2_ = default_l2(X, labels, clf.loss_, weights, rows) if clf.l2 == "auto" else float(clf.l2)
-    prior = intercept_l2(clf.loss_, rows)
+    clf.l2_ = default_l2(X, labels, clf.loss_, weights, clf._rows) if clf.l2 == "auto" else float(clf.l2)
+    prior = intercept_l2(clf.loss_, clf._rows)
     fit = linear.fit_linear(X, labels, clf.loss_, weights, clf.l2_, clf.tol, clf.max_iter, at, clf.verbose, prior)
     clf.module_ = linear_module(fit.coef, fit.intercept)
     clf.history_, clf.n_iter_ = fit.history, max(1, fit.iterations)
@@ -83,30 +82,20 @@ def cross_fitted(
 ) -> FloatArray:
     """Scores (n, K) of each row by a model that did not see it.
 
-    A fold begins from a small part of the solution for all rows: it should end in the same minimum, of which there may
-    be several. From the solution itself it would hardly move where the penalty is small, and so would remember the very
-    labels that it is held to account for.
+    A fold begins from a small part of the solution for all rows, so as to end in the same minimum of several. From the
+    solution itself it would hardly move where the penalty is small, and would remember the labels that it should not
+    have seen.
     """
     assert isinstance(clf.loss_, WeakLabelLoss)
     out = np.empty((len(labels), len(clf.classes_)))
     at = (FORGETTING * fit.coef, FORGETTING * fit.intercept)
     for train, test in folds(len(labels), clf._groups, cross_fit_folds(len(labels))):
-        w = None if weights is None else weights[train]
+        y, w = labels[torch.as_tensor(train)], None if weights is None else weights[train]
         more = len(labels) / len(train)  # the same prior beside fewer rows
+        l2, tol = more * clf.l2_, max(clf.tol, CROSS_FIT_TOL)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has warned of it
-            part = linear.fit_linear(
-                X[train],
-                labels[torch.as_tensor(train)],
-                clf.loss_,
-                w,
-                more * clf.l2_,
-                max(clf.tol, CROSS_FIT_TOL),
-                clf.max_iter,
-                at,
-                0,
-                more * prior,
-            )
+            part = linear.fit_linear(X[train], y, clf.loss_, w, l2, tol, clf.max_iter, at, 0, more * prior)
         out[test] = np.asarray(X[test] @ part.coef.T) + part.intercept
     return out
 
@@ -185,15 +174,14 @@ def fit_minibatches(
     device = device_of(clf)
     n = len(labels)
     method = method_of(clf.calibrate)
-    says = label_information(clf.loss_, labels, weights)
-    worth = clf.validation_fraction * n * says
+    information = label_information(clf.loss_, labels, weights)
+    worth = clf.validation_fraction * n * information
     auto = clf.early_stopping == "auto" and clf.model != "linear" and n >= AUTO_EARLY_STOPPING
     stop = flag(clf.early_stopping) is True or (auto and worth >= AUTO_INFORMATION)
     hold = stop or method not in (None, "auto", "identity")  # a method that the caller names needs rows of its own
     train, held = _held_out(n, clf.validation_fraction if hold else 0.0, rng, clf._groups)
-    kept = len(train)
     clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
-    clf.learning_rate_ = learning_rate(clf, says)
+    clf.learning_rate_ = learning_rate(clf, information)
     with seeded(rng, device, callable(clf.model)) as generator:
         clf.module_ = (make_module(clf, device, generator) if start is None else start).to(device)
         clf.loss_.to(device)
@@ -203,7 +191,7 @@ def fit_minibatches(
             w = None if weights is None else weights[rows]
             return minibatch.Rows(X[rows], dtype_of(clf), device), labels[index].to(device), on_device(w, device)
 
-        steps = make_steps(clf, kept, generator, device)
+        steps = make_steps(clf, len(train), generator, device)
         clf.n_iter_ = minibatch.fit_minibatch(
             clf.module_,
             clf.loss_,
@@ -244,13 +232,7 @@ def _held_out(
 
 
 def one_pass(
-    clf: WeakLabelClassifier,
-    X: Any,
-    labels: Tensor,
-    weights: FloatArray | None,
-    rng: Any,
-    first: bool,
-    before: Before,
+    clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, rng: Any, first: bool, before: Before
 ) -> None:
     """One epoch over the rows given, from wherever the model is now; undone where it diverges."""
     device = device_of(clf)

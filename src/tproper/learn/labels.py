@@ -1,12 +1,12 @@
 """From the labels people have (names, candidate lists, pairs) to the encoded labels that transitions take.
 
-What a weak label is called stands in `transitions.vocabulary`, which the command shares; here is what Python holds it
-in: arrays, tensors, series, lists of lists.
+The names of weak labels stand in `transitions.vocabulary`, which the command shares; here is what Python holds them in:
+arrays, tensors, series, lists of lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, N
     scalars: NDArray[Any] | None = None
     if transition is None:
         scalars = _scalars(y) if names is None else None
-        T = make_transition("identity", known if scalars is None else _at_least_two(_unique(scalars), "y"))
+        T = make_transition("identity", known if scalars is None else _at_least_two(_unique(scalars)))
     else:
         try:
             T = make_transition(transition, known)
@@ -103,8 +103,8 @@ def _positive_unlabeled(y: Any, transition: Transition, classes: NDArray[Any]) -
     return rows
 
 
-def check_told(labels: Tensor, transition: Transition) -> None:
-    """At least one encoded label that leaves some class out: from answers nobody gave there is nothing to learn."""
+def check_informative(labels: Tensor, transition: Transition) -> None:
+    """Refuse encoded labels that all say nothing: there is nothing to learn from them."""
     if isinstance(transition, AnnotatorTransition) and bool((labels < 0).all()):
         raise ValueError(f"y: expected at least one answer, got none in {len(labels)} rows")
     if transition.per_class_labels and bool(labels.all()):
@@ -120,23 +120,22 @@ def weights_of_answers(silent: Tensor, weights: Any) -> NDArray[np.float64]:
 
 
 def form_of(y: Any) -> str:
-    """What labels are where no transition says it: "answers" (n, m), "sets" (masks, lists of classes) or "one"."""
+    """What labels are, where no transition says so: "answers" (n, m), "sets" (masks, lists of classes) or "one"."""
     if y is not None and _holds_collections(y) and not all(len(label) == 1 for label in y):
         return "sets"
-    table = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    table = checks.array(y)
     if table.ndim != 2 or table.shape[1] < 2:
         return "one"
-    whole = table.dtype.kind == "b" or (table.dtype.kind == "O" and _is_boolean_rows(table))
-    return "sets" if whole else "answers"
+    masks = table.dtype.kind == "b" or (table.dtype.kind == "O" and _is_boolean_rows(table))
+    return "sets" if masks else "answers"
 
 
-def untold(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[Transition, NDArray[Any]]:
+def stand_in(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[Transition, NDArray[Any]]:
     """Class names, and a transition that stands for the unknown one: it reads labels of this form, no more."""
     if form == "one":
         names = classes
         if names is None and true is not None:
-            given, known = _scalars(y), _object_column(true)
-            names = _unique([*given.tolist(), *(item(z) for z in known[~_absent(known[:, None])[:, 0]])])
+            names = _unique([*_scalars(y).tolist(), *map(item, _present(_object_column(true)))])
             names = names if len(names) > 1 else None
         return resolve(y, None, names)
     names = None if classes is None else _distinct_names(classes)
@@ -145,23 +144,21 @@ def untold(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[Tr
             members = _members(y)
             names = np.arange(_count_classes(y)) if members is None else members
         return partial_labels(len(names), 0.5), names
-    table = _any_answer_table(y)
+    table = _answer_table(y)
     if names is None:
-        known = _object_column([] if true is None else true)
-        seen = [item(v) for column in (table, known[:, None]) for v in column[~_absent(column)]]
+        seen = [item(v) for column in (table, _object_column([] if true is None else true)) for v in _present(column)]
         if not seen:
             raise ValueError("y: expected at least one answer, got none")
         names = _unique(seen)
         if all(is_index(v) and v >= 0 for v in seen):
             names = np.arange(max(2, int(max(seen)) + 1))
-        _at_least_two(names, "y")
+        _at_least_two(names)
     return annotators([identity(len(names))] * table.shape[1]), names
 
 
 def labelled_rows(y: Any) -> NDArray[np.int64]:
     """The rows that have a label: all but -1, NaN, None and an empty text."""
-    column = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y).reshape(-1)
-    return np.flatnonzero(~_absent(column[:, None])[:, 0])
+    return np.flatnonzero(~_absent(checks.array(y).reshape(-1)))
 
 
 def is_known(true: Any, n: int) -> NDArray[np.bool_]:
@@ -169,11 +166,11 @@ def is_known(true: Any, n: int) -> NDArray[np.bool_]:
     column = _object_column(true)
     if len(column) != n:
         raise ValueError(f"true: expected one class for each of the {n} rows, missing where unknown, got {len(column)}")
-    return ~_absent(column[:, None])[:, 0]
+    return ~_absent(column)
 
 
 def encode_true(true: Any, classes: NDArray[Any], n: int) -> NDArray[np.int64]:
-    """The class of each row; -1 where it is unknown: -1, NaN, None or an empty text."""
+    """The class of each row, by number; -1 where it is unknown (`is_known`)."""
     if any(is_index(item(c)) and item(c) == -1 for c in classes):
         raise ValueError("true: expected classes other than -1, which stands for an unknown one, got a class -1")
     rows, column = np.flatnonzero(is_known(true, n)), _object_column(true)
@@ -187,9 +184,7 @@ def encode_true(true: Any, classes: NDArray[Any], n: int) -> NDArray[np.int64]:
 
 
 def _object_column(values: Any) -> NDArray[Any]:
-    if isinstance(values, Tensor):
-        values = values.detach().cpu().numpy()
-    array = np.asarray(values)
+    array = checks.array(values)
     if array.ndim != 1:
         raise ValueError(f"true: expected one class per row (n,), missing where unknown, got shape {array.shape}")
     return array.astype(object)
@@ -227,21 +222,15 @@ def _scalars(y: Any) -> NDArray[Any]:
     """One name per example, as a 1-d array."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
     if _holds_collections(y) and not all(isinstance(label, (list, np.ndarray)) and len(label) == 1 for label in y):
         raise ValueError(
             "y: expected one label per example, got collections; candidate sets need a transition such as 'partial:0.3'"
         )
-    array = column_or_1d(np.asarray(y), warn=True)
-    if array.dtype.kind == "O":
-        missing = [i for i, label in enumerate(array) if label is None or label != label]
-        if missing:
-            raise ValueError(
-                f"y: expected a label for every example, got a missing one (NaN or None) at row {missing[0]}"
-            )
+    array = column_or_1d(checks.array(y), warn=True)
     if array.dtype.kind != "O":
         check_classification_targets(array)
+    elif missing := [i for i, label in enumerate(array) if checks.absent(label)]:
+        raise ValueError(f"y: expected a label for every example, got a missing one (NaN or None) at row {missing[0]}")
     if len(array) == 0:
         raise ValueError("y: expected at least one label, got none")
     return array
@@ -256,14 +245,13 @@ def _unique(labels: Iterable[Any]) -> NDArray[Any]:
     except TypeError:
         kinds = sorted({type(label).__name__ for label in array})
         raise ValueError(f"y: expected labels of one kind, got a mix of {', '.join(kinds)}; pass `classes`") from None
-    out = np.asarray(ordered)
-    return out if out.dtype.kind == "U" and array.dtype.kind == "U" else np.asarray(ordered, dtype=object)
+    return np.asarray(ordered, dtype=object)
 
 
-def _at_least_two(distinct: NDArray[Any], name: str) -> int:
+def _at_least_two(distinct: NDArray[Any]) -> int:
     if len(distinct) < 2:
         raise ValueError(
-            f"{name}: expected labels of at least 2 classes, got only one class: {item(distinct[0])!r}; "
+            f"y: expected labels of at least 2 classes, got only one class: {item(distinct[0])!r}; "
             "pass `classes` if there are more"
         )
     return len(distinct)
@@ -293,13 +281,13 @@ def _sized(distinct: NDArray[Any], num_classes: int) -> NDArray[Any]:
 def _count_classes(y: Any) -> int:
     """How many classes the labels speak of, for a transition that leaves their number out."""
     if not _holds_collections(y):
-        table = np.asarray(y)
+        table = checks.array(y)
         if table.ndim == 2 and table.shape[1] > 1:
             return int(table.shape[1])
-        return _at_least_two(_unique(_scalars(y)), "y")
+        return _at_least_two(_unique(_scalars(y)))
     members = _members(y)
     assert members is not None
-    return _at_least_two(members, "y")
+    return _at_least_two(members)
 
 
 def _members(y: Any) -> NDArray[Any] | None:
@@ -316,12 +304,10 @@ def _is_boolean_rows(y: Any) -> bool:
 def _masks(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
     """Candidate masks (n, K): a 2-d array is one already, lists and sets hold class names."""
     K = len(classes)
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
     if not _holds_collections(y) or _is_boolean_rows(y):
-        table = np.asarray(y)
-        if table.dtype.kind == "O" and table.ndim == 2:
-            table = table.astype(bool) if _is_boolean_rows(table) else table
+        table = checks.array(y)
+        if table.dtype.kind == "O" and table.ndim == 2 and _is_boolean_rows(table):
+            table = table.astype(bool)
         if table.ndim != 2 or table.shape[1] != K or table.dtype.kind not in "biuf":
             raise ValueError(
                 f"y: expected candidate sets, as a boolean mask (n, {K}) or as lists of class names, "
@@ -345,15 +331,12 @@ def _masks(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
 
 def _rows_of_pairs(y: Any, transition: StackedTransition, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Stacked rows of (source, label) pairs, the label by its name in its own source."""
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
-    table = None if _holds_collections(y) else np.asarray(y)
-    if table is not None and (table.ndim == 1 or table.shape[1] == 1):
-        return _lookup(_scalars(table), Vocabulary.of_names(range(transition.num_weak_labels)))
+    pairs = y if _holds_collections(y) else checks.array(y)
+    if isinstance(pairs, np.ndarray) and (pairs.ndim == 1 or pairs.shape[1] == 1):
+        return _lookup(_scalars(pairs), Vocabulary.of_names(range(transition.num_weak_labels)))
     rows = np.empty(count(y), dtype=np.int64)
-    offsets = transition.offsets
     words = [Vocabulary(t, classes) for t in transition.sources]
-    for i, pair in enumerate(y if table is None else table):
+    for i, pair in enumerate(pairs):
         if len(pair) != 2 or not is_index(item(pair[0])) or not 0 <= item(pair[0]) < len(words):
             raise ValueError(
                 f"y: expected (source, label) pairs with a source in [0, {len(words)}), got {pair!r} at row {i}"
@@ -361,7 +344,7 @@ def _rows_of_pairs(y: Any, transition: StackedTransition, classes: NDArray[Any])
         d, label = int(pair[0]), pair[1]
         if isinstance(label, (set, list, tuple, np.ndarray)):
             label = frozenset(item(z) for z in label)
-        rows[i] = offsets[d] + _lookup([label], words[d], row=i)[0]
+        rows[i] = transition.offsets[d] + _lookup([label], words[d], at=[i])[0]
     return rows
 
 
@@ -370,15 +353,15 @@ def _classes_of_answers(y: Any, transition: AnnotatorTransition) -> NDArray[Any]
     own = [t._weak_labels for t in transition.transitions]
     if own[0] is not None and all(names == own[0] for names in own) and len(own[0]) == transition.num_classes:
         return np.asarray(own[0])
-    table = _answer_table(y, transition)
+    table = _answers_of(y, transition)
     if table.dtype.kind in "biuf" or not all(t.label_kind == "classes" for t in transition.transitions):
         return np.arange(transition.num_classes)
-    return _sized(_unique(table[~_absent(table)]), transition.num_classes)
+    return _sized(_unique(_present(table)), transition.num_classes)
 
 
 def _answers(y: Any, transition: AnnotatorTransition, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Answers (n, m) as rows of each annotator's T; -1 where one is missing: -1, NaN, None or an empty text."""
-    table = _answer_table(y, transition)
+    table = _answers_of(y, transition)
     out = np.full(table.shape, -1, dtype=np.int64)
     given = ~_absent(table)
     for a, t in enumerate(transition.transitions):
@@ -388,44 +371,44 @@ def _answers(y: Any, transition: AnnotatorTransition, classes: NDArray[Any]) -> 
     return out
 
 
-def _answer_table(y: Any, transition: AnnotatorTransition) -> NDArray[Any]:
-    table, m = _any_answer_table(y), len(transition.transitions)
+def _answers_of(y: Any, transition: AnnotatorTransition) -> NDArray[Any]:
+    table, m = _answer_table(y), len(transition.transitions)
     if table.ndim != 2 or table.shape[1] != m or not len(table):
         raise ValueError(f"y: expected the answers of {m} annotators (n, {m}), got shape {table.shape}")
     return table
 
 
-def _any_answer_table(y: Any) -> NDArray[Any]:
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
+def _answer_table(y: Any) -> NDArray[Any]:
     try:
-        return np.asarray(y)
+        return checks.array(y)
     except ValueError:  # rows of different lengths
         return np.empty(0)
 
 
-def _absent(table: NDArray[Any]) -> NDArray[np.bool_]:
-    if table.dtype.kind in "biuf":
-        return (table == -1) | (table != table)
-    return np.array([[checks.absent(v) or item(v) in (-1, "", "-1") for v in row] for row in table], dtype=bool)
+def _absent(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which values stand for none: -1, NaN, None and an empty text."""
+    if values.dtype.kind in "biuf":
+        return (values == -1) | (values != values)
+    gaps = [checks.absent(v) or item(v) in (-1, "", "-1") for v in values.flat]
+    return np.array(gaps, dtype=bool).reshape(values.shape)
 
 
-def _lookup(
-    labels: Any, words: Vocabulary, row: int | None = None, at: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """The row of T of each label, by its name."""
+def _present(values: NDArray[Any]) -> NDArray[Any]:
+    return values[~_absent(values)]
+
+
+def _lookup(labels: Any, words: Vocabulary, at: Sequence[int] | NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """The row of T of each label, by its name; `at` are the labels' places, for the message."""
     index = words.index
     if isinstance(labels, np.ndarray) and labels.dtype.kind != "O":
         distinct, inverse = np.unique(labels, return_inverse=True)
-        places = np.array([index.get(item(label), -1) for label in distinct], dtype=np.int64)
-        out = places[inverse]
+        out = np.array([index.get(item(label), -1) for label in distinct], dtype=np.int64)[inverse]
     else:
         out = np.array([index.get(item(label), -1) for label in labels], dtype=np.int64)
     unknown = np.flatnonzero(out < 0)
     if len(unknown):
         first = int(unknown[0])
-        where = first if at is None else int(at[first])
-        raise ValueError(_unknown(labels[first], where if row is None else row, words.names, "labels"))
+        raise ValueError(_unknown(labels[first], first if at is None else int(at[first]), words.names, "labels"))
     return out
 
 

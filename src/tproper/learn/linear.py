@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 from scipy.sparse import issparse
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
@@ -22,6 +23,17 @@ from ..transitions import Transition, UniformTransition
 
 # Scores (K, n), class-major, to the weighted mean loss and its gradient (K, n).
 ScoreLoss = Callable[[FloatArray], tuple[float, FloatArray]]
+
+STARTS, CHEAP = 4, 1 << 19  # far starts at most, taken where n x classes x features is at most this
+ROUGH, SAME = 1e-3, 3e-4  # the gradient at which starts are compared, and objectives that are the same there
+CLOSE = 0.1  # root mean square over the rows of the distance of two predictions of the same minimum
+# Standard deviations of the scores at the first start and the others. The first only leaves the saddle at zero: from a
+# tenth, two of eight fits to complementary MNIST ended in a worse minimum, without one or two of the classes.
+NEAR, FAR = 0.01, 1.0
+WHITEN_AT_MOST, STANDARDISE_AT_MOST = 2048, 128  # features
+FIRST_STEP = 0.25  # standard deviation of the scores after it, at most
+LEAST_CURVATURE = 0.05  # that of cross entropy where it is fairly certain
+ENDLESS = "this loss is not bounded from below: use loss='forward', a squeeze"
 
 
 def has_pointwise(loss: nn.Module) -> bool:
@@ -43,9 +55,6 @@ def score_loss(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray) -> Scor
     return value
 
 
-# Linear models.
-
-
 @dataclass
 class LinearFit:
     """A fitted linear model: scores are ``X @ coef.T + intercept``."""
@@ -53,9 +62,7 @@ class LinearFit:
     coef: FloatArray  # (K, d)
     intercept: FloatArray  # (K,)
     objective: float
-    gradient: float  # its largest entry at the end, for standardised features
     iterations: int
-    converged: bool
     history: list[dict[str, float]]
     minima: list[float]  # the different ends that its starts met, best first; one entry for a convex objective
 
@@ -88,16 +95,14 @@ def fit_linear(
     ends = descents(problem, firsts, tol, max_iter, verbose)
     end = ends[0]
     if not np.isfinite(end.fun) or not np.isfinite(end.x).all():
-        endless = f"fell without end; {ENDLESS}, or l2 > 0"
-        bounded = loss.lower_bounds().min() > -math.inf
-        raise ValueError(
-            "loss: the objective " + ("left the finite numbers; scale the features" if bounded else endless)
-        )
+        what = "left the finite numbers; scale the features"
+        if loss.lower_bounds().min() == -math.inf:
+            what = f"fell without end; {ENDLESS}, or l2 > 0"
+        raise ValueError(f"loss: the objective {what}")
     value, _ = problem(end.x)
     gradient = problem.gradient
     # where the objective is down to rounding no line search can go on: that is an end too
-    converged = gradient <= tol or (end.nit < max_iter and gradient <= 1e-3)
-    if not converged:
+    if not gradient <= max(tol, 1e-3 if end.nit < max_iter else 0.0):
         runs_away = value < 0 and loss.lower_bounds().min() == -math.inf
         advice = f"{ENDLESS}, or raise l2" if runs_away else "raise max_iter or l2, or scale the features"
         warnings.warn(
@@ -108,16 +113,16 @@ def fit_linear(
         )
     coef, intercept = space.leave(*problem.split(end.x))
     minima = [value, *[float(e.fun) for e in ends[1:]]]
-    return LinearFit(coef, intercept, value, gradient, int(end.nit), converged, end.history, minima)
+    return LinearFit(coef, intercept, value, int(end.nit), end.history, minima)
 
 
 def descents(problem: _Problem, firsts: list[FloatArray], tol: float, max_iter: int, verbose: int) -> list[Any]:
     """The different ends of descents from these points, the lowest first.
 
-    The first descent runs to its end. A later one is left as soon as its probabilities are within `CLOSE` of an end
-    that is known, or when it has all but ended (a gradient of `ROUGH`) no lower than the lowest: it can tell nothing
-    new then. The first that agrees with what is known ends the search, so that a problem with one minimum costs less
-    than two descents, and one with several gets up to `STARTS` more.
+    The first descent runs to its end. A later one stops as soon as its probabilities are within `CLOSE` of a known
+    end, or when it has all but ended (a gradient of `ROUGH`) no lower than the lowest: it has nothing new to tell. The
+    first that agrees with a known end is the last, so that a problem with one minimum costs less than two descents,
+    and one with several gets up to `STARTS` more.
     """
     ends: list[Any] = []
     for number, first in enumerate(firsts):
@@ -126,7 +131,7 @@ def descents(problem: _Problem, firsts: list[FloatArray], tol: float, max_iter: 
         end = problem.descend(first, tol, max_iter, verbose, ends)
         if end.known:
             break
-        end.shares = shares(problem.scores) if len(firsts) > 1 else None
+        end.shares = softmax(problem.scores, axis=0) if len(firsts) > 1 else None
         ends.append(end)
     return sorted(ends, key=lambda e: float(e.fun))
 
@@ -207,24 +212,8 @@ class _Problem:
         """Whether the point that was evaluated last gives nearly the probabilities of one of `ends`."""
         if not ends:
             return False
-        here = shares(self.scores)
+        here = softmax(self.scores, axis=0)
         return any(float(np.square(here - e.shares).sum()) <= CLOSE**2 * here.shape[1] for e in ends)
-
-
-def shares(scores: FloatArray) -> FloatArray:
-    """Softmax of scores (K, n), a column for each row of the data."""
-    out: FloatArray = np.exp(scores - scores.max(axis=0))
-    out /= out.sum(axis=0)
-    return out
-
-
-STARTS, CHEAP = 4, 1 << 19  # far starts at most, taken where n x classes x features is at most this
-ROUGH, SAME = 1e-3, 3e-4  # the gradient at which starts are compared, and objectives that are the same there
-ENDLESS = "this loss is not bounded from below: use loss='forward', a squeeze"
-CLOSE = 0.1  # root mean square over the rows of the distance of two predictions of the same minimum
-# Standard deviations of the scores at the first start and the others. The first only leaves the saddle at zero: from a
-# tenth, two of eight fits to complementary MNIST ended in a worse minimum, without one or two of the classes.
-NEAR, FAR = 0.01, 1.0
 
 
 def is_convex(loss: WeakLabelLoss) -> bool:
@@ -243,11 +232,6 @@ def curvature(loss: WeakLabelLoss) -> float:
     if isinstance(F, Squeezed):
         return F.k if F.alpha > 1 else 0.0
     return 0.5 if isinstance(F, Brier) and F.domain == "affine" else 0.0
-
-
-WHITEN_AT_MOST, STANDARDISE_AT_MOST = 2048, 128  # features
-FIRST_STEP = 0.25  # standard deviation of the scores after it, at most
-LEAST_CURVATURE = 0.05  # that of cross entropy where it is fairly certain
 
 
 class _Coordinates:

@@ -18,8 +18,6 @@ from ..transitions import Transition
 from .linear import has_pointwise
 from .scaling import calibrated_risks, not_clearly_worse
 
-# Everything else: minibatches.
-
 
 @dataclass
 class Steps:
@@ -48,17 +46,17 @@ class Rows:
     def __init__(self, X: Any, dtype: torch.dtype, device: torch.device) -> None:
         self.device, self.dtype = device, dtype
         self.sparse = X.tocsr() if issparse(X) else None
-        self.dense = None if self.sparse is not None else torch.as_tensor(X, dtype=dtype).to(device)
+        self.dense: Any = None if issparse(X) else torch.as_tensor(X, dtype=dtype).to(device)
 
     def __len__(self) -> int:
-        return self.sparse.shape[0] if self.sparse is not None else len(self.dense)  # type: ignore[arg-type]
+        return (self.dense if self.sparse is None else self.sparse).shape[0]
 
     def __getitem__(self, rows: Tensor | slice) -> Tensor:
-        if self.sparse is not None:
-            index = rows if isinstance(rows, slice) else rows.cpu().numpy()
-            return torch.as_tensor(self.sparse[index].toarray(), dtype=self.dtype).to(self.device)
-        assert self.dense is not None
-        return self.dense[rows]
+        if self.sparse is None:
+            out: Tensor = self.dense[rows]
+            return out
+        index = rows if isinstance(rows, slice) else rows.cpu().numpy()
+        return torch.as_tensor(self.sparse[index].toarray(), dtype=self.dtype).to(self.device)
 
 
 def train_epoch(
@@ -148,10 +146,11 @@ def fit_minibatch(
     transition: Transition,
     verbose: int = 0,
 ) -> int:
-    """Adam with a cosine schedule for `epochs` passes; with `held_out` data, the weights of the last epoch whose weak
-    risk there is within one standard error of the least (`Keeper`). After `patience` epochs without an improvement by
-    `tol` the rest of the schedule is run through in as many epochs again, from the weights kept so far, and that is the
-    end: weights that full steps leave behind jump about the minimum. Returns epochs.
+    """Adam with a cosine schedule for `epochs` passes; returns how many there were.
+
+    With `held_out` data, the weights of the last epoch whose weak risk there is within one standard error of the least
+    (`Keeper`). After `patience` epochs without an improvement by `tol` the rest of the schedule takes as many epochs
+    again, from the weights kept so far: weights that full steps leave behind jump about the minimum.
     """
     steps.optimizer = make_optimizer(module, steps.learning_rate, steps.l2)
     keeper, waited = Keeper(None if held_out is None else held_out[2]), 0

@@ -76,7 +76,7 @@ def row_weights(sample_weight: Any, X: Any) -> FloatArray:
 
 
 def on_device(weights: FloatArray | None, device: torch.device) -> Tensor | None:
-    """Weights as a tensor there."""
+    """Weights as a tensor on the device."""
     return None if weights is None else torch.as_tensor(weights).to(device)
 
 

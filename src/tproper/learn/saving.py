@@ -1,8 +1,8 @@
 """Saved models: a folder with ``model.safetensors`` (the weights) and ``model.json`` (everything else).
 
-Nothing is executed on load: no pickles, no class names to import. The JSON names the SHA-256 of the tensors and carries
-one of itself, so a file that was cut, edited, or swapped for another is refused with the reason. A folder is
-written beside its place and renamed into it, so there is never half a model.
+Nothing is executed on load: no pickles, no class names to import. The JSON holds the SHA-256 of the tensors and of
+itself, so a file that was cut, edited, or swapped for another is refused with the reason. A folder is written beside
+its place and renamed into it, so there is never half a model.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .selection import WeakLabelClassifierCV
 FORMAT = "tproper model"
 FORMAT_VERSION = 1
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
-#: All that a model's folder holds: `tproper train` puts three more files there. With others it is not replaced.
+#: All that a model's folder may hold (`tproper train` adds three files); one with other files is not replaced.
 FILES = {TENSORS, DESCRIPTION, "model_card.md", "model_card.html", "reliability.png"}
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from .._core import FloatArray, checks
 from ..transitions import Transition, make_transition
 from . import labels as _labels
+from .modules import row_weights
 from .scaling import calibrated_risks
 
 
@@ -30,7 +31,7 @@ class CalibratedScorer:
         labels = _labels.encode(y, T, np.asarray(fitted.classes_)) if hasattr(fitted, "transition_") else T.encode(y)
         if len(labels) != len(scores):
             raise ValueError(f"y: expected one label for each of the {len(scores)} rows of X, got {len(labels)}")
-        w = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        w = None if sample_weight is None else row_weights(sample_weight, scores)
         risks, _ = calibrated_risks(scores, labels, T, w)
         return -float(np.average(risks, weights=w))
 

@@ -27,8 +27,9 @@ from .._core import FloatArray, Split, checks, group_codes, random_folds
 from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition
 from . import labels as _labels
 from .calibrator import method_of
+from .defaults import row_count
 from .modules import row_weights
-from .scaling import calibrated_risks
+from .scaling import calibrated_risks, row_risks
 from .truth import encode_both, weak_part, with_truth
 
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -111,7 +112,7 @@ def search(
         raise ValueError("sample_weight: expected positive weights in both parts of some fold, got zeros")
     order = np.argsort(tables.mean if tables.criterion != "brier" else _mean(tables.brier), kind="stable")
     best = int(order[0])
-    results = _table(candidates, tables, order, best) | {"criterion": tables.criterion}
+    results = _table(candidates, tables, weights, order, best) | {"criterion": tables.criterion}
     return SearchResult(results, dict(candidates[best]), best, names)
 
 
@@ -153,7 +154,6 @@ def _held_out(
     """Fit one setting on every fold."""
     n, weights = len(data.labels), data.weights
     out = _HeldOut(np.full((n, len(names)), math.nan), np.full(n, math.nan), np.full(n, math.nan), [])
-    tables = {k: torch.as_tensor(np.array(a)) for k, a in data.transition.tables().items()}
     for train, test in folds:
         if weights is not None and not (weights[train].any() and weights[test].any()):
             out.folds.append(test[:0])  # nothing to learn from, or nothing to score: the fold says nothing
@@ -165,7 +165,7 @@ def _held_out(
         held, labels = _safe_indexing(data.X, test), data.labels[torch.as_tensor(test)]
         out.scores[test] = model._scores(held)
         p = model.predict_proba(held)
-        out.raw[test] = -data.transition.log_probability(torch.as_tensor(p).log(), labels, tables).numpy()
+        out.raw[test] = row_risks(data.transition, labels, torch.as_tensor(p).log().numpy())
         out.brier[test] = brier_risk(p, labels, data.transition)
         out.folds.append(test)
     return out
@@ -242,16 +242,28 @@ def brier_risk(p: FloatArray, labels: Tensor, T: Transition) -> FloatArray:
     return np.einsum("nk,kj,nj->n", p, matrix.T @ matrix, p, optimize=True) - 2 * own + 1
 
 
-def _table(candidates: list[dict[str, Any]], tables: _Tables, order: NDArray[np.int64], best: int) -> dict[str, Any]:
+def _standard_error(values: FloatArray, weights: FloatArray | None) -> float:
+    """Of a mean over rows; a row of weight 2 counts as the same row twice."""
+    w = np.ones(len(values)) if weights is None else weights
+    variance = np.average((values - np.average(values, weights=w)) ** 2, weights=w)
+    return float(np.sqrt(variance / (row_count(w) - 1)))
+
+
+def _table(
+    candidates: list[dict[str, Any]],
+    tables: _Tables,
+    weights: FloatArray | None,
+    order: NDArray[np.int64],
+    best: int,
+) -> dict[str, Any]:
     """Like GridSearchCV's `cv_results_`, with standard errors, also of the difference to the winner."""
-    per_row = tables.rows
-    seen = ~np.isnan(per_row[0])
-    n = int(seen.sum())
     rank = np.empty(len(order), dtype=int)
     rank[order] = np.arange(1, len(order) + 1)
-    with np.errstate(invalid="ignore"):
-        spread = [float(np.std(r[seen], ddof=1) / math.sqrt(n)) for r in per_row]
-        behind = [float(np.std(r[seen] - per_row[best][seen], ddof=1) / math.sqrt(n)) for r in per_row]
+    seen = ~np.isnan(tables.rows[0])
+    rows, w = [r[seen] for r in tables.rows], None if weights is None else weights[seen]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = [_standard_error(r, w) for r in rows]
+        behind = [_standard_error(r - rows[best], w) for r in rows]
     out: dict[str, Any] = {"params": candidates}
     for key in sorted({k for c in candidates for k in c}):
         out[f"param_{key}"] = [c.get(key) for c in candidates]

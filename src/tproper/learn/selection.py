@@ -12,6 +12,7 @@ from .._core import FloatArray
 from . import search as _search
 from .classifier import WeakLabelClassifier
 from .estimating import asks_for_estimate, with_estimate
+from .settings import check_verbose
 
 
 class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
@@ -60,6 +61,7 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         base = WeakLabelClassifier() if self.estimator is None else self.estimator
         if not isinstance(base, WeakLabelClassifier):
             raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(base).__name__}")
+        check_verbose(self.verbose)
         if asks_for_estimate(base.transition):  # once, for all folds and settings
             base = with_estimate(base, X, y, true, groups)
         result = _search.search(

@@ -37,19 +37,13 @@ if TYPE_CHECKING:
     from .classifier import WeakLabelClassifier
 
 
-def rows_of_unknown_class(true: Any, n: int) -> NDArray[np.int64]:
-    """The rows whose weak label counts: those of unknown class; all rows where `true` is None."""
-    if true is None:
-        return np.arange(n)
-    return np.flatnonzero(~_labels.is_known(true, n))
-
-
 def weak_part(y: Any, true: Any) -> Any:
     """The labels of the rows of unknown class; all labels where there are no such rows."""
     if true is None:
         return y
-    rows = rows_of_unknown_class(true, _labels.count(y))
-    return _labels.take(y, rows) if 0 < len(rows) < _labels.count(y) else y
+    n = _labels.count(y)
+    rows = np.flatnonzero(~_labels.is_known(true, n))
+    return _labels.take(y, rows) if 0 < len(rows) < n else y
 
 
 def encode_both(
@@ -57,7 +51,7 @@ def encode_both(
 ) -> tuple[Tensor, NDArray[np.int64] | None]:
     """Weak labels as the transition takes them, and known classes, -1 where unknown.
 
-    Where the class is known the weak label is not looked at: it may be missing, and what is returned means nothing.
+    Where the class is known the weak label is not read: it may be missing, and what stands for it means nothing.
     """
     if true is None:
         return _labels.encode(y, transition, classes), None
@@ -101,10 +95,10 @@ def with_truth(
         filled[given] = labels[~given][0]
         rows = torch.where(given, transition.num_weak_labels + z, transition.row_index(filled))
         return multi_source([transition, identity(K)], [1 - share, share]), rows
-    several = isinstance(transition, AnnotatorTransition)
-    weak = (labels if several else labels[:, None]).clone()
+    parts, weak = [transition], labels[:, None].clone()
+    if isinstance(transition, AnnotatorTransition):
+        parts, weak = transition.transitions, labels.clone()
     weak[given] = -1
-    parts = transition.transitions if isinstance(transition, AnnotatorTransition) else [transition]
     return annotators([*parts, identity(K)]), torch.cat([weak, z[:, None]], dim=1)
 
 
@@ -112,10 +106,10 @@ def with_truth(
 def taught(clf: WeakLabelClassifier, labels: Tensor, known: NDArray[np.int64] | None) -> Iterator[Tensor]:
     """The labels to fit; meanwhile the classifier's transition and loss are those of both kinds of rows.
 
-    Afterwards they are those of weak labels again: that is what it will be asked about.
+    Afterwards they are those of weak labels again, which it will be asked about.
     """
     if known is None or not (known >= 0).any():
-        _labels.check_told(labels, clf.transition_)
+        _labels.check_informative(labels, clf.transition_)
         yield labels
         return
     if isinstance(clf.loss, WeakLabelLoss):

@@ -148,8 +148,12 @@ class TsallisScore(Score):
         a = self.a
         safe = q.all.clamp_min(torch.finfo(q.all.dtype).tiny)  # a slope of 0^(a-1) at q = 0 is not finite
         total = torch.where(q.all > 0, safe.pow(a), 0.0).sum(-1)
-        own = q.at_label if a >= 2 else q.at_label.clamp_min(torch.finfo(q.at_label.dtype).tiny)
-        return total / a + 1 / (a * (a - 1)) - own.pow(a - 1) / (a - 1)
+        if a >= 2:
+            own = q.at_label.pow(a - 1)
+        else:
+            own = q.at_label.clamp_min(torch.finfo(q.at_label.dtype).tiny).pow(a - 1)
+            own = own.masked_fill(q.at_label <= 0, math.inf if a < 1 else 0.0)
+        return total / a + 1 / (a * (a - 1)) - own / (a - 1)
 
     def bound(self, T: FloatArray, y: int) -> float:
         """By projected descent over p from every class and the middle; for 1 < a <= 2 the score is convex in q."""

@@ -6,9 +6,9 @@ Imports from `certificates` and the rooms above it.
 from .balanced import weak_balanced_accuracy
 from .binned import BinnedErrors
 from .calibration import TopLabel, weak_calibration
-from .clean_scores import Reliability, calibration_error, clean_scores, reliability
+from .clean_scores import Reliability, clean_scores, reliability
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
-from .inputs import probabilities_of, setup
+from .inputs import encoded, probabilities_of, setup
 from .paired import PairedTest, paired_test
 from .score import UNINFORMATIVE, Score, restrict, score_of
 from .scorers import WeakScorer, forward_risk, weak_scorer
@@ -30,10 +30,10 @@ __all__ = [
     "WeakScorer",
     "bin_edges",
     "bin_sums",
-    "calibration_error",
     "clean_scores",
     "drawn_labels",
     "draws_of",
+    "encoded",
     "forward_risk",
     "make_curve",
     "moment_slope",

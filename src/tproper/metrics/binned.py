@@ -91,7 +91,6 @@ class BinnedErrors:
         self.examples = counts.sum(-1)
         self.error = self.weight * np.where(self.used, self.variance, 0.0)  # w_b var_b: the diagonal of S
         self.raw = (self.u**2).sum(-1)
-        self.squared = self.raw - self.error.sum(-1)
 
     @property
     def profile(self) -> FloatArray:

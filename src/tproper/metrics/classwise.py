@@ -17,7 +17,7 @@ from torch import Tensor
 from .._core import FloatArray
 from .binned import FEW, BinnedErrors, QuadraticForm
 from .curve import Calibration, bin_sums, make_curve, trimmed
-from .statistics import REFERENCE_ROWS, Reweigher
+from .statistics import Reweigher, drawn_labels, spread_rows
 from .uncertainty import TransitionDraws
 
 PROBES = 64
@@ -63,13 +63,8 @@ class Cells:
 
     def _pseudo(self) -> tuple[Tensor, Tensor]:
         """Examples whose class is drawn half from the model, half uniformly: worth `PSEUDO` of them together."""
-        rng = np.random.default_rng(0)
-        n, T = len(self.q), self.weigher.transition
-        rows = torch.as_tensor(np.unique(np.linspace(0, n - 1, min(n, REFERENCE_ROWS)).round().astype(np.int64)))
-        p = (self.q[rows] + 1.0 / self.K) / 2
-        u = torch.as_tensor(rng.random((len(rows), 1)))
-        classes = (p.cumsum(-1) < u).sum(-1).clamp_max(self.K - 1)
-        labels = T.encode(T.sample(classes, rng), validate=False)
+        rows = torch.as_tensor(spread_rows(len(self.q)))
+        labels, _ = drawn_labels(self.weigher.transition, self.q[rows], np.random.default_rng(0))
         weight = torch.tensor(np.sqrt(PSEUDO / len(rows)) * float((self.a**2).sum()), dtype=torch.float64)
         return self.cell[rows], self._z(self.cell[rows], self.weigher.targets(labels) - self.q[rows], weight)
 

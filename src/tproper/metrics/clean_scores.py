@@ -59,11 +59,6 @@ def reliability(labels: ArrayLike | Tensor, probabilities: ArrayLike | Tensor, b
     return Reliability(conf, acc, count[used], float(np.abs(gap).sum() / len(z)))
 
 
-def calibration_error(labels: ArrayLike | Tensor, probabilities: ArrayLike | Tensor, bins: int = BINS) -> float:
-    """Expected calibration error of the top class: ``sum_b n_b/n |accuracy_b - confidence_b|``."""
-    return reliability(labels, probabilities, bins).error
-
-
 def clean_scores(
     labels: ArrayLike | Tensor, probabilities: ArrayLike | Tensor, *, floor: float = 0.0, bins: int = BINS
 ) -> dict[str, float]:
@@ -82,6 +77,6 @@ def clean_scores(
         "accuracy": float((p.argmax(axis=1) == z).mean()),
         "log_loss": log_loss,
         "brier": float(square.mean()),
-        "ece": calibration_error(z, p, bins),
+        "ece": reliability(z, p, bins).error,
         "zeros": int((true < floor).sum() if floor > 0 else (true == 0).sum()),
     }

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._core import Labels
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample, as_array
-from .score import UNINFORMATIVE, restrict
+from .score import UNINFORMATIVE, restrict, within
 from .statistics import Estimate, Values, estimate
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
@@ -125,35 +125,14 @@ def _one_model(sample: Sample, score: str, given: ArrayLike | Tensor, name: str)
 def _verdict(result: Estimate, score: ScoreName, n: int, K: int) -> PairedTest:
     name, difference = score.replace("_", " "), float(result.mean)
     limits = {"accuracy": (-1.0, 1.0), "brier": (-2.0, 2.0), "log_loss": (-math.inf, math.inf)}[score]
-    if n < 2:
-        note = UNINFORMATIVE + "one example has no standard error"
-        return PairedTest(name, difference, math.nan, limits, 1.0, n, None, note, limits)
-    from_T = float(result.stderr_transition)
-    stderr = math.hypot(float(result.stderr), from_T)
-    if result.boundless:
-        assert result.draws is not None
-        note = UNINFORMATIVE + result.draws.note
-        return PairedTest(name, difference, stderr, limits, 1.0, n, None, note, limits, from_T, 1.0)
-    low, high = (float(x) for x in result.interval())
-    if low > limits[1] or high < limits[0]:
-        note = (
-            f"{UNINFORMATIVE}the estimate {difference:.4g} and its whole interval lie outside the possible values "
-            f"{limits[0]:g} to {limits[1]:g}: these labels did not come from this transition"
-        )
-        return PairedTest(name, difference, stderr, limits, 1.0, n, None, note, limits, from_T)
-    known_low, known_high = (float(x) for x in result.interval(known=True))
-    share = 1 - (known_high - known_low) / (high - low) if from_T > 0 else 0.0
-    low, high = restrict(low, limits), restrict(high, limits)
+    stderr, (low, high), from_T, share, note = within(result, limits)
+    if note:
+        return PairedTest(name, difference, stderr, limits, 1.0, n, None, note, limits, from_T, share)
     better: Literal["a", "b"] | None = None
     if low > 0 or high < 0:
         better = "a" if (low > 0) == (score == "accuracy") else "b"
     guess = {"accuracy": 1 - 1 / K, "log_loss": math.log(K), "brier": 1 - 1 / K}[score]
-    note = ""
     if high - low > guess:
         note = f"{UNINFORMATIVE}too few weak labels: the interval is wider than from a perfect model to a guess"
-    return PairedTest(name, difference, stderr, (low, high), _p_value(result), n, better, note, limits, from_T, share)
-
-
-def _p_value(result: Estimate) -> float:
-    size = abs(float(result.statistic()))
-    return float(2 * stdtr(float(1 / result.spread) - 1, -size))
+    p_value = float(2 * stdtr(float(1 / result.spread) - 1, -abs(float(result.statistic()))))
+    return PairedTest(name, difference, stderr, (low, high), p_value, n, better, note, limits, from_T, share)

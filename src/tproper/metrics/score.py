@@ -83,6 +83,33 @@ def restrict(value: float, limits: tuple[float, float]) -> float:
     return value if math.isnan(value) else min(max(value, limits[0]), limits[1])
 
 
+def within(result: Estimate, limits: tuple[float, float]) -> tuple[float, tuple[float, float], float, float, str]:
+    """An estimate read within the possible values: standard error, interval, T's share of both, and a note.
+
+    The note says why the estimate says nothing, and is empty where it says something.
+    """
+    sampling, from_T = float(result.stderr), float(result.stderr_transition)
+    if not math.isfinite(sampling):
+        return math.nan, limits, 0.0, 0.0, UNINFORMATIVE + "one example has no standard error"
+    stderr = math.hypot(sampling, from_T)
+    if result.boundless:
+        assert result.draws is not None
+        return stderr, limits, from_T, 1.0, UNINFORMATIVE + result.draws.note
+    low, high = (float(x) for x in result.interval())
+    if high < limits[0] or low > limits[1]:
+        note = (
+            f"{UNINFORMATIVE}the estimate {float(result.mean):.4g} and its whole interval lie outside the possible "
+            f"values {limits[0]:g} to {limits[1]:g}: these labels did not come from this transition"
+        )
+        return stderr, limits, from_T, 0.0, note
+    low, high = restrict(low, limits), restrict(high, limits)
+    share = 0.0
+    if from_T > 0 and high > low:
+        known_low, known_high = (restrict(float(x), limits) for x in result.interval(known=True))
+        share = max(1 - (known_high - known_low) / (high - low), 0.0)
+    return stderr, (low, high), from_T, share, ""
+
+
 def score_of(
     name: str, result: Estimate, n: int, worst: float, best: float, guess: float, note: str = "", open_end: bool = False
 ) -> Score:
@@ -90,37 +117,16 @@ def score_of(
 
     `open_end`: nothing bounds the score from the side of `worst`, for the reason in `note`.
     """
-    value, sampling = float(result.mean), float(result.stderr)
     limits = least, most = min(worst, best), max(worst, best)
-    if n < 2 or not math.isfinite(sampling):
-        why = UNINFORMATIVE + "one example has no standard error"
-        return Score(name, value, math.nan, limits, n, False, why, limits)
-    from_T = float(result.stderr_transition)
-    stderr = math.hypot(sampling, from_T)
-    if result.boundless:
-        assert result.draws is not None
-        return Score(name, value, stderr, limits, n, False, UNINFORMATIVE + result.draws.note, limits, from_T, 1.0)
-    low, high = (float(x) for x in result.interval())
-    if high < least or low > most:
-        why = (
-            f"{UNINFORMATIVE}the estimate {value:.4g} and its whole interval lie outside the possible values {least:g} "
-            f"to {most:g}: these labels did not come from this transition"
-        )
-        return Score(name, value, stderr, limits, n, False, why, limits, from_T)
-    share = 0.0
-    if from_T > 0:
-        inner = [restrict(float(x), limits) for x in result.interval(known=True)]
-        width = restrict(high, limits) - restrict(low, limits)
-        share = max(1 - (inner[1] - inner[0]) / width, 0.0) if width > 0 else 0.0
-    low, high = restrict(low, limits), restrict(high, limits)
-    if open_end:
-        low, high = (low, worst) if worst > best else (worst, high)
-    wide = math.isfinite(least) and math.isfinite(most) and high - low > (most - least) / 2
-    if wide or (low <= min(guess, best) and high >= max(guess, best)):
-        why = "the interval is wider than half of what is possible"
-        if not wide:
-            why = "the interval reaches from a perfect model to one that guesses"
-        few = "T is known too poorly" if share > 0.5 else "too few weak labels"
-        why = note if open_end else f"{few} to say anything: {why}"
-        return Score(name, value, stderr, (low, high), n, False, UNINFORMATIVE + why, limits, from_T, share)
-    return Score(name, value, stderr, (low, high), n, True, note, limits, from_T, share)
+    stderr, (low, high), from_T, share, why = within(result, limits)
+    if not why:
+        if open_end:
+            low, high = (low, worst) if worst > best else (worst, high)
+        wide = math.isfinite(least) and math.isfinite(most) and high - low > (most - least) / 2
+        if wide or (low <= min(guess, best) and high >= max(guess, best)):
+            few = "T is known too poorly" if share > 0.5 else "too few weak labels"
+            reach = "is wider than half of what is possible"
+            if not wide:
+                reach = "reaches from a perfect model to one that guesses"
+            why = UNINFORMATIVE + (note if open_end else f"{few} to say anything: the interval {reach}")
+    return Score(name, float(result.mean), stderr, (low, high), n, not why, why or note, limits, from_T, share)

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import Labels
-from ..transitions import Reconstruction, Transition, Vocabulary, item
+from ..transitions import Reconstruction, Transition, Vocabulary, as_tensors, item
 from .balanced import weak_balanced_accuracy
 from .inputs import encoded, probabilities_of, weights_of
 from .weak import weak_accuracy, weak_brier
@@ -38,9 +37,8 @@ def forward_risk(
     w = weights_of(sample_weight, len(y))
     if w is not None:
         y, q, w = y[w > 0], q[w > 0], w[w > 0] / w.max()
-    tables = {k: torch.as_tensor(np.array(a)) for k, a in transition.tables().items()}
     # scores of log q give q back exactly under softmax, zeros included
-    risks = -transition.log_probability(q.log(), y, tables).numpy()
+    risks = -transition.log_probability(q.log(), y, as_tensors(transition.tables())).numpy()
     return float(np.average(risks, weights=w))
 
 

@@ -28,7 +28,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
 from .._core import FloatArray
-from ..transitions import Reconstruction, Transition
+from ..transitions import Reconstruction, Transition, as_tensors
 from .uncertainty import TransitionDraws, draws_of
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
@@ -50,8 +50,7 @@ class Reweigher:
     def __init__(self, transition: Transition, reconstruction: Reconstruction) -> None:
         self.transition = transition
         self.reconstruction = reconstruction
-        # copies: the tables may be read-only views, which torch cannot share
-        self.tables = {k: torch.as_tensor(np.array(a)) for k, a in reconstruction.tables().items()}
+        self.tables = as_tensors(reconstruction.tables())
 
     def blocks(self, n: int) -> list[Tensor]:
         """Example indices, a block at a time."""
@@ -106,10 +105,15 @@ class Reweigher:
         return np.concatenate(g).reshape(shape), np.concatenate(weight).reshape(shape)
 
 
+def spread_rows(n: int) -> NDArray[np.int64]:
+    """At most 4,096 of n examples, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, min(n, REFERENCE_ROWS)).round().astype(np.int64))
+
+
 @functools.lru_cache(maxsize=64)
 def reference_rows(n: int) -> NDArray[np.int64]:
     """Which of n examples a reference is drawn for, some of them several times; the same for every score of n."""
-    rows = np.unique(np.linspace(0, n - 1, min(n, REFERENCE_ROWS)).round().astype(np.int64))
+    rows = spread_rows(n)
     out = np.tile(rows, -(-REFERENCE_DRAWS // len(rows)))
     out.flags.writeable = False
     return out

@@ -29,6 +29,12 @@ def normalised(q: Tensor, gone: Tensor | None = None) -> Tensor:
     return (q + (1 - q.sum(-1, keepdim=True)) / (~gone).sum(-1, keepdim=True)).masked_fill(gone, 0.0)
 
 
+def _on_plane(p: Tensor) -> Tensor:
+    """p normalised, unless its sum is one to rounding: shifted by 1e-17, a probability of 1e-20, or 0, would change."""
+    exact = (p.sum(-1, keepdim=True) - 1).abs() <= p.shape[-1] * torch.finfo(p.dtype).eps
+    return torch.where(exact, p, normalised(p))
+
+
 def outside_simplex(q: Tensor) -> Tensor:
     """Which rows of q, summing to one, leave the simplex by more than 1e-12 (by more than rounding, in float32)."""
     return q.amin(-1) < -_simplex_tol(q)
@@ -38,7 +44,8 @@ def _simplex_tol(q: Tensor) -> float:
     return max(checks.SIMPLEX_TOL, 8 * torch.finfo(q.dtype).eps)
 
 
-def _floating(v: Tensor, name: str) -> Tensor:
+def floating(v: Tensor, name: str) -> Tensor:
+    """Scores or probabilities (..., K), K >= 2."""
     if not isinstance(v, Tensor) or not v.is_floating_point() or v.ndim < 1 or v.shape[-1] < 2:
         got = f"{v.dtype} {tuple(v.shape)}" if isinstance(v, Tensor) else type(v).__name__
         raise ValueError(f"{name}: expected a floating torch tensor (..., K) with K >= 2, got {got}")
@@ -63,11 +70,11 @@ class Potential(ABC):
 
     def value(self, v: Tensor) -> Tensor:
         """F(v) for scores (..., K), centred first."""
-        return self._value(centre(_floating(v, "v")))
+        return self._value(centre(floating(v, "v")))
 
     def link(self, v: Tensor) -> Tensor:
         """The gradient of F at v, normalised to sum to one. May leave the simplex; `probabilities` does not."""
-        return self._link(centre(_floating(v, "v")))
+        return self._link(centre(floating(v, "v")))
 
     def probabilities(self, v: Tensor) -> Tensor:
         """The link projected onto the simplex; at a minimiser of an expected loss, the link itself (Prop. 6)."""
@@ -76,14 +83,11 @@ class Potential(ABC):
 
     def inverse_link(self, p: Tensor) -> Tensor:
         """Centred scores v with ``link(v) = p``: the minimiser of ``F(v) - <p, v>``."""
-        p = _floating(p, "p")
-        # a sum that is one to rounding is one: shifted by 1e-17, a probability of 1e-20 would change, or turn negative
-        exact = (p.sum(-1, keepdim=True) - 1).abs() <= p.shape[-1] * torch.finfo(p.dtype).eps
-        return self._inverse_link(torch.where(exact, p, normalised(p)))
+        return self._inverse_link(_on_plane(floating(p, "p")))
 
     def conjugate(self, q: Tensor) -> Tensor:
         """``F*(q) = sup_v <q, v> - F(v)``, v centred; ``inf`` outside its domain. On the simplex: minus Bayes risk."""
-        q = normalised(_floating(q, "q"))
+        q = _on_plane(floating(q, "q"))
         value = self._conjugate(q)
         return value if self.domain == "affine" else torch.where(outside_simplex(q), math.inf, value)
 
@@ -131,6 +135,32 @@ class Potential(ABC):
     @abstractmethod
     def _inverse_link(self, p: Tensor) -> Tensor:
         """Centred v with link(v) = p, p summing to one."""
+
+
+class Separable(Potential):
+    """``F*(p) = sum_z phi(p_z)``; on the simplex ``p_z = density(v_z - lambda)``, lambda such that p sums to one.
+
+    This is all that the solvers for squeezed potentials need to know.
+    """
+
+    @abstractmethod
+    def _phi(self, p: Tensor) -> Tensor:
+        """F* is a sum of this."""
+
+    @abstractmethod
+    def _density(self, s: Tensor) -> tuple[Tensor, Tensor]:
+        """p_z, increasing, and its slope as functions of ``s = v_z - lambda``."""
+
+    @abstractmethod
+    def _density_range(self, K: int) -> tuple[float, float]:
+        """s at p = 1/K and at p = 1."""
+
+    @abstractmethod
+    def _curvature(self, p: Tensor) -> Tensor:
+        """The slope of the density where it equals p: ``1 / phi''(p)`` on the support, 0 outside of it."""
+
+    def _conjugate(self, q: Tensor) -> Tensor:
+        return self._phi(q).sum(-1)
 
 
 def inside_domain(p: Tensor, name: str, open_set: bool) -> Tensor:

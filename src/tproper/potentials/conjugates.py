@@ -8,33 +8,38 @@ with t the multiplier of sum v = 0. Where F* is a sum over the simplex (log-sum-
 coordinate solves one increasing scalar equation given t and lambda, the multiplier of sum p = 1; both multipliers
 are roots of increasing functions too. Three nested bracketed roots give v to rounding at any k, alpha > 1 and q,
 including alpha -> 1 where v reaches 1e18. Newton's method is tried first, being a hundred times faster; a duality gap
-says whether it succeeded.
+says whether it succeeded. For other F there is Newton's method alone, and the ellipsoid method where F has kinks.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .._core import centre, critical_k_of, increasing_root, simplex_threshold, warm_root
-from .counted import Base, Penalty, Separable, SqueezedLike, centred, counted, distinct, is_separable
+from .counted import Penalty, centred, counted, distinct, is_separable
 from .kinks import MOST_CLASSES, ellipsoid_minimiser
-from .newton import derivatives, in_ball, newton
+from .newton import derivatives, newton
+
+if TYPE_CHECKING:  # `base` imports the solvers
+    from .base import Potential, Separable, Squeezed
 
 NOTHING = Penalty(0.0, 2.0)
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
 ENOUGH = 1e-9  # and at which it is taken when no method comes nearer
+MOST_DERIVATIVES = 1 << 27  # second derivatives held at a time: 1 GiB
 
 
 class NotComputedError(RuntimeError):
     """A conjugate that exists but that no method here computes: a kink beside another squeezing, or an F too wild."""
 
 
-def squeezed_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
+def squeezed_conjugate(F: Squeezed, q: Tensor) -> Tensor:
     """F'*(q), ``inf`` where it is; its gradient with respect to q is the maximiser v (envelope theorem)."""
     _refuse_kinks(F)
     flat = q.reshape(-1, q.shape[-1]).double()
@@ -50,7 +55,7 @@ def squeezed_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
     return value.reshape(q.shape[:-1]).to(q.dtype)
 
 
-def squeezed_inverse_link(F: SqueezedLike, p: Tensor) -> Tensor:
+def squeezed_inverse_link(F: Squeezed, p: Tensor) -> Tensor:
     """The centred v that minimises ``F'(v) - <p, v>``; differentiable once in p through one Newton step."""
     if F.alpha < 1:
         raise ValueError(f"alpha: expected alpha >= 1 for an inverse link, got {F.alpha:g}, where F is not convex")
@@ -66,7 +71,7 @@ def squeezed_inverse_link(F: SqueezedLike, p: Tensor) -> Tensor:
     return v.reshape(p.shape).to(p.dtype)
 
 
-def _refuse_kinks(F: SqueezedLike) -> None:
+def _refuse_kinks(F: Squeezed) -> None:
     """A kink beside another squeezing has no solver here: nobody has asked for one."""
     inner = getattr(F.base, "alpha", None)  # of a base that is squeezed itself, with another alpha
     if inner == 1 or (inner is not None and F.alpha == 1):
@@ -75,22 +80,22 @@ def _refuse_kinks(F: SqueezedLike) -> None:
         )
 
 
-def _maximum(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
+def _maximum(F: Squeezed, q: Tensor) -> tuple[Tensor, Tensor]:
     """The centred v that minimises ``F'(v) - <q, v>``, q (B, K), and F'*(q)."""
     if len(q) == 0:
         return q, q.sum(-1)
     penalty = Penalty(F.k, F.alpha)
-    if is_separable(F.base) or (F.base.conjugate_is_norm and F.base.domain == "simplex"):
+    if F.base.domain == "simplex" and (is_separable(F.base) or F.base.conjugate_is_norm):
         return _on_simplex(F, penalty, q)
-    v = in_ball(penalty, q) if F.base.conjugate_is_norm else _unknown(F, penalty, q)
+    v = _unknown(F, penalty, q)
     return v, _attained(F, q, v)
 
 
-def _attained(F: SqueezedLike, q: Tensor, v: Tensor) -> Tensor:
+def _attained(F: Squeezed, q: Tensor, v: Tensor) -> Tensor:
     return (q * v).sum(-1) - F._value(v)
 
 
-def _on_simplex(F: SqueezedLike, penalty: Penalty, q: Tensor) -> tuple[Tensor, Tensor]:
+def _on_simplex(F: Squeezed, penalty: Penalty, q: Tensor) -> tuple[Tensor, Tensor]:
     """`_maximum` for a potential known by its formula: each attempt says how well it did.
 
     Where scores reach 1e15 (alpha near 1, small k) F is as good as max v. Below that Newton's method starts from there,
@@ -140,8 +145,13 @@ def _improve(
         gap[rest] = torch.where(better, size, gap[rest])
 
 
-def _unknown(F: SqueezedLike, penalty: Penalty, q: Tensor) -> Tensor:
-    """The minimiser for a potential about which nothing is known."""
+def _unknown(F: Squeezed, penalty: Penalty, q: Tensor) -> Tensor:
+    """The minimiser for a potential about which nothing is known, by its second derivatives (B, K, K)."""
+    if q.numel() * q.shape[-1] > MOST_DERIVATIVES:
+        raise NotComputedError(
+            f"conjugate: numerical, not computed for {F.name} at {len(q)} targets of {q.shape[-1]} classes, whose "
+            f"second derivatives take {q.numel() * q.shape[-1] / 2**27:.0f} GiB"
+        )
     v, gap, ones = q.clone(), torch.full_like(q[:, 0], math.inf), torch.ones_like(q)
 
     def by_newton(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -191,7 +201,7 @@ def _limit_gap(
     return gap / (1 + value.abs() + (count * penalty.value(v)).sum(-1) + (count * (w + p) * v).sum(-1).abs())
 
 
-def newton_minimiser(F: Base, q: Tensor) -> Tensor:
+def newton_minimiser(F: Potential, q: Tensor) -> Tensor:
     """The centred v that minimises ``F(v) - <q, v>``, differentiable in q, for an F about which nothing is known."""
     fixed = q.detach()
     v, gap = newton(F, NOTHING, fixed, torch.ones_like(q))
@@ -216,7 +226,7 @@ def _settled(name: str, v: Tensor, gap: Tensor) -> Tensor:
 
 def _nested_roots(base: Separable, penalty: Penalty, q: Tensor) -> Tensor:
     values, multiplicity, index = distinct(q)
-    s_uniform, s_one = base.density_range(q.shape[-1])
+    s_uniform, s_one = base._density_range(q.shape[-1])
     memory = {"v": torch.zeros_like(values), "lambda": torch.zeros_like(values[:, :1])}  # where the next roots are near
 
     def total(x: Tensor) -> Tensor:
@@ -231,11 +241,11 @@ def _nested_roots(base: Separable, penalty: Penalty, q: Tensor) -> Tensor:
             """v, the slope of p in v - lambda, and the penalty's curvature."""
 
             def balance(v: Tensor) -> tuple[Tensor, Tensor]:
-                p, dp = base.density(v - lam)
+                p, dp = base._density(v - lam)
                 return p.clamp_max(1) + penalty.derivative(v) - c, torch.where(p < 1, dp, 0.0) + penalty.curvature(v)
 
             v = memory["v"] = warm_root(balance, v_low, v_high, memory["v"])
-            return v, base.density(v - lam)[1], penalty.curvature(v).clamp(1e-300, 1e300)
+            return v, base._density(v - lam)[1], penalty.curvature(v).clamp(1e-300, 1e300)
 
         def excess(lam: Tensor) -> tuple[Tensor, Tensor]:
             v, d, e = coordinates(lam)
@@ -253,7 +263,7 @@ def _nested_roots(base: Separable, penalty: Penalty, q: Tensor) -> Tensor:
     return centre(memory["v"].gather(-1, index))
 
 
-def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
+def _most_uniform(F: Squeezed, q: Tensor) -> tuple[Tensor, Tensor]:
     """alpha = 1: the p nearest to uniform with ``range(q - p) <= k``, and which rows have one at all.
 
     F'*(q) is then F*(p). A potential that treats classes alike prefers, for a given offset a, the box-constrained p
@@ -281,7 +291,7 @@ def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
             return p  # the Brier and spherical potentials: F* grows with ||p||
         with torch.enable_grad():
             x = p.detach().requires_grad_()
-            return torch.autograd.grad(base.phi(x).sum(), x)[0] if base.differentiable else p
+            return torch.autograd.grad(base._phi(x).sum(), x)[0] if base.differentiable else p
 
     def best(a: Tensor) -> tuple[Tensor, Tensor]:
         bottom, top = (values - a - k).clamp_min(floor), values - a
@@ -305,7 +315,7 @@ def _most_uniform(F: SqueezedLike, q: Tensor) -> tuple[Tensor, Tensor]:
     return out, feasible
 
 
-def _box_minimiser(F: SqueezedLike, q: Tensor, p: Tensor, feasible: Tensor) -> Tensor:
+def _box_minimiser(F: Squeezed, q: Tensor, p: Tensor, feasible: Tensor) -> Tensor:
     """The v that attains ``F'*(q) = F*(p)`` at alpha = 1, p the most uniform point of the simplex in q's box.
 
     It is the base's inverse link of p, unless p has zeros: there a base with a sparse link leaves scores open, and
@@ -319,7 +329,7 @@ def _box_minimiser(F: SqueezedLike, q: Tensor, p: Tensor, feasible: Tensor) -> T
     return v
 
 
-def _box_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
+def _box_conjugate(F: Squeezed, q: Tensor) -> Tensor:
     """alpha = 1: the value, and the maximiser v as its gradient where v exists."""
     with torch.no_grad():
         if F.base.symmetric:
@@ -335,7 +345,7 @@ def _box_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
     return value if v is None else value + ((q - q.detach()) * v).sum(-1)
 
 
-def _split_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
+def _split_minimiser(F: Squeezed, q: Tensor) -> Tensor:
     """alpha = 1 for any convex base: minimise over ``v = a - b``, a, b >= 0, where the penalty is k/2 sum(a + b)."""
     from scipy.optimize import minimize
 
@@ -364,7 +374,7 @@ def _split_minimiser(F: SqueezedLike, q: Tensor) -> Tensor:
     return torch.stack([solve(row) for row in q.detach()]) if len(q) else q
 
 
-def _nonconvex_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
+def _nonconvex_conjugate(F: Squeezed, q: Tensor) -> Tensor:
     """alpha < 1: inf where the base's conjugate is (the penalty grows too slowly), else the best maximum found."""
     value = F.base.conjugate(q.detach())
     out = torch.full_like(value, math.inf)
@@ -373,7 +383,7 @@ def _nonconvex_conjugate(F: SqueezedLike, q: Tensor) -> Tensor:
     return out
 
 
-def _nonconvex_maximum(F: SqueezedLike, q: Tensor) -> float:
+def _nonconvex_maximum(F: Squeezed, q: Tensor) -> float:
     """max of ``<q, v> - F'(v)`` by descent from many starts; v = 0 is always one of them.
 
     The penalty is concave on either side of zero, so maximisers have exact zeros, and each choice of zeros is its own
@@ -405,7 +415,7 @@ def _nonconvex_maximum(F: SqueezedLike, q: Tensor) -> float:
     return best
 
 
-def newton_step(base: Base, penalty: Penalty, v: Tensor, q: Tensor) -> Tensor:
+def newton_step(base: Potential, penalty: Penalty, v: Tensor, q: Tensor) -> Tensor:
     """The centred solution d of ``H d = q - grad F'(v)``, H the Hessian of F' at v, with q carrying the gradient."""
     size = v.abs().clamp_min(1e-12)  # keeps the penalty's curvature finite at v_z = 0
     H = derivatives(base._value, v)[1] + torch.diag_embed(penalty.curvature(size))

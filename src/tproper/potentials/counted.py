@@ -3,60 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor
 
 from .._core import increasing_root, spherical_threshold, warm_root
 
-
-class Base(Protocol):
-    """What Newton's method asks of the potential under the squeezing."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def domain(self) -> str: ...
-    @property
-    def symmetric(self) -> bool: ...
-    @property
-    def differentiable(self) -> bool: ...
-    @property
-    def conjugate_is_norm(self) -> bool: ...
-
-    def _value(self, v: Tensor) -> Tensor: ...
-    def _link(self, v: Tensor) -> Tensor: ...
-    def _conjugate(self, q: Tensor) -> Tensor: ...
-    def _inverse_link(self, p: Tensor) -> Tensor: ...
-    def conjugate(self, q: Tensor) -> Tensor: ...
+if TYPE_CHECKING:  # `base` imports the solvers
+    from .base import Potential, Separable
 
 
-class Separable(Base, Protocol):
-    """``F*(p) = sum_z phi(p_z)`` on the simplex: ``p_z = density(v_z - lambda)``, increasing."""
-
-    def density(self, s: Tensor) -> tuple[Tensor, Tensor]: ...
-    def density_range(self, K: int) -> tuple[float, float]: ...
-    def curvature(self, p: Tensor) -> Tensor: ...
-    def phi(self, p: Tensor) -> Tensor: ...
-
-
-class SqueezedLike(Protocol):
-    """What it asks of the squeezed potential."""
-
-    name: str
-    k: float
-    alpha: float
-
-    @property
-    def base(self) -> Base: ...
-
-    def _value(self, v: Tensor) -> Tensor: ...
-
-
-def is_separable(base: object) -> TypeGuard[Separable]:
+def is_separable(base: Potential) -> TypeGuard[Separable]:
     """Whether the nested-root solver applies to this base potential."""
-    return hasattr(base, "density") and getattr(base, "domain", "") == "simplex"
+    return hasattr(base, "_density") and base.domain == "simplex"
 
 
 class Penalty:
@@ -146,8 +106,8 @@ class Counted:
 
     def __init__(self, base: Separable, count: Tensor) -> None:
         self.base, self.count = base, count
-        self.curvature, self.scores = base.curvature, base._inverse_link
-        low, high = sorted(-e for e in base.density_range(int(count[0].sum())))
+        self.curvature, self.scores = base._curvature, base._inverse_link
+        low, high = sorted(-e for e in base._density_range(int(count[0].sum())))
         self.ends = torch.full_like(count[:, :1], low), torch.full_like(count[:, :1], high)
         self.last = self.ends[0]  # lambda of the scores seen last, near which the next ones are
         # a Tsallis link is a root in any case, better sought from where the last one was
@@ -160,11 +120,11 @@ class Counted:
         x = v - v.amax(-1, keepdim=True)
 
         def missing(lam: Tensor) -> tuple[Tensor, Tensor]:
-            p, slope = self.base.density(x - lam)
+            p, slope = self.base._density(x - lam)
             return 1 - row_sum(self.count * p), row_sum(self.count * slope)
 
         self.last = warm_root(missing, *self.ends, self.last)
-        p = self.base.density(x - self.last)[0]
+        p = self.base._density(x - self.last)[0]
         return p / row_sum(self.count * p)
 
     def _value(self, v: Tensor) -> Tensor:
@@ -173,7 +133,7 @@ class Counted:
 
     def conjugate(self, p: Tensor) -> Tensor:
         """F*(p)"""
-        return (self.count * self.base.phi(p)).sum(-1)
+        return (self.count * self.base._phi(p)).sum(-1)
 
 
 class Sphere:
@@ -218,6 +178,6 @@ class Sphere:
         return (s * n).sqrt() * (p - 1 / n)
 
 
-def counted(base: Base, count: Tensor) -> Counted | Sphere:
+def counted(base: Potential, count: Tensor) -> Counted | Sphere:
     """A potential on the simplex that is known by its formula, with counts."""
     return Counted(base, count) if is_separable(base) else Sphere(count)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray
+from .._core import FloatArray, centred_basis
 
 MOST_CLASSES = 16  # steps grow with the square of the classes: about 10,000 here
 GAP = 1e-12  # relative
@@ -47,7 +47,7 @@ def _in_ball(F: Callable[[Tensor], Tensor], q: Tensor, middle: Tensor, radius: f
     """
     B, K = middle.shape
     n = K - 1
-    basis = _centred_basis(K)
+    basis = centred_basis(K)
     x = middle.detach().numpy() @ basis  # the centre of the ellipsoid (x - c)^T P^-1 (x - c) <= 1
     P = np.broadcast_to(radius**2 * np.eye(n), (B, n, n))
     best, point, floor = np.full(B, math.inf), x, np.full(B, -math.inf)
@@ -57,7 +57,7 @@ def _in_ball(F: Callable[[Tensor], Tensor], q: Tensor, middle: Tensor, radius: f
             g = g @ basis
             reach = (P @ g[..., None])[..., 0]
             width = np.sqrt(np.maximum((g * reach).sum(-1), 0))  # no point of the ellipsoid is lower than f - width
-            floor = np.maximum(floor, f - width)
+            floor = np.fmax(floor, np.where(np.isfinite(f), f - width, -math.inf))  # beyond F's domain nothing is known
             better = f < best
             best, point = np.where(better, f, best), np.where(better[:, None], x, point)
             if (best - floor <= GAP * (1 + np.abs(best))).all():
@@ -81,8 +81,3 @@ def _value_and_slope(F: Callable[[Tensor], Tensor], q: Tensor, v: FloatArray) ->
         f = F(x) - (q * x).sum(-1)
         (g,) = torch.autograd.grad(f.sum(), x)
     return f.detach().numpy(), g.numpy()
-
-
-def _centred_basis(K: int) -> FloatArray:
-    """An orthonormal basis (K, K - 1) of the vectors that sum to zero."""
-    return np.linalg.qr(np.eye(K)[:, 1:] - 1 / K)[0]

@@ -4,65 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .._core import warm_root
-from .counted import Base, Counted, Penalty, Sphere, centred, distinct, row_sum
+from .counted import Counted, Penalty, Sphere, centred, row_sum
 
-
-def in_ball(penalty: Penalty, q: Tensor) -> Tensor:
-    """The minimiser for the affine spherical potential, ``F(v) = 1 - sqrt((1 - ||v||^2)/K)``: three nested roots.
-
-    Plain steps crawl along the surface of the ball. But grad F = c v with ``c = 1/sqrt(K (1 - ||v||^2))``: for a given
-    c and t each score solves ``c v + psi'(v) = q + t`` alone, v grows with t, and ||v|| shrinks as c grows.
-    """
-    values, count, index = distinct(q)
-    K = q.shape[-1]
-    v = torch.zeros_like(values)
-    t = -q.mean(-1, keepdim=True)
-
-    def inverse_slope(c: Tensor) -> Tensor:
-        """dv/dt"""
-        return 1 / (c + penalty.curvature(v))
-
-    def scores(c: Tensor, t: Tensor) -> Tensor:
-        y = values + t
-
-        def balance(x: Tensor) -> tuple[Tensor, Tensor]:
-            return c * x + penalty.derivative(x) - y.abs(), c + penalty.curvature(x)
-
-        # one of the two terms is at least half of y, and neither is more
-        low = torch.minimum(y.abs() / (2 * c), penalty.inverse(y.abs() / 2))
-        high = torch.minimum(y.abs() / c, penalty.inverse(y.abs()))
-        return y.sign() * warm_root(balance, low, high, torch.where(v * y > 0, v.abs(), high))
-
-    def spread(c: Tensor) -> tuple[Tensor, Tensor]:
-        nonlocal v, t
-
-        def total(x: Tensor) -> tuple[Tensor, Tensor]:
-            nonlocal v
-            v = scores(c, x)
-            return row_sum(count * v), row_sum(count * inverse_slope(c))
-
-        t = warm_root(total, -values.amax(-1, keepdim=True), -values.amin(-1, keepdim=True), t, tol=2e-14)
-        v = scores(c, t)
-        a = inverse_slope(c)
-        moves = (row_sum(count * v * a) / row_sum(count * a) - v) * a  # dv/dc
-        room = 1 - 1 / (K * c.square())
-        return room - row_sum(count * v.square()), 2 / (K * c**3) - 2 * row_sum(count * v * moves)
-
-    low = torch.full_like(t, K**-0.5)
-    high = 1 + (1 + q.square().sum(-1, keepdim=True)).sqrt()
-    spread(warm_root(spread, low, high, q.square().sum(-1, keepdim=True).sqrt(), tol=2e-13))
-    norm = row_sum(count * v.square()).sqrt()
-    return torch.where(norm < 1, v, v * (1 - 1e-15) / norm).gather(-1, index)
+if TYPE_CHECKING:  # `base` imports the solvers
+    from .base import Potential
 
 
 def newton(
-    base: Base | Counted | Sphere,
+    base: Potential | Counted | Sphere,
     penalty: Penalty,
     q: Tensor,
     count: Tensor,
@@ -115,7 +69,7 @@ class _Problem:
     """
 
     def __init__(
-        self, base: Base | Counted | Sphere, penalty: Penalty, q: Tensor, count: Tensor, budget: float
+        self, base: Potential | Counted | Sphere, penalty: Penalty, q: Tensor, count: Tensor, budget: float
     ) -> None:
         self.base, self.penalty, self.q, self.count = base, penalty, q, count
         self.budget = budget  # evaluations of the objective that are left
@@ -216,7 +170,7 @@ class _Problem:
 
 
 def _linearised(
-    base: Base | Counted | Sphere, penalty: Penalty, v: Tensor, u: Tensor, count: Tensor
+    base: Potential | Counted | Sphere, penalty: Penalty, v: Tensor, u: Tensor, count: Tensor
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """grad F, the product with H = Hessian of F, and the solution of ``(H + E) x = y``, E the penalty's curvature.
 

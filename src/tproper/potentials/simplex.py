@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._core import centre, checks, entmax, project_simplex, spherical_threshold
-from .base import Domain, Potential, _floating, checked_domain, inside_domain
+from .base import Domain, Potential, Separable, checked_domain, floating, inside_domain
 from .dual import dual_side
 
 
-class LogSumExp(Potential):
+class LogSumExp(Separable):
     """``F(v) = log sum_z exp v_z``: cross entropy. Link: softmax. ``F*(p) = sum p log p``."""
 
     name = "log-sum-exp"
@@ -38,32 +38,25 @@ class LogSumExp(Potential):
         behind = v.amax(-1, keepdim=True).detach() - v
         return total * torch.logsumexp(-behind, -1) + weigh(behind)
 
-    def _conjugate(self, q: Tensor) -> Tensor:
-        return self.phi(q).sum(-1)
-
-    def phi(self, p: Tensor) -> Tensor:
-        """F* is a sum of this."""
-        return torch.xlogy(p.clamp_min(0), p.clamp_min(0))
-
     def _inverse_link(self, p: Tensor) -> Tensor:
         return centre(inside_domain(p, self.name, open_set=True).log())
 
-    def density(self, s: Tensor) -> tuple[Tensor, Tensor]:
-        """p_z and its slope as functions of ``s = v_z - lambda``, see `counted.Separable`."""
+    def _phi(self, p: Tensor) -> Tensor:
+        return torch.xlogy(p.clamp_min(0), p.clamp_min(0))
+
+    def _density(self, s: Tensor) -> tuple[Tensor, Tensor]:
         p = s.exp()
         return p, p
 
-    def density_range(self, K: int) -> tuple[float, float]:
-        """s at p = 1/K and at p = 1."""
+    def _density_range(self, K: int) -> tuple[float, float]:
         return -math.log(K), 0.0
 
-    def curvature(self, p: Tensor) -> Tensor:
-        """The slope of `density` where it equals p."""
+    def _curvature(self, p: Tensor) -> Tensor:
         return p
 
 
-class SparsePotential(Potential):
-    """Potentials known by their conjugate on the simplex, ``F*(p) = sum_z phi(p_z)``; their links may be sparse.
+class SparsePotential(Separable):
+    """Potentials known by their conjugate on the simplex; their links may be sparse.
 
     ``F(v) = <p, v> - F*(p)`` with p = `maximiser`, so dF = p exactly, whatever branch the maximiser took, and the
     link's Jacobian is symmetric with zero column sums, at scores on the edge of the support too.
@@ -81,13 +74,9 @@ class SparsePotential(Potential):
     def maximiser(self, v: Tensor) -> Tensor:
         """argmax over the simplex of <p, v> - F*(p)."""
 
-    @abstractmethod
-    def curvature(self, p: Tensor) -> Tensor:
-        """``1 / phi''(p)`` on the support, 0 outside of it."""
-
     def jacobian_product(self, p: Tensor, x: Tensor) -> Tensor:
         """``(diag(s) - s s^T / sum s) x``, s the curvature at p: the link's Jacobian."""
-        s = self.curvature(p)
+        s = self._curvature(p)
         return s * (x - (s * x).sum(-1, keepdim=True) / s.sum(-1, keepdim=True))
 
 
@@ -133,30 +122,50 @@ class Tsallis(SparsePotential):
         """argmax over the simplex of <p, v> - F*(p)."""
         return _traced_entmax(v, self.a) if torch.compiler.is_compiling() else entmax(v, self.a)
 
-    def _conjugate(self, q: Tensor) -> Tensor:
-        return (q.clamp_min(0).pow(self.a).sum(-1) - 1) / (self.a * (self.a - 1))
-
-    def phi(self, p: Tensor) -> Tensor:
-        """F* is a sum of this."""
-        return (p.clamp_min(0).pow(self.a) - p) / (self.a * (self.a - 1))
-
     def _inverse_link(self, p: Tensor) -> Tensor:
         p = inside_domain(p, self.name, open_set=self.a < 1).clamp_min(0)
         return centre(p.pow(self.a - 1) / (self.a - 1))
 
-    def density(self, s: Tensor) -> tuple[Tensor, Tensor]:
-        """p_z and its slope as functions of ``s = v_z - lambda``."""
+    def _phi(self, p: Tensor) -> Tensor:
+        return (p.clamp_min(0).pow(self.a) - p) / (self.a * (self.a - 1))
+
+    def _density(self, s: Tensor) -> tuple[Tensor, Tensor]:
         p = ((self.a - 1) * s).clamp_min(0).pow(1 / (self.a - 1))
         return p, torch.where(p > 0, p.pow(2 - self.a), torch.zeros_like(p))
 
-    def density_range(self, K: int) -> tuple[float, float]:
-        """s at p = 1/K and at p = 1."""
+    def _density_range(self, K: int) -> tuple[float, float]:
         return K ** (1 - self.a) / (self.a - 1), 1 / (self.a - 1)
 
-    def curvature(self, p: Tensor) -> Tensor:
-        """The slope of `density` where it equals p: p^(2-a) on the support."""
+    def _curvature(self, p: Tensor) -> Tensor:
         tiny = torch.finfo(p.dtype).tiny  # 0^(2-a) is infinite for a > 2
         return torch.where(p > 0, p.clamp_min(tiny).pow(2 - self.a), torch.zeros_like(p))
+
+
+class QuadraticPotential(SparsePotential):
+    """``F*(p) = c (||p||^2 - 1)`` on the simplex, c = `scale`; link: projection of v / 2c."""
+
+    scale: float
+
+    def maximiser(self, v: Tensor) -> Tensor:
+        """The projection of v / 2c."""
+        return project_simplex(v / (2 * self.scale))
+
+    def _inverse_link(self, p: Tensor) -> Tensor:
+        if self.domain == "simplex":
+            inside_domain(p, self.name, open_set=False)
+        return 2 * self.scale * centre(p)
+
+    def _phi(self, p: Tensor) -> Tensor:
+        return self.scale * (p.square() - p)
+
+    def _density(self, s: Tensor) -> tuple[Tensor, Tensor]:
+        return (s / (2 * self.scale)).clamp_min(0), (s > 0).to(s.dtype) / (2 * self.scale)
+
+    def _density_range(self, K: int) -> tuple[float, float]:
+        return 2 * self.scale / K, 2 * self.scale
+
+    def _curvature(self, p: Tensor) -> Tensor:
+        return (p > 0).to(p.dtype) / (2 * self.scale)
 
 
 def _present(v: Tensor) -> Tensor:
@@ -164,7 +173,7 @@ def _present(v: Tensor) -> Tensor:
     return (~v.isneginf()).sum(-1, keepdim=True).to(v.dtype)
 
 
-class Brier(SparsePotential):
+class Brier(QuadraticPotential):
     """The Brier score, loss ``||q - e_z||^2``, ``F*(p) = ||p||^2 - 1``.
 
     ``domain="affine"`` takes the conjugate over all p that sum to one: ``F(v) = ||v||^2/4 + 1 - 1/K``, link
@@ -172,79 +181,28 @@ class Brier(SparsePotential):
     simplex: link ``projection(v/2)``, the same loss at probabilities, bounded only for targets in the simplex.
     """
 
+    scale = 1.0
+
     def __init__(self, domain: Domain = "affine") -> None:
         self.domain = checked_domain(domain)
         self.name = f"Brier ({domain})"
 
     def _value(self, v: Tensor) -> Tensor:
-        if self.domain == "affine":
-            return v.masked_fill(v.isneginf(), 0.0).square().sum(-1) / 4 + 1 - 1 / _present(v)[..., 0]
-        return super()._value(v)
+        if self.domain == "simplex":
+            return super()._value(v)
+        return v.masked_fill(v.isneginf(), 0.0).square().sum(-1) / 4 + 1 - 1 / _present(v)[..., 0]
 
     def _link(self, v: Tensor) -> Tensor:
         if self.domain == "simplex":
             return super()._link(v)
         return (1 / _present(v) + v / 2).masked_fill(v.isneginf(), 0.0)
 
-    def maximiser(self, v: Tensor) -> Tensor:
-        """The projection of v/2 (simplex domain)."""
-        return project_simplex(v / 2)
 
-    def _conjugate(self, q: Tensor) -> Tensor:
-        return q.square().sum(-1) - 1
-
-    def phi(self, p: Tensor) -> Tensor:
-        """F* is a sum of this."""
-        return p.square() - p
-
-    def _inverse_link(self, p: Tensor) -> Tensor:
-        if self.domain == "simplex":
-            inside_domain(p, self.name, open_set=False)
-        return 2 * centre(p)
-
-    def density(self, s: Tensor) -> tuple[Tensor, Tensor]:
-        """p_z and its slope as functions of ``s = v_z - lambda`` (simplex domain)."""
-        return (s / 2).clamp_min(0), (s > 0).to(s.dtype) / 2
-
-    def density_range(self, K: int) -> tuple[float, float]:
-        """s at p = 1/K and at p = 1."""
-        return 2 / K, 2.0
-
-    def curvature(self, p: Tensor) -> Tensor:
-        """The slope of `density` where it equals p."""
-        return (p > 0).to(p.dtype) / 2
-
-
-class Sparsemax(SparsePotential):
+class Sparsemax(QuadraticPotential):
     """Half a Brier score on the simplex, ``F*(p) = (||p||^2 - 1)/2``; link: projection of v. Tsallis with a = 2."""
 
     name = "sparsemax"
-
-    def maximiser(self, v: Tensor) -> Tensor:
-        """The projection of v."""
-        return project_simplex(v)
-
-    def _conjugate(self, q: Tensor) -> Tensor:
-        return (q.square().sum(-1) - 1) / 2
-
-    def phi(self, p: Tensor) -> Tensor:
-        """F* is a sum of this."""
-        return (p.square() - p) / 2
-
-    def _inverse_link(self, p: Tensor) -> Tensor:
-        return centre(inside_domain(p, self.name, open_set=False))
-
-    def density(self, s: Tensor) -> tuple[Tensor, Tensor]:
-        """p_z and its slope as functions of ``s = v_z - lambda``."""
-        return s.clamp_min(0), (s > 0).to(s.dtype)
-
-    def density_range(self, K: int) -> tuple[float, float]:
-        """s at p = 1/K and at p = 1."""
-        return 1 / K, 1.0
-
-    def curvature(self, p: Tensor) -> Tensor:
-        """The slope of `density` where it equals p."""
-        return (p > 0).to(p.dtype)
+    scale = 0.5
 
 
 class Spherical(Potential):
@@ -281,7 +239,7 @@ class Spherical(Potential):
         """The link projected onto the simplex; outside the ball its limit, all on the largest score."""
         if self.domain == "simplex":
             return self.link(v)
-        v = centre(_floating(v, "v"))
+        v = centre(floating(v, "v"))
         outside = v.square().sum(-1, keepdim=True) >= 1
         limit = (v == v.amax(-1, keepdim=True)).to(v.dtype)
         inside = project_simplex(self._link(torch.where(outside, 0.0, v)))
@@ -296,7 +254,7 @@ class Spherical(Potential):
         return centre(p / torch.linalg.vector_norm(p, dim=-1, keepdim=True))
 
 
-class Max(Potential):
+class Max(Separable):
     """``F(v) = max_z v_z``: the smallest potential there is, proper and not strictly proper. ``F* = 0`` on the simplex.
 
     Its loss tells only which class is the likeliest; the link spreads evenly over ties.
@@ -314,24 +272,17 @@ class Max(Potential):
         ties = (v == v.amax(-1, keepdim=True)).to(v.dtype)
         return ties / ties.sum(-1, keepdim=True)
 
-    def _conjugate(self, q: Tensor) -> Tensor:
-        return torch.zeros_like(q[..., 0])
-
     def _inverse_link(self, p: Tensor) -> Tensor:
         return torch.zeros_like(inside_domain(p, self.name, open_set=False))
 
-    def density(self, s: Tensor) -> tuple[Tensor, Tensor]:
-        """A step: anything between 0 and 1 at s = 0."""
-        return (s > 0).to(s.dtype), torch.zeros_like(s)
-
-    def density_range(self, K: int) -> tuple[float, float]:
-        """Both at s = 0."""
-        return 0.0, 0.0
-
-    def curvature(self, p: Tensor) -> Tensor:
-        """None: F is linear where it has a gradient."""
+    def _phi(self, p: Tensor) -> Tensor:
         return torch.zeros_like(p)
 
-    def phi(self, p: Tensor) -> Tensor:
-        """F* is a sum of this."""
+    def _density(self, s: Tensor) -> tuple[Tensor, Tensor]:
+        return (s > 0).to(s.dtype), torch.zeros_like(s)  # a step: anything between 0 and 1 at s = 0
+
+    def _density_range(self, K: int) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    def _curvature(self, p: Tensor) -> Tensor:
         return torch.zeros_like(p)

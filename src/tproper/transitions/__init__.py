@@ -14,6 +14,7 @@ from .base import (
     Reconstruction,
     Tables,
     Transition,
+    as_tensors,
     reconstruct,
 )
 from .dense import per_example_targets
@@ -75,6 +76,7 @@ __all__ = [
     "UnknownSizeError",
     "Vocabulary",
     "annotators",
+    "as_tensors",
     "binary_noise",
     "coarse_labels",
     "complementary",

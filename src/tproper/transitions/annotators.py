@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, count_text, look_up, tracing
-from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, Reconstruction, Tables, Transition, dense_guard
+from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, Reconstruction, Tables, Transition, as_tensors, dense_guard
 from .dense import left_inverse
 from .diagnosis import Diagnosis
 
@@ -75,7 +75,7 @@ class AnnotatorTransition(Transition):
     def matrix(self) -> FloatArray:
         """T of the complete rows of answers (at most 4,096)."""
         rows = self.encode(self.weak_labels)
-        return self.log_rows(rows, _tensors(self.tables())).exp().numpy()
+        return self.log_rows(rows, as_tensors(self.tables())).exp().numpy()
 
     def row_index(self, labels: Tensor) -> Tensor:
         """The row of `matrix()` that belongs to each complete row of answers."""
@@ -355,7 +355,3 @@ def _invertible(t: Transition) -> bool:
 
 def _own(method: str) -> str:
     return "min_variance" if method == "inverse" else method
-
-
-def _tensors(tables: dict[str, FloatArray]) -> dict[str, Tensor]:
-    return {k: torch.as_tensor(np.array(a)) for k, a in tables.items()}

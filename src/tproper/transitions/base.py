@@ -189,6 +189,13 @@ class Transition(LabelKind):
         return look_up(tables["log_T"].to(dtype), labels)
 
 
+def as_tensors(
+    tables: Mapping[str, FloatArray], dtype: torch.dtype = torch.float64, device: torch.device | None = None
+) -> Tables:
+    """Tables as tensors: copies, since they may be read-only views, which torch cannot share."""
+    return {name: torch.tensor(array, dtype=dtype, device=device) for name, array in tables.items()}
+
+
 def dense_guard(rows: int, columns: int, name: str) -> None:
     """Refuse a table that would not fit into memory."""
     if rows * columns > DENSE_LIMIT:
@@ -254,8 +261,7 @@ class EstimatedTransition(Transition):
     def stderr(self) -> FloatArray:
         """Posterior standard deviation of each entry (M, K)."""
         if self.concentration is None:
-            assert self.draws is not None
-            return self.draws.std(axis=0)
+            return self._posterior().std(axis=0)
         a = self.concentration.reshape(-1, *self._T.shape)
         total = a.sum(axis=1, keepdims=True)
         mean = a / total
@@ -276,9 +282,13 @@ class EstimatedTransition(Transition):
                 for q in (tail, 1 - tail)
             ]
             return ends[0], ends[1]
-        draws = self.samples(min(8192, max(512, (1 << 22) // self._T.size))) if self.draws is None else self.draws
-        low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
+        low, high = np.quantile(self._posterior(), [tail, 1 - tail], axis=0)
         return low, high
+
+    def _posterior(self) -> FloatArray:
+        """The draws that are kept, or enough new ones."""
+        size = self.num_weak_labels * self.num_classes
+        return self.samples(min(8192, max(512, (1 << 22) // size))) if self.draws is None else self.draws
 
     def samples(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
         """n posterior draws of T (n, M, K); the same seed gives the same draws."""
@@ -350,8 +360,7 @@ class Reconstruction:
     def targets(self, labels: Labels, dtype: torch.dtype = torch.float64) -> Tensor:
         """The targets ``R e_y`` (..., K) of weak labels."""
         encoded = self.transition.encode(labels)
-        tables = {k: torch.tensor(a, device=encoded.device, dtype=dtype) for k, a in self.tables().items()}
-        return self._targets(encoded, tables, dtype)
+        return self._targets(encoded, as_tensors(self.tables(), dtype, encoded.device), dtype)
 
     def tables(self) -> dict[str, FloatArray]:
         """The arrays that targets are made from; a loss keeps them as buffers."""

@@ -62,17 +62,6 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
         """n posterior draws of p."""
         return np.random.default_rng(seed).beta(self.a, self.b, checks.integer(n, "n", 1))
 
-    @property
-    def stderr(self) -> FloatArray:
-        """Posterior standard deviation of each entry of T (at most 12 classes)."""
-        return self.samples(400).std(axis=0)
-
-    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """(low, high): the central posterior interval of each entry of T (at most 12 classes)."""
-        tail = (1 - checks.real(level, "level", 0, 1)) / 2
-        low, high = np.quantile(self.samples(1000), [tail, 1 - tail], axis=0)
-        return low, high
-
     def samples(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
         """n posterior draws of T (n, M, K), at most 12 classes."""
         masks = checks.masks_of_sets(self.candidate_sets(), self.num_classes)

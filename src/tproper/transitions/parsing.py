@@ -7,7 +7,7 @@ Text is for people and command lines (``complementary:10``, ``symmetric:0.2``, `
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core import other_encoding, plugins
+from .._core import FloatArray, checks, count_text, other_encoding, plugins
 from . import families
 from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
-from .sets import CandidateSetTransition
+from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets
 from .stacked import StackedTransition
 from .uniform import UniformTransition
 
@@ -121,24 +121,24 @@ def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int
     if colon and not parts:
         raise ValueError(f"transition: expected {family.usage(name)!r}, got nothing after the colon of {name!r}")
     positional = [p for p in parts if "=" not in p]
-    named: dict[str, str] = {p.split("=", 1)[0].strip(): p.split("=", 1)[1].strip() for p in parts if "=" in p}
-    needed = list(family.parameters)
-    if family.takes_classes and len(positional) + sum(k in dict(needed) for k in named) < len(needed):
+    texts = {key.strip(): text.strip() for key, _, text in (p.partition("=") for p in parts if "=" in p)}
+    needed = [key for key, _ in family.parameters]
+    given = name + (":" + rest if colon else "")
+    if family.takes_classes and len(positional) + sum(key in needed for key in texts) < len(needed):
         if num_classes is None:
             raise UnknownSizeError(
-                f"transition: expected {family.usage(name)!r} with K the number of classes, "
-                f"got {name + (':' + rest if colon else '')!r}"
+                f"transition: expected {family.usage(name)!r} with K the number of classes, got {given!r}"
             )
-        named.setdefault("K", str(num_classes))
-    needed = [(k, t) for k, t in needed if k not in named]
+        texts.setdefault("K", str(num_classes))
+    needed = [key for key in needed if key not in texts]
     if len(positional) != len(needed):
-        raise ValueError(f"transition: expected {family.usage(name)!r}, got {name + (':' + rest if colon else '')!r}")
-    values: dict[str, Any] = {k: _number(text, t, k, name) for (k, t), text in zip(needed, positional, strict=True)}
+        raise ValueError(f"transition: expected {family.usage(name)!r}, got {given!r}")
+    texts |= dict(zip(needed, positional, strict=True))
     kinds = dict(family.parameters + family.options)
-    for key, text in named.items():
+    for key in texts:
         if key not in kinds:
             raise ValueError(f"transition: expected {family.usage(name)!r}, got the unknown parameter {key!r}")
-        values[key] = _number(text, kinds[key], key, name)
+    values = {key: _number(text, kinds[key], key, name) for key, text in texts.items()}
     _check_size(values.get("K"))
     return family.make(**values)
 
@@ -146,11 +146,11 @@ def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int
 def _check_size(classes: Any) -> None:
     """Before anything of that size is made."""
     if isinstance(classes, int) and classes > MOST_CLASSES:
-        digits = f"{classes:,}" if classes < 10**15 else f"about 1e{int(classes.bit_length() * 0.30103)}"
+        count = f"{classes:,}" if classes < 10**15 else count_text(classes)
         size = f"{classes * 8 / 2**30:,.1f}" if classes < 10**15 else "far more"
         raise ValueError(
-            f"transition: expected at most {MOST_CLASSES:,} classes, got {digits}: "
-            f"one number for each of them takes {size} GiB"
+            f"transition: expected at most {MOST_CLASSES:,} classes, got {count}: one number for each of them takes "
+            f"{size} GiB"
         )
 
 
@@ -175,7 +175,7 @@ def read_matrix(path: str | Path) -> Transition:
     """A transition from a .csv, .npy or .json file, named after the file."""
     path = Path(path)
     kind = path.suffix.lower()
-    names: list[Any] | None = None
+    names = None
     try:
         if kind != ".npy" and path.is_file():  # a pipe can be read once
             with path.open("rb") as file:
@@ -194,8 +194,7 @@ def read_matrix(path: str | Path) -> Transition:
                 return transition_from_dict(content)
             if not isinstance(content, Mapping) or "matrix" not in content:
                 raise ValueError('expected a list of rows, or an object with the key "matrix"')
-            matrix, names = content["matrix"], content.get("weak_labels")
-            names = None if names is None else [_label_from_plain(n) for n in names]
+            matrix, names = content["matrix"], _labels_from_plain(content.get("weak_labels"))
         transition = Transition(matrix, weak_labels=names)
     except OSError as error:
         raise ValueError(f"transition: cannot read {str(path)!r}: {error.strerror or error}") from None
@@ -266,62 +265,37 @@ def _called(name: Any, parameters: dict[str, Any], num_classes: int | None) -> T
 
 def transition_to_dict(transition: Transition) -> dict[str, Any]:
     """JSON-ready, exact: `transition_from_dict` gives the same T back, bit for bit."""
-    out: dict[str, Any] = {"name": transition.name, "label_kind": transition.label_kind}
-    if isinstance(transition, UniformTransition):
-        return out | {
-            "family": "uniform",
-            "num_classes": transition.num_classes,
-            "diagonal": float(transition.diagonal),
-        }
-    if isinstance(transition, EstimatedPartialLabels):
-        rates = transition.flip_rates
-        return out | {
-            "family": "estimated_partial",
-            "num_classes": transition.num_classes,
-            "a": transition.a,
-            "b": transition.b,
-            "notes": list(transition.notes),
-            "flip_rates": None if rates is None else rates.tolist(),
-            "tests": [[t.name, t.p_value] for t in transition.tests],
-        }
-    if isinstance(transition, families.IndependentSets):
-        return out | {"family": "partial", "num_classes": transition.num_classes, "p": float(transition.p)}
-    if isinstance(transition, families.FixedSizeSets):
-        excluded = transition.num_classes - transition.set_sizes()[0]
-        return out | {"family": "multi_complementary", "num_classes": transition.num_classes, "m": int(excluded)}
-    if isinstance(transition, StackedTransition):
-        return out | {
-            "family": "multi_source",
-            "sources": [transition_to_dict(t) for t in transition.sources],
-            "weights": [float(w) for w in transition.weights],
-        }
-    if isinstance(transition, AnnotatorTransition):
-        return out | {"family": "annotators", "annotators": [transition_to_dict(t) for t in transition.transitions]}
-    if isinstance(transition, CandidateSetTransition):  # -inf is not JSON: null is log 0
-        return out | {
-            "family": "candidate_sets",
-            "log_weight": [float(w) if np.isfinite(w) else None for w in transition.log_weight],
-            "num_weak_labels": int(transition.num_weak_labels),
-        }
-    if isinstance(transition, families.BagTransition):
-        return out | {
-            "family": "unlabeled_sets",
-            "matrix": transition.matrix().tolist(),
-            "pooled": transition.pooled.tolist(),
-            "prior": None if transition.prior is None else transition.prior.tolist(),
-        }
-    names = transition._weak_labels
-    if isinstance(transition, EstimatedTransition):
-        out |= {
-            "notes": list(transition.notes),
-            "concentration": None if transition.concentration is None else transition.concentration.tolist(),
-            "draws": None if transition.draws is None else transition.draws.tolist(),
-        }
-    return out | {
-        "family": "estimated" if isinstance(transition, EstimatedTransition) else "matrix",
-        "matrix": transition.matrix().tolist(),
-        "weak_labels": None if names is None else [_label_to_plain(n) for n in names],
-    }
+    T, K = transition, transition.num_classes
+    out: dict[str, Any] = {"name": T.name, "label_kind": T.label_kind}
+    if isinstance(T, UniformTransition):
+        return out | {"family": "uniform", "num_classes": K, "diagonal": float(T.diagonal)}
+    if isinstance(T, EstimatedPartialLabels):
+        out |= {"family": "estimated_partial", "num_classes": K, "a": T.a, "b": T.b, "notes": list(T.notes)}
+        return out | {"flip_rates": _listed(T.flip_rates), "tests": [[t.name, t.p_value] for t in T.tests]}
+    if isinstance(T, IndependentSets):
+        return out | {"family": "partial", "num_classes": K, "p": float(T.p)}
+    if isinstance(T, FixedSizeSets):
+        return out | {"family": "multi_complementary", "num_classes": K, "m": int(K - T.set_sizes()[0])}
+    if isinstance(T, CandidateSetTransition):  # -inf is not JSON: null is log 0
+        weights = [float(w) if np.isfinite(w) else None for w in T.log_weight]
+        return out | {"family": "candidate_sets", "log_weight": weights, "num_weak_labels": int(T.num_weak_labels)}
+    if isinstance(T, StackedTransition):
+        sources = [transition_to_dict(t) for t in T.sources]
+        return out | {"family": "multi_source", "sources": sources, "weights": _listed(T.weights)}
+    if isinstance(T, AnnotatorTransition):
+        return out | {"family": "annotators", "annotators": [transition_to_dict(t) for t in T.transitions]}
+    out |= {"family": "matrix", "matrix": T.matrix().tolist()}
+    if isinstance(T, families.BagTransition):
+        return out | {"family": "unlabeled_sets", "pooled": _listed(T.pooled), "prior": _listed(T.prior)}
+    out["weak_labels"] = None if T._weak_labels is None else [_label_to_plain(n) for n in T._weak_labels]
+    if isinstance(T, EstimatedTransition):
+        out |= {"family": "estimated", "notes": list(T.notes)}
+        out |= {"concentration": _listed(T.concentration), "draws": _listed(T.draws)}
+    return out
+
+
+def _listed(array: FloatArray | None) -> Any:
+    return None if array is None else array.tolist()
 
 
 def transition_from_dict(data: Mapping[str, Any]) -> Transition:
@@ -342,45 +316,39 @@ def transition_from_dict(data: Mapping[str, Any]) -> Transition:
 def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     _check_size(data.get("num_classes"))
     if family == "uniform":
-        K = families.identity(data["num_classes"]).num_classes  # checks K
-        d = families.checks.real(data["diagonal"], "diagonal", 0, 1)
+        K, d = checks.integer(data["num_classes"], "K", 2), checks.real(data["diagonal"], "diagonal", 0, 1)
         return UniformTransition(K, d, str(data["name"]))
     if family == "partial":
         return families.partial_labels(data["num_classes"], data["p"])
     if family == "estimated_partial":
-        return EstimatedPartialLabels(
-            data["num_classes"],
-            data["a"],
-            data["b"],
-            notes=data["notes"],
-            flip_rates=None if data["flip_rates"] is None else np.array(data["flip_rates"]),
-            tests=[FamilyTest(name, p) for name, p in data["tests"]],
-        )
+        rates = None if data["flip_rates"] is None else np.array(data["flip_rates"])
+        tests = [FamilyTest(name, p) for name, p in data["tests"]]
+        a, b, notes = data["a"], data["b"], data["notes"]
+        return EstimatedPartialLabels(data["num_classes"], a, b, notes=notes, flip_rates=rates, tests=tests)
     if family == "multi_complementary":
         return families.multi_complementary(data["num_classes"], data["m"])
-    if family == "multi_source":
-        sources = [transition_from_dict(s) for s in data["sources"]]
-        return families.multi_source(sources, data["weights"])
-    if family == "annotators":
-        return annotators([transition_from_dict(t) for t in data["annotators"]])
     if family == "candidate_sets":
         weights = np.array([-np.inf if w is None else float(w) for w in data["log_weight"]])
         return CandidateSetTransition(weights, str(data["name"]), int(data["num_weak_labels"]))
+    if family == "multi_source":
+        return families.multi_source([transition_from_dict(s) for s in data["sources"]], data["weights"])
+    if family == "annotators":
+        return annotators([transition_from_dict(t) for t in data["annotators"]])
     if family == "unlabeled_sets":
         return families.BagTransition(data["matrix"], data["pooled"], data["prior"])
     if family == "matrix":
-        names = data["weak_labels"]
-        return Transition(data["matrix"], None if names is None else [_label_from_plain(n) for n in names])
+        return Transition(data["matrix"], _labels_from_plain(data["weak_labels"]))
     if family == "estimated":
-        names = data["weak_labels"]
-        return EstimatedTransition(
-            data["matrix"],
-            draws=data["draws"],
-            concentration=data["concentration"],
-            weak_labels=None if names is None else [_label_from_plain(n) for n in names],
-            notes=data["notes"],
+        names, given = (
+            _labels_from_plain(data["weak_labels"]),
+            {k: data[k] for k in ("draws", "concentration", "notes")},
         )
+        return EstimatedTransition(data["matrix"], weak_labels=names, **given)
     raise ValueError(f"transition: expected a known family, got {family!r}")
+
+
+def _labels_from_plain(names: Sequence[Any] | None) -> list[Any] | None:
+    return None if names is None else [_label_from_plain(n) for n in names]
 
 
 def _label_to_plain(label: Any) -> Any:

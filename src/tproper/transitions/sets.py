@@ -17,7 +17,7 @@ from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition, dense_g
 from .dense import left_inverse
 from .diagnosis import Diagnosis
 from .set_mass import log_set_mass, mask_sizes
-from .uniform import _centred_basis
+from .uniform import even_kernel
 
 
 class CandidateSetTransition(Transition):
@@ -102,43 +102,39 @@ class CandidateSetTransition(Transition):
     def diagnose(self) -> Diagnosis:
         """Closed form: T^T T = a I + b 1 1^T by symmetry."""
         K = self.num_classes
-        j = np.arange(K + 1)
         # in logarithms: with 2^K labels the eigenvalues underflow long before their ratio does
-        log_one = float(np.logaddexp.reduce(2 * self.log_weight + log_binomial(K - 1, j - 1)))  # (T^T T)_zz
         log_a = self.log_centred_gram()
-        ratio = math.exp(log_a - log_one)
+        ratio = math.exp(log_a - self._log_moment(K - 1))
         largest = 1 + (K - 1) * (1 - ratio)  # relative to (T^T T)_zz
-        full = math.sqrt(ratio) > checks.RANK_TOL * math.sqrt(largest)
-
-        def kernel() -> FloatArray:
-            return np.zeros((K, 0)) if full else _centred_basis(K)
-
-        together = float((self.size_probability * (j - 1)).sum() / (K - 1))  # P(z' in S | z)
+        rank = K if math.sqrt(ratio) > checks.RANK_TOL * math.sqrt(largest) else 1
+        together = float((self.size_probability * np.arange(-1, K)).sum() / (K - 1))  # P(z' in S | z)
         return Diagnosis(
             name=self.name,
             num_classes=K,
             num_weak_labels=self.num_weak_labels,
-            rank=K if full else 1,
+            rank=rank,
             smallest_singular_value=math.exp(log_a / 2),
-            condition_number=math.sqrt(largest / ratio) if full else math.inf,
+            condition_number=math.sqrt(largest / ratio) if rank == K else math.inf,
             disjoint_supports=bool((self.size_probability[2:] == 0).all()),
             ambiguity_degree=together,
-            _kernel=kernel,
+            _kernel=lambda: even_kernel(K, rank),
             log_smallest_singular_value=log_a / 2,
         )
 
     def log_centred_gram(self) -> float:
         """log of the eigenvalue of T^T T on centred vectors: sum_j g(j)^2 C(K-2, j-1)."""
-        K = self.num_classes
-        return float(np.logaddexp.reduce(2 * self.log_weight + log_binomial(K - 2, np.arange(-1, K))))
+        return self._log_moment(self.num_classes - 2)
+
+    def _log_moment(self, n: int) -> float:
+        """log of sum_j g(j)^2 C(n, j-1); with n = K - 1 that is (T^T T)_zz."""
+        return float(np.logaddexp.reduce(2 * self.log_weight + log_binomial(n, np.arange(-1, self.num_classes))))
 
     def gram(self) -> FloatArray:
         """``T^T T = a I + b 1 1^T``, by symmetry."""
         K = self.num_classes
-        a = math.exp(self.log_centred_gram())
-        one = math.exp(float(np.logaddexp.reduce(2 * self.log_weight + log_binomial(K - 1, np.arange(-1, K)))))
         dense_guard(K, K, self.name)
-        return a * np.eye(K) + (one - a)
+        a = math.exp(self.log_centred_gram())
+        return a * np.eye(K) + (math.exp(self._log_moment(K - 1)) - a)
 
     def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
         """In closed form for a uniform prior; for any other, by enumeration."""

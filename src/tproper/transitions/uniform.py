@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from .._core import FloatArray, add_at, checks, inner, softmax_into, tracing, with_slope
+from .._core import FloatArray, centred_basis, checks, inner, softmax_into, tracing, with_slope
 from .base import Reconstruction, Tables, Transition, dense_guard
 from .diagnosis import Diagnosis
 
@@ -50,22 +50,18 @@ class UniformTransition(Transition):
     def diagnose(self) -> Diagnosis:
         """Closed form: T is symmetric with eigenvalues 1 (once) and d - o (K - 1 times)."""
         K, s = self.num_classes, abs(self.gap)
-        full = s > checks.RANK_TOL
-
-        def kernel() -> FloatArray:
-            return np.zeros((K, 0)) if full else _centred_basis(K)
-
+        rank = K if s > checks.RANK_TOL else 1
         complementary = self.diagonal == 0.0  # label y is then the candidate set "all but y"
         return Diagnosis(
             name=self.name,
             num_classes=K,
             num_weak_labels=K,
-            rank=K if full else 1,
+            rank=rank,
             smallest_singular_value=s,
-            condition_number=1.0 / s if full else math.inf,
+            condition_number=1.0 / s if rank == K else math.inf,
             disjoint_supports=self.off_diagonal == 0.0 or (K == 2 and complementary),
             ambiguity_degree=(K - 2) / (K - 1) if complementary else None,
-            _kernel=kernel,
+            _kernel=lambda: even_kernel(K, rank),
         )
 
     def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
@@ -105,56 +101,13 @@ class UniformTransition(Transition):
         return out.scatter(-1, labels[..., None], log_d)
 
 
-class _LogOdds(torch.autograd.Function):
-    """(v_y - logsumexp_{z != y} v_z, softmax of v without y); the second is returned so that it can be reused.
-
-    One masked softmax serves value and gradient: d u = e_y - q. This is what makes forward correction cost
-    about one cross entropy.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(scores: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        others = scores.scatter(-1, index, -math.inf)
-        top = others.amax(-1, keepdim=True)
-        alone = torch.isneginf(top)  # no other class is possible: u is inf, and there is no q
-        q = torch.softmax(others, -1).masked_fill(alone, 0.0)
-        # the largest q is at least 1/(K-1), so this log-sum-exp is exact however far apart the scores are
-        ahead = scores.gather(-1, index) - top  # first, before a common shift eats digits
-        return (ahead + q.amax(-1, keepdim=True).masked_fill(alone, 1.0).log())[..., 0], q
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        ctx.save_for_backward(inputs[1], output[1])
-        ctx.save_for_forward(inputs[1], output[1])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def jvp(ctx: Any, move: Tensor, _: None) -> tuple[Tensor, Tensor]:
-        index, q = ctx.saved_tensors
-        mean = (q * move).sum(-1, keepdim=True)
-        return (move.gather(-1, index) - mean)[..., 0], q * (move - mean)
-
-    @staticmethod
-    def backward(ctx: Any, grad_u: Tensor | None, grad_q: Tensor | None) -> tuple[Tensor | None, None]:
-        index, q = ctx.saved_tensors
-        grad = None
-        if grad_u is not None:
-            grad = add_at(q * -grad_u[..., None], index, grad_u[..., None])  # q_y = 0
-        if grad_q is not None:
-            through = q * (grad_q - (q * grad_q).sum(-1, keepdim=True))
-            grad = through if grad is None else grad + through
-        return grad, None
-
-
 def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
     """``log p_y / (1 - p_y)`` for p = softmax(scores), exact when p_y is 0 or 1 to rounding."""
     if tracing.transformed() or scores.is_cuda:
         return _plain_log_odds(scores, labels)
     index = labels.reshape(-1, 1)
 
-    def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:  # as _LogOdds, with the gradient e_y - q made at once
+    def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:  # gradient: e_y - q, q the softmax without y
         at = index[rows]
         others = v.scatter(-1, at, -math.inf)
         top = others.amax(-1, keepdim=True)
@@ -172,17 +125,19 @@ def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
 
 def _plain_log_odds(scores: Tensor, labels: Tensor) -> Tensor:
     index = labels[..., None]
-    if torch.compiler.is_compiling():  # the compiler fuses the plain formula by itself
-        scores = scores - scores.amax(-1, keepdim=True).detach()  # a common shift must not eat their digits
-        others = torch.logsumexp(scores.scatter(-1, index, -math.inf), -1)
-        return scores.gather(-1, index)[..., 0] - others
-    out: Tensor = _LogOdds.apply(scores, index)[0]
-    return out
+    others = scores.scatter(-1, index, -math.inf)
+    top = others.amax(-1, keepdim=True).detach()  # taken out first: a common shift must not eat digits
+    alone = torch.isneginf(top)  # no other class is possible: u is inf
+    behind = (others - top).masked_fill(alone, 0.0)
+    return (scores.gather(-1, index) - top)[..., 0] - torch.logsumexp(behind, -1)
 
 
-def _centred_basis(K: int) -> FloatArray:
+def even_kernel(K: int, rank: int) -> FloatArray:
+    """A basis of the kernel of a T that treats all classes alike: nothing, or all that sums to zero."""
+    if rank == K:
+        return np.zeros((K, 0))
     dense_guard(K, K, "kernel basis")
-    return np.linalg.svd(np.eye(K) - 1.0 / K)[0][:, : K - 1]
+    return centred_basis(K)
 
 
 class UniformReconstruction(Reconstruction):

@@ -1,0 +1,160 @@
+"""The page docs/coverage.md, from the pieces that benchmarks/coverage.py and coverage_elsewhere.py recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from _pieces import totals
+from coverage_elsewhere import section
+
+LOW, HIGH = 0.93, 0.97  # what is wanted of a 95% interval
+
+
+def cell(x: float) -> str:
+    text = f"{100 * x:.1f}"
+    return text if LOW <= x <= HIGH else f"**{text}**"
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    lines = [f"| {' | '.join(head)} |", f"| {' | '.join(['---'] + ['---:'] * (len(head) - 1))} |"]
+    return lines + [f"| {' | '.join(r)} |" for r in rows]
+
+
+def outside(values: list[tuple[str, float]]) -> str:
+    """A sentence on the cells outside of 93 to 97%."""
+    odd = [(w, x) for w, x in values if not LOW <= x <= HIGH]
+    text = f"{len(values) - len(odd)} of {len(values)} cells lie between 93 and 97%"
+    if not odd:
+        return text + "."
+    below, above = [x for x in odd if x[1] < LOW], [x for x in odd if x[1] > HIGH]
+    parts = []
+    if below:
+        worst = min(below, key=lambda x: x[1])
+        parts.append(f"{len(below)} below, the lowest {100 * worst[1]:.1f}% ({worst[0]})")
+    if above:
+        worst = max(above, key=lambda x: x[1])
+        parts.append(f"{len(above)} above, the highest {100 * worst[1]:.1f}% ({worst[0]})")
+    return f"{text}; {', '.join(parts)}."
+
+
+def render(pieces: list[dict[str, Any]], order: dict[str, list[dict[str, Any]]]) -> str:
+    """The page; the cells of each part stand in the order given."""
+    commits = sorted({f"{p['machine']['commit']}, {p['machine']['date']}" for p in pieces})
+    lines = [
+        "# Coverage of intervals, level of tests",
+        "",
+        f"Made by `python benchmarks/coverage.py` from `benchmarks/records/coverage.jsonl` (commit "
+        f"{'; '.join(commits)}). How often a 95% interval holds the truth, in per cent; bold where that is not 93 to "
+        "97. The p-value of a paired test is below .05 exactly where its interval excludes 0, so that its level is "
+        "what is missing to 100.",
+    ]
+    sections = {"known": known_section, "clean_rows": clean_rows_section, "certain": certain_section}
+    for part, written in sections.items():
+        sums = totals([p for p in pieces if p["key"]["part"] == part], list(order[part][0]))
+        cells = [key | averaged(sums[at]) for key in order[part] if (at := tuple(key.values())) in sums]
+        lines += written(cells) if cells else []
+    return "\n".join(lines + section()) + "\n"
+
+
+def averaged(sums: dict[str, Any], tried: float = 0.0) -> dict[str, Any]:
+    """Sums over data sets as means; some parts say how many they tried."""
+    by = sums.get("tried", sums.get("sets", tried))
+    return {
+        name: value if name in ("tried", "sets") else averaged(value, by) if isinstance(value, dict) else value / by
+        for name, value in sums.items()
+    }
+
+
+def data_sets(tried: list[float]) -> str:
+    """How many a cell has, and the standard error that this leaves at 95%."""
+    few, many = min(tried), max(tried)
+    text = f"{few:.0f}" if few == many else f"{few:.0f} to {many:.0f}"
+    return f"{text} data sets a cell (standard error {100 * (0.05 * 0.95 / few) ** 0.5:.1f} points)"
+
+
+def known_section(cells: list[dict[str, Any]]) -> list[str]:
+    names = list(cells[0]["cover"])
+    every = [(f"{name}, {c['kind']}, n = {c['n']}", c["cover"][name]) for c in cells for name in names]
+    rows = [
+        [c["kind"], str(c["n"]), *(cell(c["cover"][name]) for name in names), cell(c["balanced"]["covered"])]
+        for c in cells
+    ]
+    perfect = [
+        [
+            c["kind"], str(c["n"]), *(f"{100 * c['blamed'][k]:.1f}" for k in ("top label", "class-wise")),
+            f"{100 * c['balanced']['informative']:.0f}", f"{c['balanced']['off'] / c['balanced']['stderr']:.2f}",
+        ]
+        for c in cells
+    ]  # fmt: skip
+    return [
+        "",
+        "## T known",
+        "",
+        f"Four classes (PU: two), {data_sets([c['sets'] for c in cells])}. {outside(every)}",
+        "Balanced accuracy, in the last column, is the one without a known prior: "
+        f"{data_sets([c['balanced']['tried'] for c in cells])}.",
+        "",
+        *table(["labels", "n", *names, "balanced accuracy"], rows),
+        "",
+        "How often a perfectly calibrated model is blamed (interval excludes 0; 2.5% is nominal, for 0 is an end of "
+        f"the range; {min(c['blamed']['tried'] for c in cells):.0f} data sets a cell), how often balanced accuracy is "
+        "informative, and its bias in standard errors over all samples.",
+        "",
+        *table(
+            ["labels", "n", "blamed, top label %", "blamed, class-wise %", "informative %", "bias / stderr"], perfect
+        ),
+    ]
+
+
+def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
+    every = [(f"{c['family']}, {c['rows']} rows", c["cover"]["with"]) for c in cells]
+    others = [name for name in cells[0]["others"] if name != "tried"]
+    more = [(f"{name}, {c['family']}, {c['rows']} rows", c["others"][name]) for c in cells for name in others]
+    return [
+        "",
+        "## T from clean rows",
+        "",
+        f"`weak_accuracy` of a model that is right in 80% of three classes, {cells[0]['labels']:.0f} weak labels, "
+        f"T by `tp.Transition.from_counts` from clean rows, {data_sets([c['sets'] for c in cells])}. {outside(every)} "
+        "\"Today\" takes the estimate for T, as all scores did before T's own error was carried through. Labels that "
+        "never name the class have a diagonal of exact zeros, which no number of clean rows can prove: the interval "
+        "allows for what a count of 0 may hide, and covers more than 95%.",
+        "",
+        *table(
+            ["family", "clean rows", "covered", "today", "width", "width today", "from T %", "informative %"],
+            [
+                [
+                    c["family"], str(c["rows"]), cell(c["cover"]["with"]), cell(c["cover"]["today"]),
+                    f"{c['width']['with']:.3f}", f"{c['width']['today']:.3f}", f"{100 * c['from_transition']:.0f}",
+                    f"{100 * c['informative']:.0f}",
+                ]
+                for c in cells
+            ],
+        ),
+        "",
+        f"The other scores, {data_sets([c['others']['tried'] for c in cells])}. {outside(more)}",
+        "",
+        *table(
+            ["family", "clean rows", *others],
+            [[c["family"], str(c["rows"]), *(cell(c["others"][k]) for k in others)] for c in cells],
+        ),
+    ]  # fmt: skip
+
+
+def certain_section(cells: list[dict[str, Any]]) -> list[str]:
+    names = list(cells[0]["cover"])
+    return [
+        "",
+        "## Models that are certain and hardly ever wrong",
+        "",
+        f"One-hot predictions, {data_sets([c['sets'] for c in cells])}; "
+        f"{sum(c['no width'] * c['sets'] for c in cells):.0f} intervals "
+        "without width. Such samples often show no error at all, and counts are small: an interval cannot cover 95% "
+        "exactly (Wilson's own dips for accuracies near 1). The log loss is infinite as soon as one "
+        "error is possible.",
+        "",
+        *table(
+            ["labels", "n", "right", *names],
+            [[c["kind"], str(c["n"]), f"{c['right']:g}", *(cell(c["cover"][k]) for k in names)] for c in cells],
+        ),
+    ]
