@@ -270,12 +270,11 @@ def pointwise(
     reference: str,
     labels: Iterable[str],
     each: Callable[[Tensor, Tensor], Tensor],
-    settings: Callable[[str], Method] | None = None,
 ) -> Method:
     """The method of a loss of single examples that needs no T, ``each(scores (S, n, K), labels) -> (S, n)``."""
     return Method(
         name, title, reference, frozenset(labels), lambda _: Pointwise(each),
-        lambda T: searched(each, T, title), settings=settings, pointwise=True,
+        lambda T: searched(each, T, title), pointwise=True,
     )  # fmt: skip
 
 
