@@ -136,8 +136,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         config = TrialConfig.from_dict(record["config"])
         if config.problem is None:
             continue
-        group = (config.problem, config.dataset, config.model, kernels_of(record))
-        groups.setdefault(group, []).append((config, record))
+        where = (config.problem, config.dataset, config.model, kernels_of(record))
+        groups.setdefault(where, []).append((config, record))
     out = []
     for (*_, kernels), group in groups.items():
         searches = [r for _, r in group if r["seed"] >= SEARCH_SEED]
