@@ -43,7 +43,9 @@ def cross_fitted(rows: Rows, schema: Schema, make: Callable[[], Any], folds: int
     with Bar("scoring", len(splits), "folds") as bar:
         for f, (train, test) in enumerate(splits):
             started = time.monotonic()
-            model = fit_part(make(), X, rows, train)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the fit to all rows has said it
+                model = fit_part(make(), X, rows, train)
             p[test] = Trained(model, schema).probabilities(rows.X[test], (test + 1).__getitem__)
             bar.step()
             took = time.monotonic() - started
@@ -66,13 +68,7 @@ def held_out(estimator: Any, rows: Rows, schema: Schema, held: NDArray[np.int64]
 
 
 def fit_part(estimator: Any, X: FloatArray, rows: Rows, part: NDArray[np.int64]) -> Any:
-    """Fit to some rows; what the fit to all rows has warned of is not repeated."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return estimator.fit(X[part], rows.labels[part], **fit_options(rows, part))
-
-
-def fit_options(rows: Rows, part: NDArray[np.int64]) -> dict[str, Any]:
-    """Known classes and groups of some rows, as `fit` takes them."""
+    """Fit to some rows, with their known classes and groups."""
     known = None if rows.true is None else np.array([*rows.codec.classes, None], dtype=object)[rows.true[part]]
-    return {"true": known, "groups": None if rows.group is None else rows.group[part]}
+    group = None if rows.group is None else rows.group[part]
+    return estimator.fit(X[part], rows.labels[part], true=known, groups=group)

@@ -149,6 +149,13 @@ class StreamedScores:
         return out
 
 
+def scores_of(transition: Transition, labels: Encoded, probabilities: FloatArray) -> Scores:
+    """The scores of rows in memory."""
+    streamed = StreamedScores(transition)
+    streamed.add(labels, probabilities)
+    return streamed.scores()
+
+
 class _Bins:
     """The sums behind a calibration curve; the edges are the quantiles of the first block."""
 
