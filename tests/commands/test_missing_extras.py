@@ -31,7 +31,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "owner", "work"),
     [
-        (["demo", "--out", "demo"], digits, "Contest"),
+        (["demo", "--out", "demo"], digits, "contest"),
         (["inspect", "complementary:3", "--plot", "x.png"], inspection, "certify"),
         (["reproduce", "fig1", "--out", "run"], experiments, "figure1"),
         (["evaluate", "model", "data.csv", "--label", "y", "--plot", "x.png"], evaluating, "evaluate_file"),
