@@ -202,7 +202,7 @@ def plain(scores: Scores) -> dict[str, Any]:
 
 
 def as_text(weak: Scores | None, clean: Scores | None, trusted: Trust | None = None) -> str:
-    """A table: value and 95% interval from weak labels and from clean ones, and what speaks for and against them."""
+    """A table: value and 95% interval from weak labels and from clean ones, and the evidence for and against them."""
 
     def cell(score: Score | Calibration | None) -> str:
         if score is None:

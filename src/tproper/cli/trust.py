@@ -1,4 +1,4 @@
-"""What speaks for the scores and what against them: the test of T, and how far scores move with T's rates."""
+"""The evidence for and against the scores: the test of T, and how far scores move with T's rates."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ A trial flows through the files in this order::
     paper/sweep, comparing -> which trials    protocol, problems -> what a trial is, its weak labels
     datasets  -> images and true labels       methods, neighbours, objectives -> what it minimises
     engine    -> a stack of trials            choosing, results -> which epoch counts, and its scores
-    runner    -> stacks until done            store, records -> one row a trial
+    runner    -> stacks until done            store, records -> one row per trial
     report, leaderboard -> tables, figures, pages
 
 Only torch, numpy and the rooms above are imported at the top of these modules; pandas, pooch, matplotlib, markdown-it

@@ -1,8 +1,8 @@
 """The benchmark: many methods on one problem, all by one rule and one budget.
 
-The rule: every learning rate of a grid, and more beyond an end that wins, is tried in trials of a short budget; the
+The rule: every learning rate of a grid, and more beyond an end that wins, is tried in trials with a short budget; the
 rate with the least calibrated risk of held-out weak labels is taken; then come the trials that are reported, each with
-the full budget and a cosine schedule. No clean label enters any of it. Clean labels score the result, and choose the
+the full budget and a cosine schedule. No clean label enters any of this. Clean labels score the result, and choose the
 epoch in the lines that say so.
 """
 
@@ -81,7 +81,7 @@ def _posed(problem: Problem, data: Dataset, given: Mapping[str, np.ndarray], abo
 
 
 def chosen_methods(text: str, told: Transition) -> tuple[list[str], dict[str, str]]:
-    """The names in a comma-separated text, ``all`` standing for every method that fits; and who is left out, and why.
+    """The names in a comma-separated text, where ``all`` stands for every method that fits; and why others do not.
 
     A name may carry settings with commas of their own: ``gls:0.3,2``.
     """
@@ -144,7 +144,7 @@ def tried(config: TrialConfig, rates: Sequence[float], budget: Budget) -> list[T
 
 
 def best_rate(config: TrialConfig, rates: Sequence[float], budget: Budget, records: Iterable[Record]) -> float:
-    """The rate that a method's search trials speak for; an error where some of them have no record."""
+    """The learning rate that a method's search trials choose; an error where some of them have no record."""
     risks: dict[str, list[float]] = {}
     for record in records:
         if SEARCH_SEED <= record["seed"] < SEARCH_SEED + budget.search_trials:

@@ -25,7 +25,7 @@ def searched(each: Each, transition: Transition, title: str) -> Certificate:
     The search grows fast with the number of classes. Beyond 4 of them
 
     * a counterexample for this very T is looked for by one step of descent from the truth. Where there is one,
-      properness is decided; how far the loss falls is searched for with 4 classes, for it does not depend on T;
+      properness is decided; how far the loss falls is searched for with 4 classes, since it does not depend on T;
     * where there is none, a family that is the same at every number of classes (uniform noise, uniform complementary
       labels, candidate sets) is decided with 4, and the certificate's T says so; any other T as it is.
 

@@ -112,7 +112,7 @@ def split_and_labels(task: Task, seed: int, validation: float) -> tuple[np.ndarr
 class Stack:
     """``slots`` trials of one model on one data set with one kind of weak labels (the paper's, unless `task` says)."""
 
-    #: Tensors with one row a slot (besides the model's buffers).
+    #: Tensors with one row per slot (besides the model's buffers).
     PER_SLOT = (
         "flat", "velocity", "train_index", "valid_index", "valid_labels", "order", "weak", "seeds",
         "epochs", "steps", "lr", "learned_lr", "weight_decay", "risk", "best_scores", "valid_scores", "least_rows",
@@ -161,7 +161,7 @@ class Stack:
         self.recordable = True  # as a CUDA graph
 
     def _allocate(self, training: int, held_out: int) -> None:
-        """The tensors with a row a slot, besides the model's."""
+        """The tensors with a row per slot, besides the model's."""
         slots, classes = self.slots, self.data.num_classes
 
         def whole(*shape: int) -> torch.Tensor:
@@ -233,7 +233,7 @@ class Stack:
         return {name: t.detach().cpu().clone() for name, t in state.items()}
 
     def _kept(self) -> Tensors:
-        """What checkpoints keep, with a row a slot, besides what the objective learns."""
+        """What checkpoints keep, a row per slot, besides what the objective learns."""
         parts = {"weight": self.weights, "velocity": self._views(self.velocity), "buffer": self.buffers}
         kept = {f"{part}/{name}": t for part, tensors in parts.items() for name, t in tensors.items()}
         return kept | {"best_scores": self.best_scores, "least_rows": self.least_rows}

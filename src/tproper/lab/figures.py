@@ -113,9 +113,9 @@ def sensitivity(
 def risk_traces(
     traces: Mapping[str, Sequence[Sequence[float | None] | None]], bounds: Mapping[str, float | None], title: str
 ) -> Figure:
-    """Training risk of every trial by epoch (thin), one panel a method, with its certified bound.
+    """Training risk of every trial by epoch (thin), one panel per method, with its certified bound.
 
-    A trial that left the numbers at once has no risk to draw; its panel is still there.
+    A trial that diverged at once has no risk to draw; its panel is still there.
     """
     figure = new_figure(3 * len(traces), 3)
     for place, (method, runs) in enumerate(traces.items(), start=1):
@@ -140,7 +140,7 @@ def risk_traces(
 
 
 def standings(panels: Mapping[str, Sequence[Standing]], rule: str) -> Figure:
-    """Accuracy and calibrated log loss of every method, mean and standard error, a line of panels for each block."""
+    """Accuracy and calibrated log loss of every method, mean and standard error, a row of panels for each block."""
     shown = {title: methods for title, methods in panels.items() if len(methods) > 1}
     heights = [0.9 + 0.24 * len(methods) for methods in shown.values()]
     figure = new_figure(10, sum(heights) + 0.6)

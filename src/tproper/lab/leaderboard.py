@@ -56,7 +56,7 @@ class Entry:
     title: str = ""
 
     def values(self, rule: str, score: tuple[str, str]) -> list[float]:
-        """A score of every trial that has it (one that left the numbers has none)."""
+        """A score of every trial that has it (one that diverged has none)."""
         part, name = score
         values = [(r["selections"][rule].get(part) or {}).get(name) for r in self.records]
         return [float(v) for v in values if v is not None]

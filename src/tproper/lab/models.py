@@ -139,7 +139,7 @@ class _FromModule:
 
 
 class StackedDense(_FromModule):
-    """Linear and MLP stacks: one ``baddbmm`` a layer over the trial axis."""
+    """Linear and MLP stacks: one ``baddbmm`` per layer over the trial axis."""
 
     eval_images = 1 << 17
 

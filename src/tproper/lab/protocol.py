@@ -26,7 +26,7 @@ LOSSES = ("bc", "ga", "gls", "forward")
 SCHEDULES = ("plateau", "cosine")
 #: How the epoch is chosen whose scores are reported.
 CLEAN, WEAK = RULES = ("clean", "weak")
-#: Search trials have seeds from here on, so that none of them is also an evaluation trial.
+#: Search trials have seeds from here on, so that none of them is an evaluation trial as well.
 SEARCH_SEED = 1000
 
 
@@ -124,7 +124,7 @@ class TrialConfig:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-#: Fields that records of old do not have, and their values there.
+#: Fields that old records do not have, and what they stand for there.
 LATER_IN_PROTOCOL: dict[str, Any] = {"augment_validation": False, "warmup_by_epoch": False, "schedule": "plateau"}
 LATER: dict[str, Any] = {"problem": None, "learned_lr": 0.0, "code": ""}
 

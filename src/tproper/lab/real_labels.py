@@ -166,7 +166,7 @@ def _read(want: Spec, directory: Path, digests: Mapping[str, str]) -> Given:
     table = integers(labels, str(path), digests.get(LLAVA) if want.source == "llava" else None)
     table = table[:, None] if table.ndim == 1 else table
     if want.first is not None and want.first > table.shape[1]:
-        raise DataError(f"{path}: expected {want.first} labels a row, got {table.shape[1]}")
+        raise DataError(f"{path}: expected {want.first} labels per row, got {table.shape[1]}")
     # T is estimated from the labels that are trained on, and from three where fewer are
     first = table.shape[1] if want.first is None else want.first
     return Given(table[:, : max(first, 3)], table[:, :first], truth_in(arrays), str(path))
