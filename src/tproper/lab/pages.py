@@ -57,7 +57,7 @@ class Page:
                 raise ValueError(f"{out / name}: expected an older report, got another file; choose another --out")
 
     def write(self, out: Path, note: str, tables: Sequence[Table], images: Sequence[Path] = ()) -> list[Path]:
-        """Both files, each whole or not at all; images are inside the HTML, or linked in the Markdown where it is alone."""
+        """Both files, each whole or not at all; images are inside the HTML, or linked where there is Markdown alone."""
         pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in images]
         linked = [*pictures, ""] if self.html_name is None and pictures else []
         text = "\n".join([f"# {self.title}", "", note, "", *linked, *(t.markdown() for t in tables)])
