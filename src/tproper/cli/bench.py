@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,13 +59,18 @@ class BenchOptions:
     select: Annotated[str, typer.Option(help="how epochs are chosen for the report: clean, weak")] = "clean,weak"
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BenchRun(RunOptions):
     """Where `bench` runs."""
 
+    data: Annotated[
+        Path | None, typer.Option(help="folder with the data files (default: the cache), or digits for that data set")
+    ] = None
     out: Out = Path("runs/bench")
 
 
 def bench(options: BenchOptions, run: BenchRun) -> None:
     """Compare methods on one weak-label problem; run it again to go on where it stopped."""
+    if run.data == Path("digits") and run.dataset in ("", "digits"):
+        run = replace(run, data=None, dataset="digits")
     work.run(options, run)

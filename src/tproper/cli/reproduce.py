@@ -52,7 +52,7 @@ class ReproduceOptions:
             raise ValueError(f"--values: expected it with fig2 or fig3, got it with {self.target}, which has no grid")
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ReproduceRun(RunOptions):
     """Where `reproduce` runs."""
 

@@ -20,15 +20,12 @@ class Engine(StrEnum):
 Out = Annotated[Path, typer.Option(help="folder of the run: records, checkpoints, report")]
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The options as they were given, but for ``--data digits``, which is short for ``--dataset digits``.
-
-    Each command has its own default for `out`.
-    """
+    """The options as they were given. Each command has its own default for `out`."""
 
     dataset: Annotated[str, typer.Option(help="mnist, cifar10 or digits (default: the model's own)")] = ""
-    data: Annotated[Path | None, typer.Option(help="folder with the data files, or digits (default: the cache)")] = None
+    data: Annotated[Path | None, typer.Option(help="folder with the data files (default: the cache)")] = None
     mirror: Annotated[str | None, typer.Option(help="address to download from")] = None
     out: Out
     records: Annotated[list[Path] | None, typer.Option(help="finished records to go on from (file or folder)")] = None
@@ -42,7 +39,3 @@ class RunOptions:
     engine: Annotated[Engine, typer.Option(help="local, or a Ray cluster")] = Engine.local
     address: Annotated[str | None, typer.Option(help="address of the Ray cluster (default: a new local one)")] = None
     gpus_per_task: Annotated[float | None, typer.Option(help="Ray: share of a GPU for each stack of trials")] = None
-
-    def __post_init__(self) -> None:
-        if self.data == Path("digits") and self.dataset in ("", "digits"):
-            self.data, self.dataset = None, "digits"
