@@ -24,12 +24,6 @@ OTHERS = "#8a8f98"  # methods that are not certified proper and bounded
 NO_FIGURES = "Without figures, which need matplotlib: pip install 'tproper[plots]'."
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure that belongs to no window system."""
-    figure: Figure = plots.figure(figsize=(width, height), layout="constrained")
-    return figure
-
-
 def colour(method: str) -> str:
     """The colour of a row's loss, as in every picture."""
     return plots.COLOURS[paper.METHODS[method][0]]
@@ -88,7 +82,7 @@ def sensitivity(
     points: Points, lines: dict[str, float], axis: str, title: str, grey_below: float | None = None
 ) -> Figure:
     """Accuracy against a hyperparameter of gLS, with the tuned BC and GA as horizontal lines."""
-    figure = new_figure(6, 4)
+    figure = plots.figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
     x = sorted(points)
     mean = [float(np.mean(points[v])) for v in x]
@@ -117,7 +111,7 @@ def risk_traces(
 
     A trial that diverged at once has no risk to draw; its panel is still there.
     """
-    figure = new_figure(3 * len(traces), 3)
+    figure = plots.figure(figsize=(3 * len(traces), 3), layout="constrained")
     for place, (method, runs) in enumerate(traces.items(), start=1):
         axes = figure.add_subplot(1, len(traces), place)
         for run in runs:
@@ -143,7 +137,7 @@ def standings(panels: Mapping[str, Sequence[Standing]], rule: str) -> Figure:
     """Accuracy and calibrated log loss of every method, mean and standard error, a row of panels for each block."""
     shown = {title: methods for title, methods in panels.items() if len(methods) > 1}
     heights = [0.9 + 0.24 * len(methods) for methods in shown.values()]
-    figure = new_figure(10, sum(heights) + 0.6)
+    figure = plots.figure(figsize=(10, sum(heights) + 0.6), layout="constrained")
     grid = figure.subplots(len(shown), 2, squeeze=False, height_ratios=heights)
     for (title, methods), line in zip(shown.items(), grid, strict=True):
         for axes, score, scale in zip(line, ("accuracy", "log_loss"), (100, 1), strict=True):
