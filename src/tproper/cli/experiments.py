@@ -110,13 +110,13 @@ def rules_among(select: str) -> list[str]:
     return names_among(select, RULES, "--select")
 
 
-def report(run: Path, out: Path | None, rules: Sequence[str] = RULES, certify: bool = False) -> None:
-    """Write the report of a run, and name its files."""
-    for path in write_report(run, out or (run if run.is_dir() else run.parent) / "report", rules, certify):
-        say(path)
-
-
-def report_leaderboard(run: Path, file: Path, rules: Sequence[str], certify: bool) -> None:
-    """Write the leaderboard alone."""
-    for path in write_leaderboard_alone(run, file, rules, certify):
+def report(
+    run: Path, out: Path | None, rules: Sequence[str] = RULES, certify: bool = False, leaderboard: Path | None = None
+) -> None:
+    """Write the report of a run, or its leaderboard alone, and name the files."""
+    if leaderboard is not None:
+        paths = write_leaderboard_alone(run, leaderboard, rules, certify)
+    else:
+        paths = write_report(run, out or (run if run.is_dir() else run.parent) / "report", rules, certify)
+    for path in paths:
         say(path)

@@ -25,9 +25,6 @@ def report(
     leaderboard: Annotated[Path | None, typer.Option(help="write the leaderboard alone, as this Markdown file")] = None,
 ) -> None:
     """Tables beside the paper's, a benchmark's leaderboard, and figures, from the records of a run."""
-    if leaderboard is not None:
-        if out is not None:
-            raise ValueError("--leaderboard: expected it or --out, got both")
-        work.report_leaderboard(run, leaderboard, work.rules_among(select), certify)
-        return
-    work.report(run, out, work.rules_among(select), certify)
+    if leaderboard is not None and out is not None:
+        raise ValueError("--leaderboard: expected it or --out, got both")
+    work.report(run, out, work.rules_among(select), certify, leaderboard)
