@@ -46,7 +46,7 @@ def cross_fitted(rows: Rows, schema: Schema, make: Callable[[], Any], folds: int
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit to all rows has said it
                 model = fit_part(make(), X, rows, train)
-            p[test] = Trained(model, schema).probabilities(rows.X[test], (test + 1).__getitem__)
+            p[test] = _probabilities(model, rows, schema, test)
             bar.step()
             took = time.monotonic() - started
             if folds is None and f == 0 and took * len(splits) > SECONDS:
@@ -62,9 +62,13 @@ def cross_fitted(rows: Rows, schema: Schema, make: Callable[[], Any], folds: int
 
 def held_out(estimator: Any, rows: Rows, schema: Schema, held: NDArray[np.int64]) -> Unseen:
     """Rows that were kept from the model itself."""
-    kind = " of those with a label" if rows.dropped else ""
-    p = Trained(estimator, schema).probabilities(rows.X[held], lambda i: f"{held[i] + 1}{kind}")
+    p = _probabilities(estimator, rows, schema, held)
     return Unseen(held, p, f"on {len(held):,} rows that were held out")
+
+
+def _probabilities(estimator: Any, rows: Rows, schema: Schema, part: NDArray[np.int64]) -> FloatArray:
+    kind = " of those with a label" if rows.dropped else ""
+    return Trained(estimator, schema).probabilities(rows.X[part], lambda i: f"{part[i] + 1}{kind}")
 
 
 def fit_part(estimator: Any, X: FloatArray, rows: Rows, part: NDArray[np.int64]) -> Any:
