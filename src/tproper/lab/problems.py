@@ -88,7 +88,7 @@ def resolve(problem: Problem, data: Dataset, given: Mapping[str, np.ndarray] | N
             raise ValueError(
                 f"labels: expected the file of the problem {problem.name} (SHA-256 {problem.digest}), got none"
             )
-        labels = np.asarray(told.encode(checked_labels((given or {})[problem.digest], told, data)))
+        labels = checked_labels((given or {})[problem.digest], told, data)
     elif truth is not None and truth is not told:
         _check_told(truth, told)
     return Task(data, told, truth, labels)
