@@ -106,3 +106,24 @@ def test_the_interval_of_the_gain_holds_the_gain_of_the_map_that_is_kept() -> No
 def test_cross_fits_are_many_where_rows_are_few() -> None:
     counts = [fitting.cross_fit_folds(n) for n in (100, 1200, 5000, 10_000, 60_000, 10**6)]
     assert counts == [10, 10, 10, 5, 3, 3]
+
+
+def test_cross_fits_of_labels_that_say_nothing_are_no_better_than_equal_probabilities(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of many minima the labels choose one; a fold that ended there because all labels did would have seen its own."""
+    T, n = tp.complementary(30), 600
+    fitted, scores = fitting.calibrator, []
+
+    def noted(clf: tp.WeakLabelClassifier, held_out: np.ndarray, *rest: object) -> tp.Calibrator:
+        scores.append(held_out)
+        return fitted(clf, held_out, *rest)
+
+    monkeypatch.setattr(fitting, "calibrator", noted)
+    for seed in (0, 3):
+        rng = np.random.default_rng(seed)
+        X, weak = rng.standard_normal((n, 6)), T.sample(rng.integers(0, 30, n), rng)
+        tp.WeakLabelClassifier(T, classes=list(range(30))).fit(X, weak)
+        labels = T.encode(weak)
+        excess = scaling.row_risks(T, labels, scores[-1]) - scaling.row_risks(T, labels, 0 * scores[-1])
+        assert excess.mean() > -2.5 * excess.std() / np.sqrt(n)

@@ -72,12 +72,12 @@ def fit_lbfgs(
     if len(labels) < FEWEST_ROWS and method == "auto":
         clf.calibrator_ = uncalibrated(clf, np.asarray(X @ fit.coef.T) + fit.intercept, weights, "too few rows")
         return
-    scores = cross_fitted(clf, X, labels, weights, fit, prior)
+    scores = cross_fitted(clf, X, labels, weights, prior)
     clf.calibrator_ = calibrator(clf, scores, labels, weights, method, clf._groups)
 
 
 def cross_fitted(
-    clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, fit: linear.LinearFit, prior: float
+    clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, prior: float
 ) -> FloatArray:
     """Scores (n, K) of each row by a model that did not see it.
 
@@ -86,8 +86,9 @@ def cross_fitted(
     left out of the labels, where these say little), and seemed better than no knowledge at all when it was worse.
     """
     assert isinstance(clf.loss_, WeakLabelLoss)
-    out = np.empty((len(labels), len(clf.classes_)))
-    at = (np.zeros_like(fit.coef), np.zeros_like(fit.intercept))
+    K = len(clf.classes_)
+    out = np.empty((len(labels), K))
+    at = (np.zeros((K, X.shape[1])), np.zeros(K))
     for train, test in folds(len(labels), clf._groups, cross_fit_folds(len(labels))):
         y, w = labels[torch.as_tensor(train)], None if weights is None else weights[train]
         more = len(labels) / len(train)  # the same prior beside fewer rows
