@@ -242,8 +242,8 @@ def parts_section(pieces: list[dict[str, Any]]) -> list[str]:
         "What does not help: a floor under the probabilities beside the temperature (fitted to the test rows' own "
         "labels it changes next to nothing, fitted to weak ones it costs log loss); drawing the held-out scores in by "
         "what models of nine tenths know less, as the jackknife tells it (better on the digits, worse on MNIST, where "
-        "two errors cancel, and far worse for a few hundred labels); a finer grid that goes on to larger k and l2 (they "
-        "give the same model where they grow together: better on the digits, worse on MNIST).",
+        "two errors cancel, and far worse for a few hundred labels); a finer grid that goes on to larger k and l2 "
+        "(they give the same model where they grow together: better on the digits, worse on MNIST).",
         *lines,
     ]
 
