@@ -362,6 +362,10 @@ CASES = {
         lambda: tp.decompose(np.zeros((2, 4)), T3),
         "loss_table: expected 3 columns, one per weak label, got 4",
     ),
+    "counts that are probabilities": (
+        lambda: tp.Transition.from_counts(T3.matrix()),
+        "counts: expected how often each label was given, got probabilities; use tp.Transition(T)",
+    ),
     "decompose without T": (
         lambda: tp.decompose(np.zeros((2, 3)), np.eye(3)),
         "transition: expected a tproper.Transition, got ndarray",

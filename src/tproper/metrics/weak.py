@@ -8,7 +8,8 @@ Let ``s_i(z)`` be the score that example i gets if its class is z (is the predic
 the mean of the g_i is an unbiased estimate of the mean score under the true classes, which nobody has seen. With
 T = I it *is* the textbook score. It costs O(K) for an example. Each score comes with a standard error and a 95%
 interval made for the heavy-tailed g of weak labels (`statistics`), which an estimated T widens by its own error
-(`uncertainty`), and says so where it says nothing. A row of weight 0 counts as if it had not been passed.
+(`uncertainty`), and says so where it says nothing, as of predictions made from the answers themselves (`own_answers`).
+A row of weight 0 counts as if it had not been passed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch import Tensor
 from .._core import Labels
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample
+from .own_answers import doubted
 from .score import UNINFORMATIVE, Score, score_of
 from .statistics import estimate
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
@@ -49,9 +51,10 @@ def weak_accuracy(
     sample_weight : (n,) array, optional
     """
     sample = Sample(labels, transition, reconstruction, prior, sample_weight)
-    hit = one_hot(sample.predictions(predictions), sample.K)
+    predicted = sample.predictions(predictions)
+    hit = one_hot(predicted, sample.K)
     result = estimate(sample.weigher, hit, halfway(hit), sample.labels, sample.weights, student=False)
-    return score_of("accuracy", result, sample.n, 0.0, 1.0, 1.0 / sample.K)
+    return doubted(score_of("accuracy", result, sample.n, 0.0, 1.0, 1.0 / sample.K), sample, predicted)
 
 
 def weak_log_loss(
@@ -86,7 +89,8 @@ def weak_log_loss(
         "make the log loss infinite, so it has no upper end; use weak_brier, or a model that never says 0"
     )
     guess = math.log(sample.K)
-    return score_of("log loss", result, n, math.inf, 0.0, guess, note if zeros else "", open_end=zeros > 0)
+    score = score_of("log loss", result, n, math.inf, 0.0, guess, note if zeros else "", open_end=zeros > 0)
+    return doubted(score, sample, q.argmax(-1))
 
 
 def weak_brier(
@@ -105,4 +109,5 @@ def weak_brier(
     sample = Sample(labels, transition, reconstruction, prior, sample_weight)
     q = sample.probabilities(probabilities)
     result = estimate(sample.weigher, brier_losses(q), lambda i: q[i], sample.labels, sample.weights)
-    return score_of("Brier score", result, sample.n, 2.0, 0.0, (sample.K - 1) / sample.K)
+    score = score_of("Brier score", result, sample.n, 2.0, 0.0, (sample.K - 1) / sample.K)
+    return doubted(score, sample, q.argmax(-1))

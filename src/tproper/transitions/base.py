@@ -96,6 +96,8 @@ class Transition(LabelKind):
         checks.entries(table, (table >= 0) & (table <= 2**53), "counts", "numbers from 0 to 2^53")
         if not table.any():
             raise ValueError("counts: expected some counts > 0, got zeros only")
+        if (table % 1).any() and np.abs(table.sum(axis=0) - 1).max() <= checks.COLUMN_SUM_TOL:
+            raise ValueError("counts: expected how often each label was given, got probabilities; use tp.Transition(T)")
         posterior = shrink(table, structure)
         return EstimatedTransition.from_dirichlet(posterior.concentration, weak_labels, posterior.notes)
 

@@ -1,0 +1,57 @@
+"""Predictions that were made from the very answers they are scored by.
+
+A score from weak labels is unbiased where the prediction depends on the class alone, not on the labels. The vote of the
+annotators is no such prediction: scored by their answers it looks nearly perfect. Given the class z, a prediction that
+was made without the answers agrees with their vote v with a probability of at most ``max_c P(v = c | z)``: over all
+items about as often as the vote is right, by T. Predictions that nearly always agree with it, and more often than that,
+were made from it (or T is far too pessimistic, which no score survives either).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from scipy.special import bdtr
+from torch import Tensor
+
+from .._core import as_tensors
+from ..transitions import AnnotatorTransition
+from .inputs import Sample
+from .score import UNINFORMATIVE, Score
+
+NEARLY = 0.99  # of the items: predictions that agree less often are not those of a vote
+LEVEL = 1e-4
+ROUNDS = 50  # of EM for the class shares
+
+
+def doubted(score: Score, sample: Sample, predicted: Tensor) -> Score:
+    """The score, or one that says nothing where the predictions were made from the answers."""
+    transition = sample.weigher.transition
+    if not isinstance(transition, AnnotatorTransition):
+        return score
+    logs = transition.log_rows(sample.labels, as_tensors(transition.tables()))
+    likelihood = (logs - logs.amax(1, keepdim=True)).exp().nan_to_num(nan=1.0)  # answers that T calls impossible
+    posterior = likelihood / likelihood.sum(1, keepdim=True)
+    for _ in range(ROUNDS):
+        joint = likelihood * posterior.mean(0)
+        posterior = joint / joint.sum(1, keepdim=True)
+    for votes in (posterior, _counts(sample.labels, sample.K)):
+        winners = votes >= votes.amax(1, keepdim=True) * (1 - 1e-9)  # (n, K); ties are anyone's
+        right = float((posterior * winners).amax(1).mean())
+        agreed = winners.gather(1, predicted[:, None])[:, 0]
+        others = sample.n - int(agreed.sum())
+        if others <= (1 - NEARLY) * sample.n and bdtr(others, sample.n, 1 - right) < LEVEL:
+            note = (
+                f"{UNINFORMATIVE}{1 - others / sample.n:.1%} of the predictions agree with the vote of the answers, "
+                f"which is right for {right:.1%} by T: predictions made from the answers cannot be scored by them"
+            )
+            return replace(score, informative=False, interval=score.limits, note=note)
+    return score
+
+
+def _counts(labels: Tensor, K: int) -> Tensor:
+    """How many answers name each class (n, K)."""
+    out = torch.zeros(len(labels), K + 1, dtype=torch.float64)
+    column = torch.where((labels < 0) | (labels >= K), K, labels)
+    return out.scatter_add_(1, column, torch.ones(column.shape, dtype=torch.float64))[:, :K]
