@@ -227,3 +227,14 @@ def test_no_interval_is_a_point_where_the_estimate_is_at_an_end(sampling):
         assert low <= score.value <= high
         assert high - low > 0.01
     assert any("if 1 stands for unlabeled in these labels, pass labels == 0" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_scores_that_separate_the_classes_give_the_prior(seed):
+    """Where all positives are far above, a slope among them is chance: the prior came out as .11 and .22 for .4."""
+    rng = np.random.default_rng(seed)
+    positive = rng.random(500) < 0.4
+    scores, labeled = rng.normal(size=500) + 50 * positive, positive & (rng.random(500) < 0.3)
+    result = tp.estimate_pu(labeled, scores=scores)
+    assert abs(result.prior.value - positive.mean()) < 0.02
+    assert result.prior.interval[0] < 0.4 < result.prior.interval[1]

@@ -258,17 +258,27 @@ LOW, HIGH = np.array([-10.0, 0.01, -40.0]), np.array([7.0, 50.0, 40.0])  # of th
 
 
 def _fit_curve(table: FloatArray) -> FloatArray:
-    """The curve of maximum likelihood."""
+    """The curve of maximum likelihood, or a step below the labeled examples where that is as likely but for chance.
+
+    Scores that separate the classes well leave open whether the positives are labeled at the rate r and all of them
+    sure, or at a greater rate and none of them sure: within two units of the log likelihood (as AIC), they are sure.
+    """
     from scipy.optimize import minimize
 
-    share = table[:, 1].sum() / table[:, 1:].sum()
+    x, labels = table[:, 0], table[:, 1]  # from the highest score down
+    share = labels.sum() / table[:, 1:].sum()
     starts = [np.array([math.log(c / (1 - c)), 2.0, 0.0]) for c in (min(0.95, share * 1.5), min(0.97, share * 4))]
     bounds = list(zip(LOW, HIGH, strict=True))
     fits = [
         minimize(lambda t: _curve(table, t)[:2], t, jac=True, method="L-BFGS-B", bounds=bounds, tol=1e-12)
         for t in starts
     ]
-    return np.asarray(min(fits, key=lambda f: float(f.fun)).x)
+    best = min(fits, key=lambda f: float(f.fun))
+    last = int(np.searchsorted(labels.cumsum(), 0.98 * labels.sum()))
+    above = min(0.99, labels[: last + 1].sum() / table[: last + 1, 1:].sum())
+    step = np.clip([math.log(above / (1 - above)), 20.0, -20.0 * (x[last] - 0.3)], LOW, HIGH)
+    sure = float(_curve(table, step)[0]) <= best.fun + 2 / table[:, 1:].sum()
+    return np.asarray(step if sure and step[0] < best.x[0] else best.x)
 
 
 def _fit_curves(tables: FloatArray, start: FloatArray) -> FloatArray:

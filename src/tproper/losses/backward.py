@@ -92,7 +92,9 @@ class BackwardLoss(WeakLabelLoss):
         """
         F, w = self.potential, self.class_weights
         if w is None:
-            return F.weak_loss(v, target)
+            out = F.weak_loss(v, target)
+            # a masked class, v_z = -inf: its limit is inf whatever the sign of r_z, where F outgrows every <r, v>
+            return out.masked_fill(out.isneginf(), torch.inf) if F.outgrows_scores else out
         w = w.to(v.dtype)
         return F.weak_loss(v, lambda x: target(w * x), total=target(w.expand_as(v)))
 

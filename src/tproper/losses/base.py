@@ -62,10 +62,10 @@ def hush(losses: Tensor, reconstruction: Reconstruction, labels: Tensor) -> Tens
 
 
 def in_kernel(scores: Tensor, work: Work | None, line: Callable[[Tensor], Tensor]) -> Tensor:
-    """A loss made block by block with its gradient; by the line where no kernel exists or it answers NaN."""
+    """A loss made block by block with its gradient; by the line where no kernel exists or it answers NaN or -inf."""
     if work is not None:
         out = with_slope(scores, work, line)
-        if not bool(out.isnan().any()):
+        if bool((out > -torch.inf).all()):
             return out
     return line(scores)
 
@@ -258,7 +258,7 @@ class WeakLabelLoss(nn.Module, ABC):
             v = left_out(scores.detach(), weights) if gaps else scores.detach()
             if work is not None:
                 losses, gradient = value_and_slope(v, work)
-                if not bool(losses.isnan().any()):
+                if bool((losses > -torch.inf).all()):
                     if weights is None:
                         return losses, gradient
                     losses = weighted(losses, weights) if gaps else losses.mul_(weights)

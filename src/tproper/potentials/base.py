@@ -67,6 +67,11 @@ class Potential(ABC):
     symmetric: ClassVar[bool] = True  # F treats all classes alike
     evidence: Literal["exact", "numerical"] = "exact"  # how value, link and conjugate are computed
 
+    @property
+    def outgrows_scores(self) -> bool:
+        """Whether F(v)/||v|| grows without end, so that ``F(v) - <r, v>`` is bounded for every r."""
+        return self.domain == "affine"
+
     def value(self, v: Tensor) -> Tensor:
         """F(v) for scores (..., K), centred first."""
         return self._value(centre(floating(v, "v")))
@@ -212,6 +217,11 @@ class Squeezed(Potential):
         self.strictly_proper = base.strictly_proper if not active else (self.alpha > 1 and base.differentiable)
         self.differentiable = base.differentiable and (self.alpha > 1 or not active)
         self.evidence = base.evidence  # the conjugate is solved for, with a duality gap that bounds its error
+
+    @property
+    def outgrows_scores(self) -> bool:
+        """Where alpha > 1, or the base does."""
+        return (self.k > 0 and self.alpha > 1) or self.base.outgrows_scores
 
     def squeezed(self, k: float, alpha: float, allow_improper: bool = False) -> Squeezed:
         """Squeezing once more with the same alpha is squeezing once with the sum of both k."""
