@@ -69,7 +69,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
         Of the repetitions.
     """
     if not isinstance(transition, Transition):
-        raise ValueError(f"transition: expected a Transition, got {type(transition).__name__}")
+        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
         raise NotReconstructibleError(

@@ -92,8 +92,6 @@ def sensitivity(
     classes, annotators : names, optional
         Names for the rate that matters most; numbers otherwise.
     """
-    if classes is not None and len(classes) != transition.num_classes:
-        raise ValueError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
     if score not in SCORES:
         raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {score!r}")
     if isinstance(moves, (str, bytes)) or not isinstance(moves, Iterable):
@@ -102,6 +100,8 @@ def sensitivity(
     if not steps:
         raise ValueError("moves: expected at least one number in (0, 1], got none")
     base = SCORES[score](labels, predictions, transition)
+    if classes is not None and len(classes) != transition.num_classes:
+        raise ValueError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
     if not math.isfinite(base.value):
         raise ValueError(f"predictions: expected a finite {base.name}, got {base.value}; {base.note}")
     at = _ScoreAt(score, encoded(transition, labels), predictions, transition.num_classes)

@@ -26,7 +26,7 @@ from . import search as _search
 from .calibrator import Calibrator
 from .defaults import row_count
 from .estimating import asks_for_estimate, with_estimate
-from .modules import flag, row_weights
+from .modules import flag, row_weights, untracked
 from .scaling import row_risks
 from .settings import check_settings
 from .truth import encode_both, taught, weak_part
@@ -221,12 +221,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         codes = group_codes(groups, len(labels))
         X, labels, weights, used = self._weighted(X, labels, sample_weight)
         self._groups = None if codes is None else codes[used]
-        self._certificate = None
-        self.optimizer_ = None
+        self._certificate = self.optimizer_ = None
         rng = check_random_state(self.random_state)
-        if before is not None:
-            fitting.check_warm(self, *before)
-        start = None if before is None else before[0]
+        start = None if before is None else fitting.check_warm(self, *before)
         with taught(self, labels, None if known is None else known[used]) as labels:
             if self._uses_lbfgs():
                 fitting.fit_lbfgs(self, X, labels, weights, start)
@@ -257,9 +254,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             self.loss_ = self._make_loss()
             self.history_, self.n_iter_ = [], 0
         elif classes is not None and not np.array_equal(np.asarray(classes), self.classes_):
-            raise ValueError(
-                f"classes: expected those of the first call, {self.classes_.tolist()}, got {list(classes)}"
-            )
+            got = f"{self.classes_.tolist()}, got {list(classes)}"
+            raise ValueError(f"classes: expected those of the first call, {got}")
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(X, labels)
         X, labels, weights, _ = self._weighted(X, labels, sample_weight)
@@ -426,8 +422,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return self.model == "linear" and linear.has_pointwise(self.loss_) and flag(self.early_stopping) is not True
 
     def _features(self, X: Any, reset: bool) -> Any:
-        sparse, dtype = ("csr", np.float64) if self.model == "linear" else (False, np.float32)
-        return validate_data(self, X, reset=reset, accept_sparse=sparse, dtype=dtype)
+        accept, kind = ("csr", np.float64) if self.model == "linear" else (False, np.float32)
+        return validate_data(self, untracked(X), reset=reset, accept_sparse=accept, dtype=kind)
 
     def _weighted(
         self, X: Any, labels: Tensor, sample_weight: Any

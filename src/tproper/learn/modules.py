@@ -63,6 +63,13 @@ def flag(value: Any) -> Any:
     return value
 
 
+def untracked(X: Any) -> Any:
+    """A tensor without gradients, in memory, of a type that NumPy knows; anything else as it is."""
+    if not isinstance(X, Tensor):
+        return X
+    return X.detach().cpu().float() if X.dtype == torch.bfloat16 else X.detach().cpu()
+
+
 def row_weights(sample_weight: Any, X: Any) -> FloatArray:
     """A weight for each row of X, some of them positive."""
     try:
