@@ -97,7 +97,10 @@ SCORES = np.linspace(0, 1, 40)
         (lambda: tp.estimate_pu(BOOLEAN, scores=SCORES * np.nan), "scores: expected finite numbers, got nan"),
         (lambda: tp.estimate_pu(BOOLEAN, scores=["a"] * 40), "scores: expected 40 numbers, got"),
         (lambda: tp.estimate_pu(BOOLEAN, scores=0 * SCORES), "scores: expected numbers that differ, got one value"),
-        (lambda: tp.estimate_pu(BOOLEAN, SCORES[:5, None]), "X: expected one row of features for each"),
+        (
+            lambda: tp.estimate_pu(BOOLEAN, SCORES[:5, None]),
+            "X: expected one row of features for each of the 40 examples",
+        ),
         (lambda: tp.estimate_pu(BOOLEAN, SCORES[:, None] * np.nan), "X: expected finite features, got NaN"),
         (
             lambda: tp.estimate_pu(np.arange(40), scores=SCORES),

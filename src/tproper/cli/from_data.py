@@ -19,6 +19,7 @@ from ..transitions import (
     SET_SEPARATOR,
     UNLABELED,
     AnnotatorTransition,
+    EstimatedTransition,
     Transition,
     annotators,
     identity,
@@ -178,6 +179,7 @@ def _noisy(question: Question) -> Estimate:
         plain = transition_to_dict(T) | {"weak_labels": own}
         del plain["label_kind"]
         T = transition_from_dict(plain)
+    assert isinstance(T, EstimatedTransition)
     clean = 0 if truth is None else int((truth >= 0).sum())
     seen = set() if truth is None else set(truth.tolist())
     lacking = [name for z, name in enumerate(names) if z not in seen]
