@@ -55,8 +55,8 @@ class AnnotatorEstimate:
     @cached_property
     def transitions(self) -> list[EstimatedTransition]:
         """One T for each annotator, in the order of `answers.annotators`."""
-        names = self.answers.classes.tolist() if self.answers.named else None
-        names = names if names is not None and len(names) == self.concentration.shape[1] else None
+        named = self.answers.named and len(self.answers.classes) == self.concentration.shape[1]
+        names = self.answers.classes.tolist() if named else None
         return [EstimatedTransition.from_dirichlet(c, names) for c in self.concentration]
 
     @cached_property
@@ -69,7 +69,7 @@ class AnnotatorEstimate:
         """The annotators from best to worst, by how much their answers say about the class."""
         rng = np.random.default_rng(0)
         counts = np.bincount(self.answers.annotator, minlength=len(self.concentration))
-        rows = []
+        names, rows = self.answers.annotators.tolist(), []
         for a, c in enumerate(self.concentration):
             draws = rng.standard_gamma(c, size=(RANKING_DRAWS, *c.shape))
             low, high = np.quantile(
@@ -78,9 +78,9 @@ class AnnotatorEstimate:
             T = c / c.sum(axis=0)
             value = float(_informativeness(T[None], self.prior)[0])
             right = float(T.diagonal() @ self.prior) if T.shape[0] == T.shape[1] else None
-            name = self.answers.annotators[a]
-            name = name.item() if hasattr(name, "item") else name
-            rows.append(Ranked(name, value, (min(float(low), value), max(float(high), value)), right, int(counts[a])))
+            rows.append(
+                Ranked(names[a], value, (min(float(low), value), max(float(high), value)), right, int(counts[a]))
+            )
         return sorted(rows, key=lambda r: -r.informativeness)
 
     def __str__(self) -> str:

@@ -21,17 +21,14 @@ class WeakLabelsAsClassesWarning(UserWarning):
 
 def warn_in_fit(transition: Transition) -> None:
     """`CalibratedClassifierCV` and its like learn a map from scores to the labels that they are given."""
-    if is_clean(transition):
-        return
-    for frame in _frames():
-        if frame.f_globals.get("__name__") == "sklearn.calibration":
-            warnings.warn(
-                "CalibratedClassifierCV takes the weak labels for classes, which ruins probabilities; the classifier "
-                "calibrates itself (calibrate='auto'), and tproper.calibrate calibrates any model by weak labels",
-                WeakLabelsAsClassesWarning,
-                stacklevel=3,
-            )
-            return
+    modules = {frame.f_globals.get("__name__") for frame in _frames()}
+    if not is_clean(transition) and "sklearn.calibration" in modules:
+        warnings.warn(
+            "CalibratedClassifierCV takes the weak labels for classes, which ruins probabilities; the classifier "
+            "calibrates itself (calibrate='auto'), and tproper.calibrate calibrates any model by weak labels",
+            WeakLabelsAsClassesWarning,
+            stacklevel=3,
+        )
 
 
 def warn_in_predict(transition: Transition) -> None:
