@@ -119,7 +119,7 @@ def test_where_a_fit_takes_long_the_card_says_what_was_scored(
     common = ["train", desk / "t.csv", *COMMON, "--transition", "pair:0.3", "--classes", "ant,bee,cat"]
     text = good(run, *common, "--out", tmp_path / "m").stdout
     assert "not cross-fitted on all rows, because one fit takes" in text
-    assert "(--folds 5 does it all the same)" in text
+    assert "(--folds 5 does it anyway)" in text
     assert "not cross-fitted on all rows" in (tmp_path / "m" / "model_card.md").read_text()
     insisted = good(run, *common, "--folds", "3", "--force", "--out", tmp_path / "m").stdout
     assert "(3 folds, 120 groups kept whole)" in insisted
@@ -191,6 +191,8 @@ BAD = [
     (0, {2: "nan"}, [], "column 'x': expected finite numbers, got 1 rows without a value, first at row 3"),
     (0, {}, ["--group", "nobody"], "--group: expected a column of"),
     (0, {}, ["--true-label", "nobody"], "--true-label: expected a column of"),
+    (0, {}, ["--true-label", "weak"], "--true-label: expected another column than --label, got 'weak' for both"),
+    (0, {}, ["--group", "weak"], "--group: expected another column than --label, got 'weak' for both"),
     (0, {}, ["--folds", "1"], "--folds: expected a number >= 2"),
     (0, {}, ["--folds", "3", "--holdout", "0.2"], "--folds: expected it or --holdout, got both"),
     (0, {}, ["--calibrate", "magic"], "--calibrate: expected one of auto, none, identity"),

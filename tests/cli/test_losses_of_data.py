@@ -115,7 +115,7 @@ def test_a_file_that_appears_or_changes_while_a_command_runs_stays(
             "evaluate",
             ["evaluate", here / "model", here / "weak.csv", "--label", "weak_label", "--plot", out],
         ),
-        "inspect": (inspection, "certificates", ["inspect", "complementary:3", "--plot", out]),
+        "inspect": (inspection, "critical_k", ["inspect", "complementary:3", "--plot", out]),
         "demo": (digits, "clean_scores", ["demo", "--out", here, "--epochs", "1"]),
     }[what]
     during(monkeypatch, owner, name, lambda: out.write_text("my other work"))

@@ -170,7 +170,7 @@ def test_memory_that_runs_out_during_the_work(
     def full(*rest: object) -> None:
         raise error
 
-    monkeypatch.setattr(inspection, "certificates", full)
+    monkeypatch.setattr(inspection, "certify", full)
     said = sentence(run("inspect", "complementary:3"), code=1)
     assert said.startswith("error: not enough memory: ")
     assert "1.5 GiB" in said

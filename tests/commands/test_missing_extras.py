@@ -31,8 +31,8 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "owner", "work"),
     [
-        (["demo", "--out", "demo"], digits, "Contest"),
-        (["inspect", "complementary:3", "--plot", "x.png"], inspection, "certificates"),
+        (["demo", "--out", "demo"], digits, "contest"),
+        (["inspect", "complementary:3", "--plot", "x.png"], inspection, "certify"),
         (["reproduce", "fig1", "--out", "run"], experiments, "figure1"),
         (["evaluate", "model", "data.csv", "--label", "y", "--plot", "x.png"], evaluating, "evaluate_file"),
     ],
@@ -60,7 +60,7 @@ def test_memory_that_runs_out_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
     def full(*rest: object) -> None:
         raise MemoryError("Unable to allocate 74.5 GiB for an array")
 
-    monkeypatch.setattr(inspection, "certificates", full)
+    monkeypatch.setattr(inspection, "certify", full)
     result = run.invoke(app, ["inspect", "complementary:3"])
     assert result.exit_code == 1
     assert (

@@ -93,6 +93,18 @@ def test_rooms_speak_through_what_they_export():
     assert faults_by_file(faults) == {}
 
 
+def test_rooms_that_are_imported_whole_are_asked_for_what_they_export():
+    """After ``from .. import lab``, every ``lab.name`` is a name of its `__all__`."""
+
+    def faults(path):
+        whole = {name for parts, name, _ in own(path) if not parts and name in ROOMS}
+        attributes = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.Attribute))
+        asked = {(a.value.id, a.attr) for a in attributes if isinstance(a.value, ast.Name) and a.value.id in whole}
+        return sorted(f"{room}.{name}" for room, name in asked if name not in exported(room))
+
+    assert faults_by_file(faults) == {}
+
+
 @functools.cache
 def exported(room: str) -> set[str]:
     for node in parsed(Path(room, "__init__.py")).body:

@@ -195,7 +195,7 @@ def test_a_bad_row_of_a_store_is_said_before_anything_is_trained(change, sentenc
     with sqlite3.connect(path) as db:
         db.execute(f"UPDATE trials SET {change} WHERE seed = 1")
     db.close()
-    monkeypatch.setattr(commands, "_run_model", lambda *rest: pytest.fail("trained"))
+    monkeypatch.setattr(commands.Work, "run", lambda *rest: pytest.fail("trained"))
     done = run_here("reproduce", "table2", *SHORT, "--models", "mlp", "--out", tmp_path)
     assert done.exit_code == 2, done.output
     assert f"error: {path}, row 2: {sentence}" in " ".join(done.output.split())

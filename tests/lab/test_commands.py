@@ -113,7 +113,7 @@ def test_a_run_goes_on_from_exported_records(undisturbed, tmp_path):
 
 def test_a_run_whose_trials_are_all_stored_reads_no_data(undisturbed, tmp_path, monkeypatch):
     export_records(records(undisturbed), tmp_path / "records.jsonl")
-    monkeypatch.setattr(running, "load", lambda *rest: pytest.fail("read data"))
+    monkeypatch.setattr(running.lab, "load", lambda *rest, **named: pytest.fail("read data"))
     done = run_here("reproduce", "table2", *SMALL, "--out", tmp_path / "run", "--records", tmp_path / "records.jsonl")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "run/report/report.md").exists()

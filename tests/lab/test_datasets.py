@@ -202,13 +202,13 @@ def test_download_from_a_mirror_then_from_the_cache(server, tmp_path, mnist_file
     terminal = Terminal()
     with monkeypatch.context() as patch:
         patch.setattr("sys.stderr", terminal)
-        where = download.fetch("mnist", progress=True, cache=tmp_path / "cache", digests=known)
+        where = download.fetch("mnist", cache=tmp_path / "cache", digests=known)
     assert "train-images-idx3-ubyte.gz" in terminal.getvalue()
     assert "MB" in terminal.getvalue()
     assert datasets.read_mnist(where, digests(mnist_files)).test_images.shape == (20, 28, 28, 1)
     for path in folder.iterdir():
         path.unlink()  # the second time nothing is asked of the server
-    assert download.fetch("mnist", progress=False, cache=tmp_path / "cache", digests=known) == where
+    assert download.fetch("mnist", cache=tmp_path / "cache", digests=known) == where
 
 
 def test_altered_download_is_refused_and_leaves_nothing(server, tmp_path, mnist_files):
@@ -218,7 +218,7 @@ def test_altered_download_is_refused_and_leaves_nothing(server, tmp_path, mnist_
     victim = folder / "train-images-idx3-ubyte.gz"
     victim.write_bytes(victim.read_bytes() + b"!")
     with pytest.raises(DataError, match=r"train-images-idx3-ubyte.gz was altered"):
-        download.fetch("mnist", mirror=address, progress=False, cache=tmp_path / "c", digests=known)
+        download.fetch("mnist", mirror=address, cache=tmp_path / "c", digests=known)
     assert not [p for p in (tmp_path / "c").rglob("*") if "train-images" in p.name or p.stat().st_size == 0]
 
 
@@ -229,22 +229,22 @@ def test_interrupted_download_leaves_nothing_half_made(server, tmp_path, mnist_f
     known = registry(folder)
     Handler.short = True
     with pytest.raises(download.DownloadError, match="could not download"):
-        download.fetch("mnist", mirror=address, progress=False, cache=tmp_path / "c", digests=known)
+        download.fetch("mnist", mirror=address, cache=tmp_path / "c", digests=known)
     assert not [p for p in (tmp_path / "c").rglob("*") if p.is_file()]
     Handler.short = False
-    download.fetch("mnist", mirror=address, progress=False, cache=tmp_path / "c", digests=known)
+    download.fetch("mnist", mirror=address, cache=tmp_path / "c", digests=known)
 
 
 def test_no_server_is_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "PAUSE", 0.0)
     with pytest.raises(download.DownloadError, match=r"could not download http://127.0.0.1:9/train-images"):
-        download.fetch("mnist", mirror="http://127.0.0.1:9", progress=False, cache=tmp_path)
+        download.fetch("mnist", mirror="http://127.0.0.1:9", cache=tmp_path)
 
 
 @pytest.mark.parametrize("mirror", ["foo", "ftp://host/folder", "https://", "http://[half"])
 def test_a_mirror_that_is_no_address_is_called_that(mirror, tmp_path, monkeypatch):
     with pytest.raises(DataError, match="mirror: expected an address such as https://host/folder, got"):
-        download.fetch("mnist", mirror=mirror, progress=False, cache=tmp_path)
+        download.fetch("mnist", mirror=mirror, cache=tmp_path)
     monkeypatch.setenv(download.MIRROR_VARIABLE, mirror)
     with pytest.raises(DataError, match="TPROPER_MIRROR: expected an address"):
-        download.fetch("mnist", progress=False, cache=tmp_path)
+        download.fetch("mnist", cache=tmp_path)

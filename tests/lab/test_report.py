@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from tproper import plots
 from tproper.lab import figures, paper, report, sweep
 from tproper.lab.datasets import read_digits
 from tproper.lab.methods import find_method
@@ -89,11 +90,11 @@ def test_a_row_with_the_settings_of_another_says_so(tmp_path):
 
 
 def test_a_full_disk_leaves_the_figures_that_were_there(tmp_path, monkeypatch):
-    figure = figures.new_figure(2, 2)
+    figure = plots.figure(figsize=(2, 2))
     before = {path: path.read_bytes() for path in figures.save_figure(figure, tmp_path / "f")}
     monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
     with pytest.raises(OSError, match="full"):
-        figures.save_figure(figures.new_figure(3, 3), tmp_path / "f")
+        figures.save_figure(plots.figure(figsize=(3, 3)), tmp_path / "f")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -358,7 +359,7 @@ def test_risk_of_bc_falls_below_zero_and_the_bounded_losses_keep_their_bounds():
 
 def test_tables_need_no_matplotlib(records_file, tmp_path, monkeypatch):
     monkeypatch.setattr(report, "can_draw", lambda: False)
-    monkeypatch.setattr(report.figures, "new_figure", lambda *rest: pytest.fail("drew"))
+    monkeypatch.setattr(plots, "figure", lambda **rest: pytest.fail("drew"))
     written = report.write_report(records_file, tmp_path / "out")
     assert [p.name for p in written] == ["report.md", "index.html"]
     text = (tmp_path / "out" / "report.md").read_text()

@@ -113,7 +113,7 @@ def test_minutes_end_a_download(tmp_path, monkeypatch):
 
 
 def fetch(mirror, cache, **options):
-    return download.fetch("mnist", mirror=mirror, progress=False, cache=cache, digests={FILE: "md5:0"}, **options)
+    return download.fetch("mnist", mirror=mirror, cache=cache, digests={FILE: "md5:0"}, **options)
 
 
 @pytest.mark.parametrize("answer", [silent, drip])
@@ -163,7 +163,7 @@ def test_what_a_killed_download_left_is_removed_by_the_next(tmp_path):
 
     with serving(serve) as (mirror, _):
         digests = {FILE: "sha256:" + hashlib.sha256(b"abcd").hexdigest()}
-        folder = download.fetch("mnist", mirror=mirror, progress=False, cache=tmp_path, digests=digests)
+        folder = download.fetch("mnist", mirror=mirror, cache=tmp_path, digests=digests)
     assert [p.name for p in folder.iterdir()] == [FILE]
 
 

@@ -38,7 +38,7 @@ def integer(value: Any, name: str, minimum: int) -> int:
     try:
         out = operator.index(value)
     except TypeError:
-        out = minimum - 1
+        raise ValueError(f"{name}: expected an integer >= {minimum}, got {short(value)}") from None
     if isinstance(value, bool) or out < minimum:
         raise ValueError(f"{name}: expected an integer >= {minimum}, got {value!r}")
     return out
@@ -50,11 +50,11 @@ def real(
     """A finite number in [low, high], or (low, high] with `low_open`."""
     rule = f"a finite number in {'(' if low_open else '['}{low:g}, {high:g}]"
     try:
-        if isinstance(value, (str, bytes)):
+        if isinstance(value, (str, bytes, bool)):
             raise TypeError
         out = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name}: expected {rule}, got {value!r}") from None
+        raise ValueError(f"{name}: expected {rule}, got {short(value)}") from None
     if not np.isfinite(out) or out < low or out > high or (low_open and out == low):
         raise ValueError(f"{name}: expected {rule}, got {out!r}{'; ' + why if why else ''}")
     return out
@@ -81,6 +81,15 @@ def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
         raise ValueError(f"{name}: expected a non-empty 2-d matrix, got shape {out.shape}")
     entries(out, np.isfinite(out), name, "finite entries")
     return out
+
+
+def rows(value: ArrayLike | Tensor, name: str) -> FloatArray:
+    """As `matrix`, and a vector is one row."""
+    try:
+        given = array(value)
+    except ValueError:
+        return matrix(value, name)  # says what is wrong
+    return matrix(np.atleast_2d(given), name)
 
 
 def entries(table: FloatArray, good: NDArray[np.bool_], name: str, rule: str) -> None:
@@ -115,7 +124,7 @@ def probability_vector(value: ArrayLike, name: str, size: int) -> FloatArray:
     try:
         out = np.array(array(value), dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected {size} numbers that sum to 1, got {value!r}") from None
+        raise ValueError(f"{name}: expected {size} numbers that sum to 1, got {short(value)}") from None
     if out.shape != (size,):
         raise ValueError(f"{name}: expected {size} numbers, got shape {out.shape}")
     if not np.isfinite(out).all() or (out <= 0).any():

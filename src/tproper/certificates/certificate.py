@@ -395,19 +395,20 @@ def decompose(
     points : (n, K) array, optional
         The points q. With them, properness is checked on the sample: E_{q_i} l(q_j) >= E_{q_i} l(q_i).
     """
-    q = None if points is None else checks.matrix(np.atleast_2d(checks.array(points)), "points")
+    R = reconstruct(transition, reconstruction)
+    q = None if points is None else checks.rows(points, "points")
     if callable(loss_table) and not isinstance(loss_table, Tensor):
         if q is None:
             raise ValueError("points: expected the probabilities (n, K) at which to evaluate the callable, got none")
         loss_table = loss_table(torch.as_tensor(q))
-    table = checks.matrix(np.atleast_2d(checks.array(loss_table)), "loss_table")
+    table = checks.rows(loss_table, "loss_table")
     if table.shape[1] != transition.num_weak_labels:
         raise ValueError(
             f"loss_table: expected {transition.num_weak_labels} columns, one per weak label, got {table.shape[1]}"
         )
     if q is not None and q.shape != (len(table), transition.num_classes):
         raise ValueError(f"points: expected shape {(len(table), transition.num_classes)}, got {q.shape}")
-    T, R = transition.matrix(), reconstruct(transition, reconstruction)
+    T = transition.matrix()
     supervised = table @ T  # (n, K): l(q, z)
     F = supervised.mean(axis=1)
     v = F[:, None] - supervised
@@ -421,6 +422,8 @@ def decompose(
 
 def comparison(certificates: Mapping[str, Certificate]) -> str:
     """Certificates side by side, as the paper's Table 1."""
+    if not isinstance(certificates, Mapping) or not all(isinstance(c, Certificate) for c in certificates.values()):
+        raise ValueError(f"certificates: expected {{name: tp.certify(loss)}}, got {checks.short(certificates)}")
     width = max(len(n) for n in certificates)
     head = f"{'':<{width}}  {'proper':<8}{'strict':<8}{'bounded':<9}{'lower bound':>14}  evidence"
     lines = [head, "-" * len(head)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +38,7 @@ class BenchOptions:
         ),
     ] = None
     transition: Annotated[
-        str | None, typer.Option(help="the T that methods are given: a spec or T.json; the true one by default")
+        str | None, typer.Option(help="the T that methods are given: a spec or T.json (default: the true one)")
     ] = None
     transition_is: Annotated[str | None, typer.Option(help="how --transition is known: given, estimated or wrong")] = (
         None
@@ -48,22 +48,29 @@ class BenchOptions:
         Path | None, typer.Option(help="folder with CIFAR-10H's counts, to score probabilities against people's")
     ] = None
     trials: Annotated[int, typer.Option(help="trials of each method", min=1, max=1000)] = 3
-    epochs: Annotated[int | None, typer.Option(help="of a trial; default by data set", min=1)] = None
-    lr: Annotated[str, typer.Option(help="learning rates to search, or the one to use; default by data set")] = ""
-    search_epochs: Annotated[int | None, typer.Option(help="of a search trial; a quarter of --epochs", min=1)] = None
+    epochs: Annotated[int | None, typer.Option(help="epochs of a trial (default: by data set)", min=1)] = None
+    lr: Annotated[str, typer.Option(help="learning rates to search, or the one to use (default: by data set)")] = ""
+    search_epochs: Annotated[int | None, typer.Option(help="epochs of a search trial (default: a quarter)", min=1)] = (
+        None
+    )
     search_trials: Annotated[int, typer.Option(help="search trials of each rate", min=1)] = 1
-    weight_decay: Annotated[float, typer.Option(help="of all methods", min=0)] = 1e-4
+    weight_decay: Annotated[float, typer.Option(help="weight decay of all methods", min=0)] = 1e-4
     learned_lr: Annotated[float, typer.Option(help="learning rate of a T that is learned", min=0)] = 0.01
-    select: Annotated[str, typer.Option(help="how the printed scores' epoch is chosen: clean, weak")] = "clean,weak"
+    select: Annotated[str, typer.Option(help="how epochs are chosen for the report: clean, weak")] = "clean,weak"
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BenchRun(RunOptions):
     """Where `bench` runs."""
 
+    data: Annotated[
+        Path | None, typer.Option(help="folder with the data files (default: the cache), or digits for that data set")
+    ] = None
     out: Out = Path("runs/bench")
 
 
 def bench(options: BenchOptions, run: BenchRun) -> None:
     """Compare methods on one weak-label problem; run it again to go on where it stopped."""
+    if run.data == Path("digits") and run.dataset in ("", "digits"):
+        run = replace(run, data=None, dataset="digits")
     work.run(options, run)

@@ -6,23 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..lab import (
-    EPOCHS,
-    RATES,
-    SEARCH_SHARE,
-    Budget,
-    Dataset,
-    Method,
-    chosen_methods,
-    cifar10h_counts,
-    config_of,
-    load,
-    paper,
-    pose,
-    register_own,
-    rehearse,
-    run_bench,
-)
+from .. import lab
 from .bench import BenchOptions, BenchRun
 from .errors import say
 from .experiments import report, rules_among
@@ -36,7 +20,7 @@ def run(options: BenchOptions, run: BenchRun) -> None:
         default = ["resnet20" if run.dataset == "cifar10" else "mlp"]
         dataset, models = run.dataset, models_among(options.models, run.dataset, default)
         if not dataset:
-            dataset, *others = {paper.MODELS[model][0] for model in models}
+            dataset, *others = {lab.paper.MODELS[model][0] for model in models}
             if others:
                 raise ValueError(f"--models: expected models for one data set, got {', '.join(models)}; {WHICH_MODELS}")
         budget = _budget(options, dataset)
@@ -44,16 +28,17 @@ def run(options: BenchOptions, run: BenchRun) -> None:
         own = _own(options.method_file or [])
         if options.transition_is is not None and options.transition is None:
             raise ValueError("--transition-is: expected it beside --transition, got it alone")
-        data = load(dataset, run.data, run.mirror)
-        posed = pose(options.problem, data, options.labels, options.transition, options.transition_is, options.merge)
+        data = lab.load(dataset, run.data, run.mirror)
+        told, how = options.transition, options.transition_is
+        posed = lab.pose(options.problem, data, options.labels, told, how, options.merge)
         soft = None if options.soft is None else _soft(options.soft, data, posed.told.num_classes)
         for method, _ in own.values():
-            rehearse(method, posed.told)
-        names, left_out = chosen_methods(options.methods, posed.told)
+            lab.rehearse(method, posed.told)
+        names, left_out = lab.chosen_methods(options.methods, posed.told)
         codes = {method.name: digest for method, digest in own.values()}
         names += [name for name in codes if name not in names]
         configs = {
-            model: [config_of(name, model, dataset, posed, budget, codes.get(name, "")) for name in names]
+            model: [lab.config_of(name, model, dataset, posed, budget, codes.get(name, "")) for name in names]
             for model in models
         }
         say(posed.about)
@@ -63,15 +48,15 @@ def run(options: BenchOptions, run: BenchRun) -> None:
         def body(work: Work) -> bool:
             work.take(data)
             work.given, work.soft, work.own = dict(posed.given), soft, tuple(own)
-            return all(run_bench(configs[model], budget, work.run) is not None for model in models)
+            return all(lab.run_bench(configs[model], budget, work.run) is not None for model in models)
 
         run_all(run, body)
     report(run.out, None, rules)
 
 
-def _own(places: list[str]) -> dict[str, tuple[Method, str]]:
+def _own(places: list[str]) -> dict[str, tuple[lab.Method, str]]:
     """The user's own losses by the place they stand in, each with a name of its own."""
-    own = {place: register_own(place) for place in places}
+    own = {place: lab.register_own(place) for place in places}
     names = [method.name for method, _ in own.values()]
     if len(set(names)) < len(places):
         raise ValueError(
@@ -80,9 +65,9 @@ def _own(places: list[str]) -> dict[str, tuple[Method, str]]:
     return own
 
 
-def _soft(folder: Path, data: Dataset, classes: int) -> np.ndarray:
+def _soft(folder: Path, data: lab.Dataset, classes: int) -> np.ndarray:
     """CIFAR-10H's counts as shares."""
-    counts = cifar10h_counts(folder)
+    counts = lab.cifar10h_counts(folder)
     if counts.shape != (len(data.test_labels), classes):
         raise ValueError(
             f"--soft: expected counts for the {len(data.test_labels)} test images of {data.name} and the {classes} "
@@ -91,13 +76,13 @@ def _soft(folder: Path, data: Dataset, classes: int) -> np.ndarray:
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
-def _budget(options: BenchOptions, dataset: str) -> Budget:
-    rates = positive_numbers(options.lr, "--lr") if options.lr else RATES[dataset]
-    epochs = options.epochs or EPOCHS[dataset]
+def _budget(options: BenchOptions, dataset: str) -> lab.Budget:
+    rates = positive_numbers(options.lr, "--lr") if options.lr else lab.RATES[dataset]
+    epochs = options.epochs or lab.EPOCHS[dataset]
     for name, value in (("--weight-decay", options.weight_decay), ("--learned-lr", options.learned_lr)):
         if value:
             positive_numbers(str(value), name)
-    search = options.search_epochs or max(1, epochs // SEARCH_SHARE)
-    return Budget(
+    search = options.search_epochs or max(1, epochs // lab.SEARCH_SHARE)
+    return lab.Budget(
         rates, epochs, search, options.trials, options.search_trials, options.weight_decay, options.learned_lr
     )  # fmt: skip

@@ -69,8 +69,7 @@ def _data(facts: dict[str, Any]) -> list[str]:
         + (f"; {facts['known_classes']:,} of known class" if facts["known_classes"] is not None else "")
         + (f"; {facts['groups']:,} groups, never split" if facts["groups"] is not None else "")
         + (f", {facts['blank']:,} without a label kept as uninformative" if facts["blank"] else ""),
-        f"- features ({len(facts['features'])}): {', '.join(f'`{n}`' for n in facts['features'][:40])}"
-        + (f" and {len(facts['features']) - 40} more" if len(facts["features"]) > 40 else "")
+        f"- features ({len(facts['features'])}): {short([f'`{n}`' for n in facts['features']], 40)}"
         + (", standardised" if facts["standardized"] else ""),
         f"- classes ({len(facts['classes'])}): {short(facts['classes'], 40)}",
         f"- weak labels, column `{facts['label']}`: {shown_counts(facts['labels'], 40)}",
@@ -91,12 +90,10 @@ def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
     if scores is None:
         return [*head, f"Not measured: {facts['no_scores']}.", *calibration, ""]
     picture = ["", f"![reliability]({facts['picture']})"] if facts["picture"] else []
-    clean = (
-        "The column of clean labels is from the rows of known class alone. Elsewhere no" if _has_clean(facts) else "No"
-    )
-    groups = ["Intervals take rows for independent: with groups of rows alike they are too narrow."] * bool(
-        facts["groups"]
-    )
+    clean = "No"
+    if facts["known_classes"]:
+        clean = "The column of clean labels is from the rows of known class alone. Elsewhere no"
+    alike = "The intervals assume independent rows: where the rows of a group are alike, they are too narrow."
     return [
         *head,
         f"Measured {facts['how_scored']}:",
@@ -107,15 +104,11 @@ def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
         "",
         f"{clean} clean label was used. The intervals cover with 95% probability if the",
         "transition above is right; a wrong transition makes them wrong too.",
-        *groups,
+        *([alike] if facts["groups"] else []),
         *calibration,
         *picture,
         "",
     ]
-
-
-def _has_clean(facts: dict[str, Any]) -> bool:
-    return bool(facts["known_classes"])
 
 
 def _use(facts: dict[str, Any]) -> list[str]:
@@ -139,15 +132,13 @@ def _use(facts: dict[str, Any]) -> list[str]:
 
 def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Path) -> str:
     """The closing words of `tproper train`."""
-    absent = []
-    if facts["dropped"]:
-        absent.append(f"{facts['dropped']:,} without a label left out")
-    if facts["blank"]:
-        absent.append(f"{facts['blank']:,} without a label kept as uninformative")
-    more = [f"{facts['held_out']:,} more held out"] if facts["held_out"] else []
-    more += absent
-    if facts["known_classes"]:
-        more.insert(0, f"{facts['known_classes']:,} of known class")
+    named = {
+        "known_classes": "of known class",
+        "held_out": "more held out",
+        "dropped": "without a label left out",
+        "blank": "without a label kept as uninformative",
+    }
+    more = [f"{facts[name]:,} {words}" for name, words in named.items() if facts[name]]
     lines = [
         f"trained on {facts['rows']:,} rows" + (f" ({', '.join(more)})" if more else ""),
         f"features  {len(facts['features'])}: {short(facts['features'])}",
@@ -164,7 +155,7 @@ def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Pa
     if scores is None:
         lines.append(f"No scores: {facts['no_scores']}.")
     else:
-        clean = "" if _has_clean(facts) else ", without one clean label"
+        clean = "" if facts["known_classes"] else ", without one clean label"
         lines += [f"Scores {facts['how_scored']}{clean}:", scores]
     lines += ["", facts["calibration"]]
     picture = ", reliability.png" if facts["picture"] else ""

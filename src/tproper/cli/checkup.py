@@ -72,7 +72,7 @@ def examine() -> Checkup:
     for name in requirements(None):
         versions[name] = _version(name, problems) or "NOT INSTALLED"
         if versions[name] == "NOT INSTALLED":
-            problems.append(f"{name}: expected it to be installed, got nothing; pip install tproper again")
+            problems.append(f"{name}: expected it to be installed, got nothing; run pip install tproper again")
     extras = {extra: [n for n in requirements(extra) if not _version(n, problems)] for extra in EXTRAS}
     notes, threads = [], torch.get_num_threads()
     if threads > 1 and "OMP_NUM_THREADS" not in os.environ:

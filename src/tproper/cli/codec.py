@@ -60,7 +60,7 @@ class _Texts(Vocabulary):
 
     def __init__(self, transition: Transition, classes: Sequence[str]) -> None:
         super().__init__(transition, classes)
-        self.of = transition
+        self.T = transition
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -75,20 +75,19 @@ class _Texts(Vocabulary):
     def find(self, text: str) -> int | NDArray[np.bool_]:
         """The row of T, or the candidate mask; a ValueError says what was expected."""
         label = self._members(text) if self.masks or self.sets else self._row(text)
-        T = self.of
-        if isinstance(T, CandidateSetTransition):
-            possible = np.isfinite(T.log_weight[int(np.sum(label))])
+        if isinstance(self.T, CandidateSetTransition):
+            possible = np.isfinite(self.T.log_weight[int(np.sum(label))])
         else:
             possible = np.isfinite(self._log_row_maxima[label])
         if not possible:
             raise ValueError(
-                f"expected a label that occurs under {T.name}, got {text!r}, of probability 0 in every class"
+                f"expected a label that occurs under {self.T.name}, got {text!r}, of probability 0 in every class"
             )
         return label
 
     @cached_property
     def _log_row_maxima(self) -> FloatArray:
-        return self.of.log_row_maxima()
+        return self.T.log_row_maxima()
 
     def _row(self, text: str) -> int:
         if text not in self.rows:
@@ -232,7 +231,7 @@ class LabelCodec:
                 raise ValueError(f"column {column!r}: {fact} at row {row}{semicolon}{advice}") from None
         missing = absent[codes]
         encoded = table[codes]
-        if vocabulary.of.positive_unlabeled:  # no label is the label "unlabeled"
+        if vocabulary.T.positive_unlabeled:  # no label is the label "unlabeled"
             encoded[missing] = 1
             missing = np.zeros_like(missing)
         return encoded, missing

@@ -43,14 +43,16 @@ def cross_fitted(rows: Rows, schema: Schema, make: Callable[[], Any], folds: int
     with Bar("scoring", len(splits), "folds") as bar:
         for f, (train, test) in enumerate(splits):
             started = time.monotonic()
-            model = fit_part(make(), X, rows, train)
-            p[test] = Trained(model, schema).probabilities(rows.X[test], (test + 1).__getitem__)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the fit to all rows has said it
+                model = fit_part(make(), X, rows, train)
+            p[test] = _probabilities(model, rows, schema, test)
             bar.step()
             took = time.monotonic() - started
             if folds is None and f == 0 and took * len(splits) > SECONDS:
                 how = (
                     f"on {len(test):,} of {n:,} rows, which a second model was not trained on; not cross-fitted on all "
-                    f"rows, because one fit takes {took:.0f} s (--folds {len(splits)} does it all the same)"
+                    f"rows, because one fit takes {took:.0f} s (--folds {len(splits)} does it anyway)"
                 )
                 return Unseen(test, p[test], how)
     together = f", {len(np.unique(rows.group)):,} groups kept whole" if rows.group is not None else ""
@@ -60,19 +62,17 @@ def cross_fitted(rows: Rows, schema: Schema, make: Callable[[], Any], folds: int
 
 def held_out(estimator: Any, rows: Rows, schema: Schema, held: NDArray[np.int64]) -> Unseen:
     """Rows that were kept from the model itself."""
-    kind = " of those with a label" if rows.dropped else ""
-    p = Trained(estimator, schema).probabilities(rows.X[held], lambda i: f"{held[i] + 1}{kind}")
+    p = _probabilities(estimator, rows, schema, held)
     return Unseen(held, p, f"on {len(held):,} rows that were held out")
 
 
+def _probabilities(estimator: Any, rows: Rows, schema: Schema, part: NDArray[np.int64]) -> FloatArray:
+    kind = " of those with a label" if rows.dropped else ""
+    return Trained(estimator, schema).probabilities(rows.X[part], lambda i: f"{part[i] + 1}{kind}")
+
+
 def fit_part(estimator: Any, X: FloatArray, rows: Rows, part: NDArray[np.int64]) -> Any:
-    """Fit to some rows; what the fit to all rows has warned of is not repeated."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return estimator.fit(X[part], rows.labels[part], **fit_options(rows, part))
-
-
-def fit_options(rows: Rows, part: NDArray[np.int64]) -> dict[str, Any]:
-    """Known classes and groups of some rows, as `fit` takes them."""
+    """Fit to some rows, with their known classes and groups."""
     known = None if rows.true is None else np.array([*rows.codec.classes, None], dtype=object)[rows.true[part]]
-    return {"true": known, "groups": None if rows.group is None else rows.group[part]}
+    group = None if rows.group is None else rows.group[part]
+    return estimator.fit(X[part], rows.labels[part], true=known, groups=group)

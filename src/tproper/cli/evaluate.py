@@ -33,7 +33,7 @@ def evaluate(
     transition: Annotated[
         list[str] | None, typer.Option(help="how these labels were weakened, if not as in training")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="reliability diagram to draw (.png)")] = None,
+    plot: Annotated[Path | None, typer.Option(help="reliability diagram to draw (.png, .svg or .pdf)")] = None,
     as_json: Json = False,
 ) -> None:
     """Unbiased scores from weak labels, with their intervals; clean ones beside them where a true column is given."""

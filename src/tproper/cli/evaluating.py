@@ -161,7 +161,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
         raise ValueError(f"--true-label: expected classes in the column {columns.true!r}, got none in {rows} rows")
     trusted = None
     if seen:
-        trusted = trust(np.concatenate(seen), np.concatenate(shown), codec.transition, codec.classes, codec.annotators)
+        trusted = trust(np.concatenate(seen), np.concatenate(shown), codec)
     if clean is not None:
         counts["clean"] = clean.rows
     from_weak, from_clean = (None if scores is None else scores.scores() for scores in (weak, clean))

@@ -6,17 +6,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..lab import (
-    RULES,
-    Protocol,
-    TrialConfig,
-    figure1,
-    paper,
-    save_figure,
-    sweep,
-    write_leaderboard_alone,
-    write_report,
-)
+from .. import lab
 from .errors import say
 from .reproduce import ReproduceOptions, ReproduceRun, Target
 from .running import (
@@ -31,7 +21,7 @@ from .running import (
 )
 
 #: What the figures vary for gLS, and over which grid.
-GRIDS = {Target.fig2: ("k", paper.COEFFICIENTS), Target.fig3: ("alpha", paper.EXPONENTS)}
+GRIDS = {Target.fig2: ("k", lab.paper.COEFFICIENTS), Target.fig3: ("alpha", lab.paper.EXPONENTS)}
 
 
 def run(options: ReproduceOptions, run: ReproduceRun) -> None:
@@ -40,7 +30,7 @@ def run(options: ReproduceOptions, run: ReproduceRun) -> None:
         if options.target is Target.fig1:
             _draw_figure1(run.out)
             return
-        own = [m for m in paper.MODELS if takes(m, run.dataset)]
+        own = [m for m in lab.paper.MODELS if takes(m, run.dataset)]
         models = models_among(options.models, run.dataset, own if options.target is Target.table2 else own[-1:])
         chosen = _configs(options, run)
         check_options(run)
@@ -49,12 +39,12 @@ def run(options: ReproduceOptions, run: ReproduceRun) -> None:
 
         def check(work: Work) -> None:
             for model in models:  # a store of other kernels is refused
-                work.store.refuse_other_kernels(paper.chosen("bc", model, run.dataset or None), run.kernels)
+                work.store.refuse_other_kernels(lab.paper.chosen("bc", model, run.dataset or None), run.kernels)
 
         def body(work: Work) -> bool:
             for model in models:
                 configs = chosen(work, model)
-                if configs is None or work.run(sweep.breadth_first(configs, range(options.trials))) is None:
+                if configs is None or work.run(lab.sweep.breadth_first(configs, range(options.trials))) is None:
                     return False
             return True
 
@@ -62,37 +52,35 @@ def run(options: ReproduceOptions, run: ReproduceRun) -> None:
     report(run.out, None)
 
 
-def _configs(options: ReproduceOptions, run: ReproduceRun) -> Callable[[Work, str], list[TrialConfig] | None]:
+def _configs(options: ReproduceOptions, run: ReproduceRun) -> Callable[[Work, str], list[lab.TrialConfig] | None]:
     """What to train of a model, searched for first where that is asked; None if the search was stopped."""
     methods = ["bc_tuned", "ga_tuned"]
     axes: dict[str, tuple[float, ...]] = {}
     if options.target is Target.table2:
-        methods = names_among(options.methods or ",".join(paper.METHODS), tuple(paper.METHODS), "--methods")
+        methods = names_among(options.methods or ",".join(lab.paper.METHODS), tuple(lab.paper.METHODS), "--methods")
     else:
         axis, grid = GRIDS[options.target]
         axes = {axis: positive_numbers(options.values, "--values") if options.values else grid}
-    if options.trials > sweep.SEARCH_SEED:
+    if options.trials > lab.sweep.SEARCH_SEED:
         raise ValueError(
-            f"--trials: expected at most {sweep.SEARCH_SEED}, got {options.trials}: later seeds belong to --search"
+            f"--trials: expected at most {lab.sweep.SEARCH_SEED}, got {options.trials}: later seeds belong to --search"
         )
-    # digits has 1293 training examples: batches of 256 would leave five steps an epoch
-    batch = 32 if run.dataset == "digits" else Protocol.batch_size
-    protocol = Protocol(
-        batch_size=batch, max_epochs=options.max_epochs, augment_validation=options.augment_validation,
-        warmup_by_epoch=options.warmup_by_epoch,
+    protocol = lab.Protocol(
+        batch_size=lab.batch_size(run.dataset), max_epochs=options.max_epochs,
+        augment_validation=options.augment_validation, warmup_by_epoch=options.warmup_by_epoch,
     )  # fmt: skip
 
-    def configs(work: Work, model: str) -> list[TrialConfig] | None:
+    def configs(work: Work, model: str) -> list[lab.TrialConfig] | None:
         out = []
         for method in methods:
-            config: TrialConfig | None = paper.chosen(method, model, run.dataset or None, protocol)
+            config: lab.TrialConfig | None = lab.paper.chosen(method, model, run.dataset or None, protocol)
             if options.search and config is not None:
-                config = sweep.search(method, config, work.run)
+                config = lab.sweep.search(method, config, work.run)
             if config is None:
                 return None
             out.append(config)
-        gls = paper.chosen("gls", model, run.dataset or None, protocol)
-        return out + (sweep.product(gls, axes) if axes else [])
+        gls = lab.paper.chosen("gls", model, run.dataset or None, protocol)
+        return out + (lab.sweep.product(gls, axes) if axes else [])
 
     return configs
 
@@ -102,22 +90,26 @@ def _draw_figure1(out: Path) -> None:
         if importlib.util.find_spec(name) is None:
             raise ModuleNotFoundError(f"figure 1 needs {name}: pip install 'tproper[plots]'")
     out.mkdir(parents=True, exist_ok=True)
-    for path in save_figure(figure1(), out / "figure1"):
+    for path in lab.save_figure(lab.figure1(), out / "figure1"):
         say(path)
 
 
 def rules_among(select: str) -> list[str]:
     """The ways to choose an epoch in ``--select``."""
-    return names_among(select, RULES, "--select")
+    return names_among(select, lab.RULES, "--select")
 
 
-def report(run: Path, out: Path | None, rules: Sequence[str] = RULES, certify: bool = False) -> None:
-    """Write the report of a run, and name its files."""
-    for path in write_report(run, out or (run if run.is_dir() else run.parent) / "report", rules, certify):
-        say(path)
-
-
-def report_leaderboard(run: Path, file: Path, rules: Sequence[str], certify: bool) -> None:
-    """Write the leaderboard alone."""
-    for path in write_leaderboard_alone(run, file, rules, certify):
+def report(
+    run: Path,
+    out: Path | None,
+    rules: Sequence[str] = lab.RULES,
+    certify: bool = False,
+    leaderboard: Path | None = None,
+) -> None:
+    """Write the report of a run, or its leaderboard alone, and name the files."""
+    if leaderboard is not None:
+        paths = lab.write_leaderboard_alone(run, leaderboard, rules, certify)
+    else:
+        paths = lab.write_report(run, out or (run if run.is_dir() else run.parent) / "report", rules, certify)
+    for path in paths:
         say(path)

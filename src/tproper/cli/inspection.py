@@ -44,35 +44,29 @@ class Inspection:
 
 
 def inspect_transition(spec: str, k: float, alpha: float, reconstruction: str, plot: Path | None) -> Inspection:
-    """Diagnose and certify; draw where asked to."""
+    """Diagnose T, certify the paper's losses and forward correction (alone where T has no R); draw where asked."""
     before = None if plot is None else mark(plot)
     transition = parse_transition(spec)
     if plot is not None:
-        check_picture(transition)
+        check_drawable(transition)
     diagnosis = transition.diagnose()
-    certified = certificates(transition, k, alpha, reconstruction)
+    certified: dict[str, Certificate] = {}
     critical = None
     if diagnosis.reconstructible:
-        critical = critical_k(transition, transition.reconstruction(reconstruction))
+        R = transition.reconstruction(reconstruction)
+        certified["BC"] = certify(BackwardLoss(transition, reconstruction=R))
+        squeezed = BackwardLoss(transition, squeeze=(k, alpha), reconstruction=R)
+        certified[f"BC+gLS ({k:g}, {alpha:g})"] = certify(squeezed)
+        certified["BC+GA"] = certify(GradientAscentLoss(transition, reconstruction=R))
+        critical = critical_k(transition, R)
+    certified["forward"] = certify(ForwardLoss(transition))
     if plot is not None:
         draw(transition, reconstruction, plot, before)
     return Inspection(diagnosis, certified, critical)
 
 
-def certificates(transition: Transition, k: float, alpha: float, reconstruction: str) -> dict[str, Certificate]:
-    """The paper's losses and forward correction, certified; forward alone where T has no reconstruction."""
-    out: dict[str, Certificate] = {}
-    if transition.diagnose().reconstructible:
-        R = transition.reconstruction(reconstruction)
-        out["BC"] = certify(BackwardLoss(transition, reconstruction=R))
-        out[f"BC+gLS ({k:g}, {alpha:g})"] = certify(BackwardLoss(transition, squeeze=(k, alpha), reconstruction=R))
-        out["BC+GA"] = certify(GradientAscentLoss(transition, reconstruction=R))
-    out["forward"] = certify(ForwardLoss(transition))
-    return out
-
-
-def check_picture(transition: Transition) -> None:
-    """Refuse before the work what could not be drawn after it."""
+def check_drawable(transition: Transition) -> None:
+    """Refuse, before the work, what could not be drawn after it."""
     if transition.num_classes != 3:
         raise ValueError(f"--plot: expected three classes for a picture of the simplex, got {transition.num_classes}")
     if not all(map(find_spec, ("matplotlib", "mpltern"))):

@@ -81,6 +81,8 @@ def flat(command: Callable[..., Any]) -> Callable[..., Any]:
             parameters += groups[name].values()
         else:
             parameters.append(parameter.replace(annotation=hints.get(name, str), kind=parameter.KEYWORD_ONLY))
+    if not groups:
+        return command
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> Any:

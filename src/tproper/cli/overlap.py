@@ -14,7 +14,7 @@ from .._core import FloatArray
 
 KEPT = 64  # rows whose mark a model keeps
 FEWEST = 8  # with fewer, or where few rows are unique, nothing is kept: chance would look like overlap
-SHARE = 0.1  # of the marks that are kept: more matches than that are no chance
+SHARE = 0.1  # of the marks that are kept: more matches than that are no coincidence
 
 
 def row_marks(X: FloatArray) -> NDArray[np.uint64]:

@@ -111,6 +111,9 @@ def label_columns(table: Table, options: LabelOptions) -> LabelColumns:
         second = items is not None and (option, column) in either and column in items.names
         if column is not None and not second:
             table.require(column, option)
+    for option, column in either:
+        if column in labels and not (items is not None and column in items.names):
+            raise ValueError(f"{option}: expected another column than --label, got {column!r} for both")
     if items is not None and item is not None:
         items.require(item, "--features-from")
     columns = [*labels, *(name for _, name in named if name is not None)]
@@ -279,7 +282,7 @@ def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
     who, who_names = _whole(others[columns.annotator], "--annotator")
     order = np.argsort(np.array(who_names, dtype=object), kind="stable")
     who, who_names = np.argsort(order)[who], [who_names[i] for i in order]
-    first = _first(item, len(item_names))
+    first = np.unique(item, return_index=True)[1]  # the first row of each item
     answers = AnswerRows(item, item_names, who, who_names, *texts(others[columns.labels[0]]))
     named = {"--true-label": columns.true, "--group": columns.group}
     facts = {
@@ -305,13 +308,6 @@ def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
             name = item_names[int(empty.argmax())]
             raise ValueError(f"--group: expected a group for every item, got none for {name!r}")
     return Read(columns, X, None, None, None, answers, facts.get("--true-label"), group, first)
-
-
-def _first(item: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """The first row of each item."""
-    out = np.full(n, len(item))
-    np.minimum.at(out, item, np.arange(len(item)))
-    return out
 
 
 def _one_each(column: Texts, item: NDArray[np.int64], item_names: list[str], option: str) -> Texts:
@@ -352,7 +348,7 @@ def _places(items: Table, named: tuple[NDArray[np.int64], list[str]], wanted: It
     """Where each item stands in the second table."""
     codes, names = named
     if len(names) < len(codes):
-        again = int(np.setdiff1d(np.arange(len(codes)), _first(codes, len(names)))[0])
+        again = int(np.setdiff1d(np.arange(len(codes)), np.unique(codes, return_index=True)[1])[0])
         raise ValueError(
             f"--features-from: expected every item once in {items.path}, got {names[codes[again]]!r} again at row "
             f"{again + 1}; keep one row of each"

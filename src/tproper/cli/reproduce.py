@@ -36,10 +36,12 @@ class ReproduceOptions:
     target: Annotated[Target, typer.Argument(help="table2, fig1, fig2 or fig3")]
     models: Annotated[str, typer.Option(help="comma-separated models")] = ""
     methods: Annotated[str, typer.Option(help="comma-separated rows of Table 2")] = ""
-    values: Annotated[str, typer.Option(help="fig2: comma-separated k, fig3: alpha; the whole grid if empty")] = ""
+    values: Annotated[str, typer.Option(help="fig2: comma-separated k, fig3: alpha (default: the whole grid)")] = ""
     trials: Annotated[int, typer.Option(help="trials of each cell", min=1)] = TRIALS
     search: Annotated[bool, typer.Option(help="the paper's grid search instead of its choices")] = False
-    max_epochs: Annotated[int, typer.Option(help="end a trial here at the latest", min=1)] = MAX_EPOCHS
+    max_epochs: Annotated[int, typer.Option(help="end a trial after this many epochs at the latest", min=1)] = (
+        MAX_EPOCHS
+    )
     augment_validation: Annotated[bool, typer.Option(help="crop validation images, as the authors' code does")] = False
     warmup_by_epoch: Annotated[bool, typer.Option(help="warm up epoch by epoch, as the authors' code does")] = False
 
@@ -50,7 +52,7 @@ class ReproduceOptions:
             raise ValueError(f"--values: expected it with fig2 or fig3, got it with {self.target}, which has no grid")
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ReproduceRun(RunOptions):
     """Where `reproduce` runs."""
 
@@ -65,7 +67,7 @@ def reproduce(context: typer.Context, options: ReproduceOptions, run: ReproduceR
 
 
 def _nothing_but_out(context: typer.Context) -> None:
-    """Figure 1 trains nothing, so that no option but --out could have an effect."""
+    """Figure 1 trains nothing, so no option but --out could have an effect."""
     for name in context.params:
         source = context.get_parameter_source(name)
         if name not in ("target", "out") and source is not None and source.name == "COMMANDLINE":

@@ -20,17 +20,12 @@ class Engine(StrEnum):
 Out = Annotated[Path, typer.Option(help="folder of the run: records, checkpoints, report")]
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The options as they were given, but for ``--data digits``, which is short for ``--dataset digits``.
+    """The options as they were given. Each command has its own default for `out`."""
 
-    Each command has its own default for `out`.
-    """
-
-    dataset: Annotated[str, typer.Option(help="mnist, cifar10 or digits; the model's own if empty")] = ""
-    data: Annotated[Path | None, typer.Option(help="folder with the data files, or digits; the cache by default")] = (
-        None
-    )
+    dataset: Annotated[str, typer.Option(help="mnist, cifar10 or digits (default: the model's own)")] = ""
+    data: Annotated[Path | None, typer.Option(help="folder with the data files (default: the cache)")] = None
     mirror: Annotated[str | None, typer.Option(help="address to download from")] = None
     out: Out
     records: Annotated[list[Path] | None, typer.Option(help="finished records to go on from (file or folder)")] = None
@@ -42,9 +37,5 @@ class RunOptions:
     threads: Annotated[int | None, typer.Option(help="CPU threads", min=1)] = None
     export: Annotated[Path | None, typer.Option(help="also write all records (.jsonl or .parquet)")] = None
     engine: Annotated[Engine, typer.Option(help="local, or a Ray cluster")] = Engine.local
-    address: Annotated[str | None, typer.Option(help="of the Ray cluster; a new local one by default")] = None
-    gpus_per_task: Annotated[float | None, typer.Option(help="Ray: share of a GPU for a stack of trials")] = None
-
-    def __post_init__(self) -> None:
-        if self.data == Path("digits") and self.dataset in ("", "digits"):
-            self.data, self.dataset = None, "digits"
+    address: Annotated[str | None, typer.Option(help="address of the Ray cluster (default: a new local one)")] = None
+    gpus_per_task: Annotated[float | None, typer.Option(help="Ray: share of a GPU for each stack of trials")] = None

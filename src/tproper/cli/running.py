@@ -15,36 +15,9 @@ import numpy as np
 import torch
 import typer
 
+from .. import lab
 from .._core import mark
 from ..data import Bar, check_file
-from ..lab import (
-    FLAT_MODELS,
-    KERNELS,
-    NAMES,
-    Dataset,
-    LabWork,
-    Pixels,
-    Record,
-    Runner,
-    Status,
-    Stop,
-    StoppedError,
-    Store,
-    Trial,
-    check_mirror,
-    check_suffix,
-    damaged,
-    export_records,
-    folder_of_data,
-    gather,
-    import_ray,
-    kernel_group,
-    kernels_of,
-    load,
-    not_a_store,
-    paper,
-    run_trials_on_ray,
-)
 from .errors import check_writable, say
 from .options import at_least, one_of
 from .run_options import Engine, RunOptions
@@ -58,8 +31,8 @@ def resource_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if damaged(error):
-            raise not_a_store(out / "records.sqlite", error) from error
+        if lab.damaged(error):
+            raise lab.not_a_store(out / "records.sqlite", error) from error
         raise OSError(f"the store cannot be written ({error}); what was stored before is kept") from error
     except torch.cuda.OutOfMemoryError as error:
         raise OSError("the GPU's memory is full; try a smaller --slots") from error
@@ -82,14 +55,14 @@ def names_among(text: str, known: tuple[str, ...], option: str) -> list[str]:
 
 def takes(model: str, dataset: str) -> bool:
     """Whether a model is for the images of a data set; one without a name stands for any."""
-    return not dataset or (model in FLAT_MODELS) == (dataset != "cifar10")
+    return not dataset or (model in lab.FLAT_MODELS) == (dataset != "cifar10")
 
 
 def models_among(text: str, dataset: str, default: list[str]) -> list[str]:
     """The models in a comma-separated text, or the default ones; all of them must take the data set."""
     if dataset:
-        one_of(dataset, NAMES, "--dataset")
-    models = names_among(text, tuple(paper.MODELS), "--models") if text else default
+        one_of(dataset, lab.NAMES, "--dataset")
+    models = names_among(text, tuple(lab.paper.MODELS), "--models") if text else default
     if not all(takes(model, dataset) for model in models):
         raise ValueError(
             f"--models: expected models for the data set {dataset}, got {', '.join(models)}; {WHICH_MODELS}"
@@ -115,15 +88,15 @@ def positive_numbers(text: str, option: str) -> tuple[float, ...]:
 def check_options(options: RunOptions) -> None:
     """Refuse what could not be done before anything is created."""
     at_least(options.minutes, 0, "--minutes")
-    one_of(options.kernels, KERNELS, "--kernels")
+    one_of(options.kernels, lab.KERNELS, "--kernels")
     if options.export is not None:
         _check_export(options.export, options.out)
     for source in options.records or []:
         check_file(source)
     if options.data is not None:
-        folder_of_data(options.data)
+        lab.folder_of_data(options.data)
     if options.mirror is not None:
-        check_mirror(options.mirror, "--mirror")
+        lab.check_mirror(options.mirror, "--mirror")
 
 
 def _device(name: str) -> torch.device:
@@ -137,7 +110,7 @@ def _device(name: str) -> torch.device:
 
 def _check_export(path: Path, out: Path) -> None:
     """Refuse, before hours of work, a file that could not be written after them."""
-    check_suffix(path)
+    lab.check_suffix(path)
     if path.is_dir() or not (path.parent.is_dir() or path.parent.resolve() == out.resolve()):
         raise ValueError(f"--export: expected a file in a folder that exists, got {path}")
     check_writable(path)
@@ -152,7 +125,7 @@ class Display:
         self.bar = Bar("", 1, "trials").__enter__()
         self.last = 0.0  # when a line was printed
 
-    def show(self, status: Status) -> None:
+    def show(self, status: lab.Status) -> None:
         """What the runner reports."""
         detail = f"{status.active} running, {status.epochs} epochs"
         if status.epochs:
@@ -165,7 +138,7 @@ class Display:
             say(f"{status.note}: {status.done}/{status.total} trials, {detail}", err=True)
 
     @staticmethod
-    def _left(status: Status) -> str:
+    def _left(status: lab.Status) -> str:
         """A guess: the trials to go, each as long as its schedule says, or 80 epochs where it says nothing."""
         to_go = status.active / 2 + status.waiting
         seconds = to_go * status.epochs_each * status.seconds_per_epoch
@@ -181,45 +154,45 @@ class Work:
 
     def __init__(self, options: RunOptions, device: torch.device) -> None:
         self.options, self.device = options, device
-        self.store, self.display = Store(options.out), Display()
-        self.stop = Stop(None if options.minutes is None else 60 * options.minutes)
-        self.loaded: dict[str, tuple[Dataset, Pixels]] = {}
+        self.store, self.display = lab.Store(options.out), Display()
+        self.stop = lab.Stop(None if options.minutes is None else 60 * options.minutes)
+        self.loaded: dict[str, tuple[lab.Dataset, lab.Pixels]] = {}
         self.given: dict[str, np.ndarray] = {}  # weak labels of files, by digest
         self.soft: np.ndarray | None = None  # class probabilities of the test images
         self.own: tuple[str, ...] = ()  # where a user's own losses stand: file.py:function
 
-    def run(self, trials: list[Trial]) -> list[Record] | None:
+    def run(self, trials: list[lab.Trial]) -> list[lab.Record] | None:
         """Train what is not yet in the store; all records, or None if stopped before the end."""
         options, show = self.options, self.display.show
         if self.store.done() >= {trial.id for trial in trials}:  # needs no data, which may be far away
             for trial in trials:
                 self.store.forget(trial)
-            show(Status(len(trials), len(trials), note=trials[0].config.model))
+            show(lab.Status(len(trials), len(trials), note=trials[0].config.model))
             return self.store.records()
         if options.engine is Engine.ray:
             folder = None if options.data is None else str(options.data.resolve())
             cpus = options.threads or 1
-            lab = LabWork(folder, options.mirror, "auto", options.kernels, cpus, self.given, self.soft, self.own)
-            complete = run_trials_on_ray(
-                trials, lab, self.store, address=options.address, stack=options.slots, gpus=options.gpus_per_task,
+            work = lab.LabWork(folder, options.mirror, "auto", options.kernels, cpus, self.given, self.soft, self.own)
+            complete = lab.run_trials_on_ray(
+                trials, work, self.store, address=options.address, stack=options.slots, gpus=options.gpus_per_task,
                 cpus=cpus, stop=self.stop, show=show,
             )  # fmt: skip
         else:
             data = self.images(trials[0].config.dataset)
             seconds = options.checkpoint_seconds
-            runner = Runner(*data, self.store, options.slots, options.kernels, seconds, self.given, self.soft)
+            runner = lab.Runner(*data, self.store, options.slots, options.kernels, seconds, self.given, self.soft)
             complete = runner.run(trials, self.stop, show)
         return self.store.records() if complete else None
 
-    def images(self, name: str) -> tuple[Dataset, Pixels]:
+    def images(self, name: str) -> tuple[lab.Dataset, lab.Pixels]:
         """A data set, loaded once."""
         if name not in self.loaded:
-            self.take(load(name, self.options.data, self.options.mirror, stop=lambda: bool(self.stop)))
+            self.take(lab.load(name, self.options.data, self.options.mirror, stop=lambda: bool(self.stop)))
         return self.loaded[name]
 
-    def take(self, data: Dataset) -> None:
+    def take(self, data: lab.Dataset) -> None:
         """Use a data set that is loaded already."""
-        self.loaded[data.name] = (data, Pixels(data, self.device))
+        self.loaded[data.name] = (data, lab.Pixels(data, self.device))
 
 
 def run_all(
@@ -234,10 +207,10 @@ def run_all(
     if options.engine is Engine.local and (options.address is not None or options.gpus_per_task is not None):
         raise ValueError("--engine: expected ray beside --address or --gpus-per-task, got local")
     if options.engine is Engine.ray:
-        import_ray()  # before anything is created
+        lab.import_ray()  # before anything is created
     if options.threads:
         torch.set_num_threads(options.threads)
-    taken = [(source, gather(source)) for source in options.records or []]
+    taken = [(source, lab.gather(source)) for source in options.records or []]
     work = Work(options, place)
     try:
         work.store.check()
@@ -246,10 +219,10 @@ def run_all(
         with work.stop.on_signals():
             try:
                 complete = body(work)
-            except StoppedError:  # in a download
+            except lab.StoppedError:  # in a download
                 complete = False
         if options.export is not None:
-            export_records(work.store.records(), options.export, before)
+            lab.export_records(work.store.records(), options.export, before)
     finally:
         work.display.close()
         work.store.close()
@@ -258,9 +231,9 @@ def run_all(
         raise typer.Exit(130 if work.stop.signal == signal.SIGINT else 75)
 
 
-def _take_over(work: Work, taken: list[tuple[Path, list[Record]]]) -> None:
+def _take_over(work: Work, taken: list[tuple[Path, list[lab.Record]]]) -> None:
     """Add finished records of other runs; those made with other kernels stay where they are."""
     for source, rows in taken:
-        fit = [r for r in rows if kernels_of(r) == kernel_group(r["model"], work.options.kernels)]
+        fit = [r for r in rows if lab.kernels_of(r) == lab.kernel_group(r["model"], work.options.kernels)]
         note = f", {len(rows) - len(fit)} of other kernels left out" if len(fit) < len(rows) else ""
         say(f"{work.store.add(fit)} records taken from {source}{note}")

@@ -149,6 +149,13 @@ class StreamedScores:
         return out
 
 
+def scores_of(transition: Transition, labels: Encoded, probabilities: FloatArray) -> Scores:
+    """The scores of rows in memory."""
+    streamed = StreamedScores(transition)
+    streamed.add(labels, probabilities)
+    return streamed.scores()
+
+
 class _Bins:
     """The sums behind a calibration curve; the edges are the quantiles of the first block."""
 
@@ -195,7 +202,7 @@ def plain(scores: Scores) -> dict[str, Any]:
 
 
 def as_text(weak: Scores | None, clean: Scores | None, trusted: Trust | None = None) -> str:
-    """A table: value and 95% interval from weak labels and from clean ones, and what speaks for and against them."""
+    """A table: value and 95% interval from weak labels and from clean ones, and the evidence for and against them."""
 
     def cell(score: Score | Calibration | None) -> str:
         if score is None:

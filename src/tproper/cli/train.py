@@ -68,13 +68,13 @@ class Settings:
         typer.Option(help="at most this many passes over the data (default 1000, linear; 100, mlp; 5, stream)"),
     ] = None
     seed: Seed = 0
-    tune: Annotated[bool, typer.Option("--tune", help="choose loss, squeezing, L2 (those not given) by weak risk")] = (
-        False
-    )
-    standardize: Annotated[bool, typer.Option(help="bring every feature to mean 0 and deviation 1")] = True
+    tune: Annotated[
+        bool, typer.Option("--tune", help="choose by weak risk what is not given of loss, squeezing and L2")
+    ] = False
+    standardize: Annotated[bool, typer.Option(help="scale every feature to mean 0 and standard deviation 1")] = True
     holdout: Annotated[
         float | None,
-        typer.Option(help="score on this share of the rows, held out, not on all by cross-fitting; 0: no scores"),
+        typer.Option(help="hold out this share of the rows to score on, instead of cross-fitting; 0: no scores"),
     ] = None
     folds: Annotated[
         int | None,
@@ -113,7 +113,7 @@ class Settings:
 def train(
     data: Data,
     table: TableOptions,
-    out: Annotated[Path, typer.Option(help="folder to make for the model")],
+    out: Annotated[Path, typer.Option(help="folder to write the model to")],
     settings: Settings,
     as_json: Json = False,
 ) -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import __version__
 from .._core import FloatArray, atomic_folder, held_out_rows, sweep
-from ..data import working
+from ..data import Bar
 from ..learn import (
     L2,
     WeakLabelClassifier,
@@ -26,7 +25,7 @@ from ..transitions import Transition, identity, transition_to_dict
 from . import table_scores as scoring
 from .cards import in_words, model_card, summary
 from .codec import LabelCodec
-from .cross_fit import Unseen, cross_fitted, fit_options, held_out
+from .cross_fit import Unseen, cross_fitted, fit_part, held_out
 from .errors import recorded_warnings
 from .overlap import kept_marks
 from .rows import Rows
@@ -100,13 +99,6 @@ class Report:
     facts: dict[str, Any]
 
 
-def fit(estimator: Any, X: FloatArray, rows: Rows, part: NDArray[np.int64]) -> list[str]:
-    """Fit to some rows; gives the warnings as sentences."""
-    with recorded_warnings() as sentences, working(f"training on {len(part):,} rows"):
-        estimator.fit(X[part], rows.labels[part], **fit_options(rows, part))
-    return sentences
-
-
 @dataclass(frozen=True)
 class Quality:
     """Scores of rows that the model had not seen, or why there are none."""
@@ -126,19 +118,14 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
     if rows.true is not None:
         known = rows.true[unseen.rows] >= 0
         if int(known.sum()) > 1:
-            streamed = scoring.StreamedScores(identity(len(codec.classes)))
-            streamed.add(rows.true[unseen.rows][known], unseen.p[known])
-            clean = streamed.scores()
+            clean = scoring.scores_of(identity(len(codec.classes)), rows.true[unseen.rows][known], unseen.p[known])
     why = scoring.why_no_scores(codec.transition)
     labelled = ~rows.silent[unseen.rows]
     if why or labelled.sum() < 2:
-        return Quality(None, clean, None, unseen.how, why or "no rows were held out")
+        return Quality(None, clean, None, unseen.how, why or "fewer than two of these rows have a weak label")
     labels, p = rows.own[unseen.rows][labelled], unseen.p[labelled]
-    streamed = scoring.StreamedScores(codec.transition)
-    streamed.add(labels, p)
-    return Quality(
-        streamed.scores(), clean, trust(labels, p, codec.transition, codec.classes, codec.annotators), unseen.how
-    )
+    weak = scoring.scores_of(codec.transition, labels, p)
+    return Quality(weak, clean, trust(labels, p, codec), unseen.how)
 
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:
@@ -148,7 +135,8 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
     scaling = standardisation(rows.X[chosen], columns["features"]) if settings.standardize else None
     schema = replace(make_schema(rows.codec, scaling, columns), marks=kept_marks(rows.X[chosen]))
     estimator = make_estimator(settings, rows.transition, schema.classes)
-    doubts = fit(estimator, schema.inputs(rows.X), rows, chosen)
+    with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows"):
+        fit_part(estimator, schema.inputs(rows.X), rows, chosen)
     unseen = None
     if settings.holdout is None and n >= 4:
         params, names = getattr(estimator, "best_params_", {}), estimator.classes_

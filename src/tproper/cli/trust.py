@@ -1,4 +1,4 @@
-"""What speaks for the scores and what against them: the test of T, and how far scores move with T's rates."""
+"""The evidence for and against the scores: the test of T, and how far scores move with T's rates."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from .._core import FloatArray
 from ..data import short
 from ..estimation import Sensitivity, TransitionCheck, check_transition, sensitivity
 from ..metrics import restrict
-from ..transitions import Transition
-from .codec import Encoded
+from .codec import Encoded, LabelCodec
 
-CHECKED_ROWS = 20_000  # more rows than these add nothing
+CHECKED_ROWS = 20_000  # more rows would add nothing
 LIMITS = {"accuracy": (0.0, 1.0), "log_loss": (0.0, float("inf")), "brier": (0.0, 2.0)}
 NAMES = {"accuracy": "accuracy", "log_loss": "log loss", "brier": "Brier score"}
 
@@ -25,11 +24,9 @@ NAMES = {"accuracy": "accuracy", "log_loss": "log loss", "brier": "Brier score"}
 class Trust:
     """The check of T on some rows, and the sensitivity of each score that has one."""
 
-    name: str  # of T
+    codec: LabelCodec
     check: TransitionCheck
     moved: dict[str, Sensitivity]
-    classes: list[str]
-    annotators: list[str]
 
     @property
     def doubts(self) -> list[str]:
@@ -38,9 +35,9 @@ class Trust:
             return []
         worst = min(self.check.tests, key=lambda test: test.p_value)
         return [
-            f"T IS DOUBTFUL: labels contradict the transition {self.name} (p = {self.check.p_value:.2g}): "
-            f"{worst.sentence}. Do not trust scores and probabilities that rest on it; tproper.check_transition says "
-            "more"
+            f"T IS DOUBTFUL: labels contradict the transition {self.codec.transition.name} "
+            f"(p = {self.check.p_value:.2g}): {worst.sentence}. Do not trust scores and probabilities that rest on it; "
+            "tproper.check_transition says more"
         ]
 
     @property
@@ -49,8 +46,8 @@ class Trust:
         out = [*self._moves(), *self._verdict()]
         numbered = re.search(r"\b(class|classes|label|annotators?) \(?\d", "\n".join(out))
         if numbered:
-            who = f"; annotators: {_numbered(self.annotators)}" if self.annotators else ""
-            out.append(f"(classes: {_numbered(self.classes)}{who})")
+            who = f"; annotators: {_numbered(self.codec.annotators)}" if self.codec.annotators else ""
+            out.append(f"(classes: {_numbered(self.codec.classes)}{who})")
         return out
 
     def _moves(self) -> list[str]:
@@ -82,9 +79,7 @@ class Trust:
         return {"check": self.check.to_dict(), "sensitivity": {name: s.to_dict() for name, s in self.moved.items()}}
 
 
-def trust(
-    labels: Encoded, p: FloatArray, transition: Transition, classes: Sequence[str], annotators: Sequence[str] = ()
-) -> Trust:
+def trust(labels: Encoded, p: FloatArray, codec: LabelCodec) -> Trust:
     """From weak labels, and probabilities of models that had not seen them."""
     if len(labels) > CHECKED_ROWS:
         some = np.linspace(0, len(labels) - 1, CHECKED_ROWS).round().astype(np.int64)
@@ -94,12 +89,11 @@ def trust(
         try:
             predicted = p.argmax(axis=1) if name == "accuracy" else p
             moved[name] = sensitivity(
-                name, labels, predicted, transition, classes=classes, annotators=annotators or None
+                name, labels, predicted, codec.transition, classes=codec.classes, annotators=codec.annotators or None
             )
         except ValueError:  # an infinite log loss moves nowhere
             continue
-    check = check_transition(labels, transition, p)
-    return Trust(transition.name, check, moved, list(classes), list(annotators))
+    return Trust(codec, check_transition(labels, codec.transition, p), moved)
 
 
 def _numbered(names: Sequence[str]) -> str:

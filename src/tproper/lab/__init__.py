@@ -5,7 +5,7 @@ A trial flows through the files in this order::
     paper/sweep, comparing -> which trials    protocol, problems -> what a trial is, its weak labels
     datasets  -> images and true labels       methods, neighbours, objectives -> what it minimises
     engine    -> a stack of trials            choosing, results -> which epoch counts, and its scores
-    runner    -> stacks until done            store, records -> one row a trial
+    runner    -> stacks until done            store, records -> one row per trial
     report, leaderboard -> tables, figures, pages
 
 Only torch, numpy and the rooms above are imported at the top of these modules; pandas, pooch, matplotlib, markdown-it
@@ -23,7 +23,7 @@ from .figures import figure1, save_figure
 from .methods import METHODS, Card, Method, StackedLoss, find_method, from_function, methods_for, register, setting_of
 from .models import FLAT_MODELS, KERNELS
 from .own import register_own, rehearse
-from .protocol import RULES, Protocol, Trial, TrialConfig
+from .protocol import RULES, Protocol, Trial, TrialConfig, batch_size
 from .ray_engine import LabWork, import_ray, run_trials_on_ray
 from .real_labels import cifar10h_counts
 from .record_files import check_suffix, export_records, gather
@@ -57,6 +57,7 @@ __all__ = [
     "Store",
     "Trial",
     "TrialConfig",
+    "batch_size",
     "check_mirror",
     "check_suffix",
     "chosen_methods",

@@ -35,7 +35,7 @@ class WeakRisk:
 
     @torch.no_grad()
     def calibrated(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Risks (S, n) of scores (S, n, K) after one temperature a trial; nan where scores have left the numbers."""
+        """Risks (S, n) of scores (S, n, K) after one temperature per trial; nan where scores are not finite."""
         v = scores.double()
         v = v - v.mean(dim=-1, keepdim=True)
 

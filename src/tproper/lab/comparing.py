@@ -1,8 +1,8 @@
 """The benchmark: many methods on one problem, all by one rule and one budget.
 
-The rule: every learning rate of a grid, and more beyond an end that wins, is tried in trials of a short budget; the
+The rule: every learning rate of a grid, and more beyond an end that wins, is tried in trials with a short budget; the
 rate with the least calibrated risk of held-out weak labels is taken; then come the trials that are reported, each with
-the full budget and a cosine schedule. No clean label enters any of it. Clean labels score the result, and choose the
+the full budget and a cosine schedule. No clean label enters any of this. Clean labels score the result, and choose the
 epoch in the lines that say so.
 """
 
@@ -20,7 +20,7 @@ from ..transitions import Transition
 from .datasets import Dataset
 from .methods import find_method, methods_for
 from .problems import Problem, drawn_problem, given_problem, read_labels, resolve
-from .protocol import SEARCH_SEED, Protocol, Trial, TrialConfig
+from .protocol import SEARCH_SEED, Protocol, Trial, TrialConfig, batch_size
 from .real_labels import SOURCES, parse_spec, real_problem
 from .records import Record, least_weak_risk, rate_of_least_risk
 from .sweep import beyond, breadth_first
@@ -28,7 +28,6 @@ from .sweep import beyond, breadth_first
 #: Learning rates tried, by data set; and epochs of a reported trial.
 RATES = {"cifar10": (0.03, 0.1, 0.3, 1.0), "mnist": (0.1, 0.3, 1.0, 3.0), "digits": (0.1, 0.3, 1.0, 3.0)}
 EPOCHS = {"cifar10": 60, "mnist": 60, "digits": 30}
-BATCH = {"digits": 32}  # 1293 training examples: batches of 256 would leave five steps per epoch
 ROUNDS = 3  # how often a search goes beyond an end of its grid
 SEARCH_SHARE = 4  # a search trial has a quarter of the epochs
 
@@ -82,7 +81,7 @@ def _posed(problem: Problem, data: Dataset, given: Mapping[str, np.ndarray], abo
 
 
 def chosen_methods(text: str, told: Transition) -> tuple[list[str], dict[str, str]]:
-    """The names in a comma-separated text, ``all`` standing for every method that fits; and who is left out, and why.
+    """The names in a comma-separated text, where ``all`` stands for every method that fits; and why others do not.
 
     A name may carry settings with commas of their own: ``gls:0.3,2``.
     """
@@ -130,7 +129,7 @@ class Budget:
 
 def config_of(method: str, model: str, data: str, posed: Posed, budget: Budget, code: str = "") -> TrialConfig:
     """A method's configuration; its learning rate is still the first of the grid."""
-    protocol = Protocol(batch_size=BATCH.get(data, Protocol.batch_size), max_epochs=budget.epochs, schedule="cosine")
+    protocol = Protocol(batch_size=batch_size(data), max_epochs=budget.epochs, schedule="cosine")
     learns = find_method(method).build(posed.told).start(1, torch.device("cpu")) is not None
     return TrialConfig(
         data, model, method, budget.rates[0], budget.weight_decay, protocol=protocol, problem=posed.problem,
@@ -145,7 +144,7 @@ def tried(config: TrialConfig, rates: Sequence[float], budget: Budget) -> list[T
 
 
 def best_rate(config: TrialConfig, rates: Sequence[float], budget: Budget, records: Iterable[Record]) -> float:
-    """The rate that a method's search trials speak for; an error where some of them have no record."""
+    """The learning rate that a method's search trials choose; an error where some of them have no record."""
     risks: dict[str, list[float]] = {}
     for record in records:
         if SEARCH_SEED <= record["seed"] < SEARCH_SEED + budget.search_trials:

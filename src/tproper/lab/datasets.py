@@ -203,7 +203,6 @@ def load(
     name: str,
     directory: str | Path | None = None,
     mirror: str | None = None,
-    progress: bool = True,
     stop: Callable[[], bool] = lambda: False,
 ) -> Dataset:
     """A data set by name: from ``directory`` if given, else from the cache, downloaded if need be.
@@ -215,7 +214,7 @@ def load(
     if name == "digits":
         return read_digits()
     if directory is None:
-        directory = fetch(name, mirror=mirror, progress=progress, stop=stop)
+        directory = fetch(name, mirror, stop=stop)
     directory = folder_of_data(directory)
     readers: dict[str, Callable[[Path], Dataset]] = {"mnist": read_mnist, "cifar10": read_cifar10}
     return readers[name](directory)

@@ -25,7 +25,7 @@ def searched(each: Each, transition: Transition, title: str) -> Certificate:
     The search grows fast with the number of classes. Beyond 4 of them
 
     * a counterexample for this very T is looked for by one step of descent from the truth. Where there is one,
-      properness is decided; how far the loss falls is searched for with 4 classes, for it does not depend on T;
+      properness is decided; how far the loss falls is searched for with 4 classes, since it does not depend on T;
     * where there is none, a family that is the same at every number of classes (uniform noise, uniform complementary
       labels, candidate sets) is decided with 4, and the certificate's T says so; any other T as it is.
 
@@ -87,7 +87,7 @@ def with_few_classes(transition: Transition) -> Transition | None:
     return None
 
 
-def counterexample(each: Each, transition: Transition, seed: int = 0) -> dict[str, Any] | None:
+def counterexample(each: Each, transition: Transition) -> dict[str, Any] | None:
     """Probabilities q whose expected loss under the truth p is smaller than p's own; None where no step finds one.
 
     The expected loss of a proper loss is stationary at the truth. Where its gradient at v = log p is not zero, a short
@@ -97,7 +97,7 @@ def counterexample(each: Each, transition: Transition, seed: int = 0) -> dict[st
     if transition.per_class_labels and K > ENUMERATION_LIMIT:
         return None
     losses = table(each, transition, "")
-    truths = np.random.default_rng(seed).dirichlet(np.full(K, 2.0), TRUTHS)
+    truths = np.random.default_rng(0).dirichlet(np.full(K, 2.0), TRUTHS)
     p = torch.as_tensor(0.99 * truths + 0.01 / K)
     weak = p @ torch.as_tensor(transition.matrix()).T  # (n, M)
 

@@ -82,7 +82,6 @@ def check_mirror(mirror: str, where: str) -> str:
 def fetch(
     name: str,
     mirror: str | None = None,
-    progress: bool = True,
     cache: Path | None = None,
     digests: Mapping[str, str] | None = None,
     stop: Callable[[], bool] = lambda: False,
@@ -113,7 +112,7 @@ def fetch(
         path, url = directory / file, address + file
         if path.is_file() and pooch.hashes.hash_matches(str(path), digest):
             continue
-        with atomic_file(path, overwrite=True) as draft, Bar(file, 0, "MB", visible=progress) as bar:
+        with atomic_file(path, overwrite=True) as draft, Bar(file, 0, "MB") as bar:
             transfer = _Transfer(url, largest, bar)
             transfer.run(draft, stop, end, seconds)
             if not pooch.hashes.hash_matches(str(draft), digest):

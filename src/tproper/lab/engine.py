@@ -112,7 +112,7 @@ def split_and_labels(task: Task, seed: int, validation: float) -> tuple[np.ndarr
 class Stack:
     """``slots`` trials of one model on one data set with one kind of weak labels (the paper's, unless `task` says)."""
 
-    #: Tensors with one row a slot (besides the model's buffers).
+    #: Tensors with one row per slot (besides the model's buffers).
     PER_SLOT = (
         "flat", "velocity", "train_index", "valid_index", "valid_labels", "order", "weak", "seeds",
         "epochs", "steps", "lr", "learned_lr", "weight_decay", "risk", "best_scores", "valid_scores", "least_rows",
@@ -161,7 +161,7 @@ class Stack:
         self.recordable = True  # as a CUDA graph
 
     def _allocate(self, training: int, held_out: int) -> None:
-        """The tensors with a row a slot, besides the model's."""
+        """The tensors with a row per slot, besides the model's."""
         slots, classes = self.slots, self.data.num_classes
 
         def whole(*shape: int) -> torch.Tensor:
@@ -201,26 +201,21 @@ class Stack:
         self.valid_index[slot] = torch.from_numpy(valid)
         self.valid_labels[slot] = torch.from_numpy(self.data.train_labels[valid])
         self.weak[slot] = weak
-        weights, buffers = self.model.initial(trial.seed)
-        if state is not None:
-            weights = {name: state[f"weight/{name}"] for name in weights}
-            buffers = {name: state[f"buffer/{name}"] for name in buffers}
-        for name, t in weights.items():
-            self.weights[name][slot] = t
-        for name, t in buffers.items():
-            self.buffers[name][slot] = t
         if self.objective.assign(slot, config):
             self.graph, self.recordable = None, True  # a step is another sequence of kernels now
         if state is None:
+            weights, buffers = self.model.initial(trial.seed)
+            for name, t in weights.items():
+                self.weights[name][slot] = t
+            for name, t in buffers.items():
+                self.buffers[name][slot] = t
             self.velocity[slot] = 0
             self.best_scores[slot] = 0
             self.least_rows[slot] = torch.inf
         else:
+            for name, t in self._kept().items():
+                t[slot] = state[name]
             self.objective.restore(slot, state)
-            for name, view in self._views(self.velocity).items():
-                view[slot] = state[f"velocity/{name}"]
-            self.best_scores[slot] = state["best_scores"]
-            self.least_rows[slot] = state["least_rows"]
         progress = progress or Progress()
         self.seeds[slot], self.epochs[slot] = trial.seed, progress.epoch
         self.steps[slot] = progress.epoch * self.steps_per_epoch
@@ -229,21 +224,19 @@ class Stack:
 
     def accepts(self, state: Tensors, trial: Trial) -> bool:
         """Whether a checkpoint's tensors have the names and shapes of this stack's."""
-        mine = {f"weight/{name}": shape for name, shape in self.shapes.items()}
-        mine |= {f"velocity/{name}": shape for name, shape in self.shapes.items()}
-        mine |= {f"buffer/{name}": t.shape[1:] for name, t in self.buffers.items()}
-        mine |= {name: getattr(self, name).shape[1:] for name in ("best_scores", "least_rows")}
-        mine |= self.objective.state_shapes(trial.config)
+        mine = {name: t.shape[1:] for name, t in self._kept().items()} | self.objective.state_shapes(trial.config)
         return all(name in state and state[name].shape == shape for name, shape in mine.items())
 
     def state(self, slot: int) -> Tensors:
         """What a checkpoint needs besides the trial's progress, on the CPU."""
-        parts = {"weight": self.weights, "velocity": self._views(self.velocity)}
-        parts["buffer"] = self.buffers
-        state = {f"{part}/{n}": t[slot] for part, ts in parts.items() for n, t in ts.items()}
-        state |= {"best_scores": self.best_scores[slot], "least_rows": self.least_rows[slot]}
-        state |= self.objective.state(slot)
+        state = {name: t[slot] for name, t in self._kept().items()} | self.objective.state(slot)
         return {name: t.detach().cpu().clone() for name, t in state.items()}
+
+    def _kept(self) -> Tensors:
+        """What checkpoints keep, a row per slot, besides what the objective learns."""
+        parts = {"weight": self.weights, "velocity": self._views(self.velocity), "buffer": self.buffers}
+        kept = {f"{part}/{name}": t for part, tensors in parts.items() for name, t in tensors.items()}
+        return kept | {"best_scores": self.best_scores, "least_rows": self.least_rows}
 
     def select(self, slots: list[int]) -> Stack:
         """A smaller stack that holds the trials of these slots, where they stand."""

@@ -24,12 +24,6 @@ OTHERS = "#8a8f98"  # methods that are not certified proper and bounded
 NO_FIGURES = "Without figures, which need matplotlib: pip install 'tproper[plots]'."
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure that belongs to no window system."""
-    figure: Figure = plots.figure(figsize=(width, height), layout="constrained")
-    return figure
-
-
 def colour(method: str) -> str:
     """The colour of a row's loss, as in every picture."""
     return plots.COLOURS[paper.METHODS[method][0]]
@@ -57,14 +51,8 @@ def papers_loss(inclusion: float = 0.1) -> BackwardLoss:
 
 
 def figure1(inclusion: float = 0.1, resolution: int = 80) -> Figure:
-    """The paper's Figure 1: the loss over the simplex for three labels, and along p1 = p2 for (1,1,0).
-
-    Ternary axes come from mpltern; without it the command says so rather than draw something else.
-    """
-    try:
-        import mpltern  # noqa: F401  registers the projection
-    except ImportError as error:
-        raise ImportError("figure 1 needs mpltern for its ternary axes (pip install mpltern)") from error
+    """The paper's Figure 1: the loss over the simplex for three labels, and along p1 = p2 for (1,1,0)."""
+    import mpltern  # noqa: F401  registers ternary axes
 
     figure: Figure = plots.figure(figsize=(9, 8))
     figure.subplots_adjust(left=0.08, right=0.92, top=0.86, bottom=0.09, wspace=0.45, hspace=0.5)  # by hand, for speed
@@ -94,7 +82,7 @@ def sensitivity(
     points: Points, lines: dict[str, float], axis: str, title: str, grey_below: float | None = None
 ) -> Figure:
     """Accuracy against a hyperparameter of gLS, with the tuned BC and GA as horizontal lines."""
-    figure = new_figure(6, 4)
+    figure = plots.figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
     x = sorted(points)
     mean = [float(np.mean(points[v])) for v in x]
@@ -119,11 +107,11 @@ def sensitivity(
 def risk_traces(
     traces: Mapping[str, Sequence[Sequence[float | None] | None]], bounds: Mapping[str, float | None], title: str
 ) -> Figure:
-    """Training risk of every trial by epoch (thin), one panel a method, with its certified bound.
+    """Training risk of every trial by epoch (thin), one panel per method, with its certified bound.
 
-    A trial that left the numbers at once has no risk to draw; its panel is still there.
+    A trial that diverged at once has no risk to draw; its panel is still there.
     """
-    figure = new_figure(3 * len(traces), 3)
+    figure = plots.figure(figsize=(3 * len(traces), 3), layout="constrained")
     for place, (method, runs) in enumerate(traces.items(), start=1):
         axes = figure.add_subplot(1, len(traces), place)
         for run in runs:
@@ -146,10 +134,10 @@ def risk_traces(
 
 
 def standings(panels: Mapping[str, Sequence[Standing]], rule: str) -> Figure:
-    """Accuracy and calibrated log loss of every method, mean and standard error, a line of panels for each block."""
+    """Accuracy and calibrated log loss of every method, mean and standard error, a row of panels for each block."""
     shown = {title: methods for title, methods in panels.items() if len(methods) > 1}
     heights = [0.9 + 0.24 * len(methods) for methods in shown.values()]
-    figure = new_figure(10, sum(heights) + 0.6)
+    figure = plots.figure(figsize=(10, sum(heights) + 0.6), layout="constrained")
     grid = figure.subplots(len(shown), 2, squeeze=False, height_ratios=heights)
     for (title, methods), line in zip(shown.items(), grid, strict=True):
         for axes, score, scale in zip(line, ("accuracy", "log_loss"), (100, 1), strict=True):

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from tproper.lab import launches
-from tproper.lab.launches import Norm
-from tproper.lab.models import Block, ResidualNet, Tensors, fresh
+from . import launches
+from .launches import Norm
+from .models import Block, ResidualNet, Tensors, fresh
 
 CHANNELS = 16  # the image's channels are padded to this, with zeros
 

@@ -11,8 +11,8 @@ import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tproper.lab import kernels
-from tproper.lab.compiling import launch
+from . import kernels
+from .compiling import launch
 
 
 class ConvShape(NamedTuple):
@@ -222,12 +222,16 @@ def conv_weight(
     return dw
 
 
+def _tiles(x: torch.Tensor) -> tuple[int, int, int, int]:
+    """Trials, channels and pixels of activations (S, n, H, W, C), and the pixels of a tile."""
+    trials, channels = x.shape[0], x.shape[-1]
+    return trials, channels, x[0].numel() // channels, max(16, 4096 // channels)
+
+
 def bn(x: torch.Tensor, norm: Norm, relu: bool) -> torch.Tensor:
     """Batch norm with given statistics, through a ReLU if asked."""
-    trials, channels = x.shape[0], x.shape[-1]
-    pixels = x[0].numel() // channels
+    trials, channels, pixels, tile = _tiles(x)
     y = torch.empty_like(x)
-    tile = max(16, 4096 // channels)
     launch(
         kernels._bn, (triton.cdiv(pixels, tile), trials),
         x, y, norm.stats, norm.gamma, norm.beta, pixels, norm.count, *norm.strides,
@@ -238,11 +242,9 @@ def bn(x: torch.Tensor, norm: Norm, relu: bool) -> torch.Tensor:
 
 def bn_sums(dy: torch.Tensor, x: torch.Tensor, norm: Norm, relu: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """The gradient before the ReLU, and the two sums its batch norm needs."""
-    trials, channels = x.shape[0], x.shape[-1]
-    pixels = x[0].numel() // channels
+    trials, channels, pixels, tile = _tiles(x)
     dz = torch.empty_like(x) if relu else dy
     sums = torch.zeros(trials, 2, channels, device=x.device)
-    tile = max(16, 4096 // channels)
     tiles = 8
     launch(
         kernels._bn_sums, (triton.cdiv(pixels, tile * tiles), trials),
@@ -256,10 +258,8 @@ def bn_input(
     dz: torch.Tensor, x: torch.Tensor, sums: torch.Tensor, norm: Norm, add: torch.Tensor | None
 ) -> torch.Tensor:
     """Gradient of a batch norm's input, plus ``add``."""
-    trials, channels = x.shape[0], x.shape[-1]
-    pixels = x[0].numel() // channels
+    trials, channels, pixels, tile = _tiles(x)
     dx = torch.empty_like(x)
-    tile = max(16, 4096 // channels)
     launch(
         kernels._bn_input, (triton.cdiv(pixels, tile), trials),
         dz, x, dx, add if add is not None else dz, sums, norm.stats, norm.gamma, pixels,

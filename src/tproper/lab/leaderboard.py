@@ -56,7 +56,7 @@ class Entry:
     title: str = ""
 
     def values(self, rule: str, score: tuple[str, str]) -> list[float]:
-        """A score of every trial that has it (one that left the numbers has none)."""
+        """A score of every trial that has it (one that diverged has none)."""
         part, name = score
         values = [(r["selections"][rule].get(part) or {}).get(name) for r in self.records]
         return [float(v) for v in values if v is not None]
@@ -136,8 +136,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         config = TrialConfig.from_dict(record["config"])
         if config.problem is None:
             continue
-        group = (config.problem, config.dataset, config.model, kernels_of(record))
-        groups.setdefault(group, []).append((config, record))
+        where = (config.problem, config.dataset, config.model, kernels_of(record))
+        groups.setdefault(where, []).append((config, record))
     out = []
     for (*_, kernels), group in groups.items():
         searches = [r for _, r in group if r["seed"] >= SEARCH_SEED]

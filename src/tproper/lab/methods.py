@@ -155,8 +155,7 @@ class Card:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        out = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "certificate"}
-        return out | {"certificate": None if self.certificate is None else self.certificate.to_dict()}
+        return vars(self) | {"certificate": None if self.certificate is None else self.certificate.to_dict()}
 
     def __str__(self) -> str:
         return f"{self.title} ({self.reference}), {self.transition}: {self.verdict}"
@@ -166,33 +165,19 @@ class Card:
 class Method:
     """A way of training from weak labels.
 
-    Parameters
-    ----------
-    name, title, reference : str
-        As typed after ``--methods``; as printed; the citation in one line.
-    labels : frozenset of str
-        Which of `SETTINGS` it can be trained on. A pointwise loss takes several answers per example too, where it takes
-        each of them, or (complementary answers) the set of classes that they leave.
-    make : transition -> StackedLoss
-    decide : transition -> Certificate, optional
-        What `certify` says; None where there is no pointwise loss, and `words` say what is known.
-    words : str
-        What is known where `decide` does not apply, and why it does not.
-    settings : text -> Method, optional
-        The method that a name with settings (``name:text``) stands for.
-    pointwise : bool
-        Whether `make` gives a `Pointwise` loss.
+    A pointwise loss takes several answers per example too, where it takes each of them, or (complementary answers) the
+    set of classes that they leave.
     """
 
-    name: str
-    title: str
-    reference: str
-    labels: frozenset[str]
+    name: str  # as typed after --methods
+    title: str  # as printed
+    reference: str  # the citation in one line
+    labels: frozenset[str]  # which of `SETTINGS` it can be trained on
     make: Callable[[Transition], StackedLoss]
-    decide: Callable[[Transition], Certificate | None] | None = None
-    words: str = ""
-    settings: Callable[[str], Method] | None = None
-    pointwise: bool = False
+    decide: Callable[[Transition], Certificate | None] | None = None  # what `certify` says; None: see `words`
+    words: str = ""  # what is known where `decide` does not apply, and why it does not
+    settings: Callable[[str], Method] | None = None  # the method that a name with settings (name:text) stands for
+    pointwise: bool = False  # whether `make` gives a `Pointwise` loss
 
     def fits(self, transition: Transition) -> bool:
         """Whether it can be trained on the labels of this T."""
@@ -285,12 +270,11 @@ def pointwise(
     reference: str,
     labels: Iterable[str],
     each: Callable[[Tensor, Tensor], Tensor],
-    settings: Callable[[str], Method] | None = None,
 ) -> Method:
     """The method of a loss of single examples that needs no T, ``each(scores (S, n, K), labels) -> (S, n)``."""
     return Method(
         name, title, reference, frozenset(labels), lambda _: Pointwise(each),
-        lambda T: searched(each, T, title), settings=settings, pointwise=True,
+        lambda T: searched(each, T, title), pointwise=True,
     )  # fmt: skip
 
 
@@ -323,10 +307,6 @@ class _Function(Softmax):
         return losses.mean(1) if losses.ndim == 2 else losses
 
 
-def _written(function: Callable[..., Any]) -> str:
-    return f"{getattr(function, '__name__', 'one')}{inspect.signature(function)}"
-
-
 def from_function(
     function: Callable[[Tensor, Tensor], Tensor],
     name: str | None = None,
@@ -341,7 +321,8 @@ def from_function(
     try:
         inspect.signature(function).bind(None, None)
     except TypeError:
-        raise ValueError(f"method: expected a function of (scores, labels), got {_written(function)}") from None
+        written = f"{getattr(function, '__name__', 'one')}{inspect.signature(function)}"
+        raise ValueError(f"method: expected a function of (scores, labels), got {written}") from None
     except ValueError:  # a built-in that does not tell its arguments
         pass
     kinds = frozenset(labels)

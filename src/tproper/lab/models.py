@@ -72,9 +72,9 @@ def linear(inputs: int, num_classes: int) -> nn.Module:
     return nn.Sequential(nn.Linear(inputs, num_classes))
 
 
-def mlp(inputs: int, num_classes: int, hidden: int = 500) -> nn.Module:
-    """One hidden layer with ReLU."""
-    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, num_classes))
+def mlp(inputs: int, num_classes: int) -> nn.Module:
+    """One hidden layer of 500 with ReLU."""
+    return nn.Sequential(nn.Linear(inputs, 500), nn.ReLU(), nn.Linear(500, num_classes))
 
 
 def _flat(make: Callable[[int, int], nn.Module]) -> Callable[[tuple[int, ...], int], nn.Module]:
@@ -139,7 +139,7 @@ class _FromModule:
 
 
 class StackedDense(_FromModule):
-    """Linear and MLP stacks: one ``baddbmm`` a layer over the trial axis."""
+    """Linear and MLP stacks: one ``baddbmm`` per layer over the trial axis."""
 
     eval_images = 1 << 17
 

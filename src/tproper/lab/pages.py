@@ -34,7 +34,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Page:
-    """A Markdown file and an HTML file of one title. Files that begin otherwise are another's, and not replaced."""
+    """A Markdown file and an HTML file of one title. A file that begins otherwise is not ours, and is not replaced."""
 
     title: str
     markdown_name: str
@@ -57,7 +57,7 @@ class Page:
                 raise ValueError(f"{out / name}: expected an older report, got another file; choose another --out")
 
     def write(self, out: Path, note: str, tables: Sequence[Table], images: Sequence[Path] = ()) -> list[Path]:
-        """Both files, each whole or not at all; the images are inside the HTML, or where there is none linked."""
+        """Both files, each whole or not at all; images are inside the HTML, or linked where there is Markdown alone."""
         pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in images]
         linked = [*pictures, ""] if self.html_name is None and pictures else []
         text = "\n".join([f"# {self.title}", "", note, "", *linked, *(t.markdown() for t in tables)])

@@ -28,30 +28,14 @@ SOURCES = ("known", "wrong", "given", "estimated")
 
 @dataclass(frozen=True)
 class Problem:
-    """Weak labels and the T that methods are told.
+    """Weak labels and the T that methods are told. A T is text (``symmetric:0.3``) or JSON."""
 
-    Parameters
-    ----------
-    name : str
-        As a reader calls it.
-    labels : str
-        The T that labels are drawn from, as text (``symmetric:0.3``) or JSON; empty where they come from a file.
-    digest : str
-        SHA-256 of the labels of a file; empty where they are drawn.
-    told : str
-        The T that methods are told; empty where it is the one that labels are drawn from.
-    source : "known", "wrong", "given" or "estimated"
-        How they come to know it.
-    merged : str
-        Groups of the data set's classes that are the classes of this problem: ``0+1|2+3``; empty: as they are.
-    """
-
-    name: str
-    labels: str = ""
-    digest: str = ""
-    told: str = ""
-    source: str = "known"
-    merged: str = ""
+    name: str  # as a reader calls it
+    labels: str = ""  # the T that labels are drawn from; empty where they come from a file
+    digest: str = ""  # SHA-256 of the labels of a file; empty where they are drawn
+    told: str = ""  # the T that methods are told; empty where it is the one that labels are drawn from
+    source: str = "known"  # how methods come to know it: one of `SOURCES`
+    merged: str = ""  # the data set's classes in groups that are the classes here, 0+1|2+3; empty: as they are
 
     def __post_init__(self) -> None:
         if bool(self.labels) == bool(self.digest):
@@ -104,7 +88,7 @@ def resolve(problem: Problem, data: Dataset, given: Mapping[str, np.ndarray] | N
             raise ValueError(
                 f"labels: expected the file of the problem {problem.name} (SHA-256 {problem.digest}), got none"
             )
-        labels = np.asarray(told.encode(checked_labels((given or {})[problem.digest], told, data)))
+        labels = checked_labels((given or {})[problem.digest], told, data)
     elif truth is not None and truth is not told:
         _check_told(truth, told)
     return Task(data, told, truth, labels)

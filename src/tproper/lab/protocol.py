@@ -26,11 +26,8 @@ LOSSES = ("bc", "ga", "gls", "forward")
 SCHEDULES = ("plateau", "cosine")
 #: How the epoch is chosen whose scores are reported.
 CLEAN, WEAK = RULES = ("clean", "weak")
-#: Search trials have seeds from here on, so that none of them is also an evaluation trial.
+#: Search trials have seeds from here on, so that none of them is an evaluation trial as well.
 SEARCH_SEED = 1000
-
-#: What the authors' released code does and their paper does not say: options of the protocol.
-VARIANTS = ("augment_validation", "warmup_by_epoch")
 
 
 @dataclass(frozen=True)
@@ -68,6 +65,11 @@ class Protocol:
         return replace(self, augment_validation=False, warmup_by_epoch=False)
 
 
+def batch_size(dataset: str) -> int:
+    """The paper's, but for digits: its 1293 training examples would be five batches of 256."""
+    return 32 if dataset == "digits" else Protocol.batch_size
+
+
 @dataclass(frozen=True)
 class TrialConfig:
     """Everything about a trial but its seed."""
@@ -96,11 +98,6 @@ class TrialConfig:
         if not squeezed and (self.k, self.alpha) != (0.0, 2.0):
             raise ValueError(f"k and alpha belong to the loss 'gls' alone, got {self.loss!r}")
 
-    @property
-    def rules(self) -> tuple[str, ...]:
-        """How the epoch is chosen: in the paper by clean labels alone."""
-        return RULES[:1] if self.problem is None else RULES
-
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON. What was added later is left out where it is not used: old keys stay."""
         values = asdict(self)
@@ -127,7 +124,7 @@ class TrialConfig:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-#: Fields that records of old do not have, and their values there.
+#: Fields that old records do not have, and what they stand for there.
 LATER_IN_PROTOCOL: dict[str, Any] = {"augment_validation": False, "warmup_by_epoch": False, "schedule": "plateau"}
 LATER: dict[str, Any] = {"problem": None, "learned_lr": 0.0, "code": ""}
 

@@ -95,33 +95,18 @@ def stacks_of(trials: Sequence[Trial], size: int) -> list[tuple[Trial, ...]]:
 
 def run_trials_on_ray(
     trials: Sequence[Trial],
-    work: Work,
+    work: Work,  # how: `LabWork`, or any picklable function from trials to their records
     store: Store,
     *,
-    address: str | None = None,
-    stack: int | None = None,
-    gpus: float | None = None,
-    cpus: float = 1.0,
-    attempts: int = 4,
+    address: str | None = None,  # "auto", "host:6379", "ray://host:10001"; None: the Ray of this process, or a new one
+    stack: int | None = None,  # trials of a task, trained together; None: as many as in a local stack
+    gpus: float | None = None,  # of a task: 0.25 puts four tasks on a GPU; None: one where the cluster has GPUs
+    cpus: float = 1.0,  # of a task
+    attempts: int = 4,  # how often a task may be started before its loss counts as an error
     stop: Stop | None = None,
     show: Callable[[Status], None] = lambda status: None,
 ) -> bool:
-    """Run what is not yet in the store on a Ray cluster; false if stopped before the end.
-
-    Parameters
-    ----------
-    trials, work, store
-        What to run, how (`LabWork`, or any picklable function from trials to their records), and where records go.
-    address : str, optional
-        Of a running cluster ("auto", "host:6379", "ray://host:10001"). None: the Ray this process is connected to
-        already, or a new one on this machine.
-    stack : int
-        Trials of one task, trained together; as many as in a local stack by default.
-    gpus, cpus : float
-        What a task asks for: ``gpus=0.25`` puts four tasks on a GPU. None: one GPU where the cluster has GPUs.
-    attempts : int
-        How often a task may be started before its loss counts as an error.
-    """
+    """Run what is not yet in the store on a Ray cluster; false if stopped before the end."""
     ray = import_ray()
     stop = Stop() if stop is None else stop
     if not trials or len({t.id for t in trials}) != len(trials):

@@ -111,19 +111,11 @@ def parse_spec(spec: str) -> Spec:
 def real_problem(
     spec: str, directory: str | Path, clean_labels: Any, digests: Mapping[str, str] = DIGESTS
 ) -> RealProblem:
-    """The labels that a specification names, T for them, and a sentence that describes both.
+    """The labels that a specification names (see the head of this module), T for them, and a sentence on both.
 
-    Parameters
-    ----------
-    spec : str
-        See the head of this module.
-    directory : path
-        Where the label files are; the path of a `file:` is relative to it.
-    clean_labels : (n,) integers
-        The true classes of the training images, in their order: what T=true and T=uniform are made of, and what the
-        order of the labels is held against. T=estimated does not use them.
-    digests : mapping
-        SHA-256 of known content; other files of the same form have others.
+    `directory` holds the label files; the path of a `file:` is relative to it. `clean_labels` (n,) are the true classes
+    of the training images, in their order: T=true and T=uniform are made of them, and the order of the labels is held
+    against them; T=estimated does not use them. `digests` are the SHA-256 of known content.
     """
     want = parse_spec(spec)
     clean = np.asarray(clean_labels)
@@ -166,7 +158,7 @@ def _read(want: Spec, directory: Path, digests: Mapping[str, str]) -> Given:
     table = integers(labels, str(path), digests.get(LLAVA) if want.source == "llava" else None)
     table = table[:, None] if table.ndim == 1 else table
     if want.first is not None and want.first > table.shape[1]:
-        raise DataError(f"{path}: expected {want.first} labels a row, got {table.shape[1]}")
+        raise DataError(f"{path}: expected {want.first} labels per row, got {table.shape[1]}")
     # T is estimated from the labels that are trained on, and from three where fewer are
     first = table.shape[1] if want.first is None else want.first
     return Given(table[:, : max(first, 3)], table[:, :first], truth_in(arrays), str(path))

@@ -79,7 +79,7 @@ class RecordError(ValueError):
 
 
 def kernel_group(model: str, kernels: str) -> str:
-    """What sets the arithmetic of a run's trials apart: "" for the usual kernels, else their name.
+    """What tells the arithmetic of a run's trials apart: "" for the usual kernels, else their name.
 
     ``auto`` and ``triton`` are the same on a GPU. Linear and MLP have no kernels to choose: there only float32 differs.
     """
@@ -94,7 +94,7 @@ def kernels_of(record: Record) -> str:
 
 
 def least_weak_risk(record: Record) -> float:
-    """By which learning rates are compared: infinite where training left the numbers."""
+    """What learning rates are compared by: infinite where training diverged."""
     return min((risk for risk in record.get("weak") or [] if risk is not None), default=math.inf)
 
 
@@ -133,7 +133,7 @@ def short(value: object) -> str:
 def check_record(row: Any, where: str) -> Record:
     """The record in its columns; an error says where it stands and what is wrong with it.
 
-    The only rules there are: for records that are written, and for records that are read, wherever they come from.
+    All records are held to these rules, when they are written and when they are read, wherever they come from.
     """
     if not isinstance(row, dict):
         raise RecordError(f"{where}: expected a record (a JSON object), got {short(row)}")
@@ -214,7 +214,7 @@ def _selections(value: Any, where: str) -> Any:
 
 
 def _check_benchmark(record: Record, where: str) -> None:
-    """What a trial of a benchmark has besides: a weak risk for every epoch, and scores of both choices of the epoch."""
+    """What a trial of a benchmark also has: a weak risk for every epoch, and the scores at the epoch of either rule."""
     epochs, traces = record["epochs"], {"weak": record.get("weak"), "selections": record.get("selections")}
     missing = [name for name, value in traces.items() if value is None]
     missing += [f"the selection {rule}" for rule in RULES if rule not in (traces["selections"] or RULES)]
@@ -266,7 +266,7 @@ def _config(values: Any, where: str) -> TrialConfig:
 
 
 def significant(value: float | None) -> float | None:
-    """A float with six digits, so that traces stay small; None where there is none, or training left the numbers."""
+    """A float with six digits, so that traces stay small; None where there is none, or it is not finite."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
 
 

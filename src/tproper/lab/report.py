@@ -16,13 +16,18 @@ from ..plots import can_draw
 from ..transitions import complementary
 from . import figures, leaderboard, paper, sweep
 from .pages import Page, Table, moments
-from .protocol import RULES, SEARCH_SEED, VARIANTS, Protocol, TrialConfig
+from .protocol import RULES, SEARCH_SEED, Protocol, TrialConfig
 from .record_files import gather
 from .records import Record, kernels_of
 from .store import read_store
 
 PAGE = Page("The paper, reproduced", "report.md", "index.html")
 
+#: The protocol's options that only the authors' code has: how names of files end with them, and titles.
+VARIANTS = {
+    "augment_validation": ("_augmented", ", validation images augmented"),
+    "warmup_by_epoch": ("_warmup_by_epoch", ", warm-up by the epoch"),
+}
 #: Images of the test sets, of which a record counts some.
 TEST_IMAGES = {"mnist": 10_000, "cifar10": 10_000, "digits": 360}
 
@@ -113,8 +118,7 @@ def context_stem(dataset: str, model: str, protocol: Protocol, kernels: str = ""
     if protocol.without_variants != Protocol():
         stem += f"_batch{protocol.batch_size}_epochs{protocol.max_epochs}"
         stem += "".join(f"_{name}{value:g}" for name, value in differences(protocol).items())
-    stem += "_augmented" if protocol.augment_validation else ""
-    stem += "_warmup_by_epoch" if protocol.warmup_by_epoch else ""
+    stem += "".join(ending for variant, (ending, _) in VARIANTS.items() if getattr(protocol, variant))
     return stem + (f"_{kernels}" if kernels else "")
 
 
@@ -125,10 +129,7 @@ def context_name(dataset: str, model: str, protocol: Protocol, kernels: str = ""
         settings = [f"batch {protocol.batch_size}", f"at most {protocol.max_epochs} epochs"]
         settings += [f"{n.replace('_', ' ')} {v:g}" for n, v in differences(protocol).items()]
         name = f"{dataset}, {model} ({', '.join(settings)})"
-    if protocol.augment_validation:
-        name += ", validation images augmented"
-    if protocol.warmup_by_epoch:
-        name += ", warm-up by the epoch"
+    name += "".join(words for variant, (_, words) in VARIANTS.items() if getattr(protocol, variant))
     return name + (f", kernels {kernels}" if kernels else "")
 
 

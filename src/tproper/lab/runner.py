@@ -1,4 +1,4 @@
-"""Run trials to their end: fill a stack, train, stop each in its time, store, checkpoint, resume."""
+"""Run trials to their end: fill a stack, train, stop each when it is due, store, checkpoint, resume."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def alike(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def makers(device: torch.device) -> Executor:
-    """Who makes the records of finished trials while others train.
+    """The workers that make the records of finished trials while others train.
 
     Beside a GPU these are processes of one thread each: a trial of a small model ends every half second there, and its
     calibration takes longer. (A script that trains on a GPU must guard its start by ``if __name__ == "__main__"``.)
@@ -260,7 +260,7 @@ class Runner:
             stack.assigned[slot] = None
 
     def _store_ready(self, wait: bool) -> int:
-        """Store the records that are made, or all; how many."""
+        """Store the records that are ready, or wait for all of them; returns how many."""
         ready = [(trial, future) for trial, future in self.pending if wait or future.done()]
         if not ready:
             return 0

@@ -12,9 +12,9 @@ import torch
 import triton
 import triton.language as tl
 
-from tproper.lab.compiling import launch
-from tproper.lab.protocol import LOSSES
-from tproper.lab.randomness import CROP, GOLDEN, MIX_A, MIX_B
+from .compiling import launch
+from .protocol import LOSSES
+from .randomness import CROP, GOLDEN, MIX_A, MIX_B
 
 _GOLDEN, _MIX_A, _MIX_B = tl.constexpr(GOLDEN), tl.constexpr(MIX_A), tl.constexpr(MIX_B)
 GA, FORWARD = tl.constexpr(LOSSES.index("ga")), tl.constexpr(LOSSES.index("forward"))

@@ -1,6 +1,6 @@
 """Finished trials as rows of SQLite, unfinished ones as checkpoints; both survive a kill at any moment.
 
-``records.sqlite`` in the run's folder has one row a finished trial, written once in one transaction
+``records.sqlite`` in the run's folder has one row per finished trial, written once in one transaction
 (WAL). ``checkpoints/<trial>.safetensors`` holds an unfinished trial: its tensors, and its progress as
 JSON in the header. ``record_files`` moves rows as JSON lines or Parquet, so that a run can go on from records that were
 committed. Records and checkpoints have checksums, so that damage is seen and named.
@@ -112,11 +112,11 @@ class Store:
         return {row["id"] for row in self.db.execute("SELECT id FROM trials")}
 
     def check(self) -> None:
-        """An error that names the store, and the row where it can, if anything in it is damaged."""
+        """Raise an error that names the store, and the row if it can, where anything in it is damaged."""
         _all_rows(self.db, self.path)
 
     def refuse_other_kernels(self, config: TrialConfig, kernels: str) -> None:
-        """An error if trials like these were made with other kernels: one cell must not hold both."""
+        """Raise an error if trials like these were made with other kernels: one cell must not hold both."""
         rows = self.records(model=config.model, dataset=config.dataset)
         mine = kernel_group(config.model, kernels)
         others = sorted({kernels_of(row) or "auto" for row in rows} - {mine or "auto"})
@@ -170,14 +170,14 @@ def _progress(text: str | None, protocol: Protocol) -> Progress:
     values = json.loads(text or "null")
     if not isinstance(values, dict):
         raise ValueError("its header says nothing of the trial's progress")
-    values.pop("scores", None)  # always empty, in checkpoints of old
+    values.pop("scores", None)  # always empty, in old checkpoints
     usual = asdict(Progress())
     for name, value in values.items():
         if name not in usual or not isinstance(value, KINDS[type(usual[name]).__name__]):
             raise ValueError(f"its progress has {name} = {short(value)}")
     if not all(is_number(v) and 0 <= v <= 1 for v in values.get("valid", [])):
         raise ValueError("its progress has accuracies that are not between 0 and 1")
-    # a risk that had left the numbers is a text or null in JSON, and in the record null anyway
+    # a risk that was not finite is a text or null in JSON, and null in the record anyway
     traces = {
         name: [v if is_number(v) and math.isfinite(v) else math.nan for v in values.get(name, [])]
         for name in ("risk", "weak")

@@ -194,6 +194,8 @@ class Squeezed(Potential):
     """
 
     def __init__(self, base: Potential, k: float, alpha: float, allow_improper: bool = False) -> None:
+        if not isinstance(base, Potential):
+            raise ValueError(f"base: expected a potential, as LogSumExp(), got {type(base).__name__}")
         self.base = base
         self.k = checks.real(k, "k", 0)
         self.alpha = checks.real(alpha, "alpha", 0, low_open=True)

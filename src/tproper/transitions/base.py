@@ -150,7 +150,7 @@ class Transition(LabelKind):
 
     def same_as(self, other: Transition) -> bool:
         """Whether two objects describe the same T, whatever their names."""
-        if type(self) is not type(other):
+        if len({(type(t), t.num_classes, t.num_weak_labels) for t in (self, other)}) > 1:
             return False
         ours, theirs = self.tables(), other.tables()
         return all(np.array_equal(ours[k], theirs[k]) for k in ours)
@@ -317,7 +317,7 @@ class Reconstruction:
     def __init__(self, matrix: ArrayLike | Tensor, transition: Transition, method: str = "given") -> None:
         R = checks.matrix(matrix, "matrix")
         if not isinstance(transition, Transition):
-            raise ValueError(f"transition: expected a Transition, got {type(transition).__name__}")
+            raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
         T = transition.matrix()
         if R.shape != T.shape[::-1]:
             hint = "; pass the transpose" if R.shape == T.shape else ""
@@ -395,6 +395,8 @@ def reconstruct(
     `prior`, uniform by default: ``(T^T D^-1 T)^-1 T^T D^-1`` with D = diag(T prior)), ``"tightest"`` (smallest
     largest critical k), or ``"auto"``: the inverse where T is square, else minimum variance.
     """
+    if not isinstance(transition, Transition):
+        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     if isinstance(method, Reconstruction):
         if method.transition is not transition and not method.transition.same_as(transition):
             raise ValueError("reconstruction: expected one made for this transition, got one of another transition")
@@ -413,7 +415,6 @@ def reconstruct(
         raise ValueError(
             f"method: 'inverse' expects as many weak labels as classes, got {M} and {K}; use 'min_variance'"
         )
-
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
         raise NotReconstructibleError(
@@ -428,7 +429,6 @@ def reconstruct(
             ConditioningWarning,
             stacklevel=3,
         )
-
     if method == "auto":
         method = "inverse" if square else "min_variance"
     return transition.left_inverse(method, weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -217,7 +217,7 @@ def multi_source(transitions: Sequence[Transition], weights: ArrayLike | None = 
     `weights` is the share of the examples from each source (positive, sums to one; default: equal shares).
     Labels are (source, label) pairs (n, 2) or indices of the stacked rows.
     """
-    sources = list(transitions)
+    sources = list(transitions) if isinstance(transitions, Iterable) else []
     if not sources or not all(isinstance(t, Transition) for t in sources):
         raise ValueError("transitions: expected a non-empty list of Transition objects")
     if len({t.num_classes for t in sources}) != 1:

@@ -1,7 +1,7 @@
 """Forward correction with a T that is learned beside the classifier: no T is given.
 
-`learned` are numbers (S, K, K) that stand for one T a trial; the loss is ``-log (T p)_y``, and T gets its gradient from
-the same risk: the posterior that EM's E-step would compute appears in it.
+`learned` are numbers (S, K, K) that stand for one T per trial; the loss is ``-log (T p)_y``, and T gets its gradient
+from the same risk: the posterior that EM's E-step would compute appears in it.
 """
 
 from __future__ import annotations
