@@ -237,7 +237,7 @@ def test_candidate_sets_with_an_estimated_rate():
     """Beyond 12 classes the sets are not listed: the closed form gives what listing gives, and any K works."""
     T = EstimatedPartialLabels(6, 30.0, 70.0)
     listed = draws_of(T, T.reconstruction()).inverses
-    closed = np.linalg.inv(uncertainty._set_confusion(T, T.reconstruction(), 0))
+    closed = np.linalg.inv(uncertainty._set_confusion(T, T.reconstruction()))
     assert closed[: len(listed)] == pytest.approx(listed, abs=1e-9)
     many = EstimatedPartialLabels(40, 30.0, 70.0)
     z = np.random.default_rng(0).integers(0, 40, 800)

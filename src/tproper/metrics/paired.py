@@ -13,7 +13,7 @@ from torch import Tensor
 from .._core import Labels
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample, as_array
-from .score import UNINFORMATIVE, restrict, within
+from .score import UNINFORMATIVE, Score, within
 from .statistics import Estimate, Values, estimate
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
@@ -21,50 +21,32 @@ ScoreName = Literal["accuracy", "log_loss", "brier"]
 
 
 @dataclass(frozen=True)
-class PairedTest:
-    """Score of model a minus score of model b on the same examples.
+class PairedTest(Score):
+    """Score of model a minus score of model b on the same examples: a `Score`, whose value is the difference.
 
-    With an estimated T the interval and the p-value include T's own error: `stderr_transition` is its part of the
-    standard error, `from_transition` the share of the interval's width that comes from it.
+    With an estimated T the interval and the p-value include T's own error.
     """
 
-    score: str
-    difference: float
-    stderr: float
-    interval: tuple[float, float]  # 95%
-    p_value: float  # two-sided, of the hypothesis that both are equally good
-    n: int
-    better: Literal["a", "b"] | None  # None: the interval holds 0
-    note: str = ""
-    limits: tuple[float, float] = (-math.inf, math.inf)  # possible values of the difference
-    stderr_transition: float = 0.0
-    from_transition: float = 0.0
+    p_value: float = 1.0  # two-sided, of the hypothesis that both are equally good
+    better: Literal["a", "b"] | None = None  # None: the interval holds 0
 
     @property
-    def value(self) -> float:
-        """The difference, under the name that all scores have: unbiased, and possible but for chance."""
-        return self.difference
+    def score(self) -> str:
+        """Which score is compared."""
+        return self.name
 
     @property
-    def shown(self) -> float:
-        """The difference, or the nearest one that is possible: what prints."""
-        return restrict(self.difference, self.limits)
-
-    @property
-    def informative(self) -> bool:
-        """Whether the interval says anything; the note says why not."""
-        return not self.note.startswith(UNINFORMATIVE)
-
-    def __float__(self) -> float:
-        return self.difference
+    def difference(self) -> float:
+        """The value."""
+        return self.value
 
     def __str__(self) -> str:
         low, high = self.interval
         verdict = f"{self.better} is better" if self.better else "no difference shown"
-        from_T = f"; {self.from_transition:.0%} of the width comes from T" if self.stderr_transition > 0 else ""
         return (
-            f"{self.score} of a minus b: {self.shown:.4g} (95% interval {low:.4g} to {high:.4g}, "
-            f"p = {self.p_value:.3g}, n = {self.n}{from_T}): {verdict}" + (f"; {self.note}" if self.note else "")
+            f"{self.name} of a minus b: {self.shown:.4g} (95% interval {low:.4g} to {high:.4g}, "
+            f"p = {self.p_value:.3g}, n = {self.n}{self.share_text}): {verdict}"
+            + (f"; {self.note}" if self.note else "")
         )
 
 
@@ -123,16 +105,16 @@ def _one_model(sample: Sample, score: str, given: ArrayLike | Tensor, name: str)
 
 
 def _verdict(result: Estimate, score: ScoreName, n: int, K: int) -> PairedTest:
-    name, difference = score.replace("_", " "), float(result.mean)
     limits = {"accuracy": (-1.0, 1.0), "brier": (-2.0, 2.0), "log_loss": (-math.inf, math.inf)}[score]
     stderr, (low, high), from_T, share, note = within(result, limits)
-    if note:
-        return PairedTest(name, difference, stderr, limits, 1.0, n, None, note, limits, from_T, share)
+    p_value = 1.0
     better: Literal["a", "b"] | None = None
-    if low > 0 or high < 0:
-        better = "a" if (low > 0) == (score == "accuracy") else "b"
-    guess = {"accuracy": 1 - 1 / K, "log_loss": math.log(K), "brier": 1 - 1 / K}[score]
-    if high - low > guess:
-        note = f"{UNINFORMATIVE}too few weak labels: the interval is wider than from a perfect model to a guess"
-    p_value = float(2 * stdtr(float(1 / result.spread) - 1, -abs(float(result.statistic()))))
-    return PairedTest(name, difference, stderr, (low, high), p_value, n, better, note, limits, from_T, share)
+    if not note:
+        p_value = float(2 * stdtr(float(1 / result.spread) - 1, -abs(float(result.statistic()))))
+        if low > 0 or high < 0:
+            better = "a" if (low > 0) == (score == "accuracy") else "b"
+        guess = {"accuracy": 1 - 1 / K, "log_loss": math.log(K), "brier": 1 - 1 / K}[score]
+        if high - low > guess:
+            note = f"{UNINFORMATIVE}too few weak labels: the interval is wider than from a perfect model to a guess"
+    facts = (score.replace("_", " "), float(result.mean), stderr, (low, high), n, not note, note, limits, from_T, share)
+    return PairedTest(*facts, p_value, better)

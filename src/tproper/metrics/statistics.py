@@ -272,7 +272,6 @@ def estimate(
     weights: FloatArray | None = None,
     batch: tuple[int, ...] | None = None,
     student: bool = True,
-    seed: int = 0,
 ) -> Estimate:
     """Mean of ``<r_i, s_i>`` over examples, for scores `values` and a model's class probabilities `posterior`.
 
@@ -289,7 +288,7 @@ def estimate(
         p = posterior(i)
         return (1 - doubt) * p + doubt / p.shape[-1]
 
-    reference = weigher.reference(values, doubtful, batch, np.random.default_rng(seed))
+    reference = weigher.reference(values, doubtful, batch, np.random.default_rng(0))
     out = Estimate(g, w, moment_slope(g, w, *reference), student, reference)
     draws = weigher.draws(labels) if len(batch) == 1 else None
     if draws is not None:

@@ -68,13 +68,13 @@ class TransitionDraws:
 
 
 def draws_of(
-    transition: Transition, reconstruction: Reconstruction, labels: Tensor | None = None, seed: int = 0
+    transition: Transition, reconstruction: Reconstruction, labels: Tensor | None = None
 ) -> TransitionDraws | None:
     """Draws of an estimated T, from a fixed seed; None where T is known.
 
     `labels` say who answered, where there are annotators; without them all are taken to have.
     """
-    confusion = _confusion(transition, reconstruction, labels, seed)
+    confusion = _confusion(transition, reconstruction, labels)
     if confusion is None:
         return None
     K = transition.num_classes
@@ -86,18 +86,16 @@ def draws_of(
     return TransitionDraws(inverses[fine], 1 - float(fine.mean()))
 
 
-def _confusion(
-    transition: Transition, reconstruction: Reconstruction, labels: Tensor | None, seed: int
-) -> FloatArray | None:
+def _confusion(transition: Transition, reconstruction: Reconstruction, labels: Tensor | None) -> FloatArray | None:
     """``C_s = R T_s`` (S, K, K)."""
     K = transition.num_classes
     if isinstance(transition, EstimatedPartialLabels) and K > ENUMERATION_LIMIT:
-        return _set_confusion(transition, reconstruction, seed)
+        return _set_confusion(transition, reconstruction)
     if not isinstance(transition, AnnotatorTransition):
-        T = posterior_draws(transition, _count(transition.num_weak_labels * K), seed)
+        T = posterior_draws(transition, _count(transition.num_weak_labels * K))
         return None if T is None else reconstruction.matrix() @ T
     count = _count(sum(transition.sizes) * K)
-    parts = [posterior_draws(t, count, seed + a) for a, t in enumerate(transition.transitions)]
+    parts = [posterior_draws(t, count, a) for a, t in enumerate(transition.transitions)]
     if all(p is None for p in parts):
         return None
     if isinstance(reconstruction, AnswerReconstruction):
@@ -114,7 +112,7 @@ def _confusion(
     return np.asarray(reconstruction.matrix() @ whole)
 
 
-def _set_confusion(transition: EstimatedPartialLabels, reconstruction: Reconstruction, seed: int) -> FloatArray:
+def _set_confusion(transition: EstimatedPartialLabels, reconstruction: Reconstruction) -> FloatArray:
     """``R T_s`` of candidate sets without listing them: all classes are alike, so one number per draw is enough.
 
     The target of a set of size m holds the same ``u_m`` for each of its members, and the true class is one:
@@ -123,7 +121,7 @@ def _set_confusion(transition: EstimatedPartialLabels, reconstruction: Reconstru
     K = transition.num_classes
     others = np.arange(K)
     u = reconstruction.targets(np.tri(K, dtype=bool))[:, 0].numpy()  # row m - 1: the first m classes are candidates
-    p = transition.rates(_count(K * K), seed)[:, None]
+    p = transition.rates(_count(K * K))[:, None]
     log_choose = gammaln(K) - gammaln(others + 1) - gammaln(K - others)
     diagonal = np.exp(log_choose + xlogy(others, p) + xlog1py(K - 1 - others, -p)) @ u
     off = (1 - diagonal) / (K - 1)
