@@ -123,18 +123,3 @@ def at_least(value: float | None, low: int, option: str) -> None:
     """Refuse less, and what is not finite."""
     if value is not None and not low <= value < float("inf"):
         raise ValueError(f"{option}: expected a number >= {low}, got {value:g}")
-
-
-def squeeze_pair(text: str | None) -> tuple[float, float] | None:
-    """``--squeeze K,ALPHA``."""
-    if text is None:
-        return None
-    try:
-        k, alpha = (float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"--squeeze: expected K,ALPHA such as 1,2, got {text!r}") from None
-    if not 0 < k < float("inf"):
-        raise ValueError(f"--squeeze: expected a coefficient k > 0, got {k:g}")
-    if not 1 <= alpha < float("inf"):
-        raise ValueError(f"--squeeze: expected an exponent alpha >= 1 (below, the loss is not proper), got {alpha:g}")
-    return k, alpha
