@@ -159,7 +159,8 @@ def train(
         "transition": transition.name,
         "warnings": label_notes(counts, names),
         **dict.fromkeys(("held_out", "dropped", "blank"), 0),  # all rows are trained on
-        **dict.fromkeys(("answers", "known_classes", "groups", "estimate")),  # refused for a stream
+        "answers": {},
+        **dict.fromkeys(("known_classes", "groups", "estimate")),  # a stream is refused them
     }
     none = Quality(why_none="no rows were held out of a stream; run `tproper evaluate` on another table")
     try:
