@@ -243,10 +243,7 @@ def tune(K: int, dtype: str, name: str) -> list[dict[str, Any]]:
             for _ in range(12):
                 begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                 begin.record()
-                kernels.launch(
-                    v, y, forward=made.forward, numbers=made.numbers, by_size=None, squeeze=made.squeeze,
-                    losses=losses, gradient=gradient, scale=1 / N, config=shape,
-                )  # fmt: skip
+                kernels.launch(made, v, y, None, losses, gradient, 1 / N, config=shape)
                 end.record()
                 end.synchronize()
                 times.append(begin.elapsed_time(end))

@@ -143,7 +143,7 @@ MISTAKES = [
     ("long.csv", {"x": at(3, "99")}, [], "column 'x': expected the same value in all rows of an item"),
     ("long.csv", {"item": at(2, "")}, [], "--item: expected a name in every row, got none at row 2"),
     ("long.csv", {"who": at(2, "NA")}, [], "--annotator: expected a name in every row, got none at row 2"),
-    ("long.csv", {"who": at(4, "zoe")}, [], "expected answers of annotators whose T"),
+    ("long.csv", {"who": at(4, "zoe")}, [], "leave their answers out, or estimate T with them"),
     ("long.csv", {"answer": at(7, "dog")}, [], "expected one of ant, bee, cat, got 'dog'"),
     ("long.csv", {"x": at(5, "nan")}, [], "column 'x': expected finite numbers, got 1 rows without a value"),
     ("long.csv", {}, ["--group", "team"], "--group: expected a column of"),

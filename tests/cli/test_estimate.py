@@ -72,6 +72,20 @@ def test_noisy_labels_to_a_trained_model(noisy: Path, tmp_path: Path, run: Run, 
     assert evaluated.exit_code == 0, evaluated.output
 
 
+def test_classes_in_another_order_than_those_of_T_are_refused(noisy: Path, tmp_path: Path, run: Run) -> None:
+    """T's columns would be those of other classes: by `train`, and by `evaluate` for a model with another order."""
+    out, turned = tmp_path / "T.json", ",".join(CLASSES[::-1])
+    asked = ["--label", "weak", "--true-label", "true"]
+    assert run("estimate", "clean", noisy, *asked, "--out", out).exit_code == 0
+    common = ["train", noisy, "--label", "weak", "--ignore", "true", "--classes", turned, *ALONE]
+    common += ["--out", tmp_path / "m"]
+    assert run(*common, "--transition", "symmetric:0.3").exit_code == 0
+    evaluated = run("evaluate", tmp_path / "m", noisy, "--label", "weak", "--transition", out)
+    for result in (evaluated, run(*common, "--force", "--transition", out)):
+        assert result.exit_code == 2
+        assert f"--transition: expected T of the classes {', '.join(CLASSES[::-1])} in this order" in result.stderr
+
+
 def test_labels_with_names_of_their_own(tmp_path: Path, run: Run) -> None:
     rng = np.random.default_rng(0)
     rows = [(rng.choice(["low", "high", "unsure"]), CLASSES[rng.integers(2)]) for _ in range(60)]

@@ -191,6 +191,8 @@ BAD = [
     (0, {2: "nan"}, [], "column 'x': expected finite numbers, got 1 rows without a value, first at row 3"),
     (0, {}, ["--group", "nobody"], "--group: expected a column of"),
     (0, {}, ["--true-label", "nobody"], "--true-label: expected a column of"),
+    (0, {}, ["--true-label", "weak"], "--true-label: expected another column than --label, got 'weak' for both"),
+    (0, {}, ["--group", "weak"], "--group: expected another column than --label, got 'weak' for both"),
     (0, {}, ["--folds", "1"], "--folds: expected a number >= 2"),
     (0, {}, ["--folds", "3", "--holdout", "0.2"], "--folds: expected it or --holdout, got both"),
     (0, {}, ["--calibrate", "magic"], "--calibrate: expected one of auto, none, identity"),

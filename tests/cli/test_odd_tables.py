@@ -131,6 +131,7 @@ def test_names_do_not_speak_to_the_terminal(tmp_path: Path, run: Run) -> None:
 
 def test_names_that_are_probably_one() -> None:
     assert look_alikes({"ant": 50, "bee": 50, "class 1": 30, "class 2": 30, "1": 3, "2": 3}) == []
+    assert look_alikes({"1152921504606846976": 9, "1152921504606846977": 9}) == []
     (numbers_,) = look_alikes({"1": 9, "1.0": 3, "2": 8})
     assert "'1' (9 times) and '1.0' (3 times) look like one written in 2 ways" in numbers_
     (composed,) = look_alikes({"caf\u00e9": 9, "cafe\u0301": 2})

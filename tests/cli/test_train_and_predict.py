@@ -339,7 +339,7 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     assert list(_progress.watched(iter([3, 4]), "reading", 7, lambda rows: rows)) == [3, 4]
-    with _progress.working("training"):
+    with _progress.Bar("training"):
         pass
     said = terminal.getvalue()
     assert "7/7" in said

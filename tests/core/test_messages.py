@@ -55,13 +55,39 @@ CASES = {
         lambda: tp.Transition(np.eye(2), weak_labels=5),
         "weak_labels: expected a list of 2 names, got 5",
     ),
+    "critical k of an array": (
+        lambda: tp.critical_k(np.eye(2)),
+        "transition: expected a tproper.Transition, got ndarray",
+    ),
+    "decomposition by an array": (
+        lambda: tp.decompose(np.ones((2, 3)), np.eye(3)),
+        "transition: expected a tproper.Transition, got ndarray",
+    ),
+    "decomposition of words": (
+        lambda: tp.decompose([["a", "b", "c"]], T3),
+        "loss_table: expected a matrix of numbers with rows of equal length",
+    ),
+    "decomposition of a ragged list": (
+        lambda: tp.decompose([[1.0, 2.0, 3.0], [1.0]], T3),
+        "loss_table: expected a matrix of numbers with rows of equal length",
+    ),
+    "one source, no list": (
+        lambda: tp.multi_source(T3),
+        "transitions: expected a non-empty list of Transition objects",
+    ),
+    "seed": (lambda: T3.sample([0, 1], 2.5), "seed: expected a whole number >= 0 or a numpy Generator, got 2.5"),
+    "negative seed": (lambda: T3.sample([0], -1), "seed: expected a whole number >= 0 or a numpy Generator, got -1"),
+    "calibration weights": (
+        lambda: tp.calibrate(np.zeros((2, 3)), [0, 1], T3, sample_weight=["a", "b"]),
+        "sample_weight: expected 2 numbers, got ['a', 'b']",
+    ),
     "complex matrix": (
         lambda: tp.Transition([[1, 1j], [0, 1 - 1j]]),
         "matrix: expected a matrix of numbers with rows of equal length",
     ),
     "R of a matrix": (
         lambda: tp.Reconstruction(np.eye(2), np.eye(2)),
-        "transition: expected a Transition, got ndarray",
+        "transition: expected a tproper.Transition, got ndarray",
     ),
     "words for class weights": (
         lambda: tp.BackwardLoss(tp.identity(2), class_weights=["a", "b"]),
@@ -335,6 +361,36 @@ CASES = {
     "decompose": (
         lambda: tp.decompose(np.zeros((2, 4)), T3),
         "loss_table: expected 3 columns, one per weak label, got 4",
+    ),
+    "decompose without T": (
+        lambda: tp.decompose(np.zeros((2, 3)), np.eye(3)),
+        "transition: expected a tproper.Transition, got ndarray",
+    ),
+    "critical k of a matrix": (
+        lambda: tp.critical_k(np.eye(3)),
+        "transition: expected a tproper.Transition, got ndarray",
+    ),
+    "comparison of a loss": (lambda: tp.comparison([LOSS]), "certificates: expected {name: tp.certify(loss)}, got ["),
+    "loss function of lists": (
+        lambda: tp.forward_loss([[0.0, 0.0, 0.0]], [0], T3),
+        "scores: expected a floating torch tensor (..., 3), got list",
+    ),
+    "squeezing of a name": (lambda: tp.Squeezed("log", 1, 2), "base: expected a potential, as LogSumExp(), got str"),
+    "sensitivity to a matrix": (
+        lambda: tp.sensitivity("accuracy", [0, 1], [0, 1], np.eye(2)),
+        "transition: expected a tproper.Transition, got ndarray",
+    ),
+    "true for a rate": (
+        lambda: tp.symmetric_noise(3, True),
+        "p: expected a finite number in [0, 1], got True",
+    ),
+    "a table for a rate": (
+        lambda: tp.symmetric_noise(3, np.zeros((40, 2))),
+        "p: expected a finite number in [0, 1], got array([[0., 0.], [0., 0.], ",
+    ),
+    "features in words": (
+        lambda: tp.estimate_pu([1, 0] * 20, ["a", "b"] * 20),
+        "X: expected a matrix of numbers (n, d), got ['a', 'b', 'a'",
     ),
     "decompose without points": (
         lambda: tp.decompose(lambda q: q, T3),

@@ -97,8 +97,11 @@ SCORES = np.linspace(0, 1, 40)
         (lambda: tp.estimate_pu(BOOLEAN, scores=SCORES * np.nan), "scores: expected finite numbers, got nan"),
         (lambda: tp.estimate_pu(BOOLEAN, scores=["a"] * 40), "scores: expected 40 numbers, got"),
         (lambda: tp.estimate_pu(BOOLEAN, scores=0 * SCORES), "scores: expected numbers that differ, got one value"),
-        (lambda: tp.estimate_pu(BOOLEAN, SCORES[:5, None]), "X: expected one row for each of the 40 examples, got 5"),
-        (lambda: tp.estimate_pu(BOOLEAN, SCORES[:, None] * np.nan), "Input X contains NaN"),
+        (
+            lambda: tp.estimate_pu(BOOLEAN, SCORES[:5, None]),
+            "X: expected one row of features for each of the 40 examples",
+        ),
+        (lambda: tp.estimate_pu(BOOLEAN, SCORES[:, None] * np.nan), "X: expected finite features, got NaN"),
         (
             lambda: tp.estimate_pu(np.arange(40), scores=SCORES),
             r"labeled: expected booleans \(True = labeled positive\), or 1 and 0, or 1 and -1, got \[0, 1, 2, 3, 4\]",

@@ -184,6 +184,15 @@ def test_probabilities_numpy_and_torch_give_the_same() -> None:
     assert tp.calibrate(p, weak, T, inputs="scores").inputs == "scores"
 
 
+@pytest.mark.parametrize("method", ["auto", "identity", "temperature", "vector"])
+def test_no_score_is_too_large_for_a_positive_probability(method: str) -> None:
+    v, T = np.random.default_rng(0).normal(size=(300, 3)), tp.complementary(3)
+    v[0] = (1e8, 0.0, -1e8)
+    p = tp.calibrate(v, T.sample(v.argmax(1), 0), T, method=method).probabilities(v)
+    assert (p > 0).all()
+    assert np.abs(p.sum(axis=1) - 1).max() < 1e-12
+
+
 def test_a_probability_of_zero_does_not_stay() -> None:
     T = tp.complementary(K)
     v, _, weak = drawn(T, 500)

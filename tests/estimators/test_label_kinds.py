@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 import tproper as tp
 from tproper.learn.labels import encode, resolve
@@ -77,6 +79,23 @@ def test_names_inside_sets_and_pairs_are_those_of_classes() -> None:
     assert words.index[frozenset("ac")] == 0
     both = Vocabulary(tp.multi_source([tp.identity(2), tp.positive_unlabeled(0.5)]), ["a", "b"])
     assert both.names == [(0, "a"), (0, "b"), (1, "a"), (1, "unlabeled")]
+
+
+def test_pairs_are_read_from_whatever_holds_them() -> None:
+    T = tp.multi_source([tp.identity(2), tp.identity(2)])
+    pairs, names = [(0, 1), (1, 0), (1, 1)], np.arange(2)
+    objects = np.empty(3, dtype=object)
+    objects[:] = pairs
+    for y in (
+        pairs,
+        objects,
+        np.array(pairs),
+        torch.tensor(pairs),
+        pd.DataFrame(pairs),
+        [1, 2, 3],
+        np.array([1, 2, 3]),
+    ):
+        assert encode(y, T, names).tolist() == [1, 2, 3]
 
 
 def test_answers_that_nobody_gave_teach_nothing():

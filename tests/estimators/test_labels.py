@@ -125,3 +125,33 @@ def test_wrong_labels_are_one_clear_sentence(y: object, transition: object, clas
     with pytest.raises(ValueError, match=message) as caught:
         both(y, transition, classes)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_tensors_with_gradients_and_of_types_numpy_does_not_know_are_features(model):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = torch.tensor(rng.normal(size=(60, 2)) + y[:, None], dtype=torch.bfloat16)
+    classifier = tp.WeakLabelClassifier(tp.identity(3), model=model, epochs=3, calibrate=False, random_state=0)
+    expected = classifier.fit(X.float().numpy(), y).predict_proba(X.float().numpy())
+    p = classifier.fit(X.requires_grad_(), y).predict_proba(X)
+    np.testing.assert_array_equal(p, expected)
+
+
+def test_numbers_as_text_are_not_put_in_the_order_of_their_letters():
+    """'10' comes before '2': T's columns would be those of other classes. Where all classes are alike it is all one."""
+    y = tp.pair_noise(11, 0.2).sample(np.arange(220) % 11, 0).astype(str)
+    with pytest.raises(ValueError, match=r"^y: expected `classes` in the order of T's columns, got numbers as text"):
+        resolve(y, tp.pair_noise(11, 0.2))
+    names = [str(z) for z in range(11)]
+    assert resolve(y, tp.pair_noise(11, 0.2), names)[1].tolist() == names
+    assert len(resolve(y, tp.symmetric_noise(11, 0.2))[1]) == 11
+    assert resolve(y.astype(object), tp.pair_noise(3, 0.2), ["0", "1", "2"])[1].tolist() == ["0", "1", "2"]
+
+
+def test_columns_of_candidates_stand_in_the_order_of_the_classes():
+    T, names = tp.partial_labels(3, 0.3), np.array(["ant", "bee", "cat"])
+    masks = pd.DataFrame(T.sample(np.arange(30) % 3, 0), columns=names)
+    np.testing.assert_array_equal(encode(masks, T, names), masks.to_numpy())
+    with pytest.raises(ValueError, match=r"^y: expected the columns \['ant', 'bee', 'cat'\], in the order"):
+        encode(masks[["cat", "ant", "bee"]], T, names)

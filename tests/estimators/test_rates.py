@@ -62,6 +62,13 @@ def test_rows_are_held_out_where_their_labels_say_enough() -> None:
     assert "weak_risk" in forced.history_[0]
 
 
+def test_rows_of_weight_two_count_as_two_rows() -> None:
+    clf = tp.WeakLabelClassifier(model="mlp", epochs=1, random_state=0)
+    for rows, weights, held in ((300, None, False), (300, np.full(300, 2.0), True), (600, None, True)):
+        again = np.arange(rows) % 300
+        assert ("weak_risk" in clf.fit(X[again], Y[again], weights).history_[0]) == held
+
+
 @pytest.mark.parametrize("units", [(1e4, 1, 1), (1, 1e7, 1), (1e3, 1e6, 1e-2)], ids=str)
 @pytest.mark.parametrize("transition", [None, "symmetric:0.2", "complementary"])
 def test_one_column_in_large_units_does_not_silence_the_others(units, transition) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -179,6 +180,7 @@ def test_calibration_by_copies_of_rows_is_honest_with_groups_alone() -> None:
         ({"groups": np.zeros(3)}, "groups: expected one group for each of the 400 rows"),
         ({"groups": np.where(np.arange(400) == 5, np.nan, 1.0)}, "groups: expected a group for every row, got none at"),
         ({"groups": ["a"] * 399 + [None]}, "groups: expected a group for every row, got none at row 399"),
+        ({"groups": pd.array(["a"] * 399 + [None], "string")}, "groups: expected a group for every row, got none at"),
     ],
 )
 def test_mistakes_are_sentences(arguments: dict[str, Any], says: str) -> None:

@@ -95,7 +95,7 @@ def test_annotators_who_can_do_it_only_together():
     assert torch.allclose(targets[3], torch.full((3,), 1 / 3, dtype=torch.float64))
     with pytest.raises(tp.NotReconstructibleError, match="use 'auto', or ForwardLoss"):
         tp.annotators(T.transitions * 8).reconstruction()
-    with pytest.raises(ValueError, match="expected an answer of every annotator, got a missing one at row 1"):
+    with pytest.raises(ValueError, match="expected an answer from every annotator, got a missing one at row 1"):
         tp.Reconstruction(T.reconstruction().matrix(), T).targets([[0, 0], [0, -1]])
 
 

@@ -68,12 +68,12 @@ def test_values_and_gradients_for_a_solver(name):
     line = loss.pointwise(x, y)
     (gradient,) = torch.autograd.grad((line * w).sum(), x)
     for scores in (v, v.T.contiguous().T):
-        losses, ours = loss.value_and_gradient(scores, y, w)
+        losses, ours = loss.bind(y, w, class_major=scores.stride(-1) > 1)(scores)
         assert not losses.requires_grad
         torch.testing.assert_close(losses, line.detach() * w)
         torch.testing.assert_close(ours, gradient, rtol=1e-10, atol=1e-12)
         assert torch.equal(scores, v)  # left alone
-    torch.testing.assert_close(loss.value_and_gradient(v, y)[0], line.detach())
+    torch.testing.assert_close(loss.bind(y)(v)[0], line.detach())
 
 
 @pytest.mark.parametrize("potential", [tp.Brier(), tp.Sparsemax(), tp.Tsallis(1.5), tp.Brier().squeezed(0.5, 1.5)])
@@ -83,7 +83,7 @@ def test_values_and_gradients_of_other_potentials_and_losses(potential):
         v, y = batch(T)
         x = v.clone().requires_grad_()
         (gradient,) = torch.autograd.grad(loss.pointwise(x, y).sum(), x)
-        losses, ours = loss.value_and_gradient(v, y)
+        losses, ours = loss.bind(y)(v)
         torch.testing.assert_close(losses, loss.pointwise(v, y))
         torch.testing.assert_close(ours, gradient, rtol=1e-9, atol=1e-11)
 
@@ -108,8 +108,8 @@ def test_a_loss_of_your_own_is_never_replaced_by_a_kernel():
     T = tp.complementary(4)
     v, y = batch(T)
     torch.testing.assert_close(Half(T)(v, y), tp.BackwardLoss(T)(v, y) / 2)
-    losses, gradient = tp.BackwardLoss(T).value_and_gradient(v, y)
-    torch.testing.assert_close(Half(T).value_and_gradient(v, y), (losses / 2, gradient / 2))
+    losses, gradient = tp.BackwardLoss(T).bind(y)(v)
+    torch.testing.assert_close(Half(T).bind(y)(v), (losses / 2, gradient / 2))
     assert "Half is neither" in dispatch.unplanned(Half(T))
 
 

@@ -76,10 +76,8 @@ def test_the_solvers_view(name: str, junk: str) -> None:
     loss = LOSSES[name]()
     v, y, w = rows()
     more = torch.cat([v, torch.tensor([JUNK[junk]]).double()])
-    losses, slopes = loss.value_and_gradient(
-        more, torch.cat([y, torch.tensor([3])]), torch.cat([w, torch.zeros(1).double()])
-    )
-    alone, same = loss.value_and_gradient(v, y, w)
+    losses, slopes = loss.bind(torch.cat([y, torch.tensor([3])]), torch.cat([w, torch.zeros(1).double()]))(more)
+    alone, same = loss.bind(y, w)(v)
     assert float(losses[-1]) == 0
     assert torch.equal(slopes[-1], torch.zeros(3, dtype=torch.float64))
     torch.testing.assert_close(losses[:-1], alone)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tproper as tp
-from tproper.metrics import weak_calibration
+from tproper.metrics import Z95, weak_calibration
+from tproper.metrics.binned import QuadraticForm
 
 
 def data(n, K, temperature=1.0, seed=0, sharpness=3.0):
@@ -139,3 +140,14 @@ def test_wrong_options(options, message):
     z, q = data(30, 3)
     with pytest.raises(ValueError, match=message):
         weak_calibration(z, q, tp.identity(3), **options)
+
+
+def test_the_interval_of_a_large_error_with_little_noise_is_narrow():
+    """The gamma distribution is then normal to all digits, of which SciPy's incomplete gamma function keeps none."""
+    noise = np.full(5, 1e-12)
+    form = QuadraticForm(
+        np.asarray(0.3), noise.sum(), (noise**2).sum(), (noise**3).sum(), noise[0], noise[0] ** 2,
+        np.asarray(1e-3), np.asarray(False), noise.sum(),
+    )  # fmt: skip
+    away = Z95 * 1e-3**0.5  # the standard error of theta is theta times the root of 1e-3
+    assert form.interval() == pytest.approx((0.3 / (1 + away), 0.3 / (1 - away)), rel=1e-6)

@@ -209,6 +209,8 @@ def test_it_learns(folder):
     data = table()
     X = np.stack([data[c].to_numpy() for c in ("x0", "x1", "x2")], 1)
     p = learner.predict_proba(X)
+    plain = Learner(learner.module, torch.nn.CrossEntropyLoss(), torch.optim.SGD).predict_proba(X)  # has no link
+    np.testing.assert_allclose(plain.sum(axis=1), 1)
     np.testing.assert_allclose(p.sum(1), 1, rtol=1e-6)
     from tproper.metrics.weak import weak_accuracy
 

@@ -21,8 +21,10 @@ from .grouping import Split, compact, fold_numbers, group_codes, held_out_rows, 
 from .history import thin
 from .memory import check_room, free_memory
 from .numerics import (
+    as_tensors,
     centre,
     centred_basis,
+    centred_solve,
     critical_k_of,
     entmax,
     in_simplex,
@@ -34,12 +36,10 @@ from .numerics import (
     project_simplex,
     simplex_threshold,
     spherical_threshold,
-    warm_root,
 )
 from .plain import count_text, finite_number, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
 from .streams import label_stream
-from .tracing import forward_mode, readable, traced, transformed
 
 __all__ = [
     "COLUMN_SUM_TOL",
@@ -57,10 +57,12 @@ __all__ = [
     "TakenError",
     "Work",
     "all_finite",
+    "as_tensors",
     "atomic_file",
     "atomic_folder",
     "centre",
     "centred_basis",
+    "centred_solve",
     "check_room",
     "checks",
     "compact",
@@ -70,7 +72,6 @@ __all__ = [
     "finite_number",
     "finite_rows",
     "fold_numbers",
-    "forward_mode",
     "free_memory",
     "group_codes",
     "held_out_rows",
@@ -90,17 +91,13 @@ __all__ = [
     "project_simplex",
     "random_folds",
     "read_sealed",
-    "readable",
     "simplex_threshold",
     "softmax_into",
     "spherical_threshold",
     "sweep",
     "thin",
-    "traced",
     "tracing",
-    "transformed",
     "value_and_slope",
-    "warm_root",
     "with_slope",
     "write_file",
     "write_sealed",

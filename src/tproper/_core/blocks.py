@@ -1,4 +1,4 @@
-"""Losses made together with their gradients, a block of rows at a time, so that scores stay in the cache."""
+"""Losses computed together with their gradients, a block of rows at a time, so that scores stay in the cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from .threads import share_out
 
 BLOCK = 1 << 18  # scores worked on at a time: they stay in the cache from one pass to the next
-LEAST = 1 << 16  # scores for which a second thread is worth its while
+LEAST = 1 << 16  # scores below which a second thread does not pay
 GRAIN = 1 << 15  # PyTorch runs simple operations on fewer elements than this in the thread that calls them
 NARROW = 64  # classes up to which torch.softmax, made for long rows, is slower than its parts
 

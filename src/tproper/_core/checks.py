@@ -38,7 +38,7 @@ def integer(value: Any, name: str, minimum: int) -> int:
     try:
         out = operator.index(value)
     except TypeError:
-        raise ValueError(f"{name}: expected an integer >= {minimum}, got {value!r}") from None
+        raise ValueError(f"{name}: expected an integer >= {minimum}, got {short(value)}") from None
     if isinstance(value, bool) or out < minimum:
         raise ValueError(f"{name}: expected an integer >= {minimum}, got {value!r}")
     return out
@@ -50,41 +50,59 @@ def real(
     """A finite number in [low, high], or (low, high] with `low_open`."""
     rule = f"a finite number in {'(' if low_open else '['}{low:g}, {high:g}]"
     try:
-        if isinstance(value, (str, bytes)):
+        if isinstance(value, (str, bytes, bool)):
             raise TypeError
         out = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name}: expected {rule}, got {value!r}") from None
+        raise ValueError(f"{name}: expected {rule}, got {short(value)}") from None
     if not np.isfinite(out) or out < low or out > high or (low_open and out == low):
         raise ValueError(f"{name}: expected {rule}, got {out!r}{'; ' + why if why else ''}")
     return out
 
 
+def array(value: Any) -> NDArray[Any]:
+    """What torch, pandas or lists hold, as NumPy's array; ``ValueError`` where rows have different lengths."""
+    if isinstance(value, Tensor):
+        value = value.detach().cpu()
+        return (value.float() if value.dtype == torch.bfloat16 else value).numpy()  # numpy knows no bfloat16
+    return np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
+
+
 def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
     """A finite, non-empty float64 matrix (copied: later changes by the caller do not reach us)."""
     try:
-        if isinstance(value, Tensor):
-            value = value.detach().cpu()
-            value = (value.double() if value.is_floating_point() else value).numpy()  # numpy knows no bfloat16
-        if np.iscomplexobj(value):
+        given = array(value)
+        if np.iscomplexobj(given):
             raise ValueError
-        out = np.array(value, dtype=np.float64)
+        out = np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name}: expected a matrix of numbers with rows of equal length") from None
     if out.ndim != 2 or out.size == 0:
         raise ValueError(f"{name}: expected a non-empty 2-d matrix, got shape {out.shape}")
-    if not np.isfinite(out).all():
-        y, z = np.argwhere(~np.isfinite(out))[0]
-        raise ValueError(f"{name}: expected finite entries, got {out[y, z]} at row {y}, column {z}")
+    entries(out, np.isfinite(out), name, "finite entries")
     return out
+
+
+def rows(value: ArrayLike | Tensor, name: str) -> FloatArray:
+    """As `matrix`, and a vector is one row."""
+    try:
+        given = array(value)
+    except ValueError:
+        return matrix(value, name)  # says what is wrong
+    return matrix(np.atleast_2d(given), name)
+
+
+def entries(table: FloatArray, good: NDArray[np.bool_], name: str, rule: str) -> None:
+    """Refuse a table with an entry that is not good."""
+    if not good.all():
+        y, z = np.argwhere(~good)[0]
+        raise ValueError(f"{name}: expected {rule}, got {table[y, z]:g} at row {y}, column {z}")
 
 
 def column_stochastic(value: ArrayLike | Tensor, name: str = "matrix") -> FloatArray:
     """T[y, z] = P(y | z): non-negative, columns sum to one within 1e-6."""
     T = matrix(value, name)
-    if (T < 0).any():
-        y, z = np.argwhere(T < 0)[0]
-        raise ValueError(f"{name}: expected probabilities >= 0, got {T[y, z]:g} at row {y}, column {z}")
+    entries(T, T >= 0, name, "probabilities >= 0")
     sums = T.sum(axis=0)
     worst = int(np.abs(sums - 1).argmax())
     if abs(sums[worst] - 1) > COLUMN_SUM_TOL:
@@ -104,9 +122,9 @@ def column_stochastic(value: ArrayLike | Tensor, name: str = "matrix") -> FloatA
 def probability_vector(value: ArrayLike, name: str, size: int) -> FloatArray:
     """Strictly positive numbers that sum to one."""
     try:
-        out = np.array(value.detach().cpu() if isinstance(value, Tensor) else value, dtype=np.float64)
+        out = np.array(array(value), dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected {size} numbers that sum to 1, got {value!r}") from None
+        raise ValueError(f"{name}: expected {size} numbers that sum to 1, got {short(value)}") from None
     if out.shape != (size,):
         raise ValueError(f"{name}: expected {size} numbers, got shape {out.shape}")
     if not np.isfinite(out).all() or (out <= 0).any():
@@ -154,7 +172,7 @@ def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool) -> 
 
 
 def different(names: Sequence[Any], name: str) -> None:
-    """Refuse names that stand for two things."""
+    """Refuse names that occur twice."""
     seen = set()
     for given in names:
         key = frozenset(given) if isinstance(given, set) else given
@@ -183,15 +201,8 @@ def _tensor(labels: Labels, device: torch.device | None, name: str = "labels") -
     return torch.as_tensor(array, device=device)
 
 
-def array(value: Any) -> NDArray[Any]:
-    """What torch, pandas or lists hold, as NumPy's array; ``ValueError`` where rows have different lengths."""
-    if isinstance(value, Tensor):
-        return value.detach().cpu().numpy()
-    return np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
-
-
 def absent(value: Any) -> bool:
-    """Whether a value of a column stands for none: None, NaN, pandas' NA (which does not even equal itself)."""
+    """Whether a value of a column is missing: None, NaN, pandas' NA (which does not even equal itself)."""
     return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 

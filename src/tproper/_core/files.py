@@ -150,7 +150,7 @@ def _draft(path: Path, folder: bool) -> Iterator[Path]:
 
 
 def _make(path: Path, folder: bool) -> tuple[Path, int | None]:
-    """A draft and the handle that holds its lock. Swept between its making and its locking, it is made again."""
+    """A draft and the handle that holds its lock. If it is swept before it is locked, another is made."""
     while True:
         draft = path.with_name(f".{path.name}.tproper-{secrets.token_hex(6)}.part")
         if folder:
@@ -170,7 +170,7 @@ def _make(path: Path, folder: bool) -> tuple[Path, int | None]:
 
 
 def _clear(draft: Path, path: Path) -> None:
-    """Remove a draft. An older folder moved aside for one that never came to its place goes back there first."""
+    """Remove a draft. An older folder, moved aside for a result that never came, goes back to its place first."""
     if not draft.is_dir():
         draft.unlink(missing_ok=True)
         return

@@ -37,15 +37,12 @@ def finite_rows(values: NDArray[Any], module: nn.Module, masks: bool = False) ->
 
     With `masks` a score of minus infinity excludes a class, as long as the row has another one.
     """
-    if np.isfinite(values).all():
-        return values
     good = np.isfinite(values)
-    if masks:
+    if masks and not good.all():
         good = (good | np.isneginf(values)) & good.any(axis=-1, keepdims=True)
-    rows = ~good.reshape(len(values), -1).all(axis=1)
-    if not rows.any():
+    if good.all():
         return values
-    row = int(rows.argmax())
+    row = int((~good.reshape(len(values), -1).all(axis=1)).argmax())
     worst = values[row][~good[row]].flat[0] if values.ndim > 1 else values[row]
     if all_finite(module.state_dict().values()):
         raise NonFiniteError(row, f"{worst} from numbers that are too large for the model")
@@ -81,9 +78,11 @@ class Before:
 
     def check(self, loss: float) -> None:
         """Go back, and say so, unless the loss, the weights and what the optimizer keeps are finite now."""
-        tensors = [part for part, _ in self.contents if isinstance(part, Tensor)]
+        tensors: list[Tensor] = []
         for part, _ in self.contents:
-            if isinstance(part, torch.optim.Optimizer):
+            if isinstance(part, Tensor):
+                tensors.append(part)
+            elif isinstance(part, torch.optim.Optimizer):
                 tensors += optimizer_tensors(part)
         if not math.isfinite(loss) or not all_finite(tensors):
             self.restore()

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import absent
+
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to fit, rows to score
 
 
@@ -18,26 +20,24 @@ def group_codes(groups: Any, n: int) -> NDArray[np.int64] | None:
     array = np.asarray(groups)
     if array.shape != (n,):
         raise ValueError(f"groups: expected one group for each of the {n} rows, got shape {array.shape}")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"groups: expected a group for every row, got none at row {int(np.isnan(array).argmax())}")
+    if array.dtype.kind in "fO":
+        missing = np.isnan(array) if array.dtype.kind == "f" else np.array([absent(v) for v in array])
+        if missing.any():
+            raise ValueError(f"groups: expected a group for every row, got none at row {int(missing.argmax())}")
     if array.dtype.kind == "O":
-        absent = next((i for i, v in enumerate(array) if v is None or v != v), None)
-        if absent is not None:
-            raise ValueError(f"groups: expected a group for every row, got none at row {absent}")
         array = np.array([str(v) for v in array])
-    codes = np.unique(array, return_inverse=True)[1].astype(np.int64)
-    if codes.max(initial=0) < 1:
-        raise ValueError("groups: expected at least two different groups, got one: nothing could be held out")
-    return codes
+    return _numbered(array, ", got one: nothing could be held out")
 
 
 def compact(groups: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
     """Groups of some rows, numbered anew; one alone is refused, since nothing could be held out of it."""
-    if groups is None:
-        return None
+    return None if groups is None else _numbered(groups, " among the rows to fit, got one")
+
+
+def _numbered(groups: NDArray[Any], complaint: str) -> NDArray[np.int64]:
     codes = np.unique(groups, return_inverse=True)[1].astype(np.int64)
     if codes.max(initial=0) < 1:
-        raise ValueError("groups: expected at least two different groups among the rows to fit, got one")
+        raise ValueError(f"groups: expected at least two different groups{complaint}")
     return codes
 
 

@@ -1,4 +1,4 @@
-"""Room in memory, asked for before the work: a process that takes more is killed without a word."""
+"""Room in memory, asked for before the work: a process that takes more is killed without warning."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def free_memory() -> float:
 
 
 def check_room(size: float, what: str, advice: str) -> None:
-    """`MemoryError` in a sentence where `size` bytes are more than there are."""
+    """Raise a `MemoryError` that says what to do where `size` bytes are not free."""
     if size < SMALL:
         return
     room = free_memory()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -43,6 +43,13 @@ def _all(good: Tensor) -> bool:
     return good.device.type == "cpu" and readable(good) and not good.is_meta and bool(good.all())
 
 
+def as_tensors(
+    tables: Mapping[str, FloatArray], dtype: torch.dtype = torch.float64, device: torch.device | None = None
+) -> dict[str, Tensor]:
+    """Tables as tensors: copies, since they may be read-only views, which torch cannot share."""
+    return {name: torch.tensor(array, dtype=dtype, device=device) for name, array in tables.items()}
+
+
 def look_up(table: Tensor, index: Tensor) -> Tensor:
     """Rows (or entries) of a table by an index of any shape; unlike ``table[index]``, also under vmap."""
     if table.ndim == 1:
@@ -54,7 +61,7 @@ def log_mixture(scores: Tensor, log_weights: Tensor) -> Tensor:
     """``log sum_z w_z p_z`` for p = softmax(scores), with an exact -inf and zero gradient where all terms are 0."""
     terms = torch.log_softmax(scores, -1) + log_weights
     impossible = torch.isneginf(terms).all(-1, keepdim=True)
-    # logsumexp of nothing but -inf has a NaN gradient: give it zeros to chew on, then put -inf back.
+    # logsumexp of nothing but -inf has a NaN gradient: replace the terms by zeros, then put -inf back.
     terms = terms.masked_fill(impossible, 0.0)
     top = terms.amax(-1, keepdim=True).detach()  # taken out first: the gradient of logsumexp rounds at scores of 1e6
     out = torch.logsumexp(terms - top, -1) + top[..., 0]
@@ -81,36 +88,32 @@ def simplex_threshold(q: Tensor, count: Tensor | None = None) -> Tensor:
     """tau (..., 1) with ``sum max(q - tau, 0) = 1``: by sorting, exact. An entry may stand for `count` equal ones."""
     # The largest entry is taken out first, so that scores of 1e6 keep their small differences.
     top = q.amax(-1, keepdim=True).detach()
-    ordered, n, total = _descending(q - top, count)
-    candidates = (total(ordered) - 1) / n
+    ordered, order = torch.sort(q - top, dim=-1, descending=True)
+    if count is None:
+        total, n = ordered.cumsum(-1), torch.arange(1, q.shape[-1] + 1, dtype=q.dtype, device=q.device)
+    else:
+        each = count.gather(-1, order)
+        total, n = (each * ordered).cumsum(-1), each.cumsum(-1).clamp_min(1)
+    candidates = (total - 1) / n
     # tau >= top - 1: entries further down are out, whatever the rounding of their long cumulative sums says
     support = ((ordered > candidates) & (ordered > -1)).sum(-1, keepdim=True).clamp_min(1)
     return candidates.gather(-1, support - 1) + top
 
 
-def spherical_threshold(v: Tensor, count: Tensor | None = None) -> Tensor:
+def spherical_threshold(v: Tensor) -> Tensor:
     """tau (..., 1) with ``sum max(v - tau, 0)^2 = 1``: a quadratic for each support size, by sorting."""
     top = v.amax(-1, keepdim=True)
     # entries below top - 1 are out, and some are -inf
-    ordered, n, total = _descending((v - top).clamp_min(-2.0), count)
-    mean = total(ordered) / n
+    ordered = torch.sort((v - top).clamp_min(-2.0), dim=-1, descending=True).values
+    n = torch.arange(1, v.shape[-1] + 1, dtype=v.dtype, device=v.device)
+    mean = ordered.cumsum(-1) / n
     # sum of squares about the running mean, so that far-away entries do not cancel
-    spread = (total(ordered.square()) / n - mean.square()).clamp_min(0)
+    spread = (ordered.square().cumsum(-1) / n - mean.square()).clamp_min(0)
     room = (1 / n - spread).clamp_min(0)
     # the gradient of sqrt at 0 is infinite, but such a support is never the one that is picked
     tau = mean - torch.where(room > 0, room, 1.0).sqrt() * (room > 0)
     support = ((ordered > tau) & (room > 0) & (ordered > -1)).sum(-1, keepdim=True).clamp_min(1)
     return tau.gather(-1, support - 1) + top
-
-
-def _descending(x: Tensor, count: Tensor | None) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
-    """Sorted entries, how many there are so far, and running sums in that order."""
-    ordered, order = torch.sort(x, dim=-1, descending=True)
-    if count is None:
-        n = torch.arange(1, x.shape[-1] + 1, dtype=x.dtype, device=x.device)
-        return ordered, n, lambda values: values.cumsum(-1)
-    each = count.gather(-1, order)
-    return ordered, each.cumsum(-1).clamp_min(1), lambda values: (each * values).cumsum(-1)
 
 
 def limited_deviations(variance: FloatArray, mean: FloatArray) -> FloatArray:
@@ -127,6 +130,12 @@ def limited_deviations(variance: FloatArray, mean: FloatArray) -> FloatArray:
 def in_simplex(columns: FloatArray) -> np.ndarray:
     """Which vectors (..., K), known to sum to one, have no entry below -1e-12."""
     return columns.min(axis=-1) >= -SIMPLEX_TOL
+
+
+def centred_solve(H: Tensor, y: Tensor) -> Tensor:
+    """The d (..., K) with sum zero and ``H d = y`` up to a constant: Newton's step among vectors of one sum."""
+    along, flat = torch.linalg.solve(H, torch.stack([y, torch.ones_like(y)], -1)).unbind(-1)
+    return along - flat * (along.sum(-1, keepdim=True) / flat.sum(-1, keepdim=True))
 
 
 def centred_basis(K: int) -> FloatArray:
@@ -152,47 +161,23 @@ def _middle(low: Tensor, high: Tensor) -> Tensor:
     return torch.where((mid > low) & (mid < high), mid, low + (high - low) / 2)
 
 
-def _inside(moved: Tensor, usable: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """The step where it is usable, else the bracket's middle, which is not worked out where nobody needs it."""
-    return moved if bool(usable.all()) else torch.where(usable, moved, _middle(low, high))
-
-
 def increasing_root(
-    f: Callable[[Tensor], tuple[Tensor, Tensor]], low: Tensor, high: Tensor, tol: float = 2e-15
+    f: Callable[[Tensor], tuple[Tensor, Tensor]],
+    low: Tensor,
+    high: Tensor,
+    start: Tensor | None = None,
+    tol: float = 2e-15,
 ) -> Tensor:
-    """Roots of elementwise increasing functions with f(low) <= 0 <= f(high), to rounding.
+    """Roots of elementwise increasing functions with f(low) <= 0 <= f(high), to rounding; `start` is a guess.
 
-    `f` returns value and slope. Newton's step where it stays inside the bracket, bisection elsewhere and at every
-    fourth step, so that convergence is certain whatever the slope says (kinks and jumps included). Bisection halves
+    `f` returns value and slope. Newton's steps as long as each is at most half the last and stays inside the bracket,
+    else bisection, so that convergence is certain whatever the slope says (kinks and jumps included). Bisection halves
     the bracket on the asinh scale: brackets reach 1e60 (squeezing with alpha near 1), and their orders of magnitude
-    are what has to be searched. Vectorised: all elements move together. When nested, each level needs a looser `tol`
-    than the one inside, whose rounding it sees.
+    are what has to be searched. A small step proves nothing where the slope is infinite: it is made a little too long,
+    and the root counts as found when that has changed the sign of f. All elements move together. When nested, each
+    level needs a looser `tol` than the one inside, whose rounding it sees.
     """
-    low, high = low.clone(), high.clone()
-    x = _middle(low, high)
-    for step in range(400):
-        value, slope = f(x)
-        low, high = torch.where(value < 0, x, low), torch.where(value > 0, x, high)
-        newton = x - value / slope
-        close = tol * torch.maximum(low.abs(), high.abs())
-        # a Newton step below rounding, an exact zero, or a bracket below rounding: each is an answer
-        done = (value == 0) | ((newton - x).abs() <= close) | (high - low <= close) | value.isnan()
-        if bool(done.all()):
-            break
-        usable = (newton > low) & (newton < high) & (step % 4 != 3)
-        x = torch.where(done, x, _inside(newton, usable | done, low, high))
-    return x
-
-
-def warm_root(
-    f: Callable[[Tensor], tuple[Tensor, Tensor]], low: Tensor, high: Tensor, start: Tensor, tol: float = 2e-15
-) -> Tensor:
-    """`increasing_root` from a guess: Newton's steps as long as each is at most half the last, else bisection.
-
-    A small step proves nothing where the slope is infinite. It is therefore made a little too long, and the root counts
-    as found when that has changed the sign of f.
-    """
-    x = torch.minimum(torch.maximum(start, low), high)
+    x = _middle(low, high) if start is None else torch.minimum(torch.maximum(start, low), high)
     last, answer = high - low, x
     for _ in range(400):
         value, slope = f(x)
@@ -207,7 +192,9 @@ def warm_root(
         moved = x - step - 2 * value.sign() * torch.where(small, close, 0.0)
         usable = (moved > low) & (moved < high) & (step.abs() <= last / 2)
         last = torch.where(usable, torch.where(small, 0.0, step.abs()), high - low)
-        x = torch.where(done, x, _inside(moved, usable | done, low, high))
+        if not bool((usable | done).all()):
+            moved = torch.where(usable, moved, _middle(low, high))
+        x = torch.where(done, x, moved)
     return torch.minimum(torch.maximum(answer, low), high)
 
 

@@ -51,7 +51,7 @@ def json_text(value: Any, **options: Any) -> str:
 
 
 def finite_number(value: Any) -> bool:
-    """Whether JSON held a number that a float64 holds; true and false are none, and its integers have any size."""
+    """Whether a value read from JSON is a number that fits a float64: no boolean, and no integer of 400 digits."""
     try:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-WEAK_LABELS = 0x7461_6773  # any number that nobody counts up to
+from . import checks
+
+WEAK_LABELS = 0x7461_6773  # arbitrary, and beyond what a counter reaches
 
 
 def label_stream(seed: Any) -> np.random.Generator:
@@ -20,4 +22,7 @@ def label_stream(seed: Any) -> np.random.Generator:
         return seed
     if isinstance(seed, (np.random.BitGenerator, np.random.SeedSequence)):
         return np.random.default_rng(seed)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(WEAK_LABELS,)))
+    try:
+        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(WEAK_LABELS,)))
+    except (TypeError, ValueError):
+        raise ValueError(f"seed: expected a whole number >= 0 or a numpy Generator, got {checks.short(seed)}") from None

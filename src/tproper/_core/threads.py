@@ -29,9 +29,10 @@ def share_out(count: int, each: Callable[[int], object], threads: int) -> None:
         return
     job = _Job(count, each)
     helpers = min(threads, count)
-    tasks = _tasks(helpers)
+    team = _team
+    team.grow(helpers)
     for _ in range(helpers):
-        tasks.put(job)
+        team.tasks.put(job)
     try:
         job.done.wait()
     except BaseException as error:  # the user's interrupt: the helpers take no further block
@@ -71,7 +72,9 @@ class _Team:
         self.lock, self.size, self.tasks = threading.Lock(), 0, SimpleQueue[_Job]()
 
     def grow(self, size: int) -> None:
-        """Have at least so many threads."""
+        """Start threads until there are `size` of them."""
+        if self.size >= size:
+            return
         with self.lock:
             own, ready = torch.get_num_threads(), threading.Barrier(max(size - self.size, 0) + 1)
             for number in range(self.size, size):
@@ -90,12 +93,6 @@ class _Team:
 
 
 _team = _Team()
-
-
-def _tasks(helpers: int) -> SimpleQueue[_Job]:
-    if _team.size < helpers:
-        _team.grow(helpers)
-    return _team.tasks
 
 
 def _after_fork() -> None:

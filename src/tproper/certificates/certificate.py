@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +25,7 @@ from .._core import FloatArray, checks, critical_k_of, in_simplex, plain, simple
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss, certificate_of
 from ..potentials import BayesRisk, NotComputedError, Potential, Squeezed
 from ..transitions import AnnotatorTransition, Reconstruction, Transition, reconstruct
-from .probing import CallableVerdict, probe_callable, strictness, violates_convexity
+from .probing import probe_callable, strictness, violates_convexity
 
 
 @dataclass(frozen=True)
@@ -61,20 +61,9 @@ class Certificate:
 
     def to_dict(self, most: int | None = None) -> dict[str, Any]:
         """Plain values; "inf" and "-inf" as text, for JSON. Arrays of more than `most` numbers are summed up."""
-        out = {
-            "loss": self.loss,
-            "transition": self.transition,
-            "reconstructible": self.reconstructible,
-            "proper": self.proper,
-            "strictly_proper": self.strictly_proper,
-            "lower_bounded": self.lower_bounded,
-            "bounds": self.bounds,
-            "witness": None if self.witness is None else asdict(self.witness),
-            "evidence": self.evidence,
-            "notes": self.notes,
-            "counterexample": None if self.counterexample is None else _rounded(self.counterexample),
-            "searched": self.searched,
-        }
+        out = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "groups"}
+        out["witness"] = None if self.witness is None else asdict(self.witness)
+        out["counterexample"] = None if self.counterexample is None else _rounded(self.counterexample)
         return dict(plain(out, most))
 
     def __str__(self) -> str:
@@ -322,12 +311,9 @@ def _certify_forward(loss: ForwardLoss) -> Certificate:
 def _certify_batch(loss: BatchRiskLoss) -> Certificate:
     columns, _ = loss.reconstruction.orbit_columns()
     plain = bool(in_simplex(columns).all())  # then no class risk is ever negative, and nothing is changed
-    notes = (
-        ["targets are probabilities, so the loss equals backward-corrected cross entropy"]
-        if plain
-        else ["proper only in the limit of infinite batches, where it equals backward-corrected cross entropy"]
-    )
-    bounds = loss.lower_bounds()
+    note = "proper only in the limit of infinite batches, where it equals backward-corrected cross entropy"
+    if plain:
+        note = "targets are probabilities, so the loss equals backward-corrected cross entropy"
     return Certificate(
         loss=type(loss).__name__,
         transition=loss.transition.name,
@@ -335,17 +321,18 @@ def _certify_batch(loss: BatchRiskLoss) -> Certificate:
         proper=plain,
         strictly_proper=plain,
         lower_bounded=True,
-        bounds=bounds,
+        bounds=loss.lower_bounds(),
         witness=None,
         evidence="exact",
-        notes=(*notes, "the bound is that of a whole batch"),
+        notes=(note, "the bound is that of a whole batch"),
         groups=(("any batch", 0.0),),
     )
 
 
 def _certify_callable(loss: Callable[[Tensor], Tensor], transition: Transition, seed: int) -> Certificate:
-    verdict: CallableVerdict = probe_callable(loss, transition, seed)
+    verdict = probe_callable(loss, transition, seed)
     names = [f"label {name}" for name in transition.weak_labels]
+    direction, slope, y = verdict.ray or (None, 0.0, 0)
     return Certificate(
         loss=getattr(loss, "__name__", type(loss).__name__),
         transition=transition.name,
@@ -354,9 +341,12 @@ def _certify_callable(loss: Callable[[Tensor], Tensor], transition: Transition, 
         strictly_proper=verdict.strictly_proper,
         lower_bounded=bool((verdict.bounds > -math.inf).all()),
         bounds=verdict.bounds,
-        witness=verdict.witness(names, Witness),
+        witness=None if direction is None else Witness(direction, slope, names[y]),
         evidence="numerical",
-        notes=tuple(verdict.notes),
+        notes=(
+            "verdict by search: a no is proved by its counterexample, a yes is the absence of one",
+            "bounds are the smallest values that a search found, not proven infima",
+        ),
         counterexample=verdict.counterexample,
         groups=tuple(zip(names, map(float, verdict.bounds), strict=True)),
         searched=True,
@@ -383,9 +373,7 @@ class Decomposition:
     reconstruction: Reconstruction
     delta: FloatArray  # (n, M): the cokernel part
     residual: float  # max |T^T Delta|: zero up to rounding, whatever the loss
-    violation: (
-        float | None
-    )  # how far some q_j beats q_i in expectation under q_i (> 0: not proper); None without points
+    violation: float | None  # how far some q_j beats q_i under q_i (> 0: not proper); None without points
 
 
 def decompose(
@@ -407,23 +395,20 @@ def decompose(
     points : (n, K) array, optional
         The points q. With them, properness is checked on the sample: E_{q_i} l(q_j) >= E_{q_i} l(q_i).
     """
-    if points is not None and not isinstance(points, Tensor):
-        points = np.atleast_2d(points)
-    q = None if points is None else checks.matrix(points, "points")
+    R = reconstruct(transition, reconstruction)
+    q = None if points is None else checks.rows(points, "points")
     if callable(loss_table) and not isinstance(loss_table, Tensor):
         if q is None:
             raise ValueError("points: expected the probabilities (n, K) at which to evaluate the callable, got none")
         loss_table = loss_table(torch.as_tensor(q))
-    if isinstance(loss_table, Tensor):
-        loss_table = loss_table.detach().cpu().numpy()
-    table = checks.matrix(np.atleast_2d(np.asarray(loss_table, dtype=np.float64)), "loss_table")
+    table = checks.rows(loss_table, "loss_table")
     if table.shape[1] != transition.num_weak_labels:
         raise ValueError(
             f"loss_table: expected {transition.num_weak_labels} columns, one per weak label, got {table.shape[1]}"
         )
     if q is not None and q.shape != (len(table), transition.num_classes):
         raise ValueError(f"points: expected shape {(len(table), transition.num_classes)}, got {q.shape}")
-    T, R = transition.matrix(), reconstruct(transition, reconstruction)
+    T = transition.matrix()
     supervised = table @ T  # (n, K): l(q, z)
     F = supervised.mean(axis=1)
     v = F[:, None] - supervised
@@ -437,6 +422,8 @@ def decompose(
 
 def comparison(certificates: Mapping[str, Certificate]) -> str:
     """Certificates side by side, as the paper's Table 1."""
+    if not isinstance(certificates, Mapping) or not all(isinstance(c, Certificate) for c in certificates.values()):
+        raise ValueError(f"certificates: expected {{name: tp.certify(loss)}}, got {checks.short(certificates)}")
     width = max(len(n) for n in certificates)
     head = f"{'':<{width}}  {'proper':<8}{'strict':<8}{'bounded':<9}{'lower bound':>14}  evidence"
     lines = [head, "-" * len(head)]

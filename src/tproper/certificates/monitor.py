@@ -18,7 +18,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, thin
 from ..losses import BackwardLoss, ForwardLoss, WeakLabelLoss
-from ..transitions import AnnotatorTransition
+from ..transitions import AnnotatorTransition, CandidateSetTransition
 
 REMEMBERED = 16384  # rows of the history
 FEWEST_BATCHES = 20  # below this a standard error of batch means is a guess
@@ -66,7 +66,7 @@ class LossMonitor:
         Standard errors at which to warn. At the default the chance of a false alarm, during a long run with a model
         that does not fit the noise, is below 1%.
     every : int
-        Values are read (which makes a GPU wait) once in so many updates.
+        Values are read, which makes a GPU wait, once in this many updates.
 
     Attributes
     ----------
@@ -146,21 +146,18 @@ class LossMonitor:
             self._read()
 
     def _bounds_of(self, encoded: Tensor) -> Tensor:
-        """The bound of each label; those of rows of answers are worked out one by one, as any may be missing."""
-        transition = self.loss.transition
-        if isinstance(transition, AnnotatorTransition):
-            return row_bounds(self.loss, encoded)
-        return self._bounds.to(encoded.device)[self._kinds(encoded)]
+        """The bound of each label: of its row, or of its set size beyond 12 classes.
 
-    def _kinds(self, encoded: Tensor) -> Tensor:
-        """Which entry of `lower_bounds()` belongs to each label: its row, or its set size beyond 12 classes."""
-        transition = self.loss.transition
-        if not transition.per_class_labels or len(self._bounds) == transition.num_weak_labels:
-            return transition.row_index(encoded)
-        sizes = transition.set_sizes()  # type: ignore[attr-defined]
-        place = torch.zeros(transition.num_classes + 1, dtype=torch.int64)
-        place[sizes] = torch.arange(len(sizes))
-        return place.to(encoded.device)[encoded.sum(-1)]
+        Those of rows of answers are worked out one by one, as any may be missing.
+        """
+        T = self.loss.transition
+        if isinstance(T, AnnotatorTransition):
+            return row_bounds(self.loss, encoded)
+        if not isinstance(T, CandidateSetTransition) or len(self._bounds) == T.num_weak_labels:
+            return self._bounds.to(encoded.device)[T.row_index(encoded)]
+        by_size = torch.full((T.num_classes + 1,), math.nan, dtype=torch.float64)
+        by_size[T.set_sizes()] = self._bounds
+        return by_size.to(encoded.device)[encoded.sum(-1)]
 
     def _read(self) -> None:
         """Read what has come in since the last time: one synchronisation for all of it."""
@@ -193,11 +190,6 @@ class LossMonitor:
         batches = total**2 / (sizes @ sizes)
         return mean, math.sqrt(float(steps @ steps) / len(steps) / 2 / batches)
 
-    def _epoch_factor(self) -> float:
-        """How much larger the standard error is once the window holds more examples than there are."""
-        seen = float(self._recent[1].sum())
-        return 1.0 if self.num_examples is None else math.sqrt(max(1.0, seen / self.num_examples))
-
     def _distance(self) -> float:
         """The threshold, widened as Student's t asks for a spread that few batches have shown.
 
@@ -211,7 +203,9 @@ class LossMonitor:
         """Whether an unbounded loss lies below the floor by more than chance; see the class."""
         if math.isnan(stderr):
             return False
-        by_chance = stderr * self._epoch_factor()
+        by_chance = stderr
+        if self.num_examples is not None:  # the window may hold more examples than there are
+            by_chance *= math.sqrt(max(1.0, float(self._recent[1].sum()) / self.num_examples))
         if mean >= self.floor:
             self._chance = by_chance
             return False
@@ -252,18 +246,6 @@ class LossMonitor:
         self._read()
         columns = np.array(self._rows, dtype=np.float64).reshape(-1, 5).T
         return dict(zip(("value", "bound", "mean", "stderr", "update"), columns, strict=True))
-
-    @property
-    def running_mean(self) -> float:
-        """Mean loss of the last `window` batches."""
-        self._read()
-        return self._running()[0]
-
-    @property
-    def stderr(self) -> float:
-        """Standard error of `running_mean`; NaN before 20 batches."""
-        self._read()
-        return self._running()[1]
 
     def __str__(self) -> str:
         self._read()

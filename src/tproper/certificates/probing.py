@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, centre
+from .._core import FloatArray, centre, checks
 from ..potentials import BayesRisk, NotComputedError, Potential
 from ..transitions import Transition
 from .descent import Index, nelder_mead
@@ -167,12 +167,7 @@ class CallableVerdict:
     strictly_proper: bool
     bounds: FloatArray
     counterexample: dict[str, Any] | None
-    notes: list[str] = field(default_factory=list)
-    ray: tuple[FloatArray, float, int] | None = None
-
-    def witness(self, names: list[str], make: Callable[..., Any]) -> Any:
-        """The ray of log-probabilities along which the loss falls, if there is one."""
-        return None if self.ray is None else make(self.ray[0], self.ray[1], names[self.ray[2]])
+    ray: tuple[FloatArray, float, int] | None  # direction of log-probabilities, slope and label of an endless fall
 
 
 def _interior(x: FloatArray) -> FloatArray:
@@ -187,8 +182,7 @@ def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, see
     rng = np.random.default_rng(seed)
 
     def table(q: FloatArray) -> FloatArray:
-        out = loss(torch.as_tensor(q))
-        values = out.detach().cpu().double().numpy() if isinstance(out, Tensor) else np.asarray(out, dtype=np.float64)
+        values = checks.array(loss(torch.as_tensor(q))).astype(np.float64)
         if values.shape != (len(q), len(T)):
             raise ValueError(
                 f"loss: expected a table of shape {(len(q), len(T))} for {len(q)} probabilities, got {values.shape}"
@@ -205,11 +199,7 @@ def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, see
     worst, tie = _against_the_truth(table, T, truths, guesses, at_guesses)
     bounds, ray = _probe_bounds(table, K, guesses, at_guesses)
     proper = worst is None
-    notes = [
-        "verdict by search: a no is proved by its counterexample, a yes is the absence of one",
-        "bounds are the smallest values that a search found, not proven infima",
-    ]
-    return CallableVerdict(proper, proper and tie is None, bounds, worst or tie, notes, ray)
+    return CallableVerdict(proper, proper and tie is None, bounds, worst or tie, ray)
 
 
 def _against_the_truth(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import Mark, json_text, mark, write_file
-from ..data import open_table, short, working
+from ..data import Bar, open_table, short
 from ..estimation import AnnotatorEstimate, Answers
 from ..learn import Estimated, estimate_labels, transition_of
 from ..plots import can_draw, compute_transition_map, draw_transition_map, figure, save_picture
@@ -171,7 +171,7 @@ def _noisy(question: Question) -> Estimate:
     words = [*names, *(n for n in labels if n not in names)]
     weak, absent = table.encode(class_codec(words))
     rows = int((~absent).sum())
-    with working(f"estimating T from {rows:,} rows"):
+    with Bar(f"estimating T from {rows:,} rows"):
         T = transition_of(question.estimate(weak[~absent], names, ~absent))
     truth = question.known(names, ~absent)
     own = words[: T.num_weak_labels]
@@ -232,7 +232,7 @@ def _pu(question: Question) -> Estimate:
     names = positive_negative(question.classes)
     weak, absent = question.table.encode(class_codec([*names, UNLABELED]))
     labels = np.where(absent | (weak > 0), 1, 0)
-    with working(f"estimating the class prior from {len(labels):,} rows"):
+    with Bar(f"estimating the class prior from {len(labels):,} rows"):
         pu: Any = question.estimate(labels, names, np.arange(len(labels)))
     facts = {"rows": len(labels), "prior": pu.prior.to_dict(), "rate": pu.rate.to_dict()}
     return Estimate(str(pu), pu.transition, names, facts=facts)
@@ -245,7 +245,7 @@ def _annotators(question: Question) -> Estimate:
     if len(names) < 2:
         raise ValueError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
     answers = _answers(table, names)
-    with working(f"estimating T of annotators from {len(answers):,} answers"):
+    with Bar(f"estimating T of annotators from {len(answers):,} answers"):
         crowd = question.estimate(answers, names, answers.items)  # with one answer per row, the items that have some
     assert isinstance(crowd, AnnotatorEstimate)
     who = [str(a) for a in answers.annotators]

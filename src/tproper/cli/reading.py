@@ -111,6 +111,9 @@ def label_columns(table: Table, options: LabelOptions) -> LabelColumns:
         second = items is not None and (option, column) in either and column in items.names
         if column is not None and not second:
             table.require(column, option)
+    for option, column in either:
+        if column in labels and not (items is not None and column in items.names):
+            raise ValueError(f"{option}: expected another column than --label, got {column!r} for both")
     if items is not None and item is not None:
         items.require(item, "--features-from")
     columns = [*labels, *(name for _, name in named if name is not None)]

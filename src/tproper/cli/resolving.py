@@ -108,11 +108,13 @@ def resolve_answers(
 
 def check_annotators(columns: Iterable[str], known: Sequence[str], by: str) -> None:
     """Annotators are matched by their names: one that T does not know is refused."""
-    strange = next((c for c in columns if c not in set(known)), None)
-    if strange is not None:
+    strange = [c for c in columns if c not in set(known)]
+    if strange:
+        like = "" if strange[0].isdigit() else nearest(strange[0], list(known))
         raise ValueError(
-            f"--label: expected answers of annotators whose T {by} holds ({short(list(known))}), got {strange!r}"
-            f"{nearest(strange, list(known))}"
+            f"--label: expected answers of annotators whose T {by} holds ({short(list(known))}), got {strange[0]!r}"
+            f"{f' and {len(strange) - 1} others' if len(strange) > 1 else ''}{like}; leave their answers out, or "
+            "estimate T with them"
         )
 
 
@@ -127,6 +129,13 @@ def _parts(
             raise ValueError(
                 f"--classes: expected two or more different names separated by commas, got {','.join(names)!r}"
             )
+        for spec in specs.values():
+            own = _content(spec).get("classes")
+            if isinstance(own, list) and [str(name) for name in own] != names:
+                raise ValueError(
+                    f"--transition: expected T of the classes {short(names)} in this order, got {spec}, which names "
+                    f"{short([str(name) for name in own])}; estimate T with --classes {','.join(names)}"
+                )
         return [parse_transition(spec, len(names)) for spec in specs.values()], names
     sets = not clean and any(SET_SEPARATOR in v for v in values)
     labelled, named = members_of(values, sets), class_names([*values, *truth], sets)

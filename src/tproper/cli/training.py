@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import __version__
 from .._core import FloatArray, atomic_folder, held_out_rows, sweep
-from ..data import working
+from ..data import Bar
 from ..learn import (
     L2,
     WeakLabelClassifier,
@@ -135,7 +135,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
     scaling = standardisation(rows.X[chosen], columns["features"]) if settings.standardize else None
     schema = replace(make_schema(rows.codec, scaling, columns), marks=kept_marks(rows.X[chosen]))
     estimator = make_estimator(settings, rows.transition, schema.classes)
-    with recorded_warnings() as doubts, working(f"training on {len(chosen):,} rows"):
+    with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows"):
         fit_part(estimator, schema.inputs(rows.X), rows, chosen)
     unseen = None
     if settings.holdout is None and n >= 4:

@@ -7,7 +7,7 @@ from .checkpoints import CheckpointError, StreamProgress
 from .columns import CandidateLists, ColumnError, check_finite, first_inexact, is_list
 from .folders import check_file
 from .moments import Moments
-from .progress import Bar, watched, working
+from .progress import Bar, watched
 from .sources import Batch, IterableSource, ParquetSource, Source, as_source
 from .spelling import float_twins, look_alikes, misreadings, nearest
 from .stream import Learner, fit_stream
@@ -59,5 +59,4 @@ __all__ = [
     "short",
     "texts",
     "watched",
-    "working",
 ]

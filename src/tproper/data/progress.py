@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -74,10 +73,3 @@ def watched(batches: Iterator[T], what: str, total: int | None, rows: Callable[[
         for batch in batches:
             yield batch
             bar.step(rows(batch))
-
-
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """A bar while something of unknown length runs."""
-    with Bar(what):
-        yield

@@ -6,6 +6,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 OFTEN = 20  # times; a name seen once beside a similar one seen so often may be a slip
 CLOSE = 0.8  # similarity of two spellings, as difflib measures it
@@ -89,10 +90,10 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 
 def _key(name: str) -> object:
-    try:
-        return float(name)
-    except ValueError:
-        return " ".join(unicodedata.normalize("NFKC", name).casefold().rstrip(" .!").split())
+    for number in (int, float):  # a float would round identifiers of 17 digits to one number
+        with suppress(ValueError):
+            return number(name)
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().rstrip(" .!").split())
 
 
 def _listed(names: list[str], counts: Mapping[str, int]) -> str:

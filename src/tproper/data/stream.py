@@ -91,10 +91,12 @@ class Learner:
 
     @torch.no_grad()
     def predict_proba(self, X: NDArray[Any]) -> FloatArray:
-        """Class probabilities (n, K) by the loss's own link."""
+        """Class probabilities (n, K) by the loss's own link; by softmax where it has none."""
         self.module.eval()
-        link: Any = self.loss.probabilities
-        return finite_rows(np.asarray(link(self.module(self._inputs(X)).double()).cpu()), self.module)
+        scores = self.module(self._inputs(X)).double()
+        link: Any = getattr(self.loss, "probabilities", None)
+        p = torch.softmax(scores, -1) if link is None else link(scores)
+        return finite_rows(p.cpu().numpy(), self.module)
 
     def stream_identity(self) -> dict[str, Any]:
         """What a checkpoint's learner must have in common with this one; settings count as they were at the start."""

@@ -12,6 +12,7 @@ from .views import DRAWS_EACH, SeveralAnswers
 
 MOST_PAIRS = 10  # pairs with the largest overlap, tested one by one
 MOST_ANNOTATORS = 200  # those with the most answers, for agreement over all
+MOST_ENTRIES = 1 << 26  # of the draws of a pair's T: its M^2 answers would have to be seen several times each
 FEWEST_ITEMS = 30  # that both of a pair, or two of all, have answered
 
 
@@ -46,6 +47,8 @@ def pair_fits(view: SeveralAnswers) -> list[PairFit]:
         if overlap[i, j] < FEWEST_ITEMS:
             break
         a, b = sorted((busy[i], busy[j]))
+        if DRAWS_EACH * len(view.tables[a]) * view.tables[b].size > MOST_ENTRIES:
+            continue
         pair = view.pair(a, b)
         rows = np.arange(pair.n)
         block = pair.block(rows)

@@ -37,11 +37,9 @@ class Answers:
             raise ValueError(f"answer: expected three columns of one length, got {lengths}")
         values = columns["answer"]
         self.named = values.dtype.kind not in "iu"
-        if not self.named:
-            _whole(values, "answer")
-            if len(values) and int(values.min()) == MISSING:
-                columns = {name: c[values != MISSING] for name, c in columns.items()}
-                values = columns["answer"]
+        if not self.named and len(values) and int(values.min()) == MISSING:
+            columns = {name: c[values != MISSING] for name, c in columns.items()}
+            values = columns["answer"]
         if not len(values):
             raise ValueError("answer: expected at least one answer, got none")
         self.items, self.item = _codes(columns["item"])
@@ -67,8 +65,7 @@ class Answers:
             gaps = wide.dtype.kind == "O" and not any(isinstance(v, str) for v in wide.flat)
             how = FROM_FLOATS if gaps or wide.dtype.kind == "f" else "for names use tp.Answers(item, annotator, answer)"
             raise ValueError(f"answers: expected integers >= 0, or -1 for no answer, got dtype {wide.dtype}; {how}")
-        _whole(wide, "answers")
-        _check_answers(wide.reshape(-1))
+        _check_answers(wide, "answers")
         item, annotator = np.nonzero(wide != MISSING)
         if not len(item):
             raise ValueError("answers: expected at least one answer, got -1 everywhere")
@@ -140,11 +137,11 @@ def _column(values: Any, name: str) -> NDArray[Any]:
         how = f"; {FROM_FLOATS}" if out.dtype.kind == "f" and name == "answer" else ""
         raise ValueError(f"{name}: expected names or integers, got dtype {out.dtype}{how}")
     if name == "answer":
-        _check_answers(out)
+        _check_answers(out, name)
     return out
 
 
-def _check_answers(values: NDArray[Any]) -> None:
+def _check_answers(values: NDArray[Any], name: str) -> None:
     """Refuse what is not a class: an empty name, "-1" among numbers written as text, numbers that name no class."""
     if values.dtype.kind in "US":
         empty = np.flatnonzero(values == values.dtype.type())
@@ -153,7 +150,9 @@ def _check_answers(values: NDArray[Any]) -> None:
         names = set(np.unique(values).tolist())
         if "-1" in names and all(n.lstrip("-").isdigit() for n in names):
             raise ValueError('answer: expected integers, got them as text, where "-1" is a class; use .astype(int)')
-    elif len(values) and int(values.max()) >= MOST_CODES:
+        return
+    _whole(values, name)
+    if values.size and int(values.max()) >= MOST_CODES:
         raise ValueError(
             f"answer: expected classes 0, 1, 2, ... below {MOST_CODES}, got {int(values.max())}; pass names (text) if "
             "these are identifiers"

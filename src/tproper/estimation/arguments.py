@@ -35,8 +35,10 @@ def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
 
 def generator(random_state: Any) -> np.random.Generator:
     """A generator from a seed, a generator or a RandomState; from seed 0 where none is given."""
-    if random_state is None or isinstance(random_state, (int, np.integer, np.random.Generator)):
-        return np.random.default_rng(0 if random_state is None else random_state)
+    if random_state is None or isinstance(random_state, (int, np.integer)):
+        return np.random.default_rng(0 if random_state is None else checks.integer(random_state, "random_state", 0))
+    if isinstance(random_state, np.random.Generator):
+        return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
     raise ValueError(f"random_state: expected an integer, a Generator or None, got {checks.short(random_state)}")

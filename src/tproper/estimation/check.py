@@ -150,6 +150,7 @@ def _too_large(transition: Transition) -> bool:
 
 def _impossible(view: View) -> list[TransitionTest]:
     """Labels of probability zero under every class: one is enough."""
+    counts: np.ndarray
     if isinstance(view, OneLabel):
         counts = view.counts(np.arange(view.n))
         wrong = np.flatnonzero(~view.T.any(axis=1) & (counts > 0))
@@ -159,7 +160,7 @@ def _impossible(view: View) -> list[TransitionTest]:
         wrong = np.flatnonzero((view.size_probability == 0) & (counts > 0))
         texts = [f"sets of {j} classes occur {counts[j]:.0f} times, T says that they never do" for j in wrong[:1]]
     else:
-        counts = np.sum(~view.likelihood(view.answers).any(axis=1), keepdims=True)
+        counts = np.array([(~view.likelihood(view.answers).any(axis=1)).sum()])
         wrong = np.flatnonzero(counts)
         texts = [f"{counts[i]} items have answers that no class can give together" for i in wrong]
     return [TransitionTest("impossible labels", float(counts[wrong].sum()), 0.0, text) for text in texts]
@@ -235,12 +236,10 @@ def _annotators(view: SeveralAnswers) -> list[TransitionTest]:
         TransitionTest("answers of pairs of annotators", pair.fit.statistic, pair.fit.p_value, pair.gap)
         for pair in pair_fits(view)
     ]
-    single = (
-        []
-        if pairs
-        else [_of_annotator(a, _overall(view.one(a)[0])) for a in range(len(view.tables)) if view.has[:, a].any()]
-    )
-    return tests + _worst(pairs or single)
+    if pairs:
+        return tests + _worst(pairs)
+    answered = np.flatnonzero(view.has.any(axis=0)).tolist()
+    return tests + _worst([_of_annotator(a, _overall(view.one(a)[0])) for a in answered])
 
 
 def _of_annotator(a: int, test: TransitionTest) -> TransitionTest:

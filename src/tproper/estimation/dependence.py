@@ -76,7 +76,7 @@ class Sample:
 
     def total(self, values: FloatArray) -> FloatArray:
         """Sums over the answers of each item."""
-        return np.bincount(self.item, weights=values, minlength=len(self.items))
+        return np.asarray(np.bincount(self.item, weights=values, minlength=len(self.items)), dtype=np.float64)
 
     def rho(self, Q: FloatArray) -> tuple[float, float]:
         """rho for posteriors Q, and its standard error over items."""
@@ -166,14 +166,13 @@ def copies(crowd: Crowd, fit: Fit, log_prior: FloatArray, rng: np.random.Generat
         return []
     item, left, right = pair
     who, other = left // crowd.num_answers, right // crowd.num_answers
-    low, high = np.minimum(who, other), np.maximum(who, other)
-    both = low * crowd.m + high
+    both = np.minimum(who, other) * crowd.m + np.maximum(who, other)
     met = np.sort(both)
     if not (met[FEWEST_SHARED - 1 :] == met[: 1 - FEWEST_SHARED]).any():
         return []
     _, group, shared = np.unique(both, return_inverse=True, return_counts=True)
     often = shared[group] >= FEWEST_SHARED
-    item, left, right, who, other, low, high = (x[often] for x in (item, left, right, who, other, low, high))
+    item, left, right, who, other, both = (x[often] for x in (item, left, right, who, other, both))
     T = fit.T.astype(np.float64)
     log_T = np.log(T).reshape(-1, crowd.num_classes)
     rest = fit.evidence[item] + _rows(log_prior, item) - log_T[left] - log_T[right]
@@ -185,7 +184,7 @@ def copies(crowd: Crowd, fit: Fit, log_prior: FloatArray, rng: np.random.Generat
     agreed = (left % crowd.num_answers == right % crowd.num_answers).astype(np.float64)
     lift = float((agreed - expected).sum() / max(float((1 - expected).sum()), 1e-300))
     expected += max(lift, 0.0) * (1 - expected)
-    keys, group, shared = np.unique(low * crowd.m + high, return_inverse=True, return_counts=True)
+    keys, group, shared = np.unique(both, return_inverse=True, return_counts=True)
     sums = [np.bincount(group, weights=w) for w in (agreed, expected, expected * (1 - expected))]
     with np.errstate(divide="ignore", invalid="ignore"):
         z = (sums[0] - sums[1] - 0.5) / np.sqrt(sums[2])

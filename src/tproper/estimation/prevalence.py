@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError
+from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
@@ -69,7 +69,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
         Of the repetitions.
     """
     if not isinstance(transition, Transition):
-        raise ValueError(f"transition: expected a Transition, got {type(transition).__name__}")
+        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
         raise NotReconstructibleError(
@@ -87,7 +87,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
     T = _rows(transition, kinds)  # (U, K)
     value = class_shares(T[None], shares[None])[0]
 
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checks.integer(seed, "seed", 0))
     size = int(np.clip(ENTRIES // T.size, 200, REPEATS))
     again = rng.multinomial(n, shares / shares.sum(), size) / n
     from_labels = class_shares(T[None], again)

@@ -27,6 +27,7 @@ from torch import Tensor
 from .._core import FloatArray, checks, group_codes
 from ..metrics import Z95, Score
 from ..transitions import POSITIVE_UNLABELED, EstimatedTransition
+from .arguments import features
 
 Sampling = Literal["one sample", "two samples"]
 PURITY = 0.95
@@ -174,20 +175,14 @@ def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int, groups: NDA
 def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int, groups: NDArray[np.int64] | None) -> FloatArray:
     """Log-odds of being labeled, each example's from a logistic regression that has not seen it."""
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
-    from sklearn.utils import check_array
 
-    features = check_array(X, accept_sparse=False, dtype=np.float64, input_name="X")
-    if len(features) != len(s):
-        raise ValueError(f"X: expected one row for each of the {len(s)} examples, got {len(features)}")
-    out = np.empty(len(s))
-    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-    for train, test in kind(FOLDS, shuffle=True, random_state=seed).split(features, s, groups):
-        model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
-        out[test] = model.fit(features[train], s[train]).decision_function(features[test])
-    return out
+    A = features(X, len(s), "examples")
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
+    folds = (StratifiedKFold if groups is None else StratifiedGroupKFold)(FOLDS, shuffle=True, random_state=seed)
+    return np.asarray(cross_val_predict(model, A, s, groups=groups, cv=folds, method="decision_function"))
 
 
 # Scores in bins: (B, 3) midpoints, labeled and unlabeled counts, from the highest score down.
@@ -311,9 +306,8 @@ def _score(name: str, value: float, draws: FloatArray, n: int) -> Score:
     """An interval on the log-odds scale from the bootstrap's spread."""
     stderr = float(draws.std(ddof=1))
     inside = min(max(value, 1e-6), 1 - 1e-6)
-    odds = math.log(inside / (1 - inside))
     width = Z95 * stderr / (inside * (1 - inside))
-    low, high = (1 / (1 + math.exp(-min(max(odds + side * width, -50), 50))) for side in (-1, 1))
+    low, high = _sigmoid(math.log(inside / (1 - inside)) + width * np.array([-1.0, 1.0])).tolist()
     return Score(name, value, stderr, (low, high), n)
 
 

@@ -92,8 +92,6 @@ def sensitivity(
     classes, annotators : names, optional
         Names for the rate that matters most; numbers otherwise.
     """
-    if classes is not None and len(classes) != transition.num_classes:
-        raise ValueError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
     if score not in SCORES:
         raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {score!r}")
     if isinstance(moves, (str, bytes)) or not isinstance(moves, Iterable):
@@ -102,6 +100,8 @@ def sensitivity(
     if not steps:
         raise ValueError("moves: expected at least one number in (0, 1], got none")
     base = SCORES[score](labels, predictions, transition)
+    if classes is not None and len(classes) != transition.num_classes:
+        raise ValueError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
     if not math.isfinite(base.value):
         raise ValueError(f"predictions: expected a finite {base.name}, got {base.value}; {base.note}")
     at = _ScoreAt(score, encoded(transition, labels), predictions, transition.num_classes)
@@ -202,12 +202,12 @@ def _rates(
 
 
 def _one_rate(at: _ScoreAt, name: str, moved: Callable[[float], Transition]) -> _Rates:
-    return _Rates(name, _slope(moved, at.values), lambda m: [moved(-m), moved(m)], at.values)
+    effect = _slope(at.values, moved(-INSIDE), moved(INSIDE))
+    return _Rates(name, effect, lambda m: [moved(-m), moved(m)], at.values)
 
 
-def _slope(moved: Callable[[float], Transition], values: Callable[[Transition], list[float]]) -> float:
-    low, high = (values(moved(side * INSIDE))[0] for side in (-1, 1))
-    return (high - low) / (2 * INSIDE)
+def _slope(values: Callable[[Transition], list[float]], low: Transition, high: Transition) -> float:
+    return (values(high)[0] - values(low)[0]) / (2 * INSIDE)
 
 
 def _inside(value: float, move: float) -> float:
@@ -234,7 +234,7 @@ def _annotator_rates(at: _ScoreAt, transition: AnnotatorTransition, annotators: 
     if not movable:
         return _none(at)
     alone = movable[:MOST_RATES]
-    slopes = [_slope(lambda m, a=a: moved({a: m}), at.means) for a in alone]
+    slopes = [_slope(at.means, moved({a: -INSIDE}), moved({a: INSIDE})) for a in alone]
     worst = int(np.argmax(np.abs(slopes)))
 
     def every(m: float) -> list[Transition]:
@@ -274,8 +274,8 @@ def _table_rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | 
         mean = (slopes * own).sum(axis=0)
         movable = (own > 0) & (own < 1)
         rest = np.where(movable, 1 - own, 1.0)
-        effect = w * np.where(movable, slopes - (mean - slopes * own) / rest, 0.0)
-        rates += [(float(effect[i, z]), d, int(i), int(z)) for i, z in np.argwhere(movable)]
+        effects = w * np.where(movable, slopes - (mean - slopes * own) / rest, 0.0)
+        rates += [(float(effects[i, z]), d, int(i), int(z)) for i, z in np.argwhere(movable)]
     rates.sort(key=lambda rate: -abs(rate[0]))
     if not rates:
         return _none(at)

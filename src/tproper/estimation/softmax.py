@@ -131,11 +131,6 @@ class LinearSoftmax:
         self.intercept_ = intercept  # (K,)
         self.classes_ = np.arange(len(coef)) if classes is None else classes
 
-    def unscaled(self, mean: FloatArray, scale: FloatArray, classes: NDArray[Any]) -> LinearSoftmax:
-        """The same model of X, where this one is of ``(X - mean) / scale``, with names for its classes."""
-        coef = self.coef_ / scale
-        return LinearSoftmax(coef, self.intercept_ - coef @ mean, classes)
-
     def decision_function(self, X: Any) -> FloatArray:
         """Scores (n, K)."""
         X = X if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)

@@ -40,7 +40,7 @@ class OneLabel:
         return one_hot_block(self.counts(rows), self.T, reference)
 
     def shifts(self, blocks: Sequence[Block]) -> Callable[[list[FloatArray]], FloatArray] | None:
-        """What draws of T do to the blocks' mean features; None where T is given."""
+        """What draws of T do to the blocks' mean features; None where T is known."""
         draws = self.draws
         if draws is None:
             return None

@@ -29,7 +29,7 @@ LEAST = 1e-9  # of p(x): no answer can be outvoted by features alone
 def fit_with_features(
     crowd: Crowd, fit: Fit, X: FloatArray, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
 ) -> tuple[FloatArray, LinearSoftmax]:
-    """Log p(x) of each item, cross-fitted (n, K), and the classifier of all items; `fit` is brought along."""
+    """Log p(x) of each item, cross-fitted (n, K), and the classifier of all items; updates `fit`."""
     mean, scale = X.mean(axis=0), X.std(axis=0)
     scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
     design = Design((X - mean) / scale)
@@ -45,9 +45,10 @@ def fit_with_features(
         advance(fit, EM_ROUNDS, log_prior)
         if r > max(CHOICES) and float(np.abs(fit.P - before).sum(axis=1).mean()) < SETTLED:
             break
-    W = heat * folds.final(likelihoods(crowd, fit), l2, LAST)
-    classes = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else np.arange(crowd.num_classes)
-    return log_prior, design.model(W).unscaled(mean, scale, classes)
+    model = design.model(heat * folds.final(likelihoods(crowd, fit), l2, LAST))
+    names = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else None
+    coef = model.coef_ / scale  # of X itself
+    return log_prior, LinearSoftmax(coef, model.intercept_ - coef @ mean, names)
 
 
 def likelihoods(crowd: Crowd, fit: Fit) -> FloatArray:

@@ -112,7 +112,8 @@ class Calibrator:
 
     def probabilities(self, scores: ArrayLike | Tensor) -> FloatArray:
         """Calibrated class probabilities (n, K), of the kind of scores that the calibrator was fitted to."""
-        return torch.softmax(torch.as_tensor(self.scores(scores)), -1).numpy()
+        p = torch.softmax(torch.as_tensor(self.scores(scores)), -1).numpy()
+        return np.maximum(p, np.finfo(p.dtype).tiny)  # a score 1e4 behind has no number for its probability
 
     def on_top_of(self, factor: float, note: str = "") -> Calibrator:
         """The same map of `factor` times the scores."""
@@ -394,7 +395,10 @@ def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:
 def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:
     if sample_weight is None:
         return np.ones(n)
-    w = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        w = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"sample_weight: expected {n} numbers, got {checks.short(sample_weight)}") from None
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
         raise ValueError(f"sample_weight: expected {n} finite numbers >= 0 with a positive sum, got shape {w.shape}")
     return w * (row_count(w) / w.sum())

@@ -26,7 +26,7 @@ from . import search as _search
 from .calibrator import Calibrator
 from .defaults import row_count
 from .estimating import asks_for_estimate, with_estimate
-from .modules import flag, row_weights
+from .modules import flag, row_weights, untracked
 from .scaling import row_risks
 from .settings import check_settings
 from .truth import encode_both, taught, weak_part
@@ -36,20 +36,20 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that learns class probabilities from weak labels.
 
     It minimises ``mean_i loss(v_i, y_i) + l2/2 ||W||^2`` over the scores ``v = model(x)``, where y is a *weak* label
-    and the loss knows how weak labels come about (`transition`). Biases and intercepts are not penalised, but for the
-    intercepts of linear forward models of weak labels, which have a normal prior of standard deviation 2: it keeps
-    classes from being given up. Probabilities are calibrated by the weak labels themselves (`calibrate`). With
-    `transition=None` labels are clean, and the linear model is multinomial logistic regression.
+    and the loss knows how weak labels arise (`transition`). Biases and intercepts are not penalised, except for the
+    intercepts of linear forward models of weak labels: a normal prior of standard deviation 2 keeps classes from being
+    given up. Probabilities are calibrated by the weak labels themselves (`calibrate`). With `transition=None` labels
+    are clean, and the linear model is multinomial logistic regression.
 
     Parameters
     ----------
     transition : Transition, str, tuple, dict, matrix or None
         How a class becomes a weak label: an object (``tp.complementary(10)``), a text (``"symmetric:0.2"``, see
-        `tproper.parse_transition`; the number of classes may be left out where labels tell it), a name with
-        parameters (``("symmetric", {"p": 0.2})``), or T itself (weak labels x classes). None: clean labels. "estimate",
-        or ``("estimate", {...})``: T from the data of the fit, by `tproper.estimate_annotators` for answers (n, m),
-        else by `tproper.estimate_transition`, with its settings; ``{"kind": "pu"}`` (or "clean", "partial", ...) says
-        what labels cannot tell.
+        `tproper.parse_transition`; without the number of classes where labels tell it), a name with parameters
+        (``("symmetric", {"p": 0.2})``), or T itself (weak labels x classes). None: clean labels. "estimate", or
+        ``("estimate", {...})``: T from the data of the fit, by `tproper.estimate_annotators` for answers (n, m), else
+        by `tproper.estimate_transition`, with its settings; ``{"kind": "pu"}`` (or "clean", "partial", ...) says what
+        labels cannot tell.
     loss : str, loss object or callable
         "forward": ``-log (T p)_y``, proper for every T, bounded, and the most accurate in practice. "backward":
         ``F(v) - <R e_y, v>`` with `potential`, `squeeze` and `reconstruction`. "gls": the same, squeezed (k = 1,
@@ -79,12 +79,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         or with ``early_stopping=True``. ``batch_size="auto"``: a tenth of the rows, between 8 and 128.
         ``learning_rate="auto"``: 3e-3, and more for the forward loss of weaker labels (`tproper.learn.defaults`).
         `hidden`: widths of the MLP's layers.
-    early_stopping : bool or "auto"
+    early_stopping, validation_fraction, patience
         Minibatches: hold out `validation_fraction` of the rows. Once `patience` epochs have not improved their *weak*
         risk at the best temperature, take the rate to zero in as many more, and stop; keep the last epoch not clearly
         worse than the best. "auto": not for linear models, from 500 rows, if labels held out say as much as 5 clean.
-    validation_fraction, patience
-        See `early_stopping`.
     device : str
         "auto" (CUDA where there is one), "cpu", "cuda", ... The linear solver always runs on the CPU.
     random_state : int, RandomState or None
@@ -109,29 +107,30 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     calibrator_ : Calibrator or None
         How scores become probabilities, what that gained, and what is known of the calibration before and after.
     l2_, learning_rate_ : float
-        The penalty that was used; and, for minibatches, the learning rate.
+        The penalty used, and for minibatches the learning rate.
     minima_ : list of float
-        Linear model: the objectives of the different minima that its starts met, best first (others than the best to
-        three digits).
+        Linear model: the objectives of the different minima that its starts met, best first (the others to three
+        digits).
     module_ : nn.Module
         From features to scores; an ``nn.Linear`` in float64 for the linear model.
     certificate_ : Certificate
         What is known about `loss_`: properness, bounds, witness. Computed when asked for.
     history_ : list of dicts
-        One entry per iteration or epoch. After `partial_fit` one per call, with its number ("call"); a long stream's
-        older entries are thinned out (every second stays, then every fourth, ...): there are never more than 1024.
+        One entry per iteration or epoch. After `partial_fit` one per call, with its number ("call"); older entries of a
+        long stream are thinned out, so that there are never more than 1024.
     n_iter_ : int
     optimizer_, random_stream_
         What `partial_fit` carries from call to call: Adam (None after `fit`), and the ``RandomState`` that orders rows.
 
     Notes
     -----
-    Forward losses are convex in the scores for clean labels only; backward losses are convex for every F. Elsewhere the
-    linear solver starts from random points, always the same ones (several where that is cheap, until one agrees with
-    those before it), and keeps the best end: see `minima_`. Fits in threads give the same results as alone; models
-    made by a callable take turns, because their initial weights and dropout come from torch's own random numbers.
+    Forward losses are convex in the scores for clean labels only, backward losses for every F. Where the loss is not
+    convex the linear solver starts from random points, always the same ones (several where that is cheap, until one
+    agrees with those before it), and keeps the best end: see `minima_`. Fits in threads give the same results as alone;
+    models that a callable makes take turns, because they draw from torch's own random numbers.
     """
 
+    classes_: NDArray[Any]
     module_: nn.Module
     loss_: nn.Module
     calibrator_: Calibrator | None
@@ -222,12 +221,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         codes = group_codes(groups, len(labels))
         X, labels, weights, used = self._weighted(X, labels, sample_weight)
         self._groups = None if codes is None else codes[used]
-        self._certificate = None
-        self.optimizer_ = None
+        self._certificate = self.optimizer_ = None
         rng = check_random_state(self.random_state)
-        if before is not None:
-            fitting.check_warm(self, *before)
-        start = None if before is None else before[0]
+        start = None if before is None else fitting.check_warm(self, *before)
         with taught(self, labels, None if known is None else known[used]) as labels:
             if self._uses_lbfgs():
                 fitting.fit_lbfgs(self, X, labels, weights, start)
@@ -248,8 +244,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         first = not hasattr(self, "module_")
         X = self._features(X, reset=first)
         if first:
-            names = classes if classes is not None else self.classes
-            self.optimizer_ = None
+            names, self.optimizer_ = self.classes if classes is None else classes, None
             if names is None and not self._size_known():
                 raise ValueError(
                     "classes: expected all class names on the first call of partial_fit, got none; "
@@ -259,9 +254,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             self.loss_ = self._make_loss()
             self.history_, self.n_iter_ = [], 0
         elif classes is not None and not np.array_equal(np.asarray(classes), self.classes_):
-            raise ValueError(
-                f"classes: expected those of the first call, {self.classes_.tolist()}, got {list(classes)}"
-            )
+            got = f"{self.classes_.tolist()}, got {list(classes)}"
+            raise ValueError(f"classes: expected those of the first call, {got}")
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(X, labels)
         X, labels, weights, _ = self._weighted(X, labels, sample_weight)
@@ -274,14 +268,13 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any, true: Any, groups: Any) -> WeakLabelClassifier:
         grid = None if flag(self.tune) is True else self.tune
-        result = _search.search(self, X, y, sample_weight, grid, true=true, groups=groups)
-        best = _search.with_params(self, result.best_params, result.names)
-        self._adopt(best.fit(X, y, sample_weight, true=true, groups=groups))
+        result, best = _search.search_and_fit(self, X, y, sample_weight, grid, true=true, groups=groups)
+        self._adopt(best)
         self.cv_results_, self.best_params_, self.best_index_ = result.results, result.best_params, result.best_index
         return self
 
     def _adopt(self, other: WeakLabelClassifier) -> WeakLabelClassifier:
-        """What another one has fitted; the settings stay as the user made them."""
+        """Take over what another one has fitted; the settings stay the user's."""
         for name, value in vars(other).items():
             if name.endswith("_") or name.startswith("_"):
                 setattr(self, name, value)
@@ -335,11 +328,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy as estimated from the *weak* labels y: the mean of ``(R e_y)`` at the predicted class.
 
-        Unbiased for the accuracy on clean labels when y comes about as `transition_` says, plain accuracy when labels
-        are clean. It may leave [0, 1] on few rows. Labels that cannot tell some classes apart (coarse ones) have no
-        such estimate: compare models by `weak_log_likelihood` or `tproper.calibrated_scorer` then. To score against
-        clean labels use ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``; for standard errors,
-        `tproper.weak_accuracy`.
+        Unbiased for the accuracy on clean labels when y arises as `transition_` says; plain accuracy when labels are
+        clean. It may leave [0, 1] on few rows. Labels that cannot tell some classes apart (coarse ones) allow no such
+        estimate: use `weak_log_likelihood` or `tproper.calibrated_scorer`. To score against clean labels use
+        ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``; for standard errors, `tproper.weak_accuracy`.
         """
         check_is_fitted(self, "module_")
         predicted = torch.as_tensor(self._calibrated(self._scores(X)).argmax(axis=1))
@@ -430,10 +422,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return self.model == "linear" and linear.has_pointwise(self.loss_) and flag(self.early_stopping) is not True
 
     def _features(self, X: Any, reset: bool) -> Any:
-        linear = self.model == "linear"
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr" if linear else False, dtype=np.float64 if linear else np.float32
-        )
+        accept, kind = ("csr", np.float64) if self.model == "linear" else (False, np.float32)
+        return validate_data(self, untracked(X), reset=reset, accept_sparse=accept, dtype=kind)
 
     def _weighted(
         self, X: Any, labels: Tensor, sample_weight: Any
@@ -452,5 +442,4 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.model == "linear"
-        tags.classifier_tags.poor_score = False
         return tags

@@ -34,7 +34,6 @@ CROSS_FIT_TOL = 3e-5  # gradient of the cross-fitted models: at 1e-4 temperature
 # with 10 (gLS, 1,200 complementary labels). What a few more rows teach shrinks with n.
 MOST_FOLDS, LEAST_FOLDS, FOLD_ROWS = 10, 3, 5_000
 LARGEST_SPAN = 600.0  # between scores of a row: beyond 745 softmax gives zeros
-FORGETTING = 0.1  # share of the solution's scores that cross-fits begin from: the same minimum, without its memory
 
 
 # Linear models.
@@ -82,13 +81,13 @@ def cross_fitted(
 ) -> FloatArray:
     """Scores (n, K) of each row by a model that did not see it.
 
-    A fold begins from a small part of the solution for all rows, so as to end in the same minimum of several. From the
-    solution itself it would hardly move where the penalty is small, and would remember the labels that it should not
-    have seen.
+    A fold begins from zero. From the solution for all rows, or a tenth of it, it would end in the same minimum of
+    several, and so remember labels that it should not have seen: that minimum was chosen by them (classes that chance
+    left out of the labels, where these say little), and seemed better than no knowledge at all when it was worse.
     """
     assert isinstance(clf.loss_, WeakLabelLoss)
     out = np.empty((len(labels), len(clf.classes_)))
-    at = (FORGETTING * fit.coef, FORGETTING * fit.intercept)
+    at = (np.zeros_like(fit.coef), np.zeros_like(fit.intercept))
     for train, test in folds(len(labels), clf._groups, cross_fit_folds(len(labels))):
         y, w = labels[torch.as_tensor(train)], None if weights is None else weights[train]
         more = len(labels) / len(train)  # the same prior beside fewer rows
@@ -131,7 +130,7 @@ def calibrator(
     method: str,
     groups: NDArray[np.int64] | None,
 ) -> Calibrator:
-    """Calibrated by held-out scores; left alone, with a note, where a label cannot occur under T."""
+    """Fitted to held-out scores; the identity, with a note, where a label cannot occur under T."""
     y = labels.cpu()
     n = len(y)
     value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
@@ -175,8 +174,8 @@ def fit_minibatches(
     n = len(labels)
     method = method_of(clf.calibrate)
     information = label_information(clf.loss_, labels, weights)
-    worth = clf.validation_fraction * n * information
-    auto = clf.early_stopping == "auto" and clf.model != "linear" and n >= AUTO_EARLY_STOPPING
+    worth = clf.validation_fraction * clf._rows * information
+    auto = clf.early_stopping == "auto" and clf.model != "linear" and clf._rows >= AUTO_EARLY_STOPPING
     stop = flag(clf.early_stopping) is True or (auto and worth >= AUTO_INFORMATION)
     hold = stop or method not in (None, "auto", "identity")  # a method that the caller names needs rows of its own
     train, held = _held_out(n, clf.validation_fraction if hold else 0.0, rng, clf._groups)
@@ -292,8 +291,8 @@ def make_module(clf: WeakLabelClassifier, device: torch.device, generator: torch
     return module
 
 
-def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, classes: int) -> None:
-    """A warm start needs data of the same shape, and the same model."""
+def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, classes: int) -> nn.Module:
+    """The module to go on from; a warm start needs data of the same shape, and the same model."""
     if (features, classes) != (clf.n_features_in_, len(clf.classes_)):
         raise ValueError(
             f"warm_start: expected the {features} features and {classes} classes of the last fit, got "
@@ -303,6 +302,7 @@ def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, class
     with seeded(np.random.RandomState(0), torch.device("cpu"), callable(clf.model)):
         if not same_form(module, make_module(clf, torch.device("cpu"), None)):
             raise ValueError("warm_start: expected the model of the last fit, got another; fit a new estimator")
+    return module
 
 
 def dtype_of(clf: WeakLabelClassifier) -> torch.dtype:

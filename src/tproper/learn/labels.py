@@ -21,6 +21,7 @@ from ..transitions import (
     AnnotatorTransition,
     StackedTransition,
     Transition,
+    UniformTransition,
     UnknownSizeError,
     Vocabulary,
     annotators,
@@ -60,7 +61,12 @@ def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, N
     if isinstance(T, AnnotatorTransition):
         return T, _classes_of_answers(y, T)
     if T.label_kind == "classes":
-        return T, _sized(_unique(_scalars(y) if scalars is None else scalars), K)
+        names = _sized(_unique(_scalars(y) if scalars is None else scalars), K)
+        texts = names.tolist() if names.dtype.kind in "UO" and not isinstance(T, UniformTransition) else []
+        if all(isinstance(n, str) and n.isdecimal() for n in texts) and texts != sorted(texts, key=int):
+            got = ", ".join(texts[:4]) + ", ..."
+            raise ValueError(f"y: expected `classes` in the order of T's columns, got numbers as text, sorted {got}")
+        return T, names
     return T, np.arange(K)
 
 
@@ -305,7 +311,9 @@ def _masks(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
     """Candidate masks (n, K): a 2-d array is one already, lists and sets hold class names."""
     K = len(classes)
     if not _holds_collections(y) or _is_boolean_rows(y):
-        table = checks.array(y)
+        table, columns = checks.array(y), list(getattr(y, "columns", ()))
+        if columns != classes.tolist() and set(columns) == set(classes.tolist()):
+            raise ValueError(f"y: expected the columns {classes.tolist()}, in the order of `classes`, got {columns}")
         if table.dtype.kind == "O" and table.ndim == 2 and _is_boolean_rows(table):
             table = table.astype(bool)
         if table.ndim != 2 or table.shape[1] != K or table.dtype.kind not in "biuf":
@@ -331,8 +339,9 @@ def _masks(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
 
 def _rows_of_pairs(y: Any, transition: StackedTransition, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Stacked rows of (source, label) pairs, the label by its name in its own source."""
-    pairs = y if _holds_collections(y) else checks.array(y)
-    if isinstance(pairs, np.ndarray) and (pairs.ndim == 1 or pairs.shape[1] == 1):
+    collections = _holds_collections(y)
+    pairs = y if collections else checks.array(y)
+    if not collections and (pairs.ndim == 1 or pairs.shape[1] == 1):
         return _lookup(_scalars(pairs), Vocabulary.of_names(range(transition.num_weak_labels)))
     rows = np.empty(count(y), dtype=np.int64)
     words = [Vocabulary(t, classes) for t in transition.sources]

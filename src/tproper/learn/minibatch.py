@@ -114,7 +114,7 @@ class Keeper:
     state: dict[str, Tensor] | None = None
 
     def take(self, module: nn.Module, rows: Tensor) -> float:
-        """Take in an epoch; its mean risk."""
+        """Take an epoch into account; returns its mean risk."""
         w = None if self.weights is None else self.weights.double().cpu()
         risk = float(np.average(rows.numpy(), weights=None if w is None else w.numpy()))
         falls = risk < self.least

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -63,6 +63,13 @@ def flag(value: Any) -> Any:
     return value
 
 
+def untracked(X: Any) -> Any:
+    """A tensor without gradients, in memory, of a type that NumPy knows; anything else as it is."""
+    if not isinstance(X, Tensor):
+        return X
+    return X.detach().cpu().float() if X.dtype == torch.bfloat16 else X.detach().cpu()
+
+
 def row_weights(sample_weight: Any, X: Any) -> FloatArray:
     """A weight for each row of X, some of them positive."""
     try:
@@ -83,25 +90,17 @@ def on_device(weights: FloatArray | None, device: torch.device) -> Tensor | None
 _TORCH_RANDOM = threading.Lock()  # all threads share torch's own random numbers
 
 
-class seeded(AbstractContextManager[torch.Generator]):
-    """A generator of one's own; with `shared`, also torch's random numbers seeded for a while, then put back.
+@contextmanager
+def seeded(rng: Any, device: torch.device, shared: bool) -> Iterator[torch.Generator]:
+    """A generator of one's own; with `shared`, torch's random numbers are seeded meanwhile too, and then put back.
 
     The user's modules draw their initial weights and dropout masks from torch's own generator, which all threads share:
     fits that need it take turns. "linear" and "mlp" do not.
     """
-
-    def __init__(self, rng: Any, device: torch.device, shared: bool) -> None:
-        self.seed = int(rng.randint(np.iinfo(np.int32).max))
-        self.devices = [device] if device.type == "cuda" else []
-        self.shared = shared
-        self.stack = ExitStack()
-
-    def __enter__(self) -> torch.Generator:
-        if self.shared:
-            self.stack.enter_context(_TORCH_RANDOM)
-            self.stack.enter_context(torch.random.fork_rng(devices=self.devices))
-            torch.manual_seed(self.seed)
-        return torch.Generator().manual_seed(self.seed)
-
-    def __exit__(self, *details: Any) -> None:
-        self.stack.close()
+    seed = int(rng.randint(np.iinfo(np.int32).max))
+    with ExitStack() as stack:
+        if shared:
+            stack.enter_context(_TORCH_RANDOM)
+            stack.enter_context(torch.random.fork_rng(devices=[device] if device.type == "cuda" else []))
+            torch.manual_seed(seed)
+        yield torch.Generator().manual_seed(seed)

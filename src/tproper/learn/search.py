@@ -102,18 +102,24 @@ def search(
         raise ValueError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
     weights = None if sample_weight is None else row_weights(sample_weight, X)
     data = _Data(X, y, labels, T, weights, true, groups)
-    splits = _folds(cv, X, n, estimator.random_state, codes)
-    held_out = [_held_out(estimator, params, names, data, splits) for params in candidates]
-    tables = _Tables(held_out, labels, T, weights, method_of(estimator.calibrate) is not None)
+    risks = _Risks(estimator, candidates, names, data, _folds(cv, X, n, estimator.random_state, codes))
     if verbose or estimator.verbose:
-        for params, risk in zip(candidates, tables.mean, strict=True):
+        for params, risk in zip(candidates, risks.mean, strict=True):
             print(f"{params}: weak risk {risk:.6g}")
-    if np.isnan(tables.log_risk).all():
+    if np.isnan(risks.by_fold).all():
         raise ValueError("sample_weight: expected positive weights in both parts of some fold, got zeros")
-    order = np.argsort(tables.mean if tables.criterion != "brier" else _mean(tables.brier), kind="stable")
+    order = np.argsort(risks.mean_brier if risks.criterion == "brier" else risks.mean, kind="stable")
     best = int(order[0])
-    results = _table(candidates, tables, weights, order, best) | {"criterion": tables.criterion}
+    results = _table(candidates, risks, order, best) | {"criterion": risks.criterion}
     return SearchResult(results, dict(candidates[best]), best, names)
+
+
+def search_and_fit(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, grid: Any, cv: Any = 5, verbose: int = 0, **known: Any
+) -> tuple[SearchResult, Any]:
+    """What a search chose, and an estimator with it, fitted to all rows; `known` are `true` and `groups`."""
+    result = search(estimator, X, y, sample_weight, grid, cv, verbose, **known)
+    return result, with_params(estimator, result.best_params, result.names).fit(X, y, sample_weight, **known)
 
 
 @dataclass(frozen=True)
@@ -128,80 +134,66 @@ class _Data:
     true: Any
     groups: Any
 
+    def counts(self, train: NDArray[np.int64], test: NDArray[np.int64]) -> bool:
+        """Whether a fold has something to learn from, and something to score."""
+        return self.weights is None or bool(self.weights[train].any() and self.weights[test].any())
+
     def part(self, rows: NDArray[np.int64]) -> dict[str, Any]:
         """The keywords of a fit to some rows."""
         values = {"sample_weight": self.weights, "true": self.true, "groups": self.groups}
         return {k: None if v is None else _labels.take(v, rows) for k, v in values.items()}
 
 
-@dataclass
-class _HeldOut:
-    """One setting: what its models say of rows that they did not see; NaN for rows that no fold holds out."""
+class _Risks:
+    """Risks of all settings on rows that their models did not see, and the criterion that they are ranked by.
 
-    scores: FloatArray  # (n, K)
-    raw: FloatArray  # (n,) -log (T p)_y of the probabilities as they are
-    brier: FloatArray  # (n,)
-    folds: list[NDArray[np.int64]]  # the rows of each fold; none where it was not scored
-
-
-def _held_out(
-    estimator: Any,
-    params: Mapping[str, Any],
-    names: NDArray[Any],
-    data: _Data,
-    folds: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
-) -> _HeldOut:
-    """Fit one setting on every fold."""
-    n, weights = len(data.labels), data.weights
-    out = _HeldOut(np.full((n, len(names)), math.nan), np.full(n, math.nan), np.full(n, math.nan), [])
-    for train, test in folds:
-        if weights is not None and not (weights[train].any() and weights[test].any()):
-            out.folds.append(test[:0])  # nothing to learn from, or nothing to score: the fold says nothing
-            continue
-        model = with_params(estimator, params, names).set_params(calibrate=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
-            model.fit(_safe_indexing(data.X, train), _labels.take(data.y, train), **data.part(train))
-        held, labels = _safe_indexing(data.X, test), data.labels[torch.as_tensor(test)]
-        out.scores[test] = model._scores(held)
-        p = model.predict_proba(held)
-        out.raw[test] = row_risks(data.transition, labels, torch.as_tensor(p).log().numpy())
-        out.brier[test] = brier_risk(p, labels, data.transition)
-        out.folds.append(test)
-    return out
-
-
-class _Tables:
-    """Risks (settings, folds) and (settings, rows), and the criterion that they are ranked by."""
+    Of each row (settings, n), NaN where no fold holds it out, and of each fold (settings, folds).
+    """
 
     def __init__(
-        self, held_out: list[_HeldOut], y: Tensor, T: Transition, weights: FloatArray | None, calibrated: bool
+        self, estimator: Any, candidates: list[dict[str, Any]], names: NDArray[Any], data: _Data, splits: list[Split]
     ) -> None:
-        rows, self.temperature = [h.raw.copy() for h in held_out], np.ones(len(held_out))
-        if calibrated:
-            for c, h in enumerate(held_out):
-                scored = ~np.isnan(h.raw)
-                seen = np.flatnonzero(scored if weights is None else scored & (weights > 0))
-                if len(seen):
-                    w = None if weights is None else weights[seen]
-                    rows[c][seen], scale = calibrated_risks(h.scores[seen], y[torch.as_tensor(seen)], T, w)
-                    self.temperature[c] = 1.0 / scale
-        self.rows = rows
-        self.log_risk = self._by_fold(held_out, rows, weights)
-        self.raw = self._by_fold(held_out, [h.raw for h in held_out], weights)
-        self.brier = self._by_fold(held_out, [h.brier for h in held_out], weights)
-        self.mean = _mean(self.log_risk)
+        self.folds = [test if data.counts(train, test) else test[:0] for train, test in splits]
+        shape = (len(candidates), len(data.labels))
+        self.scores = np.full((*shape, len(names)), math.nan)
+        self.raw, self.brier = np.full(shape, math.nan), np.full(shape, math.nan)  # -log (T p)_y, and `brier_risk`
+        for c, params in enumerate(candidates):
+            for (train, _), test in zip(splits, self.folds, strict=True):
+                if len(test):
+                    self._fit(c, with_params(estimator, params, names).set_params(calibrate=False), train, test, data)
+        calibrated = method_of(estimator.calibrate) is not None
+        self.rows, self.temperature = self.raw.copy(), np.ones(len(candidates))
+        scored = ~np.isnan(self.raw[0])
+        seen = np.flatnonzero(scored if data.weights is None else scored & (data.weights > 0))
+        if calibrated and len(seen):
+            labels, w = data.labels[torch.as_tensor(seen)], None if data.weights is None else data.weights[seen]
+            for c in range(len(candidates)):
+                self.rows[c, seen], scale = calibrated_risks(self.scores[c, seen], labels, data.transition, w)
+                self.temperature[c] = 1.0 / scale
+        self.weights = data.weights
+        self.by_fold = self._means(self.rows)
+        self.mean, self.mean_raw, self.mean_brier = (_mean(self._means(r)) for r in (self.rows, self.raw, self.brier))
         self.criterion = "calibrated" if calibrated else "log"
         if not np.isfinite(self.mean).all():
             self.criterion = "brier"
 
-    @staticmethod
-    def _by_fold(held_out: list[_HeldOut], rows: list[FloatArray], weights: FloatArray | None) -> FloatArray:
-        out = np.full((len(held_out), len(held_out[0].folds)), math.nan)
-        for c, h in enumerate(held_out):
-            for f, test in enumerate(h.folds):
-                if len(test):
-                    out[c, f] = np.average(rows[c][test], weights=None if weights is None else weights[test])
+    def _fit(self, c: int, model: Any, train: NDArray[np.int64], test: NDArray[np.int64], data: _Data) -> None:
+        """Fit one setting on one fold."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
+            model.fit(_safe_indexing(data.X, train), _labels.take(data.y, train), **data.part(train))
+        held, labels = _safe_indexing(data.X, test), data.labels[torch.as_tensor(test)]
+        p = model.predict_proba(held)
+        self.scores[c, test] = model._scores(held)
+        self.raw[c, test] = row_risks(data.transition, labels, torch.as_tensor(p).log().numpy())
+        self.brier[c, test] = brier_risk(p, labels, data.transition)
+
+    def _means(self, rows: FloatArray) -> FloatArray:
+        out = np.full((len(rows), len(self.folds)), math.nan)
+        for f, test in enumerate(self.folds):
+            if len(test):
+                w = None if self.weights is None else self.weights[test]
+                out[:, f] = np.average(rows[:, test], axis=1, weights=w)
         return out
 
 
@@ -249,32 +241,26 @@ def _standard_error(values: FloatArray, weights: FloatArray | None) -> float:
     return float(np.sqrt(variance / (row_count(w) - 1)))
 
 
-def _table(
-    candidates: list[dict[str, Any]],
-    tables: _Tables,
-    weights: FloatArray | None,
-    order: NDArray[np.int64],
-    best: int,
-) -> dict[str, Any]:
+def _table(candidates: list[dict[str, Any]], risks: _Risks, order: NDArray[np.int64], best: int) -> dict[str, Any]:
     """Like GridSearchCV's `cv_results_`, with standard errors, also of the difference to the winner."""
     rank = np.empty(len(order), dtype=int)
     rank[order] = np.arange(1, len(order) + 1)
-    seen = ~np.isnan(tables.rows[0])
-    rows, w = [r[seen] for r in tables.rows], None if weights is None else weights[seen]
+    seen = ~np.isnan(risks.rows[0])
+    rows, w = risks.rows[:, seen], None if risks.weights is None else risks.weights[seen]
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = [_standard_error(r, w) for r in rows]
         behind = [_standard_error(r - rows[best], w) for r in rows]
     out: dict[str, Any] = {"params": candidates}
     for key in sorted({k for c in candidates for k in c}):
         out[f"param_{key}"] = [c.get(key) for c in candidates]
-    for f in range(tables.log_risk.shape[1]):
-        out[f"split{f}_weak_risk"] = tables.log_risk[:, f]
+    for f in range(risks.by_fold.shape[1]):
+        out[f"split{f}_weak_risk"] = risks.by_fold[:, f]
     return out | {
-        "mean_weak_risk": tables.mean,
+        "mean_weak_risk": risks.mean,
         "stderr_weak_risk": np.array(spread),
         "stderr_of_difference_to_best": np.array(behind),
-        "mean_raw_risk": _mean(tables.raw),
-        "temperature": tables.temperature,
-        "mean_weak_brier": _mean(tables.brier),
+        "mean_raw_risk": risks.mean_raw,
+        "temperature": risks.temperature,
+        "mean_weak_brier": risks.mean_brier,
         "rank": rank,
     }

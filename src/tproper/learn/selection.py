@@ -64,13 +64,11 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         check_verbose(self.verbose)
         if asks_for_estimate(base.transition):  # once, for all folds and settings
             base = with_estimate(base, X, y, true, groups)
-        result = _search.search(
+        result, self.best_estimator_ = _search.search_and_fit(
             clone(base), X, y, sample_weight, self.grid, self.cv, self.verbose, true=true, groups=groups
         )
         self.cv_results_, self.best_params_, self.best_index_ = result.results, result.best_params, result.best_index
         self.best_risk_ = float(result.results["mean_weak_risk"][result.best_index])
-        best = _search.with_params(base, result.best_params, result.names)
-        self.best_estimator_ = best.fit(X, y, sample_weight, true=true, groups=groups)
         self.classes_ = self.best_estimator_.classes_
         self.n_features_in_ = self.best_estimator_.n_features_in_
         if hasattr(self.best_estimator_, "feature_names_in_"):

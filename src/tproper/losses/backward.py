@@ -156,7 +156,7 @@ class BackwardLoss(WeakLabelLoss):
 
 def _class_weights(weights: ArrayLike, num_classes: int) -> Tensor:
     try:
-        out = np.array(weights, dtype=np.float64)
+        out = np.array(checks.array(weights), dtype=np.float64)
     except (TypeError, ValueError):
         out = np.empty(0)
     if out.shape != (num_classes,) or not np.isfinite(out).all() or (out <= 0).any():

@@ -146,7 +146,7 @@ class WeakLabelLoss(nn.Module, ABC):
 
     @property
     def backend(self) -> Backend:
-        """Where calls run, as `tproper.fuse` chose it: by itself, in plain PyTorch, or in the kernel."""
+        """Where calls run, as `tproper.fuse` set it: decided call by call, in plain PyTorch, or in the kernel."""
         return self._backend
 
     def pair(self) -> tuple[Any, Any] | str:
@@ -155,8 +155,15 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def backend_for(self, scores: Tensor, weights: Any = None) -> str:
         """``"triton"``, or ``"torch: ..."`` with the reason, for a call with these scores."""
-        why = "asked for" if self.backend == "torch" else dispatch.obstacle(self, scores, weights)
+        why = self._obstacle(scores, weights)
         return "triton" if why is None else f"torch: {why}"
+
+    def _obstacle(self, scores: Tensor, weights: Any, transitions: Any = None) -> str | None:
+        if self.backend == "torch":
+            return "asked for"
+        if transitions is not None:
+            return "there is one transition per example"
+        return dispatch.obstacle(self, scores, weights)
 
     def forward(
         self, scores: Tensor, labels: Labels, weights: Tensor | None = None, transitions: Tensor | None = None
@@ -179,7 +186,10 @@ class WeakLabelLoss(nn.Module, ABC):
         dtype = scores.dtype
         if dtype in (torch.float16, torch.bfloat16) and torch.is_autocast_enabled(scores.device.type):
             dtype = torch.float32  # as torch's own losses: half precision has no room for a scaled or summed loss
-        if self._in_triton(scores, weights, transitions):
+        why = self._obstacle(scores, weights, transitions)
+        if self.backend == "triton" and why is not None:
+            raise ValueError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
+        if why is None:
             return dispatch.call(self, scores, labels, weights, reduction, dtype)
         if scores.dtype in (torch.float16, torch.bfloat16):  # sums over classes need float32
             scores = scores.float()
@@ -211,14 +221,6 @@ class WeakLabelLoss(nn.Module, ABC):
             losses = self.pointwise_with(transitions, left_out(scores, weights), encoded)
         return self._reduce(losses, weights, reduction)
 
-    def _in_triton(self, scores: Tensor, weights: Any, transitions: Any) -> bool:
-        if self.backend == "torch":
-            return False
-        why = dispatch.obstacle(self, scores, weights) if transitions is None else "there is one transition per example"
-        if self.backend == "triton" and why is not None:
-            raise ValueError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
-        return why is None
-
     def _reduce(self, losses: Tensor, weights: Tensor | None, reduction: Reduction = "mean") -> Tensor:
         return reduce(losses, reduction, weights)
 
@@ -237,18 +239,6 @@ class WeakLabelLoss(nn.Module, ABC):
         weights = None if weights is None else weights.to(scores)
         return weighted(self._each(left_out(scores, weights), labels), weights)
 
-    def value_and_gradient(
-        self,
-        scores: Tensor,  # (n, K)
-        labels: Tensor,  # encoded
-        weights: Tensor | None = None,  # (n,)
-    ) -> tuple[Tensor, Tensor]:
-        """The losses (n,) of encoded labels and their gradients (n, K) in the scores, both times the weights.
-
-        No graph is recorded, and labels are not checked.
-        """
-        return self.bind(labels, weights, scores.dtype, class_major=scores.stride(-1) > 1)(scores)
-
     def bind(
         self,
         labels: Tensor,
@@ -256,8 +246,9 @@ class WeakLabelLoss(nn.Module, ABC):
         dtype: torch.dtype = torch.float64,
         class_major: bool = False,
     ) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        """`value_and_gradient` as a function of the scores alone, for solvers: what labels need is made once.
+        """For solvers: a function from scores (n, K) to the losses (n,) of encoded labels and their gradients (n, K).
 
+        Both are times the weights (n,). No graph is recorded, labels are not checked, and what they need is made once.
         With `class_major`, scores will be transposed views of (K, n) arrays, which are faster to sum over few classes.
         """
         work = None if isinstance(self.pair(), str) else self._closed_form(labels, dtype, class_major)
@@ -281,8 +272,8 @@ class WeakLabelLoss(nn.Module, ABC):
         return both
 
     def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
-        """Losses and gradients of blocks of rows; None where autograd has to find the gradient."""
-        return None
+        """Losses and gradients of blocks of rows: the kernel. None where autograd has to find the gradient."""
+        return self._kernel(labels, dtype, class_major)
 
     @abstractmethod
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:

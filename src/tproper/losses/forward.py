@@ -11,7 +11,6 @@ from torch import Tensor
 from .._core import FloatArray, Work, checks, inner, log_mixture
 from ..potentials import LogSumExp, Potential
 from ..transitions import (
-    ENUMERATION_LIMIT,
     AnnotatorTransition,
     CandidateSetTransition,
     Transition,
@@ -123,10 +122,7 @@ class ForwardLoss(WeakLabelLoss):
         return torch.softmax(scores, -1) if self.link is None else self.link.probabilities(scores)
 
     def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
-        return cpu.mixture(self.transition.log_rows(labels, self.tables, dtype), class_major)
-
-    def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
-        return self._kernel(labels, dtype, class_major) if self.plain else None
+        return cpu.mixture(self.transition.log_rows(labels, self.tables, dtype), class_major) if self.plain else None
 
     def pair(self) -> tuple[Any, Any] | str:
         """(score, T)."""
@@ -181,22 +177,16 @@ def _set_bounds(T: CandidateSetTransition, score: Score) -> FloatArray:
     a (s^2/j + (1-s)^2/(K-j)) + b``, T^T T = a I + b 1 1^T. Where q itself is needed, one set of each size stands for
     all of them.
     """
-    K, sizes = T.num_classes, T.set_sizes()
+    K, j = T.num_classes, np.array(T.set_sizes())
     if score.needs == "all":
-        matrix, masks = T.matrix(), [len(s) for s in T.candidate_sets()]
-        by_size = {j: score.bound(matrix, masks.index(j)) for j in sizes}
-    else:
-        gram = T.gram()
-        b = float(gram[0, 1])
-        by_size = {}
-        for j in sizes:
-            g, a = float(np.exp(T.log_weight[j])), float(gram[0, 0]) - b
-            rest = 1 / (K - j) if j < K else 0.0
-            s = 1.0  # the largest cosine, and the least distance where that is not inside
-            if isinstance(score, BrierScore) and j < K:
-                s = min(1.0, (g / a + rest) / (1 / j + rest)) if a > 0 else 1.0
-            square = torch.tensor(a * (s**2 / j + (1 - s) ** 2 * rest) + b, dtype=torch.float64)
-            by_size[j] = float(score.loss(Weak(torch.tensor(g * s, dtype=torch.float64), square)))
-    if K > ENUMERATION_LIMIT:
-        return np.array([by_size[j] for j in sizes])
-    return np.array([by_size[len(s)] for s in T.candidate_sets()])
+        matrix, sizes = T.matrix(), [len(s) for s in T.candidate_sets()]
+        return T.per_label(np.array([score.bound(matrix, sizes.index(size)) for size in j]))
+    gram, g = T.gram(), np.exp(T.log_weight[j])
+    b = gram[0, 1]
+    a = gram[0, 0] - b
+    rest = np.where(j < K, 1 / np.maximum(K - j, 1), 0.0)
+    s = np.ones(len(j))  # the largest cosine, and the least distance where that is not inside
+    if isinstance(score, BrierScore) and a > 0:
+        s = np.where(j < K, np.minimum(1.0, (g / a + rest) / (1 / j + rest)), 1.0)
+    square = torch.as_tensor(a * (s**2 / j + (1 - s) ** 2 * rest) + b)
+    return T.per_label(score.loss(Weak(torch.as_tensor(g * s), square)).numpy())

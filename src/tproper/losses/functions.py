@@ -21,7 +21,8 @@ def _function(loss: Callable[..., WeakLabelLoss]) -> Callable[..., Tensor]:
     def call(
         scores: Tensor, labels: Labels, transition: Transition, *, weights: Tensor | None = None, **options: Any
     ) -> Tensor:
-        out: Tensor = loss(transition, **options).to(scores.device)(scores, labels, weights)
+        own = loss(transition, **options)
+        out: Tensor = (own.to(scores.device) if isinstance(scores, Tensor) else own)(scores, labels, weights)
         return out
 
     name = getattr(loss, "__name__", "loss")

@@ -39,22 +39,28 @@ def given_transitions(transitions: Tensor, labels: Labels, scores: Tensor, valid
         encoded = checks.index_labels(labels, M, device=scores.device, validate=validate)
         checks.same_leading_shape(scores, encoded)
     if validate and tracing.readable(T):
-        first = T[0].detach()
-        # float32 column sums are one to about 1e-6 each; 1e-4 leaves room for many weak labels
-        good = (first >= 0).all() & ((first.sum(0) - 1).abs() <= 1e-4).all()
+        good = _stochastic(T[:1])
         if len(T) > 1 and encoded.dtype != torch.bool:
             own = T.detach()[torch.arange(n, device=T.device), encoded]
             good &= ((own >= 0) & (own <= 1 + 1e-4)).all()
-        if not bool(good):
-            raise ValueError("transitions: expected every T[i] to have columns of probabilities that sum to 1")
+        _require(good)
     return T, encoded
+
+
+def _stochastic(T: Tensor) -> Tensor:
+    """float32 column sums are one to about 1e-6 each; 1e-4 leaves room for many weak labels."""
+    return (T.detach() >= 0).all() & ((T.detach().sum(1) - 1).abs() <= 1e-4).all()
+
+
+def _require(good: Tensor) -> None:
+    if not bool(good):
+        raise ValueError("transitions: expected every T[i] to have columns of probabilities that sum to 1")
 
 
 def targets_of(transitions: Tensor, labels: Tensor, validate: bool) -> Tensor:
     """Targets (n, K) of the labels, by the R of each T; all of every T is read, and so checked."""
     if labels.dtype == torch.bool:
         raise ValueError("labels: expected indices of weak labels for backward correction, got masks; use ForwardLoss")
-    T = transitions.detach()
-    if validate and tracing.readable(T) and not bool((T >= 0).all() & ((T.sum(1) - 1).abs() <= 1e-4).all()):
-        raise ValueError("transitions: expected every T[i] to have columns of probabilities that sum to 1")
+    if validate and tracing.readable(transitions):
+        _require(_stochastic(transitions))
     return per_example_targets(transitions.expand(len(labels), -1, -1), labels, validate)

@@ -61,12 +61,15 @@ class Score(ABC):
     def bound(self, T: FloatArray, y: int) -> float:
         """The smallest l(T p, y) over all p."""
 
-    @abstractmethod
     def uniform_bound(self, d: float, o: float, K: int) -> float:
         """The same for T with d on the diagonal and o off it.
 
         Where the score is convex in q, the best q has the larger of them at the label, and the rest evenly elsewhere.
         """
+        top = max(d, o)
+        q = torch.full((K,), (1 - top) / (K - 1), dtype=torch.float64)
+        q[0] = top
+        return float(self.loss(Weak(q[0], q.square().sum(), q)))
 
 
 class LogScore(Score):
@@ -82,10 +85,6 @@ class LogScore(Score):
         """All p on the class that makes y likeliest."""
         with np.errstate(divide="ignore"):
             return float(0.0 - np.log(T[y].max()))
-
-    def uniform_bound(self, d: float, o: float, K: int) -> float:
-        """``-log max(d, o)``."""
-        return 0.0 - math.log(max(d, o))
 
 
 class BrierScore(Score):
@@ -103,12 +102,8 @@ class BrierScore(Score):
         away = T - np.eye(len(T))[:, [y]]
         target = np.zeros(len(T) + 1)
         target[-1] = 1.0
-        u, _ = _nnls(np.vstack([away, np.ones(T.shape[1])]), target)
+        u = _nnls(np.vstack([away, np.ones(T.shape[1])]), target)
         return float(np.square(away @ (u / u.sum())).sum())
-
-    def uniform_bound(self, d: float, o: float, K: int) -> float:
-        """``(1 - t)^2 K/(K-1)``, t = max(d, o)."""
-        return (1 - max(d, o)) ** 2 * K / (K - 1)
 
 
 class SphericalScore(Score):
@@ -123,13 +118,8 @@ class SphericalScore(Score):
 
     def bound(self, T: FloatArray, y: int) -> float:
         """1 minus the cosine of the angle between e_y and the cone of T's columns: non-negative least squares."""
-        u, _ = _nnls(T, np.eye(len(T))[y])
+        u = _nnls(T, np.eye(len(T))[y])
         return float(1 - np.linalg.norm(T @ u))
-
-    def uniform_bound(self, d: float, o: float, K: int) -> float:
-        """At the even q."""
-        t = max(d, o)
-        return 1 - t / math.sqrt(t**2 + (1 - t) ** 2 / (K - 1))
 
 
 class TsallisScore(Score):
@@ -157,21 +147,18 @@ class TsallisScore(Score):
 
     def bound(self, T: FloatArray, y: int) -> float:
         """By projected descent over p from every class and the middle; for 1 < a <= 2 the score is convex in q."""
-        return _searched(lambda q: self._at(q, y), T)
-
-    def _at(self, q: Tensor, y: int) -> Tensor:
-        return self.loss(Weak(q[..., y], all=q))
+        return _searched(lambda q: self.loss(Weak(q[..., y], all=q)), T)
 
     def uniform_bound(self, d: float, o: float, K: int) -> float:
         """For a given q_y an even q makes ``sum q^a`` smallest where a > 1, and largest where a < 1.
 
         For a < 1 the best p therefore sits on the label's class and one other.
         """
-        if self.a < 1:
-            T = np.full((K, 2), o)
-            T[0, 0] = T[1, 1] = d
-            return self.bound(T, 0)
-        return float(self._at(_even(d, o, K), 0))
+        if self.a > 1:
+            return super().uniform_bound(d, o, K)
+        T = np.full((K, 2), o)
+        T[0, 0] = T[1, 1] = d
+        return self.bound(T, 0)
 
 
 class PotentialScore(Score):
@@ -196,39 +183,19 @@ class PotentialScore(Score):
 
     def bound(self, T: FloatArray, y: int) -> float:
         """By descent over p from every class and the middle."""
-        return _searched(
-            lambda q: self.loss(Weak(q[..., y], all=q, index=torch.full(q.shape[:-1], y, dtype=torch.long))), T
-        )
+        return _searched(lambda q: self.loss(Weak(q[..., y], all=q, index=torch.full(q.shape[:-1], y))), T)
 
     def uniform_bound(self, d: float, o: float, K: int) -> float:
         """By search, as for any T."""
         return self.bound(np.full((K, K), o) + (d - o) * np.eye(K), 0)
 
 
-def _even(d: float, o: float, K: int) -> Tensor:
-    """q (K,) with the larger of d and o at label 0, and the rest evenly on the others."""
-    top = max(d, o)
-    q = torch.full((K,), (1 - top) / (K - 1), dtype=torch.float64)
-    q[0] = top
-    return q
-
-
 def make_score(score: str | Potential | Score) -> Score:
     """A score by name (log, brier, spherical, ``tsallis:1.5``), or that of a potential."""
     if isinstance(score, Score):
         return score
-    if isinstance(score, LogSumExp):
-        return LogScore()
-    if isinstance(score, Brier):
-        return BrierScore()
-    if isinstance(score, Spherical):
-        return SphericalScore()
-    if isinstance(score, Sparsemax):
-        return TsallisScore(2.0)
-    if isinstance(score, Tsallis):
-        return TsallisScore(score.a)
     if isinstance(score, Potential):
-        return PotentialScore(score)
+        return _score_of(score)
     known: dict[str, Callable[[], Score]] = {"log": LogScore, "brier": BrierScore, "spherical": SphericalScore}
     if isinstance(score, str) and score in known:
         return known[score]()
@@ -243,11 +210,20 @@ def make_score(score: str | Potential | Score) -> Score:
     )
 
 
-def _nnls(A: FloatArray, b: FloatArray) -> tuple[FloatArray, float]:
+def _score_of(F: Potential) -> Score:
+    """The score of a potential on weak labels; by its formula where there is one."""
+    if isinstance(F, Tsallis):
+        return TsallisScore(F.a)
+    known: dict[type[Potential], Callable[[], Score]] = {
+        LogSumExp: LogScore, Brier: BrierScore, Spherical: SphericalScore, Sparsemax: lambda: TsallisScore(2.0),
+    }  # fmt: skip
+    return known[type(F)]() if type(F) in known else PotentialScore(F)
+
+
+def _nnls(A: FloatArray, b: FloatArray) -> FloatArray:
     from scipy.optimize import nnls
 
-    out: tuple[FloatArray, float] = nnls(A, b, maxiter=50 * A.shape[1])
-    return out
+    return np.asarray(nnls(A, b, maxiter=50 * A.shape[1])[0])
 
 
 def _searched(loss: Callable[[Tensor], Tensor], T: FloatArray) -> float:

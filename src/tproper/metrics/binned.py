@@ -12,15 +12,16 @@ not among the extreme 5% is in the interval.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.special import gammainc
+from scipy.special import gammainc, ndtr
 
 from .._core import FloatArray
 from .statistics import LEVEL
 
+NORMAL = 1e10  # shape of a gamma distribution from which on it is normal to five digits, and SciPy's has none left
 FEW = 30  # examples that all agree say nothing about spread when they are fewer
 
 
@@ -50,21 +51,37 @@ class QuadraticForm:
 
     def interval(self) -> tuple[FloatArray, FloatArray]:
         """Every theta >= 0 under which the observed value is not among the extreme 5%."""
-
-        def below(theta: FloatArray, raw: FloatArray = self.raw) -> FloatArray:
-            k2 = 2 * self.e2 + 4 * theta * self.p1 + theta**2 * self.sampling
-            k3 = 8 * self.e3 + 24 * theta * self.p2
-            return _shifted_gamma(raw - theta - self.e1, k2, k3)
-
-        top = np.full_like(self.raw, 0.0) + 4 * self.raw + 40 * self.e1
-        low, high = (_falling_root(below, (1 + side * LEVEL) / 2, top) for side in (1, -1))
+        low, high = self._root((1 + LEVEL) / 2, self.raw), self._root((1 - LEVEL) / 2, self.raw)
         # The sum is smaller than noise alone would make it: no theta fits, which is chance and not certainty. Then the
         # upper end is what a sum as large as the noise would give.
-        none = below(np.zeros_like(top)) <= (1 - LEVEL) / 2
+        none = self._excess(np.zeros_like(self.raw), (1 - LEVEL) / 2, self.raw, *self._cumulants) <= 0
         if none.any():
-            usual = np.maximum(self.raw, self.e1)
-            high = np.where(none, _falling_root(lambda t: below(t, usual), (1 - LEVEL) / 2, top), high)
+            high = np.where(none, self._root((1 - LEVEL) / 2, np.maximum(self.raw, self.e1)), high)
         return np.where(self.unknown, 0.0, low), np.where(self.unknown, 1.0, high)
+
+    @property
+    def _cumulants(self) -> tuple[FloatArray, ...]:
+        return self.e1, self.e2, self.e3, self.p1, self.p2, self.sampling
+
+    @staticmethod
+    def _excess(theta: FloatArray, level: float, raw: FloatArray, *cumulants: FloatArray) -> FloatArray:
+        """P(|u|^2 <= raw) under theta, less `level`: it falls with theta."""
+        e1, e2, e3, p1, p2, sampling = cumulants
+        k2 = 2 * e2 + 4 * theta * p1 + theta**2 * sampling
+        return _shifted_gamma(raw - theta - e1, k2, 8 * e3 + 24 * theta * p2) - level
+
+    def _root(self, level: float, raw: FloatArray) -> FloatArray:
+        """The theta under which P(|u|^2 <= raw) is `level`; 0 where it is below at once."""
+        from scipy.optimize.elementwise import find_root
+
+        given: tuple[Any, ...] = (level, raw, *self._cumulants)
+        zero, top = np.zeros_like(self.raw), 4 * self.raw + 40 * self.e1
+        for _ in range(20):  # widen until the root is inside
+            short = self._excess(top, *given) > 0
+            if not short.any():
+                break
+            top = np.where(short, 2 * top + 1e-300, top)
+        return np.where(self._excess(zero, *given) <= 0, 0.0, find_root(self._excess, (zero, top), args=given).x)
 
 
 class BinnedErrors:
@@ -123,38 +140,6 @@ def _shifted_gamma(x: FloatArray, k2: FloatArray, k3: FloatArray) -> FloatArray:
     certain = (k2 <= 0) | (k3 <= 0)
     k2, k3 = np.where(certain, 1.0, k2), np.where(certain, 1.0, k3)
     shape, scale = 4 * k2**3 / k3**2, k3 / (2 * k2)
-    return np.where(certain, (x >= 0).astype(np.float64), gammainc(shape, np.maximum(x / scale + shape, 0.0)))
-
-
-def _falling_root(f: Callable[[FloatArray], FloatArray], level: float, top: FloatArray) -> FloatArray:
-    """theta in [0, top] where the falling f passes `level`; 0 where it starts below.
-
-    By Chandrupatla's method (1997): inverse quadratic interpolation where the last three points allow it, else halves.
-    """
-    low, high = np.zeros_like(top), top.copy()
-    at_low, at_high = f(low) - level, f(high) - level
-    for _ in range(20):  # widen until the root is inside
-        if not (at_high > 0).any():
-            break
-        high = np.where(at_high > 0, 2 * high + 1e-300, high)
-        at_high = f(high) - level
-    high = np.where(at_low <= 0, 0.0, high)  # nothing to look for
-    a, fa, b, fb = high, at_high, low, at_low  # the root is between a and b; a is the newest point
-    t = np.full_like(top, 0.5)
-    for _ in range(80):
-        x = a + t * (b - a)
-        fx = f(x) - level
-        same = (fx > 0) == (fa > 0)
-        c, fc = np.where(same, a, b), np.where(same, fa, fb)
-        b, fb = np.where(same, b, a), np.where(same, fb, fa)
-        a, fa = x, fx
-        with np.errstate(divide="ignore", invalid="ignore"):
-            least = 1e-13 * np.maximum(a, b) / np.abs(b - a)  # the smallest step: thirteen digits will do
-            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
-            inner = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
-        going = least < 0.5
-        if not going.any():
-            break
-        smooth = going & (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
-        t = np.where(smooth, np.clip(inner, least, 1 - least), 0.5)
-    return np.where(fa > 0, b, a)
+    gamma = gammainc(np.minimum(shape, NORMAL), np.maximum(x / scale + np.minimum(shape, NORMAL), 0.0))
+    smooth = np.where(shape < NORMAL, gamma, ndtr(x / np.sqrt(k2)))
+    return np.where(certain, (x >= 0).astype(np.float64), smooth)

@@ -17,11 +17,8 @@ from .statistics import Reweigher
 
 def as_array(value: Any, name: str) -> np.ndarray:
     """Numbers from numpy, torch or lists; anything else is refused."""
-    if isinstance(value, Tensor):
-        value = value.detach().cpu()
-        return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
     try:
-        return np.asarray(value)
+        return checks.array(value)
     except ValueError:
         raise ValueError(f"{name}: expected an array of numbers with rows of equal length") from None
 
@@ -52,12 +49,8 @@ def probabilities_of(value: Any, K: int, n: int, name: str = "probabilities") ->
     eps = torch.finfo(torch.bfloat16).eps if half else np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0
     tol = max(1e-6, math.sqrt(eps))
     q = array.astype(np.float64)
-    if not np.isfinite(q).all():
-        row, z = np.argwhere(~np.isfinite(q))[0]
-        raise ValueError(f"{name}: expected finite numbers, got {q[row, z]} at row {row}, column {z}")
-    if (q < 0).any():
-        row, z = np.argwhere(q < 0)[0]
-        raise ValueError(f"{name}: expected numbers >= 0, got {q[row, z]:g} at row {row}, column {z}")
+    checks.entries(q, np.isfinite(q), name, "finite numbers")
+    checks.entries(q, q >= 0, name, "numbers >= 0")
     sums = q.sum(axis=1)
     worst = int(np.abs(sums - 1).argmax())
     if abs(sums[worst] - 1) > tol:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import Labels
-from ..transitions import Reconstruction, Transition, Vocabulary, as_tensors, item
+from .._core import Labels, as_tensors
+from ..transitions import Reconstruction, Transition, Vocabulary, item
 from .balanced import weak_balanced_accuracy
 from .inputs import encoded, probabilities_of, weights_of
 from .weak import weak_accuracy, weak_brier

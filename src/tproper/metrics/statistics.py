@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
-from .._core import FloatArray
-from ..transitions import Reconstruction, Transition, as_tensors
+from .._core import FloatArray, as_tensors
+from ..transitions import Reconstruction, Transition
 from .uncertainty import TransitionDraws, draws_of
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
@@ -154,7 +154,7 @@ class Estimate:
     """A weighted mean of g (..., n) with what is needed for intervals and tests.
 
     With weights a_i that sum to one, ``error^2 = sum a_i^2 (g_i - mean)^2`` estimates the variance of the mean. Its
-    own error goes along with that of the mean: at a mean that is off by delta the variance is about
+    error depends on that of the mean: at a mean that is off by delta the variance is about
 
         V(delta) = error^2 + bend * delta - spread * delta^2,
 

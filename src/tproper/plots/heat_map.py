@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core import FloatArray
-from ..transitions import EstimatedTransition, Transition, weak_label_names
+from ..transitions import SET_SEPARATOR, EstimatedTransition, Transition, weak_label_names
 
 WRITTEN = 12  # classes up to which the numbers stand in the cells
 DARK = 0.55  # probability from which they are white
@@ -35,7 +35,7 @@ def compute_transition_map(transition: Transition, classes: Sequence[Any], title
     if isinstance(transition, EstimatedTransition):
         low, high = transition.interval(0.95)
     names = [
-        "|".join(map(str, sorted(n, key=str))) if isinstance(n, frozenset) else str(n)
+        SET_SEPARATOR.join(sorted(map(str, n))) if isinstance(n, frozenset) else str(n)
         for n in weak_label_names(transition, classes)
     ]
     return TransitionMap(transition.matrix(), low, high, names, [str(c) for c in classes], title or transition.name)

@@ -65,7 +65,6 @@ class Potential(ABC):
     strictly_proper: bool = True  # F* strictly convex on the simplex (Appendix D)
     differentiable: bool = True  # F has a gradient everywhere in its domain
     symmetric: ClassVar[bool] = True  # F treats all classes alike
-    conjugate_is_norm: ClassVar[bool] = False  # F*(p) = ||p|| - 1, for which the solvers have formulas
     evidence: Literal["exact", "numerical"] = "exact"  # how value, link and conjugate are computed
 
     def value(self, v: Tensor) -> Tensor:
@@ -195,6 +194,8 @@ class Squeezed(Potential):
     """
 
     def __init__(self, base: Potential, k: float, alpha: float, allow_improper: bool = False) -> None:
+        if not isinstance(base, Potential):
+            raise ValueError(f"base: expected a potential, as LogSumExp(), got {type(base).__name__}")
         self.base = base
         self.k = checks.real(k, "k", 0)
         self.alpha = checks.real(alpha, "alpha", 0, low_open=True)

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import centre, critical_k_of, increasing_root, simplex_threshold, warm_root
-from .counted import Penalty, centred, counted, distinct, is_separable
+from .._core import centre, centred_solve, critical_k_of, increasing_root, simplex_threshold
+from .counted import Counted, Penalty, centred, distinct, is_separable
 from .kinks import MOST_CLASSES, ellipsoid_minimiser
 from .newton import derivatives, newton
 
@@ -72,7 +72,7 @@ def squeezed_inverse_link(F: Squeezed, p: Tensor) -> Tensor:
 
 
 def _refuse_kinks(F: Squeezed) -> None:
-    """A kink beside another squeezing has no solver here: nobody has asked for one."""
+    """A kink beside another squeezing has no solver here."""
     inner = getattr(F.base, "alpha", None)  # of a base that is squeezed itself, with another alpha
     if inner == 1 or (inner is not None and F.alpha == 1):
         raise NotComputedError(
@@ -85,8 +85,8 @@ def _maximum(F: Squeezed, q: Tensor) -> tuple[Tensor, Tensor]:
     if len(q) == 0:
         return q, q.sum(-1)
     penalty = Penalty(F.k, F.alpha)
-    if F.base.domain == "simplex" and (is_separable(F.base) or F.base.conjugate_is_norm):
-        return _on_simplex(F, penalty, q)
+    if is_separable(F.base):
+        return _separable_maximum(F, F.base, penalty, q)
     v = _unknown(F, penalty, q)
     return v, _attained(F, q, v)
 
@@ -95,42 +95,38 @@ def _attained(F: Squeezed, q: Tensor, v: Tensor) -> Tensor:
     return (q * v).sum(-1) - F._value(v)
 
 
-def _on_simplex(F: Squeezed, penalty: Penalty, q: Tensor) -> tuple[Tensor, Tensor]:
-    """`_maximum` for a potential known by its formula: each attempt says how well it did.
+def _separable_maximum(F: Squeezed, base: Separable, penalty: Penalty, q: Tensor) -> tuple[Tensor, Tensor]:
+    """`_maximum` where F* is a sum over the simplex: each attempt says how well it did.
 
     Where scores reach 1e15 (alpha near 1, small k) F is as good as max v. Below that Newton's method starts from there,
     with the ties at the top moved apart as F wants them; then from a small multiple of q. What is still open is found
-    by nested roots, which cannot fail, where F* is a sum.
+    by nested roots, which cannot fail.
     """
     values, count, index = distinct(q)
     if values.shape[-1] > q.shape[-1] // 4:  # little to be saved
         values, count, index = q, torch.ones_like(q), torch.arange(q.shape[-1], device=q.device).expand_as(q)
-    base = counted(F.base, count)
+    seen = Counted(base, count)
     v, p, w = _as_if_max(penalty, values, count)
-    if not F.base.differentiable:
+    if not base.differentiable:
         v = v.gather(-1, index)
         return v, _attained(F, q, v)
-    gap = _limit_gap(base._value(v), base.conjugate(p), penalty, v, p, w, count)
+    gap = _limit_gap(seen._value(v), seen.conjugate(p), penalty, v, p, w, count)
     floor = p.clamp_min(1e-9)
-    apart = base.scores(floor / (count * floor).sum(-1, keepdim=True))
+    apart = base._inverse_link(floor / (count * floor).sum(-1, keepdim=True))
     apart = centred(v + torch.where(p > 0, apart - apart.amax(-1, keepdim=True), 0.0), count)
-    # where Newton's method works it takes a dozen evaluations; elsewhere it would take thousands (Tsallis, a > 6)
-    budget = 60 if is_separable(F.base) else math.inf
     for start in (apart, torch.zeros_like(v)):
 
         def attempt(rows: Tensor, start: Tensor = start) -> tuple[Tensor, Tensor]:
-            return newton(counted(F.base, count[rows]), penalty, values[rows], count[rows], start[rows], budget)
+            # where Newton's method works it takes a dozen evaluations; elsewhere (Tsallis, a > 6) it takes thousands
+            return newton(Counted(base, count[rows]), penalty, values[rows], count[rows], start[rows], budget=60)
 
         _improve(v, gap, attempt)
     v = centred(v, count)
-    value = (count * (values * v - penalty.value(v))).sum(-1) - base._value(v)
+    value = (count * (values * v - penalty.value(v))).sum(-1) - seen._value(v)
     v = v.gather(-1, index)
     if bool((rest := ~(gap <= GAP_TOL)).any()):
-        if is_separable(F.base):
-            v[rest] = _nested_roots(F.base, penalty, q[rest])
-            value[rest] = _attained(F, q[rest], v[rest])
-        else:
-            _settled(F.name, v, gap)
+        v[rest] = _nested_roots(base, penalty, q[rest])
+        value[rest] = _attained(F, q[rest], v[rest])
     return v, value
 
 
@@ -162,18 +158,13 @@ def _unknown(F: Squeezed, penalty: Penalty, q: Tensor) -> Tensor:
         return v, _limit_gap(F.base._value(v), F.base._conjugate(p), penalty, v, p, w, ones[rows])
 
     def by_cuts(rows: Tensor) -> tuple[Tensor, Tensor]:
-        return _by_cuts(F._value, q[rows], v[rows])
+        return ellipsoid_minimiser(F._value, q[rows], v[rows])
 
     attempts = [by_newton] if F.base.domain == "affine" else [by_newton, by_limit]
     # scores are often that large below alpha = 1.5; elsewhere Newton's method is the safer bet
     for attempt in [*(reversed(attempts) if F.alpha < 1.5 else attempts), by_cuts]:
         _improve(v, gap, attempt, ENOUGH if attempt is by_cuts else GAP_TOL)
     return _settled(F.name, v, gap)
-
-
-def _by_cuts(value: Callable[[Tensor], Tensor], q: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
-    """The minimiser where F, of that value, has kinks, with its duality gap."""
-    return ellipsoid_minimiser(value, q, centre(guess.nan_to_num(0.0, 0.0, 0.0)))
 
 
 def _as_if_max(penalty: Penalty, q: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -206,7 +197,7 @@ def newton_minimiser(F: Potential, q: Tensor) -> Tensor:
     fixed = q.detach()
     v, gap = newton(F, NOTHING, fixed, torch.ones_like(q))
     smooth = gap <= ENOUGH
-    _improve(v, gap, lambda rows: _by_cuts(F._value, fixed[rows], v[rows]), ENOUGH)
+    _improve(v, gap, lambda rows: ellipsoid_minimiser(F._value, fixed[rows], v[rows]), ENOUGH)
     _settled(F.name, v, gap)
     if q.requires_grad and bool(smooth.any()):  # at a kink v stays where it is when q moves
         v = v.index_put((smooth,), v[smooth] + newton_step(F, NOTHING, v[smooth], q[smooth]))
@@ -244,7 +235,7 @@ def _nested_roots(base: Separable, penalty: Penalty, q: Tensor) -> Tensor:
                 p, dp = base._density(v - lam)
                 return p.clamp_max(1) + penalty.derivative(v) - c, torch.where(p < 1, dp, 0.0) + penalty.curvature(v)
 
-            v = memory["v"] = warm_root(balance, v_low, v_high, memory["v"])
+            v = memory["v"] = increasing_root(balance, v_low, v_high, memory["v"])
             return v, base._density(v - lam)[1], penalty.curvature(v).clamp(1e-300, 1e300)
 
         def excess(lam: Tensor) -> tuple[Tensor, Tensor]:
@@ -253,13 +244,13 @@ def _nested_roots(base: Separable, penalty: Penalty, q: Tensor) -> Tensor:
 
         low = v_low.amax(-1, keepdim=True) - s_one
         high = v_high.amax(-1, keepdim=True) - s_uniform
-        memory["lambda"] = warm_root(excess, low, high, memory["lambda"], tol=2e-14)
+        memory["lambda"] = increasing_root(excess, low, high, memory["lambda"], tol=2e-14)
         v, d, e = coordinates(memory["lambda"])
         through = total(d * e / (d + e)).clamp_min(1e-300)
         return total(v), total(1 / (d + e)) + total(d / (d + e)).square() / through
 
     low, high = -values.amax(-1, keepdim=True), 1 - values.amin(-1, keepdim=True)
-    solve(warm_root(solve, low, high, (low + high) / 2, tol=2e-13))
+    solve(increasing_root(solve, low, high, (low + high) / 2, tol=2e-13))
     return centre(memory["v"].gather(-1, index))
 
 
@@ -420,6 +411,4 @@ def newton_step(base: Potential, penalty: Penalty, v: Tensor, q: Tensor) -> Tens
     size = v.abs().clamp_min(1e-12)  # keeps the penalty's curvature finite at v_z = 0
     H = derivatives(base._value, v)[1] + torch.diag_embed(penalty.curvature(size))
     H = H + 1 / v.shape[-1]  # flat along (1, ..., 1) otherwise; sum d = 0 does not see it
-    solved = torch.linalg.solve(H, torch.stack([q - q.detach(), torch.ones_like(v)], -1))
-    along, flat = solved[..., 0], solved[..., 1]
-    return along - flat * (along.sum(-1, keepdim=True) / flat.sum(-1, keepdim=True))
+    return centred_solve(H, q - q.detach())

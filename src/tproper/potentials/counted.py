@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import torch
 from torch import Tensor
 
-from .._core import increasing_root, spherical_threshold, warm_root
+from .._core import increasing_root
 
 if TYPE_CHECKING:  # `base` imports the solvers
     from .base import Potential, Separable
@@ -56,7 +56,7 @@ class Penalty:
             return row_sum(count * self.inverse(shifted)), row_sum(count * self.inverse_slope(shifted))
 
         low, high = offset - u.amax(-1, keepdim=True), offset - u.amin(-1, keepdim=True)
-        shifted = u + (warm_root(total, low, high, offset) - offset)
+        shifted = u + (increasing_root(total, low, high, offset) - offset)
         if self.alpha <= 2:
             return shifted
         # Beyond alpha = 2 a score near zero is a high root of its u, whose rounding is then visible: that score itself
@@ -106,7 +106,7 @@ class Counted:
 
     def __init__(self, base: Separable, count: Tensor) -> None:
         self.base, self.count = base, count
-        self.curvature, self.scores = base._curvature, base._inverse_link
+        self.curvature = base._curvature
         low, high = sorted(-e for e in base._density_range(int(count[0].sum())))
         self.ends = torch.full_like(count[:, :1], low), torch.full_like(count[:, :1], high)
         self.last = self.ends[0]  # lambda of the scores seen last, near which the next ones are
@@ -123,7 +123,7 @@ class Counted:
             p, slope = self.base._density(x - lam)
             return 1 - row_sum(self.count * p), row_sum(self.count * slope)
 
-        self.last = warm_root(missing, *self.ends, self.last)
+        self.last = increasing_root(missing, *self.ends, self.last)
         p = self.base._density(x - self.last)[0]
         return p / row_sum(self.count * p)
 
@@ -134,50 +134,3 @@ class Counted:
     def conjugate(self, p: Tensor) -> Tensor:
         """F*(p)"""
         return (self.count * self.base._phi(p)).sum(-1)
-
-
-class Sphere:
-    """The spherical potential on the simplex, ``F(v) = 1 + tau``, ``p = c (v - tau)_+``, c = ||p||, with counts.
-
-    On the n entries of the support its Hessian is ``c (I - 1 1^T / n) + b b^T``, ``b = sqrt(c n) (p - 1/n)``: that of a
-    sum over the simplex, and one direction b more.
-    """
-
-    def __init__(self, count: Tensor) -> None:
-        self.count = count
-
-    def _above(self, v: Tensor) -> tuple[Tensor, Tensor]:
-        """tau and ``(v - tau)_+``, whose counted squares sum to one."""
-        top = v.amax(-1, keepdim=True)
-        tau = spherical_threshold(v - top, self.count)
-        return tau + top, torch.relu(v - top - tau)
-
-    def _value(self, v: Tensor) -> Tensor:
-        return 1 + self._above(v)[0][:, 0]
-
-    def _link(self, v: Tensor) -> Tensor:
-        above = self._above(v)[1]
-        return above / row_sum(self.count * above)
-
-    def conjugate(self, p: Tensor) -> Tensor:
-        """F*(p)"""
-        return (self.count * p.square()).sum(-1).sqrt() - 1
-
-    def scores(self, p: Tensor) -> Tensor:
-        """The inverse link, up to a constant."""
-        return p / row_sum(self.count * p.square()).sqrt()
-
-    def curvature(self, p: Tensor) -> Tensor:
-        """c on the support."""
-        return row_sum(self.count * p.square()).sqrt() * (p > 0)
-
-    def bend(self, p: Tensor) -> Tensor:
-        """b on the support."""
-        s = self.curvature(p)
-        n = row_sum(self.count * (p > 0))
-        return (s * n).sqrt() * (p - 1 / n)
-
-
-def counted(base: Potential, count: Tensor) -> Counted | Sphere:
-    """A potential on the simplex that is known by its formula, with counts."""
-    return Counted(base, count) if is_separable(base) else Sphere(count)

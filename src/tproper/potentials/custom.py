@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .._core import centre, checks
+from .._core import centre, centred_solve, checks
 from .base import Domain, Potential, checked_domain, inside_domain
 from .conjugates import newton_minimiser
 from .dual import DualSide
@@ -77,7 +77,7 @@ class ConvexPotential(Potential):
 
         near, far = slope(1e2), slope(1e4)
         # alpha = 1.01 gains 5 % from 1e2 to 1e4; log-sum-exp is linear to 1e-16 there
-        linear = far <= near + 0.01 * near.abs() + 1e-6
+        linear = far.isfinite() & (far <= near + 0.01 * near.abs() + 1e-6)
         like_max = linear & ((far - rays.amax(-1)).abs() <= 0.01)
         wrong = ~like_max if self.domain == "simplex" else linear
         if bool(wrong.any()):
@@ -162,18 +162,12 @@ class BayesRisk(Potential):
         """``(H^-1 - H^-1 1 1^T H^-1 / 1^T H^-1 1) x``, H the Hessian of S and of the last barrier at p."""
         flat, rows = (t.reshape(-1, t.shape[-1]).double() for t in (p, x))
         H = self.hessian(flat) + torch.diag_embed(LAST_BARRIER / flat.square())
-        solved = torch.linalg.solve(H, torch.stack([rows, torch.ones_like(rows)], -1))
-        total = solved.sum(-2, keepdim=True)  # (B, 1, 2)
-        out = solved[..., 0] - solved[..., 1] * (total[..., 0] / total[..., 1])
-        return out.reshape(x.shape).to(x.dtype)
+        return centred_solve(H, rows).reshape(x.shape).to(x.dtype)
 
     def maximiser(self, v: Tensor) -> Tensor:
         """argmax over the simplex of <p, v> - S(p): Newton steps on log-barrier problems, barrier -> 1e-13."""
         x = v.detach().reshape(-1, v.shape[-1]).double()
-        K = x.shape[-1]
-        p = torch.full_like(x, 1.0 / K)
-        slope, curvature = torch.func.vmap(torch.func.grad(self.function)), self.hessian
-        ones = torch.ones(K, 1, dtype=x.dtype, device=x.device).expand(len(x), K, 1)
+        p = torch.full_like(x, 1.0 / x.shape[-1])
         barrier = 1.0
         while barrier >= LAST_BARRIER:
             close = 1e-2 if barrier / 10 >= LAST_BARRIER else 1e-16  # only the last problem is solved to the end
@@ -182,10 +176,8 @@ class BayesRisk(Potential):
                 return self.function(p) - (p * x).sum(-1) - barrier * p.log().sum(-1)
 
             for _ in range(50):
-                gradient = slope(p) - x - barrier / p
-                H = curvature(p) + torch.diag_embed(barrier / p.square())
-                solved = torch.linalg.solve(H, torch.cat([-gradient[..., None], ones], -1))
-                step = solved[..., 0] - solved[..., 1] * (solved[..., 0].sum(-1) / solved[..., 1].sum(-1))[:, None]
+                gradient = self._slope(p) - x - barrier / p
+                step = centred_solve(self.hessian(p) + torch.diag_embed(barrier / p.square()), -gradient)
                 decrement = -(centre(gradient) * step).sum(-1)  # the multiplier of sum p = 1 would only add rounding
                 if bool((decrement <= close * barrier).all()):
                     break

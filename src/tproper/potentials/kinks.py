@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, centred_basis
+from .._core import FloatArray, centre, centred_basis
 
 MOST_CLASSES = 16  # steps grow with the square of the classes: about 10,000 here
 GAP = 1e-12  # relative
@@ -27,7 +27,7 @@ def ellipsoid_minimiser(F: Callable[[Tensor], Tensor], q: Tensor, guess: Tensor)
     The bound is relative, and infinite where the minimiser is beyond all the balls, or above `MOST_CLASSES` classes.
     The least value within a ball is the least of all if it is attained inside: the function is convex.
     """
-    v, gap = guess.clone(), torch.full_like(guess[:, 0], math.inf)
+    v, gap = centre(guess.nan_to_num(0.0, 0.0, 0.0)), torch.full_like(guess[:, 0], math.inf)
     if guess.shape[-1] > MOST_CLASSES:
         return v, gap
     for radius in RADII:
@@ -71,7 +71,7 @@ def _in_ball(F: Callable[[Tensor], Tensor], q: Tensor, middle: Tensor, radius: f
             larger = (1 - depth**2) * n**2 / (n**2 - 1) if n > 1 else np.ones_like(depth)
             cut = larger[:, None, None] * P + (smaller - larger)[:, None, None] * b[:, :, None] * b[:, None, :]
             P = np.where(going[:, None, None], (cut + cut.swapaxes(1, 2)) / 2, P)
-        gap = (best - floor) / (1 + np.abs(best))
+        gap = np.abs(best - floor) / (1 + np.abs(best))  # below zero it is rounding, and as large as it says
     return torch.as_tensor(point @ basis.T), torch.as_tensor(gap)
 
 

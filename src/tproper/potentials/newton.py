@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from .counted import Counted, Penalty, Sphere, centred, row_sum
+from .counted import Counted, Penalty, centred, row_sum
 
 if TYPE_CHECKING:  # `base` imports the solvers
     from .base import Potential
 
 
 def newton(
-    base: Potential | Counted | Sphere,
+    base: Potential | Counted,
     penalty: Penalty,
     q: Tensor,
     count: Tensor,
@@ -68,9 +68,7 @@ class _Problem:
     smooth: the direction is the same, ``E dv = du``.
     """
 
-    def __init__(
-        self, base: Potential | Counted | Sphere, penalty: Penalty, q: Tensor, count: Tensor, budget: float
-    ) -> None:
+    def __init__(self, base: Potential | Counted, penalty: Penalty, q: Tensor, count: Tensor, budget: float) -> None:
         self.base, self.penalty, self.q, self.count = base, penalty, q, count
         self.budget = budget  # evaluations of the objective that are left
         self.dual = penalty.dual
@@ -148,7 +146,7 @@ class _Problem:
         if not penalty.k > 0:
             return off.abs().amax(-1)
         gap = (self.count * penalty.gap(v, penalty.balanced(off, self.count))).sum(-1)
-        return torch.fmin(gap, self._predicted_gap(v, u)) if isinstance(self.base, Counted | Sphere) else gap
+        return torch.fmin(gap, self._predicted_gap(v, u)) if isinstance(self.base, Counted) else gap
 
     def _predicted_gap(self, v: Tensor, u: Tensor) -> Tensor:
         """The duality gap of v with the p that one more Newton step would reach.
@@ -158,7 +156,7 @@ class _Problem:
         do. On the support of p the equation ``p = q + t - psi'(v)`` knows it to rounding; off it, the gradient does.
         """
         base, penalty, count = self.base, self.penalty, self.count
-        assert isinstance(base, Counted | Sphere)
+        assert isinstance(base, Counted)
         move, curved = self.move(v, u), penalty.curvature(v)
         by_penalty = base.curvature(move.p) > curved
         change = torch.where(by_penalty, move.mu - move.residual - curved * move.step, move.hessian(move.step))
@@ -170,16 +168,16 @@ class _Problem:
 
 
 def _linearised(
-    base: Potential | Counted | Sphere, penalty: Penalty, v: Tensor, u: Tensor, count: Tensor
+    base: Potential | Counted, penalty: Penalty, v: Tensor, u: Tensor, count: Tensor
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """grad F, the product with H = Hessian of F, and the solution of ``(H + E) x = y``, E the penalty's curvature.
 
-    In O(K) where F is separable, ``H = diag(s) - s s^T / sum s`` (Sherman-Morrison), or that and ``b b^T``. Below
-    alpha = 2, E is infinite at zero and the solution is written with G = 1/E.
+    In O(K) where F is separable, ``H = diag(s) - s s^T / sum s`` (Sherman-Morrison). Below alpha = 2, E is infinite at
+    zero and the solution is written with G = 1/E.
     """
     dual, E = penalty.dual, penalty.curvature(v)
     G = penalty.inverse_slope(u) if dual else torch.ones_like(v)
-    if isinstance(base, Counted | Sphere):
+    if isinstance(base, Counted):
         p = base._link(v)
         s = base.curvature(p)
         total = row_sum(count * s).clamp_min(1e-300)
@@ -194,18 +192,7 @@ def _linearised(
             x = inverse * y
             return x + inverse * s * (row_sum(count * s * x) / through)
 
-        if not isinstance(base, Sphere):
-            return p, product, solve
-        b = base.bend(p)
-        down = -row_sum(count * b * left)  # sum s inverse b, as b sums to zero
-        bent = inverse * (b + s * (down / through))
-        room = 1 + row_sum(count * b.square() * inverse) + down.square() / through
-
-        def bent_product(x: Tensor) -> Tensor:
-            x = x - row_sum(count * s * x) / total
-            return s * x + b * row_sum(count * b * x)
-
-        return p, bent_product, lambda y: solve(y) - bent * (row_sum(count * bent * y) / room)
+        return p, product, solve
     p, H = derivatives(base._value, v)
     eye = torch.eye(v.shape[-1], dtype=v.dtype)
     if dual:

@@ -168,11 +168,6 @@ class QuadraticPotential(SparsePotential):
         return (p > 0).to(p.dtype) / (2 * self.scale)
 
 
-def _present(v: Tensor) -> Tensor:
-    """How many classes there are (..., 1): those of score -inf (masks) have left."""
-    return (~v.isneginf()).sum(-1, keepdim=True).to(v.dtype)
-
-
 class Brier(QuadraticPotential):
     """The Brier score, loss ``||q - e_z||^2``, ``F*(p) = ||p||^2 - 1``.
 
@@ -198,6 +193,11 @@ class Brier(QuadraticPotential):
         return (1 / _present(v) + v / 2).masked_fill(v.isneginf(), 0.0)
 
 
+def _present(v: Tensor) -> Tensor:
+    """How many classes there are (..., 1): those of score -inf (masks) have left."""
+    return (~v.isneginf()).sum(-1, keepdim=True).to(v.dtype)
+
+
 class Sparsemax(QuadraticPotential):
     """Half a Brier score on the simplex, ``F*(p) = (||p||^2 - 1)/2``; link: projection of v. Tsallis with a = 2."""
 
@@ -213,8 +213,6 @@ class Spherical(Potential):
     the ball. ``domain="simplex"``: ``F(v) = 1 + tau`` with ``sum (v_z - tau)_+^2 = 1``, finite everywhere, link
     ``(v - tau)_+`` normalised.
     """
-
-    conjugate_is_norm = True
 
     def __init__(self, domain: Domain = "affine") -> None:
         self.domain = checked_domain(domain)

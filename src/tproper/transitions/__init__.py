@@ -14,7 +14,6 @@ from .base import (
     Reconstruction,
     Tables,
     Transition,
-    as_tensors,
     reconstruct,
 )
 from .dense import per_example_targets
@@ -76,7 +75,6 @@ __all__ = [
     "UnknownSizeError",
     "Vocabulary",
     "annotators",
-    "as_tensors",
     "binary_noise",
     "coarse_labels",
     "complementary",

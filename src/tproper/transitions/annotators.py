@@ -21,10 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, NotReconstructibleError, checks, count_text, look_up, tracing
-from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, Reconstruction, Tables, Transition, as_tensors, dense_guard
-from .dense import left_inverse
-from .diagnosis import Diagnosis
+from .._core import FloatArray, Labels, NotReconstructibleError, as_tensors, checks, count_text, look_up, tracing
+from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, Reconstruction, Tables, Transition
+from .dense import dense_guard, left_inverse
+from .diagnosis import Diagnosis, diagnose_matrix
 
 MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up to this many
 LEAST_VARIANCE = 1e-9  # of a target; otherwise an annotator who is never wrong would silence all others
@@ -83,7 +83,7 @@ class AnnotatorTransition(Transition):
             raise ValueError(f"{self.name}: {count_text(self.num_weak_labels)} rows of answers have no numbers")
         if tracing.readable(labels) and bool((labels < 0).any()):
             row = int((labels < 0).any(-1).reshape(-1).nonzero()[0])
-            raise ValueError(f"labels: expected an answer of every annotator, got a missing one at row {row}")
+            raise ValueError(f"labels: expected an answer from every annotator, got a missing one at row {row}")
         steps = np.cumprod([1, *self.sizes[:0:-1]])[::-1].copy()
         return (labels * torch.as_tensor(steps, device=labels.device)).sum(-1)
 
@@ -115,32 +115,25 @@ class AnnotatorTransition(Transition):
         By ``T^T T = prod_a T_a^T T_a``, entry by entry. Two classes have disjoint supports if they do for some
         annotator.
         """
-        overlap = np.ones((self.num_classes, self.num_classes), dtype=bool)
+        if self.listed:
+            return diagnose_matrix(self.matrix(), self.name, None)
+        K, overlap = self.num_classes, ~np.eye(self.num_classes, dtype=bool)
         for t in self.transitions:
             support = (t.matrix() > 0).astype(np.float64)
             overlap &= support.T @ support > 0
-        np.fill_diagonal(overlap, False)
-        if self.listed:
-            out = Transition(self.matrix()).diagnose()
-            rank, smallest, condition, kernel = (
-                out.rank, out.smallest_singular_value, out.condition_number, out.kernel_basis,
-            )  # fmt: skip
-        else:
-            values, vectors = np.linalg.eigh(self._cosines())
-            rank = int((values > GRAM_TOL * values[-1]).sum())
-            smallest = math.sqrt(max(float(values[0]), 0.0))
-            condition = math.sqrt(values[-1]) / smallest if rank == self.num_classes else math.inf
-            kernel = vectors[:, : self.num_classes - rank]
+        values, vectors = np.linalg.eigh(self._cosines())
+        rank = int((values > GRAM_TOL * values[-1]).sum())
+        smallest = math.sqrt(max(float(values[0]), 0.0))
         return Diagnosis(
             name=self.name,
-            num_classes=self.num_classes,
+            num_classes=K,
             num_weak_labels=self.num_weak_labels,
             rank=rank,
             smallest_singular_value=smallest,
-            condition_number=condition,
+            condition_number=math.sqrt(values[-1]) / smallest if rank == K else math.inf,
             disjoint_supports=not overlap.any(),
             ambiguity_degree=None,
-            _kernel=lambda: kernel,
+            _kernel=lambda: vectors[:, : K - rank],
         )
 
     def _cosines(self) -> FloatArray:

@@ -26,6 +26,7 @@ from .._core import (
     FloatArray,
     Labels,
     NotReconstructibleError,
+    as_tensors,
     checks,
     count_text,
     inner,
@@ -39,7 +40,6 @@ from .kinds import LabelKind
 from .shrinkage import shrink
 
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
-DENSE_LIMIT = 1 << 28  # entries of a dense table (2 GiB); beyond it a family must be structured
 
 Tables = Mapping[str, Tensor]
 
@@ -93,9 +93,7 @@ class Transition(LabelKind):
         shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary".
         """
         table = checks.matrix(counts, "counts")
-        if ((table < 0) | (table > 2**53)).any():
-            y, z = np.argwhere((table < 0) | (table > 2**53))[0]
-            raise ValueError(f"counts: expected numbers from 0 to 2^53, got {table[y, z]:g} at row {y}, column {z}")
+        checks.entries(table, (table >= 0) & (table <= 2**53), "counts", "numbers from 0 to 2^53")
         if not table.any():
             raise ValueError("counts: expected some counts > 0, got zeros only")
         posterior = shrink(table, structure)
@@ -152,11 +150,7 @@ class Transition(LabelKind):
 
     def same_as(self, other: Transition) -> bool:
         """Whether two objects describe the same T, whatever their names."""
-        if (type(self), self.num_classes, self.num_weak_labels) != (
-            type(other),
-            other.num_classes,
-            other.num_weak_labels,
-        ):
+        if len({(type(t), t.num_classes, t.num_weak_labels) for t in (self, other)}) > 1:
             return False
         ours, theirs = self.tables(), other.tables()
         return all(np.array_equal(ours[k], theirs[k]) for k in ours)
@@ -187,19 +181,6 @@ class Transition(LabelKind):
     def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
         """``log T_y`` (..., K) of encoded labels."""
         return look_up(tables["log_T"].to(dtype), labels)
-
-
-def as_tensors(
-    tables: Mapping[str, FloatArray], dtype: torch.dtype = torch.float64, device: torch.device | None = None
-) -> Tables:
-    """Tables as tensors: copies, since they may be read-only views, which torch cannot share."""
-    return {name: torch.tensor(array, dtype=dtype, device=device) for name, array in tables.items()}
-
-
-def dense_guard(rows: int, columns: int, name: str) -> None:
-    """Refuse a table that would not fit into memory."""
-    if rows * columns > DENSE_LIMIT:
-        raise ValueError(f"{name}: a dense {rows} x {columns} table would not fit; use targets and losses instead")
 
 
 class EstimatedTransition(Transition):
@@ -238,8 +219,11 @@ class EstimatedTransition(Transition):
         self.classifier: Any = None  # the model that T was estimated with, where there is one
         name, given = ("draws", draws) if concentration is None else ("concentration", concentration)
         array = np.array(given, dtype=np.float64)
-        sizes = (2, 3) if name == "concentration" else (3,)
-        if array.shape[-2:] != self._T.shape or array.ndim not in sizes or not array.size:
+        if (
+            array.shape[-2:] != self._T.shape
+            or array.ndim not in ((3,) if name == "draws" else (2, 3))
+            or not array.size
+        ):
             raise ValueError(f"{name}: expected the shape {self._T.shape} of T, got {array.shape}")
         if not (np.isfinite(array).all() and (array >= 0).all()):
             raise ValueError(f"{name}: expected finite numbers >= 0, got others")
@@ -293,13 +277,13 @@ class EstimatedTransition(Transition):
     def samples(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
         """n posterior draws of T (n, M, K); the same seed gives the same draws."""
         n, rng = checks.integer(n, "n", 1), np.random.default_rng(seed)
-        stored = self.draws if self.concentration is None else self.concentration.reshape(-1, *self._T.shape)
-        assert stored is not None
-        size = len(stored)
-        if self.concentration is None:
-            return stored[rng.permutation(size)[:n] if n <= size else rng.integers(0, size, n)]
-        component = (np.arange(n) + rng.integers(size)) % size  # each as often as the others, up to one
-        gammas = rng.standard_gamma(stored[rng.permutation(component)])
+        if self.draws is not None:
+            size = len(self.draws)
+            return self.draws[rng.permutation(size)[:n] if n <= size else rng.integers(0, size, n)]
+        assert self.concentration is not None
+        a = self.concentration.reshape(-1, *self._T.shape)
+        component = (np.arange(n) + rng.integers(len(a))) % len(a)  # each as often as the others, up to one
+        gammas = rng.standard_gamma(a[rng.permutation(component)])
         total = gammas.sum(axis=1, keepdims=True)
         return np.where(total > 0, gammas / np.where(total > 0, total, 1.0), self._T)
 
@@ -333,7 +317,7 @@ class Reconstruction:
     def __init__(self, matrix: ArrayLike | Tensor, transition: Transition, method: str = "given") -> None:
         R = checks.matrix(matrix, "matrix")
         if not isinstance(transition, Transition):
-            raise ValueError(f"transition: expected a Transition, got {type(transition).__name__}")
+            raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
         T = transition.matrix()
         if R.shape != T.shape[::-1]:
             hint = "; pass the transpose" if R.shape == T.shape else ""
@@ -374,7 +358,7 @@ class Reconstruction:
         return inner(self._targets(labels, tables, values.dtype), values)
 
     def silent(self, labels: Tensor) -> Tensor | None:
-        """Which labels say nothing, so that their loss is 0 and scores leave them out; None where all say something."""
+        """Which labels carry no information: their loss is 0, and scores skip them. None where all carry some."""
         return None
 
     def orbit_columns(self) -> tuple[FloatArray, list[str]]:
@@ -411,6 +395,8 @@ def reconstruct(
     `prior`, uniform by default: ``(T^T D^-1 T)^-1 T^T D^-1`` with D = diag(T prior)), ``"tightest"`` (smallest
     largest critical k), or ``"auto"``: the inverse where T is square, else minimum variance.
     """
+    if not isinstance(transition, Transition):
+        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     if isinstance(method, Reconstruction):
         if method.transition is not transition and not method.transition.same_as(transition):
             raise ValueError("reconstruction: expected one made for this transition, got one of another transition")
@@ -418,8 +404,8 @@ def reconstruct(
             raise ValueError("prior: expected None with a given reconstruction, which a prior cannot change")
         return method
     if not isinstance(method, str) or method not in METHODS:
-        got = checks.short(method)
-        raise ValueError(f"method: expected one of {', '.join(METHODS)} or a Reconstruction, got {got}")
+        known = ", ".join(METHODS)
+        raise ValueError(f"method: expected one of {known} or a Reconstruction, got {checks.short(method)}")
     K, M = transition.num_classes, transition.num_weak_labels
     weights = None if prior is None else checks.probability_vector(prior, "prior", K)
     square = M == K
@@ -429,7 +415,6 @@ def reconstruct(
         raise ValueError(
             f"method: 'inverse' expects as many weak labels as classes, got {M} and {K}; use 'min_variance'"
         )
-
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
         raise NotReconstructibleError(
@@ -444,7 +429,6 @@ def reconstruct(
             ConditioningWarning,
             stacklevel=3,
         )
-
     if method == "auto":
         method = "inverse" if square else "min_variance"
     return transition.left_inverse(method, weights)

@@ -1,4 +1,4 @@
-"""Left inverses of a matrix T: minimum variance, the one with the smallest critical k, one T per example."""
+"""T as a matrix: how large it may be, and its left inverses: minimum variance, smallest critical k, one per example."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import torch
 from torch import Tensor
 
 from .._core import FloatArray, NotReconstructibleError, checks, critical_k_of, tracing
+
+DENSE_LIMIT = 1 << 28  # entries of a dense table (2 GiB); beyond it a family must be structured
+
+
+def dense_guard(rows: int, columns: int, name: str) -> None:
+    """Refuse a table that would not fit into memory."""
+    if rows * columns > DENSE_LIMIT:
+        raise ValueError(f"{name}: a dense {rows} x {columns} table would not fit; use targets and losses instead")
 
 
 def left_inverse(T: FloatArray, method: str, prior: FloatArray | None) -> FloatArray:

@@ -81,28 +81,16 @@ class Diagnosis:
         return dict(plain(out))
 
     def __str__(self) -> str:
-        M = self.num_weak_labels
         cond = self.condition_number
+        near = "  (near singular: targets are huge)" if 1e6 < cond < np.inf else ""
         rows = [
-            (
-                "weak labels x classes",
-                f"{count_text(M)} x {self.num_classes}",
-            ),
+            ("weak labels x classes", f"{count_text(self.num_weak_labels)} x {self.num_classes}"),
             ("rank", f"{self.rank} of {self.num_classes}"),
-            (
-                "reconstructible",
-                "yes" if self.reconstructible else f"no: {self.confusion()} cannot be told apart",
-            ),
+            ("reconstructible", "yes" if self.reconstructible else f"no: {self.confusion()} cannot be told apart"),
             ("smallest singular value", self._too_small or f"{self.smallest_singular_value:.4g}"),
-            (
-                "condition number",
-                f"{cond:.4g}" + ("  (near singular: targets are huge)" if 1e6 < cond < np.inf else ""),
-            ),
+            ("condition number", f"{cond:.4g}{near}"),
             ("ambiguity degree", "-" if self.ambiguity_degree is None else f"{self.ambiguity_degree:.4g}"),
-            (
-                "disjoint supports",
-                "yes: backward cross entropy is bounded" if self.disjoint_supports else "no",
-            ),
+            ("disjoint supports", "yes: backward cross entropy is bounded" if self.disjoint_supports else "no"),
         ]
         width = max(len(k) for k, _ in rows)
         return "\n".join([self.name, "-" * len(self.name), *(f"{k:<{width}}  {v}" for k, v in rows)])

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks, count_text
-from .base import DENSE_LIMIT, Transition
+from .base import Transition
+from .dense import DENSE_LIMIT
 from .kinds import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets, log_binomial
 from .stacked import StackedTransition
 from .uniform import UniformTransition
 
-MOST_IN_SETS = 100_000  # classes of candidate sets: a mask of one example has so many entries
+MOST_IN_SETS = 100_000  # classes of candidate sets: the mask of one example has as many entries
 
 
 def _named(transition: Transition, name: str) -> Transition:
@@ -216,7 +217,7 @@ def multi_source(transitions: Sequence[Transition], weights: ArrayLike | None = 
     `weights` is the share of the examples from each source (positive, sums to one; default: equal shares).
     Labels are (source, label) pairs (n, 2) or indices of the stacked rows.
     """
-    sources = list(transitions)
+    sources = list(transitions) if isinstance(transitions, Iterable) else []
     if not sources or not all(isinstance(t, Transition) for t in sources):
         raise ValueError("transitions: expected a non-empty list of Transition objects")
     if len({t.num_classes for t in sources}) != 1:

@@ -90,7 +90,7 @@ def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
     ``complementary``, ``symmetric:0.2``.
     """
     if not isinstance(spec, str) or not spec.strip():
-        raise ValueError(f"transition: expected a text such as 'complementary:10' or 'T.csv', got {spec!r}")
+        raise ValueError(f"transition: expected a text such as 'complementary:10' or 'T.csv', got {checks.short(spec)}")
     text = spec.strip()
     name, colon, rest = text.partition(":")
     name = ALIASES.get(name.strip().lower(), name.strip().lower())

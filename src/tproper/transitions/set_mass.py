@@ -7,14 +7,14 @@ import math
 import torch
 from torch import Tensor
 
-from .._core import softmax_into, traced, transformed, with_slope
+from .._core import softmax_into, tracing, with_slope
 
 SMALLEST = 1e-30  # masses below it are close to underflow in float32, and are taken the exact way
 
 
 def _bytes(masks: Tensor) -> Tensor:
     """Booleans as 0 and 1, without a copy where nothing is being traced (Inductor has no such view on a GPU)."""
-    return masks.to(torch.uint8) if traced() else masks.view(torch.uint8)
+    return masks.to(torch.uint8) if tracing.traced() else masks.view(torch.uint8)
 
 
 def indicator(masks: Tensor, dtype: torch.dtype) -> Tensor:
@@ -33,7 +33,7 @@ def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
     Gradient: ``p (1_S / P - 1)``. Exact however small the mass: where a row comes near underflow the batch goes the
     textbook way. So do transforms and GPUs, where values cannot be looked at or not cheaply.
     """
-    if transformed() or scores.is_cuda:
+    if tracing.transformed() or scores.is_cuda:
         return _plain_mass(scores, masks)
     flat = masks.reshape(-1, masks.shape[-1])
 

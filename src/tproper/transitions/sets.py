@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, inner, look_up, tracing
-from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition, dense_guard
-from .dense import left_inverse
+from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition
+from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .set_mass import log_set_mass, mask_sizes
 from .uniform import even_kernel
@@ -148,9 +148,14 @@ class CandidateSetTransition(Transition):
 
     def log_row_maxima(self) -> FloatArray:
         """log g(|S|), by label up to 12 classes, by set size beyond."""
+        return self.per_label(self.log_weight[self.set_sizes()])
+
+    def per_label(self, per_size: FloatArray) -> FloatArray:
+        """One value per set size, spread over the labels; as it is beyond 12 classes, where labels cannot be listed."""
         if self.num_classes > ENUMERATION_LIMIT:
-            return self.log_weight[self.set_sizes()]
-        return self.log_weight[[len(s) for s in self.candidate_sets()]]
+            return per_size
+        by_size = dict(zip(self.set_sizes(), per_size, strict=True))
+        return np.array([by_size[len(s)] for s in self.candidate_sets()])
 
     def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
         """``log g(|S|) + log sum_{z in S} p_z``."""
@@ -271,8 +276,5 @@ class SetReconstruction(Reconstruction):
         return columns, [f"candidate sets of size {j}" for j in sizes]
 
     def per_label(self, per_orbit: FloatArray) -> FloatArray:
-        """By size of the set. Beyond 12 classes labels cannot be listed: then one value per set size stays."""
-        if self.transition.num_classes > ENUMERATION_LIMIT:
-            return per_orbit
-        by_size = dict(zip(self.transition.set_sizes(), per_orbit, strict=True))
-        return np.array([by_size[len(s)] for s in self.transition.candidate_sets()])
+        """By size of the set."""
+        return self.transition.per_label(per_orbit)

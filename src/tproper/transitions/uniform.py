@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._core import FloatArray, centred_basis, checks, inner, softmax_into, tracing, with_slope
-from .base import Reconstruction, Tables, Transition, dense_guard
+from .base import Reconstruction, Tables, Transition
+from .dense import dense_guard
 from .diagnosis import Diagnosis
 
 
@@ -69,14 +70,14 @@ class UniformTransition(Transition):
         return UniformReconstruction(self)
 
     def same_as(self, other: Transition) -> bool:
-        """Two numbers say it all."""
+        """The same two numbers."""
         return isinstance(other, UniformTransition) and (self.num_classes, self.diagonal) == (
             other.num_classes,
             other.diagonal,
         )
 
     def tables(self) -> dict[str, FloatArray]:
-        """Nothing: two numbers say it all."""
+        """None: two numbers determine T."""
         return {}
 
     def log_row_maxima(self) -> FloatArray:
@@ -155,7 +156,7 @@ class UniformReconstruction(Reconstruction):
         return c * np.eye(K) + (1 - c) / K * np.ones_like(self.transition.matrix())
 
     def tables(self) -> dict[str, FloatArray]:
-        """Nothing: one number says it all."""
+        """None: one number determines R."""
         return {}
 
     def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:

@@ -8,7 +8,8 @@ instead, as it does where derivatives of the gradient are wanted, and under torc
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,13 +40,12 @@ def cross_entropy(
     Gradient: ``softmax v - r + k alpha/2 (|u|^(alpha-1) sgn u - its mean)``.
     """
     k, alpha = plan.squeeze or (0.0, 2.0)
-    target: _Targets
     if plan.dense:
-        target = _Dense(laid_out(R._targets(labels, tables, dtype), class_major))
+        take_off = _dense(laid_out(R._targets(labels, tables, dtype), class_major))
     elif plan.by_size is None:
-        target = _Index(plan, labels)
+        take_off = _index(*plan.numbers, labels)
     else:
-        target = _Sets(laid_out(labels, class_major), tables[plan.by_size], dtype)
+        take_off = _sets(laid_out(labels, class_major), tables[plan.by_size], dtype)
 
     def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
         # Scores are compared with the largest one before they are summed: a common shift must not eat their digits.
@@ -53,7 +53,7 @@ def cross_entropy(
         softmax_into(slope, x)
         # The largest p is at least 1/K, so its logarithm is exact however far apart the scores are.
         loss = -slope.amax(-1, keepdim=True).log_()
-        target.take_off(loss, slope, x, rows, k != 0)
+        take_off(loss, slope, x, rows, k != 0)
         if k and alpha == 2:
             loss.add_(_square_sum(x), alpha=k / 2)
             slope.add_(x, alpha=k)
@@ -112,70 +112,63 @@ def _square_sum(x: Tensor) -> Tensor:
     return x.square().sum(-1, keepdim=True)
 
 
-class _Targets(Protocol):
-    """A batch's targets r, in a form that is quick to work with."""
-
-    def take_off(self, loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool) -> None:
-        """``loss -= <r, x>`` and ``slope -= r`` for a block of rows; x is centred where that is asked for."""
+# ``loss -= <r, x>`` and ``slope -= r`` for a block of rows of a batch's targets r; x is centred where the last asks so
+TakeOff = Callable[[Tensor, Tensor, Tensor, slice, bool], None]
 
 
-class _Dense:
+def _dense(targets: Tensor) -> TakeOff:
     """Targets as they are."""
+    targets = targets.reshape(-1, targets.shape[-1])
 
-    def __init__(self, targets: Tensor) -> None:
-        self.targets = targets.reshape(-1, targets.shape[-1])
-
-    def take_off(self, loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool) -> None:
-        """The inner product is taken before x is centred: where a target is one-hot, the largest score's is exact."""
-        r = self.targets[rows]
+    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool) -> None:
+        r = targets[rows]
         slope.sub_(r)
-        loss.sub_((r * x).sum(-1, keepdim=True))
+        loss.sub_((r * x).sum(-1, keepdim=True))  # before x is centred: exact for the largest score and a one-hot r
         if centre:
             x.sub_(x.mean(-1, keepdim=True))
 
+    return take_off
 
-class _Index:
-    """Targets ``c e_y + b``: uniform noise, complementary labels."""
 
-    def __init__(self, plan: Plan, labels: Tensor) -> None:
-        self.c, self.b = plan.numbers
-        self.index = labels.reshape(-1, 1)
+def _index(c: float, b: float, labels: Tensor) -> TakeOff:
+    """Targets ``c e_y + b``, ``<r, x> = c x_y + (1 - c) mean x``: uniform noise, complementary labels."""
+    index = labels.reshape(-1, 1)
 
-    def take_off(self, loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool) -> None:
-        """``<r, x> = c x_y + (1 - c) mean x``."""
-        at = self.index[rows]
-        loss.sub_(x.gather(-1, at), alpha=self.c)
-        if self.c != 1.0 or centre:
+    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool) -> None:
+        at = index[rows]
+        loss.sub_(x.gather(-1, at), alpha=c)
+        if c != 1.0 or centre:
             mean = x.mean(-1, keepdim=True)
-            loss.sub_(mean, alpha=1 - self.c)
+            loss.sub_(mean, alpha=1 - c)
             if centre:
                 x.sub_(mean)
-        if self.b:
-            slope.sub_(self.b)
-        slope.scatter_add_(-1, at, loss.new_full(loss.shape, -self.c))
+        if b:
+            slope.sub_(b)
+        slope.scatter_add_(-1, at, loss.new_full(loss.shape, -c))
+
+    return take_off
 
 
-class _Sets:
+def _sets(masks: Tensor, coefficient: Tensor, dtype: torch.dtype) -> TakeOff:
     """Targets ``c(|S|) 1_S + b``: candidate sets."""
+    K = masks.shape[-1]
+    size = mask_sizes(masks).reshape(-1, 1)
+    # in float64: with many classes one value is the small difference of c and the other, both large
+    c = look_up(coefficient.double(), size[:, 0])[:, None]
+    outside = (1 - c * size) / K
+    # r is `most` everywhere but for a step on the smaller side of the set: a sum over few entries keeps its digits
+    crowded = 2 * size > K
+    most = torch.where(crowded, c + outside, outside).to(dtype)
+    steps = torch.where(crowded, -c, c).to(dtype)
+    smaller = masks.reshape(-1, K)
+    if bool(crowded.any()):
+        smaller = smaller ^ crowded
 
-    def __init__(self, masks: Tensor, coefficient: Tensor, dtype: torch.dtype) -> None:
-        K = masks.shape[-1]
-        size = mask_sizes(masks).reshape(-1, 1)
-        # in float64: with many classes one value is the small difference of c and the other, both large
-        c = look_up(coefficient.double(), size[:, 0])[:, None]
-        outside = (1 - c * size) / K
-        # r is `most` everywhere but for a step on the smaller side of the set: a sum over few entries keeps its digits
-        crowded = 2 * size > K
-        self.most = torch.where(crowded, c + outside, outside).to(dtype)
-        self.step = torch.where(crowded, -c, c).to(dtype)
-        self.few = masks.reshape(-1, K)
-        if bool(crowded.any()):
-            self.few = self.few ^ crowded
-
-    def take_off(self, loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool) -> None:
-        """x is centred first, since r sums to one: its entries may be large and of both signs."""
+    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool) -> None:
         mean = x.mean(-1, keepdim=True)
-        x.sub_(mean)
-        few, step = indicator(self.few[rows], x.dtype), self.step[rows]
-        slope.addcmul_(few, -step).sub_(self.most[rows])
+        x.sub_(mean)  # always, since r sums to one: its entries may be large and of both signs
+        few, step = indicator(smaller[rows], x.dtype), steps[rows]
+        slope.addcmul_(few, -step).sub_(most[rows])
         loss.sub_(step * few.mul_(x).sum(-1, keepdim=True)).sub_(mean)
+
+    return take_off

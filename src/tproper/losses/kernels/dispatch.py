@@ -12,7 +12,6 @@ Labels that lie on the device are checked there, without a synchronisation: see 
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -133,11 +132,13 @@ class _Fused(torch.autograd.Function):
         early = ctx.needs_input_grad[0] and reduction != "none" and scores.dtype != torch.float16
         gradient = torch.empty_like(scores) if early else None
         losses = torch.empty(n, dtype=torch.float32, device=scores.device)
-        _launch(planned, scores, labels, by_size, losses, gradient, scale, weights, fault=fault, config=config)
+        _triton().launch(planned, scores, labels, by_size, losses, gradient, scale, weights, fault=fault, config=config)
         ctx.call, ctx.scale, ctx.gradient = call, scale, gradient
         ctx.save_for_backward(scores, labels, weights, by_size)
         if reduction != "none" and weights is None and 0 < n <= FEW:
-            return _total(losses, scale, dtype)
+            out = torch.empty((), dtype=dtype, device=scores.device)
+            _triton().total(losses, out, scale)  # one kernel for the sum, the scaling and the cast
+            return out
         return _reduced(losses, weights, reduction).to(dtype)
 
     @staticmethod
@@ -160,7 +161,8 @@ class _Fused(torch.autograd.Function):
         if gradient is None:
             gradient = torch.empty_like(scores)
         upstream = upstream.contiguous() if reduction == "none" else upstream
-        _launch(planned, scores, labels, by_size, None, gradient, ctx.scale, weights, upstream, ready, fault, config)
+        given = (planned, scores, labels, by_size, None, gradient, ctx.scale, weights, upstream, ready, fault, config)
+        _triton().launch(*given)
         return gradient, None, None, None, None
 
 
@@ -171,33 +173,6 @@ def _reduced(losses: Tensor, weights: Tensor | None, reduction: str) -> Tensor:
     if reduction == "none":
         return losses
     return losses.mean() if reduction == "mean" and weights is None else losses.sum()
-
-
-def _total(losses: Tensor, scale: float, dtype: torch.dtype) -> Tensor:
-    """`scale` times the sum of the losses: one kernel for the sum, the scaling and the cast."""
-    out = torch.empty((), dtype=dtype, device=losses.device)
-    with _on_device_of(losses):
-        _triton().total(losses, out, scale)
-    return out
-
-
-def _on_device_of(scores: Tensor) -> AbstractContextManager[Any]:
-    """Kernels start on the current device: switch to the scores' device if it is another."""
-    elsewhere = scores.is_cuda and scores.get_device() != torch.cuda.current_device()
-    return torch.cuda.device_of(scores) if elsewhere else nullcontext()
-
-
-def _launch(
-    planned: Plan, scores: Tensor, labels: Tensor, by_size: Tensor | None, losses: Tensor | None,
-    gradient: Tensor | None, scale: float, weights: Tensor | None,
-    upstream: Tensor | None = None, unless_one: bool = False, fault: Tensor | None = None, config: Any = None,
-) -> None:  # fmt: skip
-    with _on_device_of(scores):
-        _triton().launch(
-            scores, labels, forward=planned.forward, numbers=planned.numbers, by_size=by_size, squeeze=planned.squeeze,
-            losses=losses, gradient=gradient, scale=scale, weights=weights, upstream=upstream,
-            unless_one=unless_one, fault=fault, set_size=planned.set_size, config=config,
-        )  # fmt: skip
 
 
 def run(

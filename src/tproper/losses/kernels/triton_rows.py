@@ -25,10 +25,15 @@ This module needs Triton; `dispatch` imports it only when a loss is about to run
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from .registry import Plan
 
 #: Classes handled at a time.
 WIDEST_BLOCK = 4096
@@ -291,25 +296,28 @@ def total(losses: Tensor, out: Tensor, scale: float) -> None:
     """Write `scale` times the sum of `losses` (n,), float32 and n >= 1, to `out` (), in the dtype of `out`."""
     n = len(losses)
     block = min(8192, triton.next_power_of_2(n))
-    _total[(1,)](losses, out, n, scale, BLOCK=block, num_warps=8 if block >= 2048 else 4)
+    with _on_device_of(losses):
+        _total[(1,)](losses, out, n, scale, BLOCK=block, num_warps=8 if block >= 2048 else 4)
+
+
+def _on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
+    """Kernels start on the current device: switch to the tensor's device if it is another."""
+    elsewhere = tensor.is_cuda and tensor.get_device() != torch.cuda.current_device()
+    return torch.cuda.device_of(tensor) if elsewhere else nullcontext()
 
 
 def launch(
+    plan: Plan,
     scores: Tensor,  # (n, K), contiguous
     labels: Tensor,  # (n,) integers or (n, K) booleans, contiguous
-    *,
-    forward: bool,
-    numbers: tuple[float, float],
     by_size: Tensor | None,
-    squeeze: tuple[float, float] | None,
     losses: Tensor | None,
     gradient: Tensor | None,
-    scale: float = 1.0,
+    scale: float,
     weights: Tensor | None = None,
     upstream: Tensor | None = None,
     unless_one: bool = False,
     fault: Tensor | None = None,
-    set_size: int = 0,
     config: tuple[int, int, int] | None = None,
 ) -> None:
     """Fill `losses` (n,) and/or `gradient` (n, K), the latter times scale, weights (n,) and upstream (one, or n).
@@ -319,23 +327,24 @@ def launch(
     n, K = scores.shape
     rows, block, warps = config or shape_of_launch(K, scores.element_size())
     masked = by_size is not None
-    k, alpha = squeeze or (0.0, 2.0)
+    k, alpha = plan.squeeze or (0.0, 2.0)
     nothing = scores  # a pointer for arguments that the compiled variant never reads
-    _rows[(triton.cdiv(n, rows),)](
-        scores,
-        labels.view(torch.uint8) if masked else labels,
-        by_size if masked else nothing,
-        nothing if upstream is None else upstream,
-        nothing if weights is None else weights,
-        nothing if losses is None else losses,
-        nothing if gradient is None else gradient,
-        nothing if fault is None else fault, set_size,
-        n, scale, *numbers, k, alpha,
-        K=K, ROWS=rows, BLOCK=block,
-        FORWARD=forward, MASKED=masked, SQUEEZE=0 if k == 0 else 1 if alpha == 2 else 2,
-        MEAN=numbers[1] != 0.0,
-        LOSS=losses is not None, GRADIENT=gradient is not None, WEIGHTED=weights is not None,
-        UPSTREAM=0 if upstream is None else 1 if upstream.numel() == 1 and upstream.ndim == 0 else 2,
-        UNLESS_ONE=unless_one, CHECK=fault is not None,
-        num_warps=warps,
-    )  # fmt: skip
+    with _on_device_of(scores):
+        _rows[(triton.cdiv(n, rows),)](
+            scores,
+            labels.view(torch.uint8) if masked else labels,
+            by_size if masked else nothing,
+            nothing if upstream is None else upstream,
+            nothing if weights is None else weights,
+            nothing if losses is None else losses,
+            nothing if gradient is None else gradient,
+            nothing if fault is None else fault, plan.set_size,
+            n, scale, *plan.numbers, k, alpha,
+            K=K, ROWS=rows, BLOCK=block,
+            FORWARD=plan.forward, MASKED=masked, SQUEEZE=0 if k == 0 else 1 if alpha == 2 else 2,
+            MEAN=plan.numbers[1] != 0.0,
+            LOSS=losses is not None, GRADIENT=gradient is not None, WEIGHTED=weights is not None,
+            UPSTREAM=0 if upstream is None else 1 if upstream.numel() == 1 and upstream.ndim == 0 else 2,
+            UNLESS_ONE=unless_one, CHECK=fault is not None,
+            num_warps=warps,
+        )  # fmt: skip
