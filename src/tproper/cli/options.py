@@ -47,7 +47,7 @@ Seed = Annotated[int, typer.Option(help="random seed")]
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """What `train`, `evaluate` and `estimate` are told of the label columns; each declares which of the last two it has."""
+    """What `train`, `evaluate` and `estimate` are told of label columns; each declares which of the last two it has."""
 
     label: Annotated[str, typer.Option(help="the column with the weak labels; A,B,C for several annotators")]
     true_label: Annotated[
