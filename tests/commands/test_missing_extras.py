@@ -33,7 +33,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["demo", "--out", "demo"], digits, "contest"),
         (["inspect", "complementary:3", "--plot", "x.png"], inspection, "certify"),
-        (["reproduce", "fig1", "--out", "run"], experiments, "figure1"),
+        (["reproduce", "fig1", "--out", "run"], experiments.lab, "figure1"),
         (["evaluate", "model", "data.csv", "--label", "y", "--plot", "x.png"], evaluating, "evaluate_file"),
     ],
 )

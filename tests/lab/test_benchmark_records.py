@@ -189,7 +189,7 @@ def test_labels_that_the_told_t_forbids_are_refused(tmp_path):
 
 
 def test_soft_labels_need_the_classes_of_the_problem(monkeypatch):
-    monkeypatch.setattr(benchmark, "cifar10h_counts", lambda folder: np.ones((360, 10), dtype=np.int64))
+    monkeypatch.setattr(benchmark.lab, "cifar10h_counts", lambda folder: np.ones((360, 10), dtype=np.int64))
     digits = load("digits")
     assert benchmark._soft(Path("."), digits, 10).sum() == pytest.approx(360)
     with pytest.raises(ValueError, match=r"--soft: expected counts for the 360 test images .* and the 2 classes"):

@@ -6,10 +6,11 @@ import time
 
 import forked
 import pytest
+import torch
 from typer.testing import CliRunner
 
+from tproper.cli import benchmark, running
 from tproper.cli import experiments as commands
-from tproper.cli import running
 from tproper.cli.main import app
 from tproper.lab import download, figures
 from tproper.lab.record_files import export_records, read_records
@@ -117,6 +118,22 @@ def test_a_run_whose_trials_are_all_stored_reads_no_data(undisturbed, tmp_path, 
     done = run_here("reproduce", "table2", *SMALL, "--out", tmp_path / "run", "--records", tmp_path / "records.jsonl")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "run/report/report.md").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        (["--device", "cuda"], "--device: expected a GPU that PyTorch can use for cuda, got none"),
+        (["--address", "auto"], "--engine: expected ray beside --address or --gpus-per-task, got local"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_data_are_read(option, sentence, tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark.lab, "load", lambda *rest, **named: pytest.fail("read data"))
+    done = run_here("bench", "complementary", "--data", "digits", *option, "--out", tmp_path / "run")
+    assert done.exit_code == 2
+    assert sentence in done.output
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_network_that_fails_is_no_mistake_of_the_user(tmp_path, monkeypatch):

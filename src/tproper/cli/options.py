@@ -47,7 +47,7 @@ Seed = Annotated[int, typer.Option(help="random seed")]
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """What `train`, `evaluate` and `estimate` are told of the label columns; each adds those of the last two it has."""
+    """What `train`, `evaluate` and `estimate` are told of label columns; each declares which of the last two it has."""
 
     label: Annotated[str, typer.Option(help="the column with the weak labels; A,B,C for several annotators")]
     true_label: Annotated[
@@ -123,18 +123,3 @@ def at_least(value: float | None, low: int, option: str) -> None:
     """Refuse less, and what is not finite."""
     if value is not None and not low <= value < float("inf"):
         raise ValueError(f"{option}: expected a number >= {low}, got {value:g}")
-
-
-def squeeze_pair(text: str | None) -> tuple[float, float] | None:
-    """``--squeeze K,ALPHA``."""
-    if text is None:
-        return None
-    try:
-        k, alpha = (float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"--squeeze: expected K,ALPHA such as 1,2, got {text!r}") from None
-    if not 0 < k < float("inf"):
-        raise ValueError(f"--squeeze: expected a coefficient k > 0, got {k:g}")
-    if not 1 <= alpha < float("inf"):
-        raise ValueError(f"--squeeze: expected an exponent alpha >= 1 (below, the loss is not proper), got {alpha:g}")
-    return k, alpha

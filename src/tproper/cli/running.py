@@ -89,6 +89,11 @@ def check_options(options: RunOptions) -> None:
     """Refuse what could not be done before anything is created."""
     at_least(options.minutes, 0, "--minutes")
     one_of(options.kernels, lab.KERNELS, "--kernels")
+    _device(options.device)
+    if options.engine is Engine.local and (options.address is not None or options.gpus_per_task is not None):
+        raise ValueError("--engine: expected ray beside --address or --gpus-per-task, got local")
+    if options.engine is Engine.ray:
+        lab.import_ray()
     if options.export is not None:
         _check_export(options.export, options.out)
     for source in options.records or []:
@@ -203,15 +208,10 @@ def run_all(
     A run that was stopped ends the command with 130 (Ctrl-C) or 75 (out of time: run it again).
     """
     before = None if options.export is None else mark(options.export)
-    place = _device(options.device)
-    if options.engine is Engine.local and (options.address is not None or options.gpus_per_task is not None):
-        raise ValueError("--engine: expected ray beside --address or --gpus-per-task, got local")
-    if options.engine is Engine.ray:
-        lab.import_ray()  # before anything is created
     if options.threads:
         torch.set_num_threads(options.threads)
     taken = [(source, lab.gather(source)) for source in options.records or []]
-    work = Work(options, place)
+    work = Work(options, _device(options.device))
     try:
         work.store.check()
         _take_over(work, taken)

@@ -155,16 +155,12 @@ def train(
     facts = {
         "data": str(data),
         "rows": source.rows,
-        "held_out": 0,
-        "dropped": 0,
-        "blank": 0,
         "labels": dict(counts.most_common()),
         "transition": transition.name,
         "warnings": label_notes(counts, names),
+        **dict.fromkeys(("held_out", "dropped", "blank"), 0),  # all rows are trained on
         "answers": {},
-        "known_classes": None,
-        "groups": None,
-        "estimate": None,
+        **dict.fromkeys(("known_classes", "groups", "estimate")),  # a stream is refused them
     }
     none = Quality(why_none="no rows were held out of a stream; run `tproper evaluate` on another table")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +25,6 @@ from .options import (
     at_least,
     echo_json,
     one_of,
-    squeeze_pair,
 )
 
 if TYPE_CHECKING:
@@ -106,8 +106,20 @@ class Settings:
 
     @property
     def squeezing(self) -> tuple[float, float] | None:
-        """k and alpha."""
-        return squeeze_pair(self.squeeze)
+        """k and alpha of ``--squeeze K,ALPHA``."""
+        if self.squeeze is None:
+            return None
+        try:
+            k, alpha = (float(part) for part in self.squeeze.split(","))
+        except ValueError:
+            raise ValueError(f"--squeeze: expected K,ALPHA such as 1,2, got {self.squeeze!r}") from None
+        if not 0 < k < math.inf:
+            raise ValueError(f"--squeeze: expected a coefficient k > 0, got {k:g}")
+        if not 1 <= alpha < math.inf:
+            raise ValueError(
+                f"--squeeze: expected an exponent alpha >= 1 (below, the loss is not proper), got {alpha:g}"
+            )
+        return k, alpha
 
 
 def train(
