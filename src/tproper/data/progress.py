@@ -13,13 +13,13 @@ T = TypeVar("T")
 class Bar:
     """``with Bar("reading", total, "rows") as bar: bar.step(n)``; without a total it shows only that work goes on."""
 
-    def __init__(self, what: str, total: float | None = None, unit: str = "", visible: bool = True) -> None:
-        self.what, self.total, self.unit, self.visible = what, total, unit, visible
+    def __init__(self, what: str, total: float | None = None, unit: str = "") -> None:
+        self.what, self.total, self.unit = what, total, unit
         self._progress: Any = None
         self._task: Any = None
 
     def __enter__(self) -> Bar:
-        if not (self.visible and sys.stderr.isatty()):
+        if not sys.stderr.isatty():
             return self
         from rich.console import Console
         from rich.progress import (

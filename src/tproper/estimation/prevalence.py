@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks
+from ..metrics import Z95
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
@@ -106,7 +107,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
         interval = np.stack([np.minimum(interval[:, 0], ends[:, 0]), np.maximum(interval[:, 1], ends[:, 1])], axis=1)
     free = np.ptp(fitting, axis=1) > STILL
     still = (stderr < STILL) | free
-    stderr[still] = (interval[still, 1] - interval[still, 0]) / (2 * 1.96)
+    stderr[still] = (interval[still, 1] - interval[still, 0]) / (2 * Z95)
     share = max(0.0, 1 - float(from_labels.var(axis=0).sum() / max(variance.sum(), 1e-300)))
     rows = next_rows(transition, value) if isinstance(transition, EstimatedTransition) else np.zeros(len(value), int)
     notes = _notes(transition, T, shares, value, n, share if draws is not None else None, rows)

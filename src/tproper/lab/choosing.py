@@ -10,10 +10,10 @@ least by no more than one standard error of their difference over the held-out r
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from .._core import as_tensors
 from ..learn import LOG_SCALES, log_scale_prior, not_clearly_worse
 from ..transitions import Transition
 
@@ -26,7 +26,7 @@ class WeakRisk:
 
     def __init__(self, transition: Transition, device: torch.device):
         self.transition = transition
-        self.tables = {name: torch.tensor(np.array(t), device=device) for name, t in transition.tables().items()}
+        self.tables = as_tensors(transition.tables(), device=device)
 
     def at(self, scores: Tensor, labels: Tensor, log_scale: Tensor) -> Tensor:
         """Risks (S, n) of centred scores (S, n, K) at log-scales (S,)."""

@@ -18,7 +18,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from .._core import FloatArray
+from .._core import FloatArray, as_tensors
 from ..losses import ForwardLoss
 from ..transitions import Transition
 from .linear import ScoreLoss, score_loss
@@ -74,8 +74,8 @@ def forward_risk(transition: Transition, labels: Tensor, weights: FloatArray) ->
 
 def row_risks(transition: Transition, labels: Tensor, scores: FloatArray) -> FloatArray:
     """``-log (T softmax(scores))_y`` of each row, in log space."""
-    tables = {k: torch.as_tensor(np.array(a)) for k, a in transition.tables().items()}
     with torch.no_grad():
+        tables = as_tensors(transition.tables())
         return -transition.log_probability(torch.as_tensor(scores), labels, tables).numpy()
 
 
