@@ -39,7 +39,7 @@ def test_the_spherical_conjugate_is_the_best_of_brier_conjugates(extreme):
     At extremes it need not be computed, but what is computed is right.
     """
     computed = 0
-    for k, alpha, q in extremes(6, seed=0):
+    for k, alpha, q in extremes(4, seed=0):
         if not extreme:
             k, alpha, q = 100 * k, alpha + 0.3, q[:, :20] + (1 - q[:, :20].sum(-1, keepdim=True)) / q[:, :20].shape[-1]
 
@@ -54,7 +54,7 @@ def test_the_spherical_conjugate_is_the_best_of_brier_conjugates(extreme):
         best = minimize_scalar(at, bounds=(q.shape[-1] ** -0.5, 1), method="bounded", options={"xatol": 1e-7}).fun
         assert claimed == pytest.approx(best, rel=1e-9, abs=1e-9)
         computed += 1
-    assert extreme or computed == 6
+    assert extreme or computed == 4
 
 
 @pytest.mark.parametrize("domain", ["affine", "simplex"])
