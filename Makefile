@@ -26,9 +26,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install
 	@$(BIN)/tproper demo --out out/demo
 
-# Three processes for two cores: some tests wait, for a cluster, a signal or a lock.
 test: install
-	@$(BIN)/python -m pytest -n 3 --dist worksteal
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: install
 	@$(BIN)/ruff check .

@@ -321,7 +321,7 @@ def test_the_likelihood_of_a_crowds_answers_is_the_product_of_its_answers():
 
 
 def test_pairs_of_annotators_with_very_many_classes_are_not_crossed(monkeypatch):
-    """Draws of the pairs' T would have 200 x 75^3 entries, 0.7 GB; agreement over all answers is tested all the same."""
+    """Draws of the pairs' T would have 200 x 75^3 entries, 0.7 GB; agreement over all is tested all the same."""
     monkeypatch.setattr(SeveralAnswers, "pair", lambda *pair: pytest.fail("crossed"))
     z = np.random.default_rng(0).integers(0, 75, 300)
     T = tp.Transition.from_counts(np.full((75, 75), 1) + 200 * np.eye(75, dtype=int))
