@@ -34,8 +34,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """What takes longest, pages and clusters, comes first: workers that share the tests then end together."""
-    items.sort(key=lambda item: item.path.name != "test_readme.py" and not item.get_closest_marker("slow"))
+    """The pages, whose tests take longest, come first: workers that share the tests then end together."""
+    items.sort(key=lambda item: item.path.name != "test_readme.py")
 
 
 def pytest_collection_finish(session):
