@@ -238,12 +238,6 @@ def parts_section(pieces: list[dict[str, Any]]) -> list[str]:
         "one weak label a row cannot say. gLS ranks classes far worse than the forward loss here, so its confidences "
         "are middling, where chance is largest and a temperature matters most. A calibrator that knew everything but "
         "the shape would end at the first line.",
-        "",
-        "What does not help: a floor under the probabilities beside the temperature (fitted to the test rows' own "
-        "labels it changes next to nothing, fitted to weak ones it costs log loss); drawing the held-out scores in by "
-        "what models of nine tenths know less, as the jackknife tells it (better on the digits, worse on MNIST, where "
-        "two errors cancel, and far worse for a few hundred labels); a finer grid that goes on to larger k and l2 "
-        "(they give the same model where they grow together: better on the digits, worse on MNIST).",
         *lines,
     ]
 
