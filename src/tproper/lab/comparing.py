@@ -92,7 +92,7 @@ def as_stored(posed: Posed, records: Sequence[Record]) -> tuple[Posed, str]:
     mine: dict[Problem, list[Record]] = {}
     for record in records if estimated_here(now.name) else ():
         problem = TrialConfig.from_dict(record["config"]).problem
-        if problem is not None and replace(problem, told=now.told) == now:
+        if problem is not None and problem.told and replace(now, told=problem.told) == problem:
             mine.setdefault(problem, []).append(record)
     if not mine:
         return posed, ""

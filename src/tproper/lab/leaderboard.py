@@ -42,9 +42,9 @@ NOTE = (
     "risk on held-out weak labels is within one standard error of the least, which needs no clean label. Learning "
     "rates are searched for every method from the same grid with the same budget, and the one of the least weak risk "
     'is taken, unless a block says otherwise. Probabilities are those of the method\'s own link; "calibrated" are '
-    "those after a map chosen and fitted by held-out weak labels alone (`tproper.calibrate`). The certificate says whether "
-    "the method's loss is proper and bounded from below for the T that it is told. `tproper bench` makes the records, "
-    "`tproper report` this page."
+    "those after a map chosen and fitted by held-out weak labels alone (`tproper.calibrate`). The certificate says "
+    "whether the method's loss is proper and bounded from below for the T that it is told. `tproper bench` makes the "
+    "records, `tproper report` this page."
 )
 
 
