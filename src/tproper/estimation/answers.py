@@ -55,10 +55,7 @@ class Answers:
     @classmethod
     def from_table(cls, table: Any) -> Answers:
         """From answers (n, m), -1 where an annotator gave none. All n items and m annotators are kept."""
-        try:
-            wide = checks.array(table)
-        except ValueError:
-            wide = np.empty(0)
+        wide = checks.array(table, "answers")
         if wide.ndim != 2 or wide.size == 0:
             raise ValueError(f"answers: expected a table (n, m), items x annotators, got shape {wide.shape}")
         if wide.dtype.kind not in "iu":
@@ -115,10 +112,7 @@ def as_answers(answers: Any) -> Answers:
 
 def _column(values: Any, name: str) -> NDArray[Any]:
     """One column of names or integers, without missing ones."""
-    try:
-        out = checks.array(values)
-    except ValueError:
-        out = np.empty((0, 0))
+    out = checks.array(values, name)
     if out.ndim != 1:
         raise ValueError(f"{name}: expected a column of names or integers, got shape {out.shape}")
     if out.dtype.kind == "O":
@@ -196,7 +190,7 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
                 raise ValueError(f"true: expected items that have answers, got {name!r}")
             out[place[name]] = _class_of(z, answers)
         return out
-    values = checks.array(true)
+    values = checks.array(true, "true")
     if values.ndim != 1 or len(values) not in (n, N):
         raise ValueError(
             f"true: expected a class for each of the {n} items (or {N} answers), -1 where unknown, "

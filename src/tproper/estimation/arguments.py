@@ -20,8 +20,9 @@ def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
         out = X.tocsr().astype(np.float64)
         values = out.data
     else:
+        given = checks.array(X, "X")
         try:
-            out = values = np.asarray(checks.array(X), dtype=np.float64)
+            out = values = given.astype(np.float64, copy=False)
         except (TypeError, ValueError):
             raise ValueError(f"X: expected a matrix of numbers (n, d), got {checks.short(X)}") from None
     if out.ndim != 2 or out.shape[0] != n or out.shape[1] == 0:

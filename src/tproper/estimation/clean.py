@@ -107,10 +107,7 @@ def _masks(weak: Labels, num_classes: int | None) -> np.ndarray | None:
         if num_classes is None:
             raise ValueError("num_classes: expected the number of classes with sets of candidates, got none")
         return checks.mask_labels(weak, num_classes).numpy()
-    try:
-        array = checks.array(weak)
-    except ValueError:
-        raise ValueError(f"weak: expected labels of one shape, got {checks.short(weak)}") from None
+    array = checks.array(weak, "weak")
     if array.ndim != 2:
         return None
     masks = checks.mask_labels(array, array.shape[1] if num_classes is None else num_classes).numpy()
@@ -120,7 +117,7 @@ def _masks(weak: Labels, num_classes: int | None) -> np.ndarray | None:
 
 
 def _labels(weak: Labels) -> np.ndarray:
-    array = checks.array(weak)
+    array = checks.array(weak, "weak")
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"weak: expected one weak label per row (n,), got shape {array.shape}")
     if array.dtype.kind not in "iu":
@@ -133,7 +130,7 @@ def _labels(weak: Labels) -> np.ndarray:
 def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
     if true is None:
         return np.full(n, -1)
-    array = checks.array(true)
+    array = checks.array(true, "true")
     if array.shape != (n,):
         raise ValueError(f"true: expected one class per row, shape ({n},), got {array.shape}")
     if array.dtype.kind not in "iu":

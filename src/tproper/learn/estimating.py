@@ -16,7 +16,7 @@ from . import labels as _labels
 NAME = "estimate"
 #: What T is estimated from; the label layer tells "annotators" and "partial" by themselves.
 KINDS = ("clean", "features", "annotators", "pu", "partial")
-_FORMS = {"annotators": "answers", "partial": "sets"}
+_FORMS = {"annotators": "answers", "partial": "sets", "pu": "pu"}
 Estimated = AnnotatorEstimate | PUEstimate | Transition
 
 
