@@ -344,6 +344,8 @@ def test_pandas_says_missing_in_its_own_way():
 def test_more_than_memory_is_refused_before_the_work():
     with pytest.raises(MemoryError, match=r"^expected room for .* GiB \(T of 3 annotators, 90001 answers x 90001"):
         tp.estimate_annotators([[0, 90_000, 1]])
+    with pytest.raises(MemoryError, match=r"^expected room for .* GiB \(T of 100000000001 labels x 2 classes\)"):
+        tp.estimate_transition([0, 1, 10**11], [0, 1, 1])
 
 
 def test_contradictory_gold():

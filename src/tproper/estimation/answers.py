@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import checks
-from .arguments import FROM_FLOATS
+from .arguments import FROM_FLOATS, MISSING, check_codes
 
-MISSING = -1
 MOST_CELLS = 1 << 28  # of the wide form (n, m)
 MOST_CODES = 100_000  # classes given as integers: T has a row and a column for each
 
@@ -145,7 +144,7 @@ def _check_answers(values: NDArray[Any], name: str) -> None:
         if "-1" in names and all(n.lstrip("-").isdigit() for n in names):
             raise ValueError('answer: expected integers, got them as text, where "-1" is a class; use .astype(int)')
         return
-    _whole(values, name)
+    check_codes(values, name, "for no answer")
     if values.size and int(values.max()) >= MOST_CODES:
         raise ValueError(
             f"answer: expected classes 0, 1, 2, ... below {MOST_CODES}, got {int(values.max())}; pass names (text) if "
@@ -163,18 +162,6 @@ def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
             place = shifted if present.all() else (np.cumsum(present) - 1)[shifted]
             return np.flatnonzero(present) + low, place
     return np.unique(values, return_inverse=True)
-
-
-def _whole(values: NDArray[Any], name: str) -> None:
-    low = int(values.min()) if values.size else 0
-    if low < MISSING:
-        where = np.argwhere(values == low)[0]
-        raise ValueError(f"{name}: expected integers >= 0, or -1 for no answer, got {low} at row {int(where[0])}")
-    if values.dtype.kind == "u" and values.size and values.max() == np.iinfo(values.dtype).max:
-        raise ValueError(
-            f"{name}: expected classes, got {values.max()} in {values.dtype}, which is what -1 becomes there; "
-            "use a signed type, as .astype(int) before -1 is put in"
-        )
 
 
 def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
@@ -197,7 +184,7 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
             f"got shape {values.shape}"
         )
     if values.dtype.kind in "iu":
-        _whole(values, "true")
+        check_codes(values, "true", "where unknown")
         codes = values.astype(np.int64)
     elif answers.named and values.dtype.kind in "OU":
         codes = np.array([_class_of(v, answers) for v in values], dtype=np.int64)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._core import Labels, checks, group_codes
+from .._core import Labels, check_room, checks, group_codes
 from ..transitions import EstimatedTransition, Transition, structure_of
-from .arguments import FROM_FLOATS, features, generator
+from .arguments import FROM_FLOATS, check_codes, features, generator
 from .features import from_features
 from .folds import FOLDS, check_model
 from .likelihood import Evidence
@@ -89,6 +89,11 @@ def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_cla
     K = num_classes if num_classes is not None else int(classes.max()) + 1 if clean else M
     if K < 2:
         raise ValueError(f"num_classes: expected at least 2 classes, got {K} from the labels; pass num_classes=")
+    check_room(
+        8.0 * M * K * max(K if with_features else 0, 16),
+        f"T of {M} labels x {K} classes",
+        "number labels and classes 0, 1, 2, ...",
+    )
     if num_classes is None and K < M:
         warnings.warn(
             f"estimate_transition: {K} classes are taken, those of `true`, beside {M} weak labels; pass "
@@ -138,8 +143,7 @@ def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
             f"true: expected integers, -1 where the class is unknown, got {checks.short(array.tolist())}"
             + (f"; {FROM_FLOATS}" if array.dtype.kind == "f" else "")
         )
-    if array.min() < -1:
-        raise ValueError(f"true: expected integers >= -1, got {array.min()}")
+    check_codes(array, "true", "where unknown")
     if K is not None and array.max() >= K:
         raise ValueError(f"true: expected classes in [0, {K}), got {array.max()}")
     return array.astype(np.int64)
