@@ -323,6 +323,15 @@ def test_bad_input(call, message):
         call()
 
 
+@pytest.mark.parametrize("name", ["true", "X", "groups"])
+def test_tables_that_name_the_items_in_another_order_are_refused(name):
+    pandas = pytest.importorskip("pandas")
+    answers = tp.Answers(list("aabb"), [0, 1, 0, 1], [0, 1, 1, 0])
+    table = pandas.DataFrame({"v": [0, 1]}, index=["b", "a"])
+    with pytest.raises(ValueError, match=rf"^{name}: expected rows in the order of answers.items, got a table whose"):
+        tp.estimate_annotators(answers, **{name: table if name == "X" else table["v"]})
+
+
 def test_pandas_says_missing_in_its_own_way():
     pandas = pytest.importorskip("pandas")
     column = pandas.Series(["a", "b", None], dtype="string")
