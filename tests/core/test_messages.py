@@ -241,7 +241,7 @@ CASES = {
     ),
     "Tsallis at one": (lambda: tp.Tsallis(1), "where it is LogSumExp(), got 1"),
     "Tsallis below zero": (lambda: tp.Tsallis(-1), "a: expected a finite number in (0, 64], got -1.0"),
-    "domain": (lambda: tp.Brier(domain="ball"), "domain: expected 'affine' or 'simplex', got 'ball'"),
+    "domain": (lambda: tp.Brier(domain="ball"), "domain: expected one of affine, simplex, got 'ball'"),
     "no function": (lambda: tp.ConvexPotential(3, domain="affine"), "function: expected a callable F(v), got int"),
     "no risk": (lambda: tp.BayesRisk(3), "function: expected a callable S(p), got int"),
     "integer scores for F": (
@@ -265,7 +265,7 @@ CASES = {
     "squeeze": (lambda: tp.BackwardLoss(T3, squeeze=1.0), "squeeze: expected a pair (k, alpha), got 1.0"),
     "reduction": (
         lambda: tp.ForwardLoss(T3, reduction="avg"),
-        "reduction: expected 'none', 'mean' or 'sum', got 'avg'",
+        "reduction: expected one of none, mean, sum, got 'avg'",
     ),
     "class weights": (
         lambda: tp.BackwardLoss(T3, class_weights=[1, 2]),

@@ -7,7 +7,7 @@ Nothing here repairs an input: what breaks a rule raises ``ValueError``.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,6 +58,13 @@ def real(
     if not np.isfinite(out) or out < low or out > high or (low_open and out == low):
         raise ValueError(f"{name}: expected {rule}, got {out!r}{'; ' + why if why else ''}")
     return out
+
+
+def choice(value: Any, name: str, options: Iterable[str]) -> None:
+    """Refuse what is not one of these names."""
+    known = list(options)
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {short(value)}")
 
 
 def array(value: Any, name: str) -> NDArray[Any]:

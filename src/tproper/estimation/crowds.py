@@ -150,8 +150,7 @@ def estimate_annotators(
     groups : (n,) names, optional
         With `X`: items of one group are never in different folds.
     """
-    if start not in ("auto", "majority", "opposite"):
-        raise ValueError(f"start: expected 'auto', 'majority' or 'opposite', got {start!r}")
+    checks.choice(start, "start", ("auto", "majority", "opposite"))
     if isinstance(answers, Answers):
         check_order(answers, true=true, X=X, groups=groups)
     crowd = _crowd(answers, true, num_classes, prior_counts)

@@ -97,8 +97,7 @@ def estimate_pu(
     The intervals come from a bootstrap of the scores; they rest on labels given at random among the positives, and on
     examples above the threshold being positive but for at most 5% (else on the curve, which the notes say).
     """
-    if sampling not in ("one sample", "two samples"):
-        raise ValueError(f"sampling: expected 'one sample' or 'two samples', got {sampling!r}")
+    checks.choice(sampling, "sampling", ("one sample", "two samples"))
     seed = checks.integer(random_state, "random_state", 0)
     s = labeled_of(labeled)
     values = _scores_of(s, X, scores, seed, group_codes(groups, len(s)))

@@ -92,8 +92,7 @@ def sensitivity(
     classes, annotators : names, optional
         Names for the rate that matters most; numbers otherwise.
     """
-    if score not in SCORES:
-        raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {score!r}")
+    checks.choice(score, "score", SCORES)
     if isinstance(moves, (str, bytes)) or not isinstance(moves, Iterable):
         raise ValueError(f"moves: expected a list of numbers in (0, 1], got {moves!r}")
     steps = [checks.real(m, "moves", 0, 1, low_open=True) for m in moves]

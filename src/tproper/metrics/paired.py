@@ -72,8 +72,7 @@ def paired_test(
     a, b : (n, K) class probabilities; for ``score="accuracy"`` predicted classes (n,) will do
     score : "log_loss" and "brier" (lower is better), "accuracy" (higher is better)
     """
-    if score not in ("accuracy", "log_loss", "brier"):
-        raise ValueError(f"score: expected 'accuracy', 'log_loss' or 'brier', got {score!r}")
+    checks.choice(score, "score", ("accuracy", "log_loss", "brier"))
     sample = Sample(labels, transition, reconstruction, prior, sample_weight)
     (values_a, posterior_a), (values_b, posterior_b) = (
         _one_model(sample, score, given, name) for name, given in (("a", a), ("b", b))
