@@ -109,12 +109,12 @@ def as_answers(answers: Any) -> Answers:
     return answers if isinstance(answers, Answers) else Answers.from_table(answers)
 
 
-def check_order(answers: Answers, **tables: Any) -> None:
+def check_order(answers: Any, **tables: Any) -> None:
     """Refuse pandas tables whose index names the items in another order: their rows are taken as they come."""
+    items = answers.items.tolist() if isinstance(answers, Answers) else []
     for name, table in tables.items():
-        index = table.index.tolist() if hasattr(table, "iloc") else None
-        items = answers.items.tolist()
-        if index is not None and index != items and set(index) == set(items):
+        index = table.index.tolist() if hasattr(table, "iloc") else items
+        if index != items and set(index) == set(items):
             raise ValueError(
                 f"{name}: expected rows in the order of answers.items, got a table whose index names them in another; "
                 f"pass {name}.loc[answers.items]"

@@ -139,8 +139,7 @@ def estimate_annotators(
     answers : (n, m) integers, -1 = no answer, or `tp.Answers(item, annotator, answer)`
     true : (n,) classes, -1 where unknown, or {item: class}
         Items with a known class keep it.
-    X : (n, d) features of the items, optional
-        Rows in the order of `answers.items`, as for `true` and `groups`.
+    X : (n, d) features of the items, optional; rows in the order of `answers.items`, as those of `true` and `groups`
     num_classes : int, optional
         Default: as many as there are different answers. Answers beyond it ("cannot say") are not classes.
     prior_counts : float or (K,)
@@ -151,8 +150,7 @@ def estimate_annotators(
         With `X`: items of one group are never in different folds.
     """
     checks.choice(start, "start", ("auto", "majority", "opposite"))
-    if isinstance(answers, Answers):
-        check_order(answers, true=true, X=X, groups=groups)
+    check_order(answers, true=true, X=X, groups=groups)
     crowd = _crowd(answers, true, num_classes, prior_counts)
     rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
     matrix = None if X is None else features(X, len(given.items), "items")
