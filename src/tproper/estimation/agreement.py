@@ -125,7 +125,7 @@ def _expected_pairs(has: FloatArray, tables: FloatArray) -> FloatArray:
     out = -has @ (tables**2).sum(axis=1)  # an answer and itself are no pair
     for z in range(K):
         T = tables[:, :, z]
-        out[:, z] += ((has @ T) ** 2).sum(axis=1) if M <= m else np.einsum("na,na->n", has @ (T @ T.T), has)
+        out[:, z] += ((has @ T) ** 2).sum(axis=1) if m >= M else np.einsum("na,na->n", has @ (T @ T.T), has)
     return out / 2
 
 
