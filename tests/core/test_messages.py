@@ -59,6 +59,15 @@ CASES = {
         lambda: tp.Transition(np.eye(2), weak_labels=5),
         "weak_labels: expected a list of 2 names, got 5",
     ),
+    "names without an order": (
+        lambda: tp.Transition(np.eye(2), weak_labels={"a", "b"}),
+        "weak_labels: expected a list of 2 names, got {",
+    ),
+    "names that are lists": (
+        lambda: tp.Transition(np.eye(2), weak_labels=[["a"], ["b"]]),
+        "weak_labels: expected texts, numbers, sets or tuples, got ['a']",
+    ),
+    "ragged pairs": (lambda: tp.multi_source([T3]).encode([[0], [0, 1]]), "labels: expected rows of equal length, got"),
     "critical k of an array": (
         lambda: tp.critical_k(np.eye(2)),
         "transition: expected a tproper.Transition, got ndarray",

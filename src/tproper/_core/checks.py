@@ -7,7 +7,7 @@ Nothing here repairs an input: what breaks a rule raises ``ValueError``.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -196,6 +196,8 @@ def different(names: Sequence[Any], name: str) -> None:
     seen = set()
     for given in names:
         key = frozenset(given) if isinstance(given, set) else given
+        if not isinstance(key, Hashable):
+            raise ValueError(f"{name}: expected texts, numbers, sets or tuples, got {short(given)}")
         if key in seen:
             raise ValueError(f"{name}: expected every name once, got {given!r} twice")
         seen.add(key)
