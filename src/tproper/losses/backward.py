@@ -160,8 +160,9 @@ class BackwardLoss(WeakLabelLoss):
 
 
 def _class_weights(weights: ArrayLike, num_classes: int) -> Tensor:
+    given = checks.array(weights, "class_weights")
     try:
-        out = np.array(checks.array(weights), dtype=np.float64)
+        out = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
         out = np.empty(0)
     if out.shape != (num_classes,) or not np.isfinite(out).all() or (out <= 0).any():
