@@ -33,7 +33,9 @@ def resource_errors(out: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         if lab.damaged(error):
             raise lab.not_a_store(out / "records.sqlite", error) from error
-        raise OSError(f"the store cannot be written ({error}); what was stored before is kept") from error
+        raise OSError(
+            f"{out / 'records.sqlite'} cannot be written ({error}); what was stored before is kept"
+        ) from error
     except torch.cuda.OutOfMemoryError as error:
         raise OSError("the GPU's memory is full; try a smaller --slots") from error
     except RuntimeError as error:
