@@ -177,6 +177,7 @@ class Work:
             show(lab.Status(len(trials), len(trials), note=trials[0].config.model))
             return self.store.records()
         if options.engine is Engine.ray:
+            self.store.refuse_other_kernels(trials[0].config, options.kernels)
             folder = None if options.data is None else str(options.data.resolve())
             cpus = options.threads or 1
             work = lab.LabWork(folder, options.mirror, "auto", options.kernels, cpus, self.given, self.soft, self.own)
