@@ -98,7 +98,7 @@ def run_trials_on_ray(
     work: Work,  # how: `LabWork`, or any picklable function from trials to their records
     store: Store,
     *,
-    address: str | None = None,  # "auto", "host:6379", "ray://host:10001"; None: the Ray of this process, or a new one
+    address: str | None = None,  # "auto", "host:6379", "ray://host:10001"; None: one that runs here, or a new one
     stack: int | None = None,  # trials of a task, trained together; None: as many as in a local stack
     gpus: float | None = None,  # of a task: 0.25 puts four tasks on a GPU; None: one where the cluster has GPUs
     cpus: float = 1.0,  # of a task

@@ -93,8 +93,11 @@ class BackwardLoss(WeakLabelLoss):
         F, w = self.potential, self.class_weights
         if w is None:
             out = F.weak_loss(v, target)
-            # a masked class, v_z = -inf: its limit is inf whatever the sign of r_z, where F outgrows every <r, v>
-            return out.masked_fill(out.isneginf(), torch.inf) if F.outgrows_scores else out
+            if not F.outgrows_scores:
+                return out
+            # masked classes, v_z = -inf: the limit is inf whatever the signs of r_z, where F outgrows every <r, v>
+            lost = out.isneginf() | (out.isnan() & v.amax(-1).isfinite())
+            return out.masked_fill(lost, torch.inf)
         w = w.to(v.dtype)
         return F.weak_loss(v, lambda x: target(w * x), total=target(w.expand_as(v)))
 
