@@ -147,7 +147,7 @@ def test_answers_that_say_what_the_class_is_not():
     result = tp.estimate_annotators(answers)
     assert max(t.matrix().diagonal().max() for t in result.transitions) < 0.05
     assert (result.posteriors.argmax(1) == z).mean() > 0.5
-    assert any("turned around" in note for note in result.notes)
+    assert any("inverted votes" in note for note in result.notes)
     by_hand = tp.estimate_annotators(answers, start="opposite")
     assert np.array_equal(by_hand.posteriors.argmax(1), result.posteriors.argmax(1))
 

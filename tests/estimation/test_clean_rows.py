@@ -169,7 +169,7 @@ def test_clean_rows_among_others():
     np.add.at(counts, (weak[known], true[known]), 1)
     assert np.array_equal(estimate.matrix(), tp.Transition.from_counts(counts).matrix())
     assert estimate.classifier is None
-    with pytest.warns(tp.IdentifiabilityWarning, match="5 classes are taken, those of `true`, beside 8 weak labels"):
+    with pytest.warns(tp.IdentifiabilityWarning, match="`true` has 5 classes, and there are 8 weak labels"):
         tall = tp.estimate_transition(weak + 3 * (weak == 4), true)
     assert tall.matrix().shape == (8, 5)
     assert tp.estimate_transition(weak, true, num_classes=6).matrix().shape == (5, 6)

@@ -105,7 +105,6 @@ def test_several_sources() -> None:
         (["a", None], None, None, "got a missing one"),
         (["a", "b", np.nan], None, None, r"got a missing one \(NaN or None\) at row 2"),
         (np.ma.masked_equal([0, 1], 1), None, None, "y: expected no masked entries, got 1"),
-        ([1, 2], S, ["1", "2", "3"], "expected labels among '1', '2', '3', got 1 at row 0"),
         (["yes", "unlabeled"], "pu:0.5", ["unlabeled", "yes"], "classes: expected the positive class first"),
         (["a", "b"], None, ["a", "a"], "expected distinct class names"),
         ([[0], [5]], tp.partial_labels(3, 0.1), None, "expected labels of 3 classes"),

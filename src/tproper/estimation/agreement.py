@@ -24,7 +24,7 @@ class PairFit:
     items: int
     fit: Fit
     agreed: float  # share of the items on which both gave the same answer
-    expected: float  # the same under T, with the class shares that suit best
+    expected: float  # the same under T, with the class shares that fit best
 
     @property
     def gap(self) -> str:

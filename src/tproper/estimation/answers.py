@@ -206,7 +206,7 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
     if n == N and (np.diff(answers.item) < 0).any():
         raise ValueError(
             f"true: expected {{item: class}} where each of {n} items has one answer and they are not in order, "
-            "got a column, of which nothing tells whether it follows the items or the answers"
+            "got a column, which may follow the items or the answers"
         )
     if len(codes) == n:
         return codes

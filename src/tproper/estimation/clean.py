@@ -59,7 +59,8 @@ def estimate_transition(
     Returns
     -------
     EstimatedTransition (`EstimatedPartialLabels` for masks)
-        With `classifier` where X was given, and `notes`. An `IdentifiabilityWarning` says where T cannot be told.
+        With `classifier` where X was given, and `notes`. An `IdentifiabilityWarning` says where the data do not
+        determine T.
     """
     structure_of(structure)
     check_model(model)
@@ -96,7 +97,7 @@ def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_cla
     )
     if num_classes is None and K < M:
         warnings.warn(
-            f"estimate_transition: {K} classes are taken, those of `true`, beside {M} weak labels; pass "
+            f"estimate_transition: `true` has {K} classes, and there are {M} weak labels; pass "
             f"num_classes={M} if every label names a class, and num_classes={K} if not",
             IdentifiabilityWarning,
             stacklevel=3,
@@ -128,7 +129,7 @@ def _labels(weak: Labels) -> np.ndarray:
     if array.dtype.kind not in "iu":
         raise ValueError(f"weak: expected integers 0 .. M-1, got {checks.short(array.tolist())}; encode names first")
     if array.min() < 0:
-        raise ValueError(f"weak: expected integers >= 0, got {array.min()}; leave rows without a weak label out")
+        raise ValueError(f"weak: expected integers >= 0, got {array.min()}; leave out rows without a weak label")
     return array.astype(np.int64)
 
 

@@ -332,11 +332,11 @@ def _at_an_end(prior: Score, rate: Score, most: float, least: float) -> tuple[Sc
 
 
 def _notes(point: _Point, prior: Score, bound: float, sampling: Sampling, share: float) -> list[str]:
-    notes = ["Rests on labels that are a random part of the positives, whatever their features (SCAR)"]
+    notes = ["Assumes that labels are a random sample of the positives, whatever their features (SCAR)"]
     if point.purity >= PURITY:
         notes.append(
-            "Rests on a region where nearly all examples are positive: "
-            f"{point.purity:.0%} of those with the highest scores are, by the fitted curve"
+            "Assumes a region where nearly all examples are positive: by the fitted curve, "
+            f"{point.purity:.0%} of those with the highest scores are"
         )
     else:
         notes.append(
@@ -352,7 +352,7 @@ def _notes(point: _Point, prior: Score, bound: float, sampling: Sampling, share:
         )
     if point.bounded:
         notes.append(
-            "The estimate was put at the end of what is possible: labels or scores break an assumption; if 1 stands "
+            "The estimate lies at the limit of what is possible: labels or scores break an assumption; if 1 stands "
             "for unlabeled in these labels, pass labels == 0"
         )
     if prior.interval[1] - prior.interval[0] > 0.5:

@@ -135,7 +135,7 @@ def _size_draws(transition: EstimatedPartialLabels) -> FloatArray:
 def log_likelihood(tables: Sequence[FloatArray], answers: Index) -> FloatArray:
     """``sum_a log T_a[y_a, z]`` (..., n, K) over the annotators who answered, for tables (..., M_a, K)."""
     logs = _logs(tables)
-    each = _who_said_what(tables, answers)
+    each = _one_hot_answers(tables, answers)
     if logs.ndim == 2:
         return each @ logs
     flat = np.stack([each @ one for one in logs.reshape(-1, *logs.shape[-2:])])
@@ -181,13 +181,13 @@ class SeveralAnswers:
         return self.answers[rows]
 
     def likelihood(self, labels: Index) -> FloatArray:
-        """P(answers | class), scaled by a factor a row."""
+        """P(answers | class), scaled by one factor per row."""
         logs = log_likelihood(self.tables, labels)
         return np.exp(logs - _top(logs))
 
     def likelihoods(self, labels: Index) -> Iterator[FloatArray]:
         """P(answers | class) under each draw of every T, scaled by the factors of `likelihood`."""
-        each = _who_said_what(self.tables, labels)
+        each = _one_hot_answers(self.tables, labels)
         top = _top(each @ _logs(self.tables))
         for s in range(DRAWS_EACH):
             drawn = [T if d is None else d[s] for T, d in zip(self.tables, self.each_draws, strict=True)]
@@ -203,8 +203,8 @@ class SeveralAnswers:
         return answers
 
 
-def _who_said_what(tables: Sequence[FloatArray], answers: Index) -> Any:
-    """One row an example, one column for each answer of each annotator: times their logs it gives likelihoods."""
+def _one_hot_answers(tables: Sequence[FloatArray], answers: Index) -> Any:
+    """One row per example, one column for each answer of each annotator: times their logs it gives likelihoods."""
     from scipy.sparse import csr_array
 
     row, who = np.nonzero(answers >= 0)

@@ -37,7 +37,7 @@ def estimate_labels(
     groups: Any = None,
     **settings: Any,
 ) -> Estimated:
-    """T by the estimator that suits the kind of labels; `transition_of` takes T out of what it gives.
+    """T by the estimator that suits the kind of labels; `transition_of` takes T out of the result.
 
     "annotators": answers (n, m), by `estimate_annotators`; "pu": 0 = labeled positive, 1 = unlabeled, by `estimate_pu`;
     "partial" (masks), "clean" (rows of known class alone) and "features" (and clean rows, where there are any) by

@@ -38,7 +38,7 @@ SHOWN = 8  # names listed in a message
 
 
 def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, NDArray[Any]]:
-    """T and the class names, from what the user said and, where that leaves something open, from the labels.
+    """T and the class names, from the settings and, where they leave something open, from the labels.
 
     Classes are those given, or the sorted distinct labels where weak labels have the names of classes (or the sorted
     distinct members of candidate lists); labels 0 .. K-1 of which some are missing stand for K classes all the same.
