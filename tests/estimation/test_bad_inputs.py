@@ -153,7 +153,7 @@ CASES: dict[str, list[Cell]] = {
         (lambda: tp.unlabeled_sets(BAGS, [1, 1], prior=[nan, 0.5]), Error("prior: expected strictly positive numbers")),
     ],
     "check_transition": [
-        (lambda: tp.check_transition(["a", "b"], T2), Error("labels: expected numbers of one shape, got ['a', 'b']")),
+        (lambda: tp.check_transition(["a", "b"], T2), Error("labels: expected numbers, got ['a', 'b']")),
         (lambda: tp.check_transition(TABLE[:, :1], tp.annotators([T3])), Says("No item has two answers")),
         (lambda: tp.check_transition(ALONE[:, :2], PAIR), Says("No item has two answers")),
         (lambda: tp.check_transition(WEAK % 2, tp.Transition.from_counts([[9, 0], [1, 0]])), Says("may come")),

@@ -169,6 +169,14 @@ def test_an_estimated_transition_brings_its_own_error():
     assert estimated <= 1
 
 
+def test_an_estimated_rate_of_partial_labels_brings_its_own_error():
+    T, z = tp.partial_labels(5, 0.3), np.arange(4000) % 5
+    estimated = [tp.estimate_transition(T.sample(z[:100], seed)) for seed in range(6)]
+    assert sum(not tp.check_transition(T.sample(z, 9), tp.partial_labels(5, E.p)).plausible for E in estimated) >= 3
+    assert all(tp.check_transition(T.sample(z, 9), E).plausible for E in estimated)
+    assert not tp.check_transition(tp.partial_labels(5, 0.6).sample(z, 9), estimated[0]).plausible
+
+
 def annotators(*transitions):
     return tp.annotators(list(transitions))
 

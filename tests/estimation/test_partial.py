@@ -117,7 +117,7 @@ MASKS = np.array([[True, False, True], [False, True, True], [True, False, False]
             "labels: expected boolean candidate masks (n, 3), True = class still possible, got dtype",
         ),
         ({"weak": [{0, 1}, {2}]}, "num_classes: expected the number of classes with sets of candidates, got none"),
-        ({"weak": [[0, 1], [2]]}, "weak: expected labels of one shape, got [[0, 1], [2]]"),
+        ({"weak": [[0, 1], [2]]}, "weak: expected rows of equal length, got [[0, 1], [2]]"),
         ({"weak": MASKS[:, :1] | True}, "weak: expected candidate masks of at least 2 classes, got 1"),
         ({"weak": MASKS, "structure": "free"}, "structure: expected the defaults of structure and model for candidate"),
         ({"weak": MASKS, "X": np.ones((3, 2))}, "X: expected one row of features for each of the 4 labels"),

@@ -91,7 +91,7 @@ SCORES = np.linspace(0, 1, 40)
         ),
         (
             lambda: tp.estimate_pu(BOOLEAN, scores=SCORES, sampling="three"),
-            "sampling: expected 'one sample' or 'two samples', got 'three'",
+            "sampling: expected one of one sample, two samples, got 'three'",
         ),
         (lambda: tp.estimate_pu(BOOLEAN, scores=SCORES[:5]), "scores: expected one number for each of the 40 examples"),
         (lambda: tp.estimate_pu(BOOLEAN, scores=SCORES * np.nan), "scores: expected finite numbers, got nan"),

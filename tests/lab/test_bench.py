@@ -5,6 +5,7 @@ import math
 import pickle
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ import torch
 from test_commands import records, run_here, start, wait_for
 
 import tproper as tp
-from tproper.lab import comparing, figures, leaderboard
-from tproper.lab.comparing import Budget, best_rate, chosen_methods, config_of, pose, run_bench
+from tproper.lab import comparing, figures, leaderboard, real_labels
+from tproper.lab.comparing import Budget, as_stored, best_rate, chosen_methods, config_of, pose, run_bench
 from tproper.lab.datasets import load
 from tproper.lab.engine import Pixels
 from tproper.lab.methods import METHODS, Method, from_function, register
@@ -210,6 +211,39 @@ def test_what_a_problem_says_of_t(digits):
     estimated = pose("symmetric:0.3", digits, told="symmetric:0.31", source="estimated")
     assert estimated.problem.source == "estimated"
     assert wrong.problem != estimated.problem
+
+
+def test_an_estimated_t_is_kept_with_its_records(digits, tmp_path, monkeypatch):
+    """Another estimator, or another machine, would make another problem of the same labels."""
+    answers = np.stack([tp.symmetric_noise(10, 0.2).sample(digits.train_labels, seed) for seed in range(3)], axis=1)
+    np.savez(tmp_path / "mine.npz", labels=answers)
+    name, shift = "file:mine.npz:noisy:1:T=estimated", 0.0
+
+    def estimate(*args, **options):
+        T = np.full((10, 10), 0.02) + 0.8 * np.eye(10)
+        T[0], T[1] = T[0] - shift, T[1] + shift
+        return SimpleNamespace(transitions=[tp.Transition(T)])
+
+    monkeypatch.setattr(real_labels, "estimate_annotators", estimate)
+    args = ["bench", name, "--labels", tmp_path, "--data", "digits", "--methods", "forward", "--models", "linear",
+            "--trials", "1", "--epochs", "1", "--lr", "1", "--out", tmp_path]  # fmt: skip
+    first = run_here(*args)
+    assert first.exit_code == 0, first.output
+    (record,) = records(tmp_path)
+    shift = 1e-5
+    again = run_here(*args)
+    assert records(tmp_path) == [record], again.output
+    note = f"T is the one in this problem's records, estimated at revision {record['revision']}; an estimate made now "
+    assert f"{note}differs by up to 1e-05" in " ".join(again.output.split())
+    assert (
+        f"T estimated at revision {record['revision']}; 1 epoch, weight"
+        in (tmp_path / "report/leaderboard.md").read_text()
+    )
+    shift = 1e-15
+    posed = pose(name, digits, tmp_path)
+    stored, note = as_stored(posed, [*made("forward", [0.5]), record])
+    assert (stored.problem.told, note) == (record["config"]["problem"]["told"], "")
+    assert as_stored(posed, made("forward", [0.5])) == (posed, "")
 
 
 # --- one's own loss and labels ----------------------------------------------------------------------

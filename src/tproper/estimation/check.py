@@ -19,7 +19,7 @@ from ..metrics import probabilities_of
 from ..transitions import AnnotatorTransition, CandidateSetTransition, StackedTransition, Transition
 from .agreement import pair_fits, total_agreement
 from .groups import Group, make_groups
-from .hull import chi_square, fit_hull, one_hot_block
+from .hull import fit_hull, one_hot_block
 from .limits import anchors, confusions, testable
 from .matching import MOST_ROWS, ScoreTests
 from .views import Index, OneLabel, SetLabel, SeveralAnswers, View, view_of
@@ -170,7 +170,7 @@ def _structure(view: View, transition: Any) -> list[TransitionTest]:
     """The sizes of candidate sets, and the shares of sources: fixed by T whatever the classes are."""
     if isinstance(view, SetLabel):
         names = [f"sets of {j} classes" for j in range(len(view.sizes))]
-        return _fixed("sizes of candidate sets", view.sizes, view.size_probability, names)
+        return _fixed("sizes of candidate sets", view.sizes, view.size_probability, names, view.draws)
     if isinstance(transition, StackedTransition) and isinstance(view, OneLabel):
         index = np.searchsorted(transition.offsets, view.index, side="right") - 1
         counts = np.bincount(index, minlength=len(transition.sources))
@@ -178,17 +178,19 @@ def _structure(view: View, transition: Any) -> list[TransitionTest]:
     return []
 
 
-def _fixed(name: str, counts: np.ndarray, shares: FloatArray, names: list[str]) -> list[TransitionTest]:
-    """Counts beside known shares: Pearson's test, rare cells taken together."""
+def _fixed(
+    name: str, counts: np.ndarray, shares: FloatArray, names: list[str], draws: FloatArray | None = None
+) -> list[TransitionTest]:
+    """Counts beside the shares that T fixes, or `draws` of them: Pearson's test, rare cells taken together."""
     block = one_hot_block(counts.astype(np.float64), shares[:, None])
     if block is None:
         return []
-    expected = block.A[:, 0]
-    statistic = block.n * float(((block.f - expected) ** 2 / expected).sum())
+    moved = None if draws is None or block.cells is None else draws @ block.cells.T
+    fit = fit_hull([block], None if moved is None else lambda priors: moved * priors[0])
     n = counts.sum()
     far = int(np.argmax(np.abs(counts - n * shares) / np.sqrt(np.maximum(n * shares, 1))))
     text = f"{names[far]} in {counts[far]} of {n} examples, T says {n * shares[far]:.0f}"
-    return [TransitionTest(name, statistic, chi_square(statistic, len(block.f) - 1), text)]
+    return [TransitionTest(name, fit.statistic, fit.p_value, text)]
 
 
 def _overall(view: OneLabel | SetLabel) -> TransitionTest:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core import FloatArray, check_room, checks, group_codes
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
-from .answers import Answers, as_answers, true_classes
+from .answers import Answers, as_answers, check_order, true_classes
 from .arguments import features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, named_by_most, run
 from .dependence import Copies, copies, dependence, discounted
@@ -139,7 +139,7 @@ def estimate_annotators(
     answers : (n, m) integers, -1 = no answer, or `tp.Answers(item, annotator, answer)`
     true : (n,) classes, -1 where unknown, or {item: class}
         Items with a known class keep it.
-    X : (n, d) features of the items, optional
+    X : (n, d) features of the items, optional; rows in the order of `answers.items`, as those of `true` and `groups`
     num_classes : int, optional
         Default: as many as there are different answers. Answers beyond it ("cannot say") are not classes.
     prior_counts : float or (K,)
@@ -149,8 +149,8 @@ def estimate_annotators(
     groups : (n,) names, optional
         With `X`: items of one group are never in different folds.
     """
-    if start not in ("auto", "majority", "opposite"):
-        raise ValueError(f"start: expected 'auto', 'majority' or 'opposite', got {start!r}")
+    checks.choice(start, "start", ("auto", "majority", "opposite"))
+    check_order(answers, true=true, X=X, groups=groups)
     crowd = _crowd(answers, true, num_classes, prior_counts)
     rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
     matrix = None if X is None else features(X, len(given.items), "items")

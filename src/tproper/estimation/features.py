@@ -209,8 +209,9 @@ def apart(A: FloatArray, B: FloatArray, named: bool) -> float:
     if named:
         return l1(A, B)
     from scipy.optimize import linear_sum_assignment
+    from scipy.spatial.distance import cdist
 
-    cost = np.abs(A[:, :, None] - B[:, None, :]).sum(axis=0)
+    cost = cdist(A.T, B.T, "cityblock")
     return float(cost[linear_sum_assignment(cost)].mean())
 
 

@@ -15,7 +15,7 @@ Imports from `plots` and the rooms above it.
 """
 
 from . import neighbours, paper, sweep
-from .comparing import EPOCHS, RATES, SEARCH_SHARE, Budget, chosen_methods, config_of, pose, run_bench
+from .comparing import EPOCHS, RATES, SEARCH_SHARE, Budget, as_stored, chosen_methods, config_of, pose, run_bench
 from .datasets import NAMES, Dataset, folder_of_data, load
 from .download import StoppedError, check_mirror
 from .engine import Pixels
@@ -57,6 +57,7 @@ __all__ = [
     "Store",
     "Trial",
     "TrialConfig",
+    "as_stored",
     "batch_size",
     "check_mirror",
     "check_suffix",

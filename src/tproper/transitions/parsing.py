@@ -232,7 +232,8 @@ def make_transition(value: Any, num_classes: int | None = None) -> Transition:
         if "family" in value:
             return _of_size(transition_from_dict(value), num_classes)
         if "name" not in value:
-            raise ValueError(f"transition: expected a dict with the key 'name' or 'family', got keys {sorted(value)}")
+            keys = sorted(map(str, value))
+            raise ValueError(f"transition: expected a dict with the key 'name' or 'family', got keys {keys}")
         return _called(value["name"], {k: v for k, v in value.items() if k != "name"}, num_classes)
     if isinstance(value, tuple) and len(value) >= 1 and isinstance(value[0], str):
         name, *rest = value
@@ -243,7 +244,7 @@ def make_transition(value: Any, num_classes: int | None = None) -> Transition:
 
 
 def _called(name: Any, parameters: dict[str, Any], num_classes: int | None) -> Transition:
-    key = ALIASES.get(name, name)
+    key = ALIASES.get(name, name) if isinstance(name, str) else ""
     if key == "coarse":
         make: Callable[..., Transition] = families.coarse_labels
     elif (family := plugins.find(FAMILIES, key)) is not None:
@@ -339,10 +340,8 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     if family == "matrix":
         return Transition(data["matrix"], _labels_from_plain(data["weak_labels"]))
     if family == "estimated":
-        names, given = (
-            _labels_from_plain(data["weak_labels"]),
-            {k: data[k] for k in ("draws", "concentration", "notes")},
-        )
+        names = _labels_from_plain(data["weak_labels"])
+        given = {k: data[k] for k in ("draws", "concentration", "notes")}
         return EstimatedTransition(data["matrix"], weak_labels=names, **given)
     raise ValueError(f"transition: expected a known family, got {family!r}")
 

@@ -3,7 +3,7 @@
 A weak label has a *name*. Where T's labels are of the same kind as classes (`Transition.label_kind`) the names are the
 classes; where T names its labels, those are the names, with class names inside sets; elsewhere they are 0 .. M-1. The
 labels of positive-unlabeled data are the positive class and "unlabeled". Integers index the labels wherever no name is
-an integer, so that nothing is ambiguous. The estimator and the command both read labels through it.
+an integer, or the text of one, so that nothing is ambiguous. The estimator and the command both read labels through it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def weak_label_names(transition: Transition, classes: Sequence[Any] | NDArray[An
     if transition.label_kind == "classes":
         return called
     if transition.positive_unlabeled and all(isinstance(c, str) for c in called):
+        if called[0] == UNLABELED:
+            raise ValueError(f"classes: expected the positive class first, got {UNLABELED!r}; pass `classes`")
         return [called[0], UNLABELED]
     if isinstance(transition, StackedTransition):
         return [(d, name) for d, t in enumerate(transition.sources) for name in weak_label_names(t, classes)]
@@ -63,14 +65,14 @@ class Vocabulary:
 
     @cached_property
     def index(self) -> dict[Any, int]:
-        """The row of T by name; integers stand for rows where no name is an integer.
+        """The row of T by name; integers stand for rows where no name is an integer, or the text of one.
 
         A row of positive-unlabeled data that is not labeled may also be written as the other class.
         """
         out = {name: y for y, name in enumerate(self.names)}
         if UNLABELED in out and self.transition is not None and self.transition.positive_unlabeled:
             out.setdefault(self.classes[1], 1)
-        if not any(is_index(name) for name in self.names):
+        if not any(is_index(name) or (isinstance(name, str) and name.strip().isdecimal()) for name in self.names):
             out |= {y: y for y in range(len(self.names)) if y not in out}
         return out
 
