@@ -125,12 +125,12 @@ def test_masked_classes_as_in_the_line(config):
         v = v.masked_fill(gone[:, None], -torch.inf).flatten(0, 1).to(DEVICE)
         y = labels.repeat(len(gone), *[1] * (labels.ndim - 1)).to(DEVICE)
         for loss in [*losses(T, "none"), tp.BackwardLoss(T, squeeze=(0.5, 1.0), reduction="none")]:
-            a, b = v.clone().requires_grad_(), v.double().requires_grad_()
-            ours, exact = fused.run(loss.to(DEVICE), a, y, None, "none", config=config), loss(b, y)
+            a, b = v.clone().requires_grad_(), v.double().cpu().requires_grad_()
+            exact, ours = loss.cpu()(b, y.cpu()), fused.run(loss.to(DEVICE), a, y, None, "none", config=config)
             ours.sum().backward()
             exact.sum().backward()
-            torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-5, equal_nan=True)
-            torch.testing.assert_close(a.grad.double(), b.grad, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(ours.double().cpu(), exact, rtol=1e-5, atol=1e-5, equal_nan=True)
+            torch.testing.assert_close(a.grad.double().cpu(), b.grad, rtol=1e-5, atol=1e-5)
 
 
 def test_half_precision_scores_use_float32_sums():
