@@ -48,7 +48,9 @@ def render(pieces: list[dict[str, Any]], order: dict[str, list[dict[str, Any]]])
         "97. The p-value of a paired test is below .05 exactly where its interval excludes 0, so that its level is "
         "what is missing to 100.",
     ]
-    sections = {"known": known_section, "clean_rows": clean_rows_section, "certain": certain_section}
+    sections = {
+        "known": known_section, "clean_rows": clean_rows_section, "certain": certain_section, "crowd": crowd_section,
+    }  # fmt: skip
     for part, written in sections.items():
         sums = totals([p for p in pieces if p["key"]["part"] == part], list(order[part][0]))
         cells = [key | averaged(sums[at]) for key in order[part] if (at := tuple(key.values())) in sums]
@@ -167,3 +169,28 @@ def certain_section(cells: list[dict[str, Any]]) -> list[str]:
             [[c["kind"], str(c["n"]), f"{c['right']:g}", *(cell(c["cover"][k]) for k in names)] for c in cells],
         ),
     ]
+
+
+def crowd_section(cells: list[dict[str, Any]]) -> list[str]:
+    few, many = min(c["sets"] for c in cells), max(c["sets"] for c in cells)
+    return [
+        "",
+        "## T of annotators, from the scored answers themselves",
+        "",
+        "`weak_accuracy` of a model that is right in 90% of three classes, by 25,000 answers of annotators who are "
+        "right with probability .4 to .95; their T are estimated from these same answers by `tp.estimate_annotators`. "
+        f"{few:.0f}{'' if few == many else f' to {many:.0f}'} data sets a cell (standard error "
+        f"{100 * (0.05 * 0.95 / few) ** 0.5:.1f} points). All T share the errors of the posteriors, which are "
+        "too sure where an item has few answers of annotators with few answers: `estimate_annotators` says so.",
+        "",
+        *table(
+            ["answers an annotator", "answers an item", "covered", "mean error", "RMS error", "with T known", "width"],
+            [
+                [
+                    str(c["answers"]), str(c["redundancy"]), cell(c["covered"]), f"{c['off']:+.4f}",
+                    f"{c['square'] ** 0.5:.4f}", f"{c['known'] ** 0.5:.4f}", f"{c['width']:.4f}",
+                ]
+                for c in cells
+            ],
+        ),
+    ]  # fmt: skip
