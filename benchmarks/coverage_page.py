@@ -98,8 +98,8 @@ def known_section(cells: list[dict[str, Any]]) -> list[str]:
         "",
         "Where labels are too few to tell a calibration error from 0, its interval begins at 0 and can be missed on "
         "one side alone; and where bins agree better than chance would have it, it is not left empty. So it covers "
-        "97.5% and more, as for a perfect model below. The column beside it has the same intervals for a model that is "
-        "farther off.",
+        "97.5% and more, as for a perfect model below"
+        + (", and not so for the model that is farther off." if any("the same" in name for name in names) else "."),
         "",
         *table(["labels", "n", *names, "balanced accuracy"], rows),
         "",
@@ -125,8 +125,8 @@ def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
         f"T by `tp.Transition.from_counts` from clean rows, {data_sets([c['sets'] for c in cells])}. {outside(every)} "
         "\"Today\" takes the estimate for T, as all scores did before T's own error was carried through. Labels that "
         "never name the class have a diagonal of exact zeros, which no number of clean rows can prove: where one label "
-        f"in 100 names it after all, {100 * 0.99**100:.0f}% of sets of 100 clean rows still show none. An interval has "
-        'to serve both: what it covers beyond 95% for exact zeros it needs for "noise .01".',
+        f"in 100 names it after all, {100 * 0.99**100:.0f}% of sets of 100 clean rows still show none, and one "
+        "interval has to serve both: what it covers beyond 95% for exact zeros it needs for such labels.",
         "",
         *table(
             ["family", "clean rows", "covered", "today", "width", "width today", "from T %", "informative %"],
@@ -140,10 +140,10 @@ def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
             ],
         ),
         "",
-        f"The other scores, {data_sets([c['others']['tried'] for c in cells])}. {outside(more)} Balanced accuracy is a "
-        "mean of ratios, and where T leaves a class hardly any share the score says that it is not informative; the "
-        "interval is printed, and wide. A calibration error has no sign: an accuracy that errs past the confidence, "
-        "here .9, gives an interval that holds the truth from the other side.",
+        f"The other scores, {data_sets([c['others']['tried'] for c in cells])}. {outside(more)} Balanced accuracy "
+        "divides by each class's share as the estimated T gives it, which 100 clean rows hardly tell: its interval is "
+        "wider there than it would have to be. A calibration error has no sign: an accuracy that errs past the "
+        "confidence, here .9, gives an interval that holds the truth from the other side.",
         "",
         *table(
             ["family", "clean rows", *others],
