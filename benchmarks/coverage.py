@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from _pieces import read_pieces, run_pieces
 from _protocol import RECORDS
-from coverage_page import render
+from coverage_page import ANSWERS, RARE, RIGHT, SKILL, render
 
 import tproper as tp
 from tproper.metrics import TopLabel
@@ -184,7 +184,7 @@ FAMILIES: dict[str, tp.Transition] = {
     "pair .3": tp.pair_noise(3, 0.3),
     "random columns": random_columns(3),
     "complementary, noise .1": tp.complementary(3, noise=0.1),
-    "complementary, noise .01": tp.complementary(3, noise=0.01),
+    "complementary, noise .01": tp.complementary(3, noise=RARE),
     "complementary": tp.complementary(3),
 }
 
@@ -273,18 +273,16 @@ def certain(kind: str, n: int, right: float, first: int, sets: int) -> dict[str,
 # -- T of annotators, from their answers alone ---------------------------------------------------------------------
 
 
-def crowd(answers: int, redundancy: int, first: int, sets: int, right: float = 0.9, K: int = 3) -> dict[str, Any]:
-    """Intervals of `weak_accuracy` by 25,000 answers of annotators who are right with probability .4 to .95, and whose
-    T were estimated from these answers.
-    """
+def crowd(answers: int, redundancy: int, first: int, sets: int, K: int = 3) -> dict[str, Any]:
+    """Intervals of `weak_accuracy` by answers of annotators whose T were estimated from these very answers."""
     out = dict.fromkeys(("covered", "off", "square", "width", "from_transition", "known"), 0.0)
-    m, n = 25_000 // answers, 25_000 // redundancy
+    m, n = ANSWERS // answers, ANSWERS // redundancy
     for seed in range(first, first + sets):
         rng = np.random.default_rng([4, seed])
-        skill = rng.uniform(0.4, 0.95, m)
+        skill = rng.uniform(*SKILL, m)
         T = (1 - skill[:, None, None]) / (K - 1) * (1 - np.eye(K)) + skill[:, None, None] * np.eye(K)
         z = rng.integers(0, K, n)
-        predicted = np.where(rng.random(n) < right, z, (z + rng.integers(1, K, n)) % K)
+        predicted = np.where(rng.random(n) < RIGHT, z, (z + rng.integers(1, K, n)) % K)
         who = np.concatenate([rng.permutation(m) for _ in range(-(-n * redundancy // m))])[: n * redundancy]
         y = np.full((n, m), -1)
         for a in who.reshape(n, redundancy).T:

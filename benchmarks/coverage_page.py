@@ -8,6 +8,8 @@ from _pieces import totals
 from coverage_elsewhere import section
 
 LOW, HIGH = 0.93, 0.97  # what is wanted of a 95% interval
+ANSWERS, SKILL, RIGHT = 25_000, (0.4, 0.95), 0.9  # of a crowd: answers, how often annotators are right, and the model
+RARE, ROWS = 0.01, 100  # labels that name the class after all, and clean rows
 
 
 def cell(x: float) -> str:
@@ -98,7 +100,7 @@ def known_section(cells: list[dict[str, Any]]) -> list[str]:
         "",
         "Where labels are too few to tell a calibration error from 0, its interval begins at 0 and can be missed on "
         "one side alone; and where bins agree better than chance would have it, it is not left empty. So it covers "
-        "97.5% and more, as for a perfect model below"
+        "more than the level asks for, as for a perfect model below"
         + (", and not so for the model that is farther off." if any("the same" in name for name in names) else "."),
         "",
         *table(["labels", "n", *names, "balanced accuracy"], rows),
@@ -124,9 +126,9 @@ def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
         f"`weak_accuracy` of a model that is right in 80% of three classes, {cells[0]['labels']:.0f} weak labels, "
         f"T by `tp.Transition.from_counts` from clean rows, {data_sets([c['sets'] for c in cells])}. {outside(every)} "
         "\"Today\" takes the estimate for T, as all scores did before T's own error was carried through. Labels that "
-        "never name the class have a diagonal of exact zeros, which no number of clean rows can prove: where one label "
-        f"in 100 names it after all, {100 * 0.99**100:.0f}% of sets of 100 clean rows still show none, and one "
-        "interval has to serve both: what it covers beyond 95% for exact zeros it needs for such labels.",
+        "never name the class have a diagonal of exact zeros, which no number of clean rows can prove: where "
+        f"{RARE:.0%} of labels name it after all, {(1 - RARE) ** ROWS:.0%} of sets of {ROWS} clean rows still show "
+        "none, and one interval has to serve both: what it covers too often for exact zeros it needs for such labels.",
         "",
         *table(
             ["family", "clean rows", "covered", "today", "width", "width today", "from T %", "informative %"],
@@ -141,9 +143,9 @@ def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
         ),
         "",
         f"The other scores, {data_sets([c['others']['tried'] for c in cells])}. {outside(more)} Balanced accuracy "
-        "divides by each class's share as the estimated T gives it, which 100 clean rows hardly tell: its interval is "
+        "divides by each class's share as the estimated T gives it, which few clean rows hardly tell: its interval is "
         "wider there than it would have to be. A calibration error has no sign: an accuracy that errs past the "
-        "confidence, here .9, gives an interval that holds the truth from the other side.",
+        "confidence gives an interval that holds the truth from the other side.",
         "",
         *table(
             ["family", "clean rows", *others],
@@ -177,8 +179,9 @@ def crowd_section(cells: list[dict[str, Any]]) -> list[str]:
         "",
         "## T of annotators, from the scored answers themselves",
         "",
-        "`weak_accuracy` of a model that is right in 90% of three classes, by 25,000 answers of annotators who are "
-        "right with probability .4 to .95; their T are estimated from these same answers by `tp.estimate_annotators`. "
+        f"`weak_accuracy` of a model that is right in {RIGHT:.0%} of three classes, by {ANSWERS:,} answers of "
+        f"annotators who are right with probability {SKILL[0]:g} to {SKILL[1]:g}; their T are estimated "
+        "from these same answers by `tp.estimate_annotators`. "
         f"{few:.0f}{'' if few == many else f' to {many:.0f}'} data sets a cell (standard error "
         f"{100 * (0.05 * 0.95 / few) ** 0.5:.1f} points). All T share the errors of the posteriors, which are "
         "too sure where an item has few answers of annotators with few answers: `estimate_annotators` says so.",
