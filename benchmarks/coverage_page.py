@@ -164,7 +164,8 @@ def certain_section(cells: list[dict[str, Any]]) -> list[str]:
         f"{sum(c['no width'] * c['sets'] for c in cells):.0f} intervals "
         "without width. Such samples often show no error at all, and counts are small: an interval cannot cover 95% "
         "exactly (Wilson's own dips for accuracies near 1). The log loss is infinite as soon as one "
-        "error is possible.",
+        "error is possible: every interval without an upper end holds it. The calibration error is so close to 0 that "
+        "its interval mostly begins there. None of these can be otherwise.",
         "",
         *table(
             ["labels", "n", "right", *names],
