@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 from _pieces import read_pieces, run_pieces
 from _protocol import RECORDS
-from coverage_page import render
+from coverage_page import ANSWERS, RARE, RIGHT, SKILL, render
 
 import tproper as tp
 from tproper.metrics import TopLabel
@@ -27,7 +28,8 @@ from tproper.metrics.statistics import Reweigher, estimate
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = RECORDS / "coverage.jsonl"
-BLOCK = 200  # data sets a piece
+BLOCK = 200  # data sets a piece ...
+CROWD_BLOCK, CROWDS = 10, 100  # ... but of crowds, and this many of them a cell
 KINDS: dict[str, Callable[[], tp.Transition]] = {
     "clean": lambda: tp.identity(4),
     "symmetric .3": lambda: tp.symmetric_noise(4, 0.3),
@@ -182,7 +184,7 @@ FAMILIES: dict[str, tp.Transition] = {
     "pair .3": tp.pair_noise(3, 0.3),
     "random columns": random_columns(3),
     "complementary, noise .1": tp.complementary(3, noise=0.1),
-    "complementary, noise .01": tp.complementary(3, noise=0.01),
+    "complementary, noise .01": tp.complementary(3, noise=RARE),
     "complementary": tp.complementary(3),
 }
 
@@ -268,6 +270,37 @@ def certain(kind: str, n: int, right: float, first: int, sets: int) -> dict[str,
     return {"cover": hits, "no width": zero}
 
 
+# -- T of annotators, from their answers alone ---------------------------------------------------------------------
+
+
+def crowd(answers: int, redundancy: int, first: int, sets: int, K: int = 3) -> dict[str, Any]:
+    """Intervals of `weak_accuracy` by answers of annotators whose T were estimated from these very answers."""
+    out = dict.fromkeys(("covered", "off", "square", "width", "from_transition", "known"), 0.0)
+    m, n = ANSWERS // answers, ANSWERS // redundancy
+    for seed in range(first, first + sets):
+        rng = np.random.default_rng([4, seed])
+        skill = rng.uniform(*SKILL, m)
+        T = (1 - skill[:, None, None]) / (K - 1) * (1 - np.eye(K)) + skill[:, None, None] * np.eye(K)
+        z = rng.integers(0, K, n)
+        predicted = np.where(rng.random(n) < RIGHT, z, (z + rng.integers(1, K, n)) % K)
+        who = np.concatenate([rng.permutation(m) for _ in range(-(-n * redundancy // m))])[: n * redundancy]
+        y = np.full((n, m), -1)
+        for a in who.reshape(n, redundancy).T:
+            y[np.arange(n), a] = (T[a, :, z].cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=K - 1)
+        truth = float((predicted == z).mean())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            score = tp.weak_accuracy(y, predicted, tp.estimate_annotators(y, num_classes=K).transition)
+        known = tp.weak_accuracy(y, predicted, tp.annotators([tp.Transition(t) for t in T]))
+        out["covered"] += score.interval[0] <= truth <= score.interval[1]
+        out["off"] += score.value - truth
+        out["square"] += (score.value - truth) ** 2
+        out["known"] += (known.value - truth) ** 2
+        out["width"] += score.interval[1] - score.interval[0]
+        out["from_transition"] += score.from_transition
+    return out
+
+
 PARTS: dict[str, tuple[Callable[..., dict[str, Any]], list[dict[str, Any]]]] = {
     "known": (known, [{"kind": kind, "n": n} for kind in KINDS for n in SIZES]),
     "clean_rows": (clean_rows, [{"family": family, "rows": rows} for family in FAMILIES for rows in CLEAN_ROWS]),
@@ -279,6 +312,10 @@ PARTS: dict[str, tuple[Callable[..., dict[str, Any]], list[dict[str, Any]]]] = {
             for n in (50, 200)
             for right in (0.98, 0.994)
         ],
+    ),
+    "crowd": (
+        crowd,
+        [{"answers": answers, "redundancy": redundancy} for answers in (20, 50, 200) for redundancy in (3, 5)],
     ),
 }
 
@@ -303,10 +340,11 @@ def main() -> None:
     args = parser.parse_args()
     if not args.render:
         keys = [
-            {"part": part, **cell, "first": first, "sets": BLOCK}
+            {"part": part, **cell, "first": first, "sets": block}
             for part in args.part or PARTS
             for cell in PARTS[part][1]
-            for first in range(0, args.sets, BLOCK)
+            for sets, block in [(min(args.sets, CROWDS), CROWD_BLOCK) if part == "crowd" else (args.sets, BLOCK)]
+            for first in range(0, sets, block)
         ]
         run_pieces(piece, keys, RECORD, args.jobs, args.resume, together=("part",))
     (ROOT / "docs" / "coverage.md").write_text(page())

@@ -8,6 +8,8 @@ from _pieces import totals
 from coverage_elsewhere import section
 
 LOW, HIGH = 0.93, 0.97  # what is wanted of a 95% interval
+ANSWERS, SKILL, RIGHT = 25_000, (0.4, 0.95), 0.9  # of a crowd: answers, how often annotators are right, and the model
+RARE, ROWS = 0.01, 100  # labels that name the class after all, and clean rows
 
 
 def cell(x: float) -> str:
@@ -48,7 +50,9 @@ def render(pieces: list[dict[str, Any]], order: dict[str, list[dict[str, Any]]])
         "97. The p-value of a paired test is below .05 exactly where its interval excludes 0, so that its level is "
         "what is missing to 100.",
     ]
-    sections = {"known": known_section, "clean_rows": clean_rows_section, "certain": certain_section}
+    sections = {
+        "known": known_section, "clean_rows": clean_rows_section, "certain": certain_section, "crowd": crowd_section,
+    }  # fmt: skip
     for part, written in sections.items():
         sums = totals([p for p in pieces if p["key"]["part"] == part], list(order[part][0]))
         cells = [key | averaged(sums[at]) for key in order[part] if (at := tuple(key.values())) in sums]
@@ -96,8 +100,8 @@ def known_section(cells: list[dict[str, Any]]) -> list[str]:
         "",
         "Where labels are too few to tell a calibration error from 0, its interval begins at 0 and can be missed on "
         "one side alone; and where bins agree better than chance would have it, it is not left empty. So it covers "
-        "97.5% and more, as for a perfect model below. The column beside it has the same intervals for a model that is "
-        "farther off.",
+        "more than the level asks for, as for a perfect model below"
+        + (", and not so for the model that is farther off." if any("the same" in name for name in names) else "."),
         "",
         *table(["labels", "n", *names, "balanced accuracy"], rows),
         "",
@@ -122,9 +126,9 @@ def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
         f"`weak_accuracy` of a model that is right in 80% of three classes, {cells[0]['labels']:.0f} weak labels, "
         f"T by `tp.Transition.from_counts` from clean rows, {data_sets([c['sets'] for c in cells])}. {outside(every)} "
         "\"Today\" takes the estimate for T, as all scores did before T's own error was carried through. Labels that "
-        "never name the class have a diagonal of exact zeros, which no number of clean rows can prove: where one label "
-        f"in 100 names it after all, {100 * 0.99**100:.0f}% of sets of 100 clean rows still show none. An interval has "
-        'to serve both: what it covers beyond 95% for exact zeros it needs for "noise .01".',
+        "never name the class have a diagonal of exact zeros, which no number of clean rows can prove: where "
+        f"{RARE:.0%} of labels name it after all, {(1 - RARE) ** ROWS:.0%} of sets of {ROWS} clean rows still show "
+        "none, and one interval has to serve both: what it covers too often for exact zeros it needs for such labels.",
         "",
         *table(
             ["family", "clean rows", "covered", "today", "width", "width today", "from T %", "informative %"],
@@ -138,10 +142,10 @@ def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
             ],
         ),
         "",
-        f"The other scores, {data_sets([c['others']['tried'] for c in cells])}. {outside(more)} Balanced accuracy is a "
-        "mean of ratios, and where T leaves a class hardly any share the score says that it is not informative; the "
-        "interval is printed, and wide. A calibration error has no sign: an accuracy that errs past the confidence, "
-        "here .9, gives an interval that holds the truth from the other side.",
+        f"The other scores, {data_sets([c['others']['tried'] for c in cells])}. {outside(more)} Balanced accuracy "
+        "divides by each class's share as the estimated T gives it, which few clean rows hardly tell: its interval is "
+        "wider there than it would have to be. A calibration error has no sign: an accuracy that errs past the "
+        "confidence gives an interval that holds the truth from the other side.",
         "",
         *table(
             ["family", "clean rows", *others],
@@ -160,10 +164,37 @@ def certain_section(cells: list[dict[str, Any]]) -> list[str]:
         f"{sum(c['no width'] * c['sets'] for c in cells):.0f} intervals "
         "without width. Such samples often show no error at all, and counts are small: an interval cannot cover 95% "
         "exactly (Wilson's own dips for accuracies near 1). The log loss is infinite as soon as one "
-        "error is possible.",
+        "error is possible: every interval without an upper end holds it. The calibration error is so close to 0 that "
+        "its interval mostly begins there. None of these can be otherwise.",
         "",
         *table(
             ["labels", "n", "right", *names],
             [[c["kind"], str(c["n"]), f"{c['right']:g}", *(cell(c["cover"][k]) for k in names)] for c in cells],
         ),
     ]
+
+
+def crowd_section(cells: list[dict[str, Any]]) -> list[str]:
+    few, many = min(c["sets"] for c in cells), max(c["sets"] for c in cells)
+    return [
+        "",
+        "## T of annotators, from the scored answers themselves",
+        "",
+        f"`weak_accuracy` of a model that is right in {RIGHT:.0%} of three classes, by {ANSWERS:,} answers of "
+        f"annotators who are right with probability {SKILL[0]:g} to {SKILL[1]:g}; their T are estimated "
+        "from these same answers by `tp.estimate_annotators`. "
+        f"{few:.0f}{'' if few == many else f' to {many:.0f}'} data sets a cell (standard error "
+        f"{100 * (0.05 * 0.95 / few) ** 0.5:.1f} points). All T share the errors of the posteriors, which are "
+        "too sure where an item has few answers of annotators with few answers: `estimate_annotators` says so.",
+        "",
+        *table(
+            ["answers an annotator", "answers an item", "covered", "mean error", "RMS error", "with T known", "width"],
+            [
+                [
+                    str(c["answers"]), str(c["redundancy"]), cell(c["covered"]), f"{c['off']:+.4f}",
+                    f"{c['square'] ** 0.5:.4f}", f"{c['known'] ** 0.5:.4f}", f"{c['width']:.4f}",
+                ]
+                for c in cells
+            ],
+        ),
+    ]  # fmt: skip

@@ -432,3 +432,33 @@ def test_true_classes_of_items_with_one_answer_each_are_not_taken_in_the_wrong_o
     answers = tp.Answers([3, 1, 2, 0], ["a"] * 4, [0, 1, 1, 0])
     with pytest.raises(ValueError, match=r"^true: expected \{item: class\} where each of 4 items has one answer"):
         tp.estimate_annotators(answers, true=[0, 1, 1, -1])
+
+
+def test_luck_of_annotators_is_not_counted_twice():
+    """Scored by the answers that their shrunk T come from, the lucky ones must not have the most weight."""
+    m, each, K, rng = 60, 40, 3, np.random.default_rng(0)
+    n = m * each // 3
+    z, item = rng.integers(0, K, n), np.repeat(np.arange(n), 3)
+    who = np.concatenate([rng.permutation(m) for _ in range(each)])
+    right = rng.random(len(item)) < rng.uniform(0.4, 0.95, m)[who]
+    given = np.where(right, z[item], (z[item] + rng.integers(1, K, len(item))) % K)
+    y, counts = np.full((n, m), -1), np.zeros((m, K, K))
+    y[item, who] = given
+    np.add.at(counts, (who, given, z[item]), 1.0)
+    shrunk = counts + 10 * counts.sum(0) / counts.sum((0, 1))
+    known, estimated = (
+        tp.annotators([make(c) for c in shrunk]).reconstruction()
+        for make in (lambda c: tp.Transition(c / c.sum(0)), tp.EstimatedTransition.from_dirichlet)
+    )
+    np.testing.assert_allclose(estimated.weights**2, known.weights)
+    accuracy_of_truth = [float(R.targets(y)[np.arange(n), z].mean()) for R in (known, estimated)]
+    assert accuracy_of_truth[0] > 1.025
+    assert abs(accuracy_of_truth[1] - 1) < 0.015
+
+
+def test_few_answers_are_told():
+    text = "are few: the posteriors are too sure"
+    _, few, _ = crowd(40, 3, 0, missing=0.0)
+    _, many, _ = crowd(300, 3, 0, missing=0.0)
+    assert any(text in note for note in tp.estimate_annotators(few).notes)
+    assert not any(text in note for note in tp.estimate_annotators(many).notes)

@@ -24,6 +24,10 @@ from .with_features import FOLDS, fit_with_features
 
 RANKING_DRAWS = 200
 SHOWN = 12
+FEW_EACH, FEW_AN_ITEM = (
+    20,
+    5,
+)  # answers of an annotator to each class, and to an item: posteriors below both are too sure
 SHARED = 30  # items with two answers, from which it means something that none of them differ
 
 
@@ -215,6 +219,13 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
     if crowd.contrary:
         what = "contradict an earlier one of the same annotator to the item; all are counted"
         notes.append(f"{crowd.contrary} answers {what}")
+    each = len(crowd.answers) / max(crowd.heard, 1)
+    an_item = float(np.median(crowd.degree[crowd.degree > 0]))
+    if not len(crowd.fixed) and not with_features and each < FEW_EACH * crowd.num_classes and an_item < FEW_AN_ITEM:
+        notes.append(
+            f"{each:.0f} answers an annotator and {an_item:.0f} an item are few: the posteriors are too sure, an error "
+            "that all T share and no interval includes; more answers an item, true classes or features lessen it"
+        )
     enough = int((crowd.degree >= 3).sum())
     if not len(crowd.fixed) and not with_features and (crowd.heard < 3 or not enough):
         why = f"there are only {crowd.heard} of them" if crowd.heard < 3 else "no item has answers from three of them"
