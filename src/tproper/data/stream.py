@@ -14,10 +14,10 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -29,7 +29,9 @@ from ..losses import WeakLabelLoss
 from . import checkpoints as _checkpoints
 from .checkpoints import CheckpointError, StreamProgress
 from .columns import check_finite
-from .sources import NO_BATCH, IterableSource, Source, as_source
+from .sources import NO_BATCH, Batch, IterableSource, Source, as_source
+
+L = TypeVar("L")  # what is trained comes back as it was given
 
 
 class Learner:
@@ -173,15 +175,15 @@ class _EstimatorLearner:
 
 
 def fit_stream(
-    learner: Any,
-    source: Any,
+    learner: L,
+    source: Source | str | Path | Sequence[str | Path] | Iterable[Batch] | Callable[[], Iterable[Batch]],
     *,
     epochs: int = 1,
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 60.0,
     progress: Callable[[StreamProgress], None] | None = None,
-    classes: Any = None,
-) -> Any:
+    classes: Sequence[Any] | NDArray[Any] | None = None,
+) -> L:
     """Train anything with ``partial_fit(X, labels)`` on a source, an epoch at a time, in constant memory.
 
     Parameters
@@ -208,8 +210,8 @@ def fit_stream(
     epochs, source = checks.integer(epochs, "epochs", 1), as_source(source)
     if isinstance(source, IterableSource) and source.once and epochs > 1:
         raise ValueError("source: expected a collection or a function for several epochs, got an iterator")
-    given, learner = learner, _learner(learner, classes)
-    keep = _Keeper(learner, source, checkpoint, checkpoint_seconds)
+    trained = _learner(learner, classes)
+    keep = _Keeper(trained, source, checkpoint, checkpoint_seconds)
     at = keep.restored(StreamProgress(total_rows=None if source.rows is None else epochs * source.rows), epochs)
     began = time.monotonic() - at.seconds
     with _WholeSteps() as steps:
@@ -217,7 +219,7 @@ def fit_stream(
             while at.epoch < epochs:
                 for X, labels in source.batches(at.epoch, at.batches):
                     with steps:
-                        learner.partial_fit(X, labels)
+                        trained.partial_fit(X, labels)
                         at.batches, at.rows = at.batches + 1, at.rows + len(X)
                     at.seconds = time.monotonic() - began
                     if progress is not None:
@@ -230,7 +232,7 @@ def fit_stream(
         finally:  # also when interrupted: what is done is kept, but never half a batch
             if at.rows and steps.whole:
                 keep.save(at)
-    return given
+    return learner
 
 
 def _learner(given: Any, classes: Any) -> Any:
