@@ -204,13 +204,21 @@ def test_names_of_methods(digits):
     assert config_of("bc", "linear", "digits", pose("complementary", digits), BUDGET).learned_lr == 0.0
 
 
-def test_what_a_problem_says_of_t(digits):
+def test_what_a_problem_says_of_t(digits, tmp_path):
     wrong = pose("symmetric:0.3", digits, told="symmetric:0.1")
     assert (wrong.problem.source, wrong.told.name) == ("wrong", "symmetric_noise(10, 0.1)")
     assert "T wrong" in wrong.about
     estimated = pose("symmetric:0.3", digits, told="symmetric:0.31", source="estimated")
     assert estimated.problem.source == "estimated"
     assert wrong.problem != estimated.problem
+    np.save(tmp_path / "true.npy", np.where(np.arange(len(digits.train_labels)) < 144, digits.train_labels, 0))
+    said = pose("mine", digits, tmp_path / "true.npy", "complementary").about
+    zeros = 100 * (1 - (1 - np.mean(digits.train_labels[144:] == 0)) * (1 - 144 / len(digits.train_labels)))
+    assert said.endswith(f"complementary(10), under which {zeros:.1f}% of them are impossible, given the true classes")
+
+
+def test_a_search_trial_is_longer_than_the_warm_up_where_it_can_be():
+    assert [comparing.search_epochs(n) for n in (1, 4, 8, 24, 30, 60)] == [1, 4, 6, 6, 7, 15]
 
 
 def test_an_estimated_t_is_kept_with_its_records(digits, tmp_path, monkeypatch):

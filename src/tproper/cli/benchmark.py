@@ -85,7 +85,7 @@ def _budget(options: BenchOptions, dataset: str) -> lab.Budget:
     for name, value in (("--weight-decay", options.weight_decay), ("--learned-lr", options.learned_lr)):
         if value:
             positive_numbers(str(value), name)
-    search = options.search_epochs or max(1, epochs // lab.SEARCH_SHARE)
+    search = options.search_epochs or lab.search_epochs(epochs)
     return lab.Budget(
         rates, epochs, search, options.trials, options.search_trials, options.weight_decay, options.learned_lr
     )  # fmt: skip

@@ -33,7 +33,9 @@ def resource_errors(out: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         if lab.damaged(error):
             raise lab.not_a_store(out / "records.sqlite", error) from error
-        raise OSError(f"the store cannot be written ({error}); what was stored before is kept") from error
+        raise OSError(
+            f"{out / 'records.sqlite'} cannot be written ({error}); what was stored before is kept"
+        ) from error
     except torch.cuda.OutOfMemoryError as error:
         raise OSError("the GPU's memory is full; try a smaller --slots") from error
     except RuntimeError as error:
@@ -175,6 +177,7 @@ class Work:
             show(lab.Status(len(trials), len(trials), note=trials[0].config.model))
             return self.store.records()
         if options.engine is Engine.ray:
+            self.store.refuse_other_kernels(trials[0].config, options.kernels)
             folder = None if options.data is None else str(options.data.resolve())
             cpus = options.threads or 1
             work = lab.LabWork(folder, options.mirror, "auto", options.kernels, cpus, self.given, self.soft, self.own)

@@ -15,7 +15,7 @@ Imports from `plots` and the rooms above it.
 """
 
 from . import neighbours, paper, sweep
-from .comparing import EPOCHS, RATES, SEARCH_SHARE, Budget, as_stored, chosen_methods, config_of, pose, run_bench
+from .comparing import EPOCHS, RATES, Budget, as_stored, chosen_methods, config_of, pose, run_bench, search_epochs
 from .datasets import NAMES, Dataset, folder_of_data, load
 from .download import StoppedError, check_mirror
 from .engine import Pixels
@@ -40,7 +40,6 @@ __all__ = [
     "NAMES",
     "RATES",
     "RULES",
-    "SEARCH_SHARE",
     "Budget",
     "Card",
     "Dataset",
@@ -86,6 +85,7 @@ __all__ = [
     "run_bench",
     "run_trials_on_ray",
     "save_figure",
+    "search_epochs",
     "setting_of",
     "sweep",
     "write_leaderboard_alone",

@@ -37,14 +37,14 @@ SOFT: dict[tuple[str, str], str] = {
 }
 SOFT_NOTE = "\"Against people's\" is the cross entropy against the shares of people's answers to the test images."
 NOTE = (
-    "Scores on the test set, mean ± standard error over trials. A method has a line for each way to choose the epoch: "
-    '"clean" is the epoch of the best accuracy on clean validation labels; "weak" is the last epoch whose calibrated '
-    "risk on held-out weak labels is within one standard error of the least, which needs no clean label. Learning "
-    "rates are searched for every method from the same grid with the same budget, and the one of the least weak risk "
-    'is taken, unless a block says otherwise. Probabilities are those of the method\'s own link; "calibrated" are '
-    "those after a map chosen and fitted by held-out weak labels alone (`tproper.calibrate`). The certificate says "
-    "whether the method's loss is proper and bounded from below for the T that it is told. `tproper bench` makes the "
-    "records, `tproper report` this page."
+    "Scores on the test set, mean ± standard error over trials (- where a trial diverged). A method has a line for "
+    'each way to choose the epoch: "clean" is the epoch of the best accuracy on clean validation labels; "weak" is '
+    "the last epoch whose calibrated risk on held-out weak labels is within one standard error of the least, which "
+    "needs no clean label. Learning rates are searched for every method from the same grid with the same budget, and "
+    "the one of the least weak risk is taken, unless a block says otherwise. Probabilities are those of the method's "
+    'own link; "calibrated" are those after a map chosen and fitted by held-out weak labels alone '
+    "(`tproper.calibrate`). The certificate says whether the method's loss is proper and bounded from below for the "
+    "T that it is told. `tproper bench` makes the records, `tproper report` this page."
 )
 
 
@@ -302,8 +302,9 @@ def leads(block: Block, cards: Mapping[str, Card | None], rules: Sequence[str] =
             ranked = [e for e in block.entries if not math.isnan(means[e.config.key][0])]
             if not ranked:
                 continue
-            ranked.sort(key=lambda e: -sign * means[e.config.key][0])
-            proper = next((e for e in ranked if is_proper_and_bounded(cards[e.config.key])), None)
+            certified = {e.config.key: is_proper_and_bounded(cards[e.config.key]) for e in ranked}
+            ranked.sort(key=lambda e: (-sign * means[e.config.key][0], not certified[e.config.key]))
+            proper = next((e for e in ranked if certified[e.config.key]), None)
             mean, error = means[ranked[0].config.key]
             other, other_error = means[(proper or ranked[0]).config.key]
             behind = (abs(mean - other), math.hypot(error, other_error))
