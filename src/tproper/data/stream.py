@@ -59,10 +59,11 @@ class Learner:
             "optimizer": _checkpoints.optimizer_facts(self.optimizer),
             "standardise": standardise,
         }
-        self._centre, self._scale = (torch.as_tensor(m, dtype=torch.float32, device=self.device) for m in moments)
+        self._centre, self._scale = (torch.as_tensor(m, dtype=torch.float64) for m in moments)
 
     def _inputs(self, X: NDArray[Any]) -> Tensor:
-        return (torch.as_tensor(X, dtype=torch.float32, device=self.device) - self._centre) / self._scale
+        """In float32, once centred: a time in seconds has no digits left there before."""
+        return ((torch.as_tensor(X) - self._centre) / self._scale).float().to(self.device)
 
     def partial_fit(self, X: NDArray[Any], labels: NDArray[Any]) -> Learner:
         """One step on one batch. A batch whose loss or gradient is not finite is refused, and no step is made.
