@@ -181,6 +181,8 @@ def test_calibration_by_copies_of_rows_is_honest_with_groups_alone() -> None:
         ({"groups": np.where(np.arange(400) == 5, np.nan, 1.0)}, "groups: expected a group for every row, got none at"),
         ({"groups": ["a"] * 399 + [None]}, "groups: expected a group for every row, got none at row 399"),
         ({"groups": pd.array(["a"] * 399 + [None], "string")}, "groups: expected a group for every row, got none at"),
+        ({"groups": ["a"] * 399 + [np.nan]}, "groups: expected a group for every row, got none at row 399"),
+        ({"groups": np.array(["NaT"] + ["2024-01-01"] * 399, "M8[D]")}, "groups: expected a group for every row"),
     ],
 )
 def test_mistakes_are_sentences(arguments: dict[str, Any], says: str) -> None:

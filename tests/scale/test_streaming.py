@@ -158,6 +158,17 @@ def test_moments_in_one_pass(folder):
     np.testing.assert_allclose(deviation, X.std(0), rtol=1e-5)
 
 
+def test_large_numbers_keep_their_digits_until_they_are_centred():
+    X = 1.7e9 + np.arange(60.0)[:, None]  # seconds: float32 rounds them to multiples of 128
+    learner = Learner(
+        torch.nn.Linear(1, 2, bias=False),
+        tp.ForwardLoss(tp.identity(2)),
+        lambda p: torch.optim.SGD(p, lr=1.0),
+        standardise=(X.mean(axis=0), X.std(axis=0)),
+    )
+    assert len(np.unique(learner.predict_proba(X)[:, 0])) == 60
+
+
 def make_learner():
     torch.manual_seed(0)
     return Learner(torch.nn.Linear(D, K), tp.ForwardLoss(tp.complementary(K)), lambda p: torch.optim.Adam(p, lr=0.02))

@@ -21,8 +21,8 @@ def group_codes(groups: Any, n: int) -> NDArray[np.int64] | None:
     array = as_array(groups, "groups")
     if array.shape != (n,):
         raise ValueError(f"groups: expected one group for each of the {n} rows, got shape {array.shape}")
-    if array.dtype.kind in "fO":
-        missing = np.isnan(array) if array.dtype.kind == "f" else np.array([absent(v) for v in array])
+    if array.dtype.kind in "fMO":
+        missing = np.array([absent(v) for v in array]) if array.dtype.kind == "O" else np.isnan(array)
         if missing.any():
             raise ValueError(f"groups: expected a group for every row, got none at row {int(missing.argmax())}")
     if array.dtype.kind == "O":

@@ -14,10 +14,10 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -29,7 +29,9 @@ from ..losses import WeakLabelLoss
 from . import checkpoints as _checkpoints
 from .checkpoints import CheckpointError, StreamProgress
 from .columns import check_finite
-from .sources import NO_BATCH, IterableSource, Source, as_source
+from .sources import NO_BATCH, Batch, IterableSource, Source, as_source
+
+L = TypeVar("L")  # what is trained comes back as it was given
 
 
 class Learner:
@@ -57,10 +59,11 @@ class Learner:
             "optimizer": _checkpoints.optimizer_facts(self.optimizer),
             "standardise": standardise,
         }
-        self._centre, self._scale = (torch.as_tensor(m, dtype=torch.float32, device=self.device) for m in moments)
+        self._centre, self._scale = (torch.as_tensor(m, dtype=torch.float64) for m in moments)
 
     def _inputs(self, X: NDArray[Any]) -> Tensor:
-        return (torch.as_tensor(X, dtype=torch.float32, device=self.device) - self._centre) / self._scale
+        """In float32, once centred: a time in seconds has no digits left there before."""
+        return ((torch.as_tensor(X) - self._centre) / self._scale).float().to(self.device)
 
     def partial_fit(self, X: NDArray[Any], labels: NDArray[Any]) -> Learner:
         """One step on one batch. A batch whose loss or gradient is not finite is refused, and no step is made.
@@ -173,15 +176,15 @@ class _EstimatorLearner:
 
 
 def fit_stream(
-    learner: Any,
-    source: Any,
+    learner: L,
+    source: Source | str | Path | Sequence[str | Path] | Iterable[Batch] | Callable[[], Iterable[Batch]],
     *,
     epochs: int = 1,
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 60.0,
     progress: Callable[[StreamProgress], None] | None = None,
-    classes: Any = None,
-) -> Any:
+    classes: Sequence[Any] | NDArray[Any] | None = None,
+) -> L:
     """Train anything with ``partial_fit(X, labels)`` on a source, an epoch at a time, in constant memory.
 
     Parameters
@@ -208,8 +211,8 @@ def fit_stream(
     epochs, source = checks.integer(epochs, "epochs", 1), as_source(source)
     if isinstance(source, IterableSource) and source.once and epochs > 1:
         raise ValueError("source: expected a collection or a function for several epochs, got an iterator")
-    given, learner = learner, _learner(learner, classes)
-    keep = _Keeper(learner, source, checkpoint, checkpoint_seconds)
+    trained = _learner(learner, classes)
+    keep = _Keeper(trained, source, checkpoint, checkpoint_seconds)
     at = keep.restored(StreamProgress(total_rows=None if source.rows is None else epochs * source.rows), epochs)
     began = time.monotonic() - at.seconds
     with _WholeSteps() as steps:
@@ -217,7 +220,7 @@ def fit_stream(
             while at.epoch < epochs:
                 for X, labels in source.batches(at.epoch, at.batches):
                     with steps:
-                        learner.partial_fit(X, labels)
+                        trained.partial_fit(X, labels)
                         at.batches, at.rows = at.batches + 1, at.rows + len(X)
                     at.seconds = time.monotonic() - began
                     if progress is not None:
@@ -230,7 +233,7 @@ def fit_stream(
         finally:  # also when interrupted: what is done is kept, but never half a batch
             if at.rows and steps.whole:
                 keep.save(at)
-    return given
+    return learner
 
 
 def _learner(given: Any, classes: Any) -> Any:

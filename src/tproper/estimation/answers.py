@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .._core import checks
 from .arguments import FROM_FLOATS, MISSING, check_codes
@@ -29,7 +30,7 @@ class Answers:
     items, annotators, classes : the different names, in order; results follow this order
     """
 
-    def __init__(self, item: Any, annotator: Any, answer: Any) -> None:
+    def __init__(self, item: ArrayLike, annotator: ArrayLike, answer: ArrayLike) -> None:
         columns = {name: _column(v, name) for name, v in (("item", item), ("annotator", annotator), ("answer", answer))}
         lengths = {name: len(c) for name, c in columns.items()}
         if len(set(lengths.values())) > 1:
@@ -52,7 +53,7 @@ class Answers:
             self.classes = np.arange(int(self.answer.max()) + 1)
 
     @classmethod
-    def from_table(cls, table: Any) -> Answers:
+    def from_table(cls, table: ArrayLike) -> Answers:
         """From answers (n, m), -1 where an annotator gave none. All n items and m annotators are kept."""
         wide = checks.array(table, "answers")
         if wide.ndim != 2 or wide.size == 0:
@@ -104,7 +105,7 @@ class Answers:
         return int((pair[1:] == pair[:-1]).sum())
 
 
-def as_answers(answers: Any) -> Answers:
+def as_answers(answers: Answers | ArrayLike) -> Answers:
     """`Answers`, from themselves or from a table (n, m)."""
     return answers if isinstance(answers, Answers) else Answers.from_table(answers)
 
@@ -182,7 +183,7 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
     out = np.full(n, MISSING, dtype=np.int64)
     if true is None:
         return out
-    if isinstance(true, dict):
+    if isinstance(true, Mapping):
         place = {name: i for i, name in enumerate(answers.items.tolist())}
         for name, z in true.items():
             if name not in place:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core import checks
+
+Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
 LARGEST_FEATURE = 1e150
 MISSING = -1  # a class or an answer that is not known
@@ -49,7 +51,7 @@ def check_codes(values: NDArray[Any], name: str, none: str) -> None:
         )
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: Seed) -> np.random.Generator:
     """A generator from a seed, a generator or a RandomState; from seed 0 where none is given."""
     if random_state is None or isinstance(random_state, (int, np.integer)):
         return np.random.default_rng(0 if random_state is None else checks.integer(random_state, "random_state", 0))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._core import Labels, check_room, checks, group_codes
 from ..transitions import EstimatedTransition, Transition, structure_of
-from .arguments import FROM_FLOATS, check_codes, features, generator
+from .arguments import FROM_FLOATS, Seed, check_codes, features, generator
 from .features import from_features
 from .folds import FOLDS, check_model
 from .likelihood import Evidence
@@ -26,8 +26,8 @@ def estimate_transition(
     num_classes: int | None = None,
     model: Any = "linear",
     structure: str = "auto",
-    random_state: Any = None,
-    groups: Any = None,
+    random_state: Seed = None,
+    groups: ArrayLike | None = None,
 ) -> EstimatedTransition:
     """T from weak labels and the true class of some rows, or features, or both.
 

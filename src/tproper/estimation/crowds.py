@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._core import FloatArray, check_room, checks, group_codes
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
 from .answers import Answers, as_answers, check_order, true_classes
-from .arguments import features, generator
+from .arguments import Seed, features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, named_by_most, run
 from .dependence import Copies, copies, dependence, discounted
 from .information import concentration
@@ -123,14 +123,14 @@ def _informativeness(T: FloatArray, prior: FloatArray) -> FloatArray:
 
 def estimate_annotators(
     answers: Answers | ArrayLike,
-    true: Any = None,
+    true: ArrayLike | Mapping[Any, Any] | None = None,
     X: Any = None,
     *,
     num_classes: int | None = None,
-    random_state: Any = None,
-    prior_counts: float | Sequence[float] = 1.0,
+    random_state: Seed = None,
+    prior_counts: ArrayLike = 1.0,
     start: str = "auto",
-    groups: Any = None,
+    groups: ArrayLike | None = None,
 ) -> AnnotatorEstimate:
     """Classes of items, and T of each annotator, from answers of unknown quality.
 
@@ -183,9 +183,7 @@ def estimate_annotators(
     return AnnotatorEstimate(posteriors, fit.prior, spread, given, fit.strength, rho, copied, classifier, notes)
 
 
-def _crowd(
-    answers: Answers | ArrayLike, true: Any, num_classes: int | None, prior_counts: float | Sequence[float]
-) -> Crowd:
+def _crowd(answers: Answers | ArrayLike, true: Any, num_classes: int | None, prior_counts: ArrayLike) -> Crowd:
     """Who answered what, checked, beside the known classes."""
     given = as_answers(answers)
     known = true_classes(true, given)

@@ -73,7 +73,7 @@ def estimate_pu(
     *,
     sampling: Sampling = "one sample",
     random_state: int = 0,
-    groups: Any = None,
+    groups: ArrayLike | None = None,
 ) -> PUEstimate:
     """Class prior and ``r = P(labeled | positive)``, with 95% intervals.
 

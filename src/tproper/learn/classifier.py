@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, NotReconstructibleError, finite_rows, group_codes
+from .._core import Before, FloatArray, Labels, NotReconstructibleError, finite_rows, group_codes
+from ..certificates import Certificate
 from ..losses import WeakLabelLoss, make_loss
-from ..transitions import BagTransition, UnknownSizeError, make_transition
+from ..potentials import Potential
+from ..transitions import BagTransition, Reconstruction, Transition, TransitionLike, UnknownSizeError, make_transition
 from . import fitting, linear, minibatch, misuse
 from . import labels as _labels
 from . import search as _search
@@ -28,7 +30,7 @@ from .defaults import row_count
 from .estimating import asks_for_estimate, with_estimate
 from .modules import flag, row_weights, untracked
 from .scaling import row_risks
-from .settings import check_settings
+from .settings import Names, Weights, check_settings
 from .truth import encode_both, taught, weak_part
 
 
@@ -139,14 +141,14 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        transition: Any = None,
-        loss: Any = "forward",
+        transition: TransitionLike | None = None,
+        loss: str | nn.Module | Callable[[Transition], nn.Module] = "forward",
         model: str | Callable[[int, int], nn.Module] = "linear",
         *,
-        potential: Any = "logsumexp",
+        potential: str | Potential = "logsumexp",
         squeeze: tuple[float, float] | None = None,
-        reconstruction: Any = "auto",
-        classes: Any = None,
+        reconstruction: str | Reconstruction | ArrayLike = "auto",
+        classes: Names = None,
         l2: float | str = "auto",
         max_iter: int = 1000,
         tol: float = 1e-5,
@@ -158,10 +160,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         validation_fraction: float = 0.1,
         patience: int = 10,
         device: str = "auto",
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
-        tune: Any = False,
-        calibrate: Any = "auto",
+        tune: bool | _search.Grid | None = False,
+        calibrate: bool | str = "auto",
         verbose: int = 0,
     ) -> None:
         self.transition = transition
@@ -191,7 +193,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     # Fitting.
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, true: Any = None, groups: Any = None
+        self, X: Any, y: Labels, sample_weight: Weights = None, *, true: Labels = None, groups: ArrayLike | None = None
     ) -> WeakLabelClassifier:
         """Fit to features X (n, d) and weak labels y.
 
@@ -231,7 +233,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
                 fitting.fit_minibatches(self, X, labels, weights, rng, start)
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> WeakLabelClassifier:
+    def partial_fit(
+        self, X: Any, y: Labels, classes: Names = None, sample_weight: Weights = None
+    ) -> WeakLabelClassifier:
         """One pass of minibatch steps over the rows given, from wherever the model is now.
 
         The first call needs `classes` (here or as a parameter) unless the transition says how many there are. The
@@ -325,7 +329,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         calibrator = self._changes()
         return scores if calibrator is None else calibrator.map(scores)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Labels, sample_weight: Weights = None) -> float:
         """Accuracy as estimated from the *weak* labels y: the mean of ``(R e_y)`` at the predicted class.
 
         Unbiased for the accuracy on clean labels when y arises as `transition_` says; plain accuracy when labels are
@@ -352,7 +356,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             weights = _labels.weights_of_answers(silent, weights)
         return float(np.average(credit, weights=weights))
 
-    def weak_log_likelihood(self, X: Any, y: Any) -> FloatArray:
+    def weak_log_likelihood(self, X: Any, y: Labels) -> FloatArray:
         """``log (T p)_y`` of each row, p = predict_proba: how likely the model finds the weak labels it is shown."""
         p = torch.as_tensor(self.predict_proba(X))
         labels = _labels.encode(y, self.transition_, self.classes_)
@@ -360,14 +364,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return -row_risks(self.transition_, labels, p.log().numpy())
 
     @property
-    def certificate_(self) -> Any:
+    def certificate_(self) -> Certificate:
         """Properness and bounds of the loss, with evidence; computed at the first use."""
         check_is_fitted(self, "module_")
-        if getattr(self, "_certificate", None) is None:
+        certificate: Certificate | None = getattr(self, "_certificate", None)
+        if certificate is None:
             if not isinstance(self.loss_, WeakLabelLoss):
                 raise AttributeError(f"certificate_: only tproper's losses certify themselves, not {type(self.loss_)}")
-            self._certificate = self.loss_.certify()
-        return self._certificate
+            certificate = self._certificate = self.loss_.certify()
+        return certificate
 
     @property
     def coef_(self) -> FloatArray:

@@ -202,7 +202,9 @@ def _object_column(values: Any) -> NDArray[Any]:
 
 def take(y: Any, rows: NDArray[np.int64]) -> Any:
     """The labels of some rows, in what held them."""
-    return y[torch.as_tensor(rows)] if isinstance(y, Tensor) else _safe_indexing(y, rows)
+    if isinstance(y, Tensor):
+        return y[torch.as_tensor(rows)]
+    return _safe_indexing(y if hasattr(y, "__getitem__") else checks.array(y, "y"), rows)
 
 
 def count(y: Any) -> int:

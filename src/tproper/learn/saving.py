@@ -203,7 +203,7 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     estimator = WeakLabelClassifier(**settings)
     estimator.set_params(transition=transition, classes=names)
     estimator.transition_ = transition
-    estimator.classes_ = estimator.classes
+    estimator.classes_ = names
     estimator.loss_ = loss_from_dict(description["loss"], transition)
     if "loss" not in settings:
         estimator.set_params(loss=estimator.loss_)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._core import FloatArray, checks
-from ..transitions import Transition, make_transition
+from .._core import FloatArray, Labels, checks
+from ..transitions import Transition, TransitionLike, make_transition
 from . import labels as _labels
 from .modules import row_weights
 from .scaling import calibrated_risks
@@ -21,7 +21,7 @@ class CalibratedScorer:
 
     transition: Transition | None = None
 
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def __call__(self, estimator: Any, X: Any, y: Labels, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean of ``-log (T softmax(v / t))_y``, t the temperature that is best for these rows."""
         fitted = _last(estimator)
         T = getattr(fitted, "transition_", None) if self.transition is None else self.transition
@@ -36,7 +36,7 @@ class CalibratedScorer:
         return -float(np.average(risks, weights=w))
 
 
-def calibrated_scorer(transition: Any = None) -> CalibratedScorer:
+def calibrated_scorer(transition: TransitionLike | None = None) -> CalibratedScorer:
     """A scorer for scikit-learn's ``scoring=`` that needs weak labels alone.
 
     ``GridSearchCV(model, grid, scoring=tp.calibrated_scorer()).fit(X, weak_labels)``. The score is minus the forward

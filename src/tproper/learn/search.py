@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from .modules import row_weights
 from .scaling import calibrated_risks, row_risks
 from .truth import encode_both, weak_part, with_truth
 
+Grid: TypeAlias = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 
 
@@ -71,7 +72,7 @@ def search(
     X: Any,
     y: Any,
     sample_weight: Any = None,
-    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
+    grid: Grid | None = None,
     cv: Any = 5,
     verbose: int = 0,
     *,

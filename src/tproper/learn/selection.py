@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._core import FloatArray
+from .._core import FloatArray, Labels
 from . import search as _search
 from .classifier import WeakLabelClassifier
 from .estimating import asks_for_estimate, with_estimate
-from .settings import check_verbose
+from .settings import Weights, check_verbose
 
 
 class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
@@ -47,7 +47,11 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
     """
 
     def __init__(
-        self, estimator: WeakLabelClassifier | None = None, grid: Any = None, cv: Any = 5, verbose: int = 0
+        self,
+        estimator: WeakLabelClassifier | None = None,
+        grid: _search.Grid | None = None,
+        cv: Any = 5,
+        verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.grid = grid
@@ -55,7 +59,7 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, true: Any = None, groups: Any = None
+        self, X: Any, y: Labels, sample_weight: Weights = None, *, true: Labels = None, groups: ArrayLike | None = None
     ) -> WeakLabelClassifierCV:
         """Search, then fit the winner to all rows; `true` and `groups` as in `WeakLabelClassifier.fit`."""
         base = WeakLabelClassifier() if self.estimator is None else self.estimator
@@ -95,7 +99,7 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         """Centred scores."""
         return self._best().decision_function(X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Labels, sample_weight: Weights = None) -> float:
         """Accuracy as estimated from weak labels y."""
         return self._best().score(X, y, sample_weight)
 

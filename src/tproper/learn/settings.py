@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from .._core import checks
 from .calibrator import method_of
 from .modules import flag
+
+Names: TypeAlias = Sequence[Any] | NDArray[Any] | None
+Weights: TypeAlias = ArrayLike | None
 
 
 def check_settings(clf: Any) -> None:

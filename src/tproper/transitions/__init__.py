@@ -35,6 +35,7 @@ from .families import (
 )
 from .kinds import POSITIVE_UNLABELED
 from .parsing import (
+    TransitionLike,
     UnknownSizeError,
     make_transition,
     parse_transition,
@@ -70,6 +71,7 @@ __all__ = [
     "StackedTransition",
     "Tables",
     "Transition",
+    "TransitionLike",
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",

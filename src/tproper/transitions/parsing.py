@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
 
 from .._core import FloatArray, checks, count_text, other_encoding, plugins
 from . import families
@@ -23,6 +25,8 @@ from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets
 from .stacked import StackedTransition
 from .uniform import UniformTransition
+
+TransitionLike: TypeAlias = Transition | str | tuple[Any, ...] | Mapping[str, Any] | ArrayLike | Tensor
 
 MOST_CLASSES = 10_000_000  # that a text may ask for
 MOST_ENTRIES = 1 << 27  # of a matrix in a file: 1 GiB
@@ -218,7 +222,7 @@ def _read_npy(path: Path) -> Any:
     return np.array(array)
 
 
-def make_transition(value: Any, num_classes: int | None = None) -> Transition:
+def make_transition(value: TransitionLike, num_classes: int | None = None) -> Transition:
     """A `Transition` from whatever a user may write: an object, a text, (name, parameters), a dict, or a matrix.
 
     ``("symmetric", {"p": 0.2})`` and ``("symmetric", 0.2)`` and ``{"name": "symmetric", "p": 0.2}`` are the same;
