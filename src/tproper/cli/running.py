@@ -134,15 +134,17 @@ class Display:
 
     def show(self, status: lab.Status) -> None:
         """What the runner reports."""
-        detail = f"{status.active} running, {status.epochs} epochs"
+        parts = [f"{status.active} running"] if status.active else []
         if status.epochs:
-            detail += f", {status.seconds_per_epoch:.4f} s per trial-epoch, {self._left(status)}"
+            parts += [f"{status.epochs} epochs", f"{status.seconds_per_epoch:.4f} s per trial-epoch"]
+            parts += [self._left(status)] if status.done < status.total else []
+        detail = ", ".join(parts)
         now = time.monotonic()
         if self.bar.shown:
             self.bar.at(status.done, status.note, total=status.total, unit=f"trials {detail}")
         elif now - self.last > 20 or status.done == status.total:
             self.last = now
-            say(f"{status.note}: {status.done}/{status.total} trials, {detail}", err=True)
+            say(f"{status.note}: {status.done}/{status.total} trials{', ' if detail else ''}{detail}", err=True)
 
     @staticmethod
     def _left(status: lab.Status) -> str:
@@ -174,7 +176,7 @@ class Work:
         if self.store.done() >= {trial.id for trial in trials}:  # needs no data, which may be far away
             for trial in trials:
                 self.store.forget(trial)
-            show(lab.Status(len(trials), len(trials), note=trials[0].config.model))
+            show(lab.Status(len(trials), len(trials), note=lab.name_of(trials)))
             return self.store.records()
         if options.engine is Engine.ray:
             self.store.refuse_other_kernels(trials[0].config, options.kernels)

@@ -6,7 +6,7 @@ A trial flows through the files in this order::
     datasets  -> images and true labels       methods, neighbours, objectives -> what it minimises
     engine    -> a stack of trials            choosing, results -> which epoch counts, and its scores
     runner    -> stacks until done            store, records -> one row per trial
-    report, leaderboard -> tables, figures, pages
+    report, leaderboard, verdicts -> tables, figures, pages, what is proven
 
 Only torch, numpy and the rooms above are imported at the top of these modules; pandas, pooch, matplotlib, markdown-it
 and Triton are imported where they are used, so that the engine runs on a bare GPU machine.
@@ -29,7 +29,7 @@ from .real_labels import cifar10h_counts
 from .record_files import check_suffix, export_records, gather
 from .records import Record, kernel_group, kernels_of
 from .report import write_leaderboard_alone, write_report
-from .runner import Runner, Status, Stop
+from .runner import Runner, Status, Stop, name_of
 from .store import Store, damaged, not_a_store
 
 __all__ = [
@@ -75,6 +75,7 @@ __all__ = [
     "kernels_of",
     "load",
     "methods_for",
+    "name_of",
     "neighbours",
     "not_a_store",
     "paper",

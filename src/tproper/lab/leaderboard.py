@@ -241,7 +241,10 @@ def block_table(
             rows.append([entry.title if first else "", rule, *cells, entry.maps(rule), *ends])
     head = ["", "epoch by", *scores.values(), "map", "learning rate", "trials", "certificate"]
     note = " ".join(filter(None, (block.note(), sentences(leading), SOFT_NOTE if soft else "")))
-    own = [e.title for e in entries if e.config.code and cards[e.config.key] is None]
+    undecided = [e for e in entries if cards[e.config.key] is None]
+    own = [e.title for e in undecided if e.config.code]
+    if len(own) < len(undecided):
+        note += " `tproper report RUN --certify` decides what is not decided here, in some minutes."
     if own:
         note += (
             f" Records do not hold the code of a user's own loss ({', '.join(own)}), so `report --certify` cannot "

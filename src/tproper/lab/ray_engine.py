@@ -24,7 +24,7 @@ from .engine import Pixels
 from .own import register_own
 from .protocol import Trial
 from .records import Record
-from .runner import Runner, Status, Stop, alike, default_slots
+from .runner import Runner, Status, Stop, alike, default_slots, name_of
 from .store import Store
 
 Work = Callable[[Sequence[Trial]], list[Record]]
@@ -115,8 +115,7 @@ def run_trials_on_ray(
         )
     done = store.done()
     left = [t for t in trials if t.id not in done]
-    note = f"{trials[0].config.model} on Ray"
-    status = Status(len(trials), len(trials) - len(left), waiting=len(left), note=note)
+    status = Status(len(trials), len(trials) - len(left), waiting=len(left), note=f"{name_of(trials)} on Ray")
     show(status)
     if not left:
         return True
