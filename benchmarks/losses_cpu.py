@@ -10,8 +10,9 @@ A pass needs temporaries of 16 MB, and whether their pages are still there is th
 memory back to the system when more than a threshold of it lies at the end of the heap, and the threshold, like the end,
 depends on what ran before. Fresh pages cost more than the arithmetic, so that the same code is fast in one run and slow
 in the next. Both extremes are therefore measured, each in a process of its own and the same for every loss and for
-torch: memory that is *kept* (never given back: what the arithmetic costs) and memory that is *fresh* (every temporary
-is mapped anew: what its memory costs as well). A program of one's own lies between.
+torch: memory that is *kept* (never given back: what the arithmetic costs) and memory that is *fresh* (every tensor of
+the batch's size is mapped anew: what its memory costs as well; cross entropy makes three of them a pass, a loss one).
+A program of one's own lies between.
 
 PyTorch ends every operation in a barrier of its threads, which waits where another program keeps a core busy; the
 losses' blocks run in threads of their own, with one wait for the whole loss. The records of --busy and of --threads
@@ -38,7 +39,7 @@ ROWS, CLASSES = 4096, 1000
 PEER = "cross_entropy (torch)"
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
 #: From which size on glibc maps memory of its own for a request (at most 32 MB), and how much free memory it keeps.
-MEMORY = {"kept": (32 << 20, (1 << 31) - 1), "fresh": (1 << 20, 1 << 20)}
+MEMORY = {"kept": (32 << 20, (1 << 31) - 1), "fresh": (4 << 20, (1 << 31) - 1)}
 
 Pairs = dict[str, list[tuple[float, float]]]
 

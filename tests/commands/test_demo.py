@@ -2,9 +2,12 @@
 
 import json
 
+import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 from typer.testing import CliRunner
 
 from tproper.cli import digits
+from tproper.cli.alone import SMALL, one_thread
 from tproper.cli.main import app
 
 run = CliRunner()
@@ -37,3 +40,20 @@ def test_a_file_where_the_folder_should_be(tmp_path):
     assert result.exit_code == 2
     assert "expected a folder" in result.stderr
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_small_work_runs_in_one_thread_and_large_work_in_all():
+    def threads():
+        return {torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info())}
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threadpool_limits(2):
+            with one_thread(SMALL + 1):
+                assert threads() == {2}
+            with one_thread(SMALL):
+                assert threads() == {1}
+            assert threads() == {2}
+    finally:
+        torch.set_num_threads(before)

@@ -22,6 +22,7 @@ from ..learn import WeakLabelClassifier
 from ..losses import BackwardLoss, ForwardLoss
 from ..metrics import weak_accuracy
 from ..transitions import complementary, symmetric_noise
+from .alone import one_thread
 
 #: Distribution names whose modules are called otherwise.
 MODULES = {"scikit-learn": "sklearn", "markdown-it-py": "markdown_it"}
@@ -78,11 +79,10 @@ def examine() -> Checkup:
     if threads > 1 and "OMP_NUM_THREADS" not in os.environ:
         share = f"{threads} of {os.cpu_count() or 1} cores"
         notes.append(f"PyTorch uses {share}; on a busy machine OMP_NUM_THREADS=1 is often faster")
-    torch.set_num_threads(1)  # small work: on a busy machine more threads only wait for each other
     started = time.perf_counter()
-    tests = {name: _outcome(test) for name, test in TESTS.items()}
+    with one_thread():
+        tests = {name: _outcome(test) for name, test in TESTS.items()}
     seconds = time.perf_counter() - started
-    torch.set_num_threads(threads)
     return Checkup(versions, problems, extras, gpu(), tests, seconds, notes)
 
 

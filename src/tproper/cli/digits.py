@@ -16,6 +16,7 @@ from ..data import Bar
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss, WeakLabelLoss
 from ..metrics import clean_scores, forward_risk
 from ..transitions import Transition, families
+from .alone import one_thread
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
 
@@ -102,7 +103,7 @@ class Outcome:
 def contest(d: Digits, epochs: int, seed: int) -> list[Outcome]:
     """Every loss at every learning rate on a part of the data, then at the best on all of it."""
     table, held, outcomes = losses(d.transition), len(d.X) // 5, []
-    with Bar("", len(table) * (len(RATES) + 1), "runs") as bar:
+    with one_thread(), Bar("", len(table) * (len(RATES) + 1), "runs") as bar:
         for name, loss in table.items():
             bar.at(what=plots.NAMES[name])
             tried = {}

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..data import Table, format_of, open_table
 from . import streamed_training as streamed
 from . import training
+from .alone import one_thread
 from .errors import check_writable
 from .reading import LabelColumns, label_columns, read
 from .resolving import annotators_of_file, parse_sources
@@ -32,7 +33,8 @@ def fit_table(data: Path, options: TableOptions, settings: Settings, out: Path) 
         _check_streamed(table, options, columns, features, settings, kind is not None)
         return streamed.train(table, data, names, classes, settings, out)
     rows = make_rows(read(columns, features), features, specs, classes, options.missing, settings)
-    return training.train(rows, settings, names, data, out)
+    with one_thread(rows.X.size * rows.transition.num_classes):
+        return training.train(rows, settings, names, data, out)
 
 
 def _check_streamed(
