@@ -141,7 +141,17 @@ CASES: list[Case] = [
         lambda f: train(f, table(f, rows(HEADER, "1e300,1,ant")), no_standardize=True),
         "X: expected features of finite variance",
     ),
-    ("missing feature, predict", lambda f: predict(f, table(f, rows(HEADER, ",1,ant"))), "'x'.*1 rows without a value"),
+    (  # a trained model takes all its columns: no --ignore
+        "missing feature, predict",
+        lambda f: predict(f, table(f, rows(HEADER, ",1,ant"))),
+        "'x'.*1 rows without a value, first at row 31; drop or fill them$",
+    ),
+    (
+        "text feature, predict",
+        lambda f: predict(f, table(f, rows(HEADER, "oops,1,ant"))),
+        "'oops' at row 31; the model was trained with numbers there: correct the rows$",
+    ),
+    ("empty matrix", lambda f: train(f, transition=matrix(f, "\n")), "T.csv' is not a transition matrix.*empty file$"),
     ("no feature", lambda f: train(f, table(f, "weak_label\nant\nbee\ncat\n")), "at least one feature column"),
     ("unknown feature", lambda f: train(f, features="x,z"), "--features: expected a column.*got 'z'"),
     ("unknown ignored", lambda f: train(f, ignore="nome"), "--ignore: expected a column.*got 'nome'"),
