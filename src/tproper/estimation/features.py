@@ -62,7 +62,12 @@ class Solution:
     @property
     def unsure(self) -> bool:
         """Whether p says little about the classes, so that T's noise and p's feed each other."""
-        return self.P is not None and float(self.P.max(axis=0).mean()) < SURE
+        return self.certainty < SURE
+
+    @property
+    def certainty(self) -> float:
+        """Mean probability of the most probable class; 1 as long as there is no p."""
+        return 1.0 if self.P is None else float(self.P.max(axis=0).mean())
 
     def renamed(self, order: np.ndarray) -> Solution:
         """The same with the classes renamed: class k is what was class order[k]."""
@@ -184,6 +189,12 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
         )
     posterior, worth = best.shrunk(evidence, structure)
     doubts += _vague(evidence, worth) if best.informed else []
+    if best.unsure and not named and not doubts:
+        doubts.append(
+            "the intervals of T are too narrow: features leave the classes open (the likeliest one has probability "
+            f"{best.certainty:.2f} on average), and the classifier's own error, left out, is larger than what is in "
+            "them; add clean rows"
+        )
     notes = [
         f"from {len(evidence.weak)} rows with features, {int(evidence.clean.sum())} of known class; the others are "
         f"worth {worth.sum():.0f} rows of known class",
