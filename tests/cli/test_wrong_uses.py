@@ -114,6 +114,11 @@ CASES: list[Case] = [
         lambda f: train(f, table(f, rows(HEADER, "1,2"))),
         "expected 3 values in every row.* got 2 in line 32",
     ),
+    (
+        "semicolons and decimal commas",
+        lambda f: train(f, table(f, "x;y;weak_label\n1,5;2,5;ant\n2,5;3,5;bee\n")),
+        "got 3 in line 2; the file seems to have semicolons and decimal commas: save it with commas and decimal points$",
+    ),
     ("same column twice", lambda f: train(f, table(f, rows("x,x,weak_label"))), "'x' more than once"),
     ("same column twice in Parquet", lambda f: predict(f, doubled_parquet(f)), "expected every column name once"),
     ("binary junk", lambda f: train(f, table(f, bytes(range(256)) * 50)), "bad.csv: expected"),
