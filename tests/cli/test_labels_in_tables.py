@@ -34,7 +34,7 @@ def test_bags_are_no_classes() -> None:
     assert codec.encode(pa.array([1, 0, 1]))[0].tolist() == [1, 0, 1]
     with pytest.raises(ValueError, match="expected one of 0, 1, got 'spam' at row 1"):
         codec.encode(pa.array(["spam"]))
-    with pytest.raises(ValueError, match="got 'a; b' at row 2$"):
+    with pytest.raises(ValueError, match=r"got 'a; b' at row 2$"):
         LabelCodec(tp.identity(2), ["c; d", "e"]).encode(pa.array(["e", "a; b"]))
 
 

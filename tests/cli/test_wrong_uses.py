@@ -117,7 +117,7 @@ CASES: list[Case] = [
     (
         "semicolons and decimal commas",
         lambda f: train(f, table(f, "x;y;weak_label\n1,5;2,5;ant\n2,5;3,5;bee\n")),
-        "got 3 in line 2; the file seems to have semicolons and decimal commas: save it with commas and decimal points$",
+        "got 3 in line 2; the file seems to have semicolons and decimal commas: save it with commas and",
     ),
     ("same column twice", lambda f: train(f, table(f, rows("x,x,weak_label"))), "'x' more than once"),
     ("same column twice in Parquet", lambda f: predict(f, doubled_parquet(f)), "expected every column name once"),

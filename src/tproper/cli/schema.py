@@ -100,8 +100,8 @@ class FeatureReader:
                 text = checks.cut(text, 40)
                 alike = [n for n in self.columns[j:] if numbers(batch.column(n)) is None]
                 more = f" ({len(alike)} columns hold text)" if len(alike) > 1 else ""
-                out = joined_names(alike[:MOST_NAMED])
-                advice = f"leave out what is no feature with --ignore {out}, or choose the columns to use with --features"
+                ignored = f"--ignore {joined_names(alike[:MOST_NAMED])}"
+                advice = f"leave out what is no feature with {ignored}, or choose the columns to use with --features"
                 raise ValueError(
                     f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}{more}; "
                     + ("the model was trained with numbers there: correct the rows" if self.trained else advice)
