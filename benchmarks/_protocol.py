@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import statistics
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -55,6 +56,42 @@ def interleaved(
             call()
             times[name].append(clock() - start)
     return times
+
+
+def beside(
+    peer: Callable[[], Any],
+    cases: dict[str, Callable[[], Any]],
+    rounds: int = 60,
+    warmup: int = 3,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[tuple[float, float]]]:
+    """Seconds of each case and of the peer directly beside it, once a round: ratios of neighbours repeat.
+
+    Every other round the peer comes second, and each round begins with another case: no case always pays for what the
+    same one before it left behind (memory, caches).
+    """
+    for call in (peer, *cases.values()):
+        for _ in range(warmup):
+            call()
+    pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
+    names = list(cases)
+    for turn in range(rounds):
+        for k in range(len(names)):
+            name = names[(k + turn) % len(names)]
+            both = [cases[name], peer][:: 1 - 2 * (turn % 2)]
+            seconds = []
+            for call in both:
+                start = clock()
+                call()
+                seconds.append(clock() - start)
+            pairs[name].append((seconds[turn % 2], seconds[1 - turn % 2]))
+    return pairs
+
+
+def quartiles(values: list[float]) -> tuple[float, float, float]:
+    """The first quartile, the median, the third."""
+    first, middle, third = statistics.quantiles(values, n=4, method="inclusive")
+    return first, middle, third
 
 
 def median(values: list[float]) -> float:

@@ -39,6 +39,7 @@ KINDS: dict[str, Callable[[], tp.Transition]] = {
 }
 SIZES = (100, 400, 2000)
 CLEAN_ROWS = (100, 300, 1000)
+SURER = 3.0  # scores by those that are right, of a model whose calibration error is far from 0
 
 
 class Simulation:
@@ -52,6 +53,7 @@ class Simulation:
         self.rng, pool = np.random.default_rng([1, seed]), np.random.default_rng(0)
         scores = torch.as_tensor(pool.normal(size=(2000, self.K)) * 3)
         self.p, self.q = torch.softmax(scores, -1), torch.softmax(scores * temperature, -1)
+        self.surer = torch.softmax(scores * SURER, -1)
         one, two = (scores + torch.as_tensor(pool.normal(size=scores.shape)) for _ in range(2))
         self.one, self.two = torch.softmax(one, -1), torch.softmax(two, -1)  # alike in law, but not on this pool
         self.weigher = Reweigher(transition, transition.reconstruction())
@@ -90,7 +92,7 @@ def known(kind: str, n: int, first: int, sets: int) -> dict[str, Any]:
     """How many intervals of each score hold the truth, for one kind of label and one sample size; T is known."""
     sim = Simulation(KINDS[kind](), n, first)
     hits: dict[str, int] = {}
-    edges, target = calibration_truth(sim)
+    models = {"calibration error": sim.q, f"the same, scores times {SURER:g}": sim.surer}
     most = 200_000 // n  # data sets at once
     for chunk in [most] * (sets // most) + [sets % most] * (sets % most > 0):
         rows, y = sim.draw(chunk)
@@ -104,10 +106,13 @@ def known(kind: str, n: int, first: int, sets: int) -> dict[str, Any]:
                 student=student,
             )
             count(hits, name, sim.truth(values), *result.interval())
-        top = TopLabel(sim.weigher, sim.q[rows], y, None, (chunk, n))
-        errors = top.binned(edges)
-        count(hits, "calibration error", target, *errors.form(top.smoothed_error(errors)).interval())
-        count(hits, "overconfidence", sim.truth(overconfidence(sim.q)), *top.overconfidence.interval())
+        tops = {name: TopLabel(sim.weigher, q[rows], y, None, (chunk, n)) for name, q in models.items()}
+        for name, top in tops.items():
+            edges, target = calibration_truth(sim.p, models[name])
+            errors = top.binned(edges)
+            count(hits, name, target, *errors.form(top.smoothed_error(errors)).interval())
+        sure = tops["calibration error"].overconfidence
+        count(hits, "overconfidence", sim.truth(overconfidence(sim.q)), *sure.interval())
     return {"cover": hits, **one_by_one(sim, sets)}
 
 
@@ -115,12 +120,12 @@ def overconfidence(q: torch.Tensor) -> torch.Tensor:
     return q.max(-1, keepdim=True).values - torch.nn.functional.one_hot(q.argmax(-1), q.shape[1])
 
 
-def calibration_truth(sim: Simulation) -> tuple[np.ndarray, float]:
-    """Five bins of equal mass over the pool, and the mean square of the true errors in them."""
-    confidence, predicted = sim.q.max(-1)
+def calibration_truth(p: torch.Tensor, q: torch.Tensor) -> tuple[np.ndarray, float]:
+    """Five bins of equal mass over the pool, and the mean square of the true errors of q in them."""
+    confidence, predicted = q.max(-1)
     edges = np.concatenate([[0], np.quantile(confidence.numpy(), [0.2, 0.4, 0.6, 0.8]), [1]])
     bins = np.searchsorted(edges[1:-1], confidence.numpy())
-    gap = (sim.p.gather(1, predicted[:, None])[:, 0] - confidence).numpy()
+    gap = (p.gather(1, predicted[:, None])[:, 0] - confidence).numpy()
     size = np.bincount(bins)
     return edges, float((size / len(bins) * (np.bincount(bins, gap) / size) ** 2).sum())
 
@@ -177,6 +182,7 @@ FAMILIES: dict[str, tp.Transition] = {
     "pair .3": tp.pair_noise(3, 0.3),
     "random columns": random_columns(3),
     "complementary, noise .1": tp.complementary(3, noise=0.1),
+    "complementary, noise .01": tp.complementary(3, noise=0.01),
     "complementary": tp.complementary(3),
 }
 

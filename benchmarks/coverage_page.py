@@ -94,6 +94,11 @@ def known_section(cells: list[dict[str, Any]]) -> list[str]:
         "Balanced accuracy, in the last column, is the one without a known prior: "
         f"{data_sets([c['balanced']['tried'] for c in cells])}.",
         "",
+        "Where labels are too few to tell a calibration error from 0, its interval begins at 0 and can be missed on "
+        "one side alone; and where bins agree better than chance would have it, it is not left empty. So it covers "
+        "97.5% and more, as for a perfect model below. The column beside it has the same intervals for a model that is "
+        "farther off.",
+        "",
         *table(["labels", "n", *names, "balanced accuracy"], rows),
         "",
         "How often a perfectly calibrated model is blamed (interval excludes 0; 2.5% is nominal, for 0 is an end of "
@@ -117,8 +122,9 @@ def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
         f"`weak_accuracy` of a model that is right in 80% of three classes, {cells[0]['labels']:.0f} weak labels, "
         f"T by `tp.Transition.from_counts` from clean rows, {data_sets([c['sets'] for c in cells])}. {outside(every)} "
         "\"Today\" takes the estimate for T, as all scores did before T's own error was carried through. Labels that "
-        "never name the class have a diagonal of exact zeros, which no number of clean rows can prove: the interval "
-        "allows for what a count of 0 may hide, and covers more than 95%.",
+        "never name the class have a diagonal of exact zeros, which no number of clean rows can prove: where one label "
+        f"in 100 names it after all, {100 * 0.99**100:.0f}% of sets of 100 clean rows still show none. An interval has "
+        'to serve both: what it covers beyond 95% for exact zeros it needs for "noise .01".',
         "",
         *table(
             ["family", "clean rows", "covered", "today", "width", "width today", "from T %", "informative %"],
@@ -132,7 +138,10 @@ def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
             ],
         ),
         "",
-        f"The other scores, {data_sets([c['others']['tried'] for c in cells])}. {outside(more)}",
+        f"The other scores, {data_sets([c['others']['tried'] for c in cells])}. {outside(more)} Balanced accuracy is a "
+        "mean of ratios, and where T leaves a class hardly any share the score says that it is not informative; the "
+        "interval is printed, and wide. A calibration error has no sign: an accuracy that errs past the confidence, "
+        "here .9, gives an interval that holds the truth from the other side.",
         "",
         *table(
             ["family", "clean rows", *others],

@@ -1,26 +1,80 @@
 """The price of weak labels: BackwardLoss and ForwardLoss beside torch's cross entropy, forward + backward pass, CPU.
 
-    python benchmarks/losses_cpu.py [--rounds 30]
-    python benchmarks/losses_cpu.py --busy      # with a spinning process on every core
+    python benchmarks/losses_cpu.py [--rounds 100]
+    python benchmarks/losses_cpu.py --threads 1   # processor time of one thread: also on a machine that others use
+    python benchmarks/losses_cpu.py --busy        # with a spinning process on every core
+
+Each loss takes turns with cross entropy; what is shown are the quartiles of the ratios of neighbours.
+
+A pass needs temporaries of 16 MB, and whether their pages are still there is the allocator's affair: glibc gives free
+memory back to the system when more than a threshold of it lies at the end of the heap, and the threshold, like the end,
+depends on what ran before. Fresh pages cost more than the arithmetic, so that the same code is fast in one run and slow
+in the next. Both extremes are therefore measured, each in a process of its own and the same for every loss and for
+torch: memory that is *kept* (never given back: what the arithmetic costs) and memory that is *fresh* (every temporary
+is mapped anew: what its memory costs as well). A program of one's own lies between.
 
 PyTorch ends every operation in a barrier of its threads, which waits where another program keeps a core busy; the
-losses' blocks run in threads of their own, with one wait for the whole loss. The record of --busy has its own name.
+losses' blocks run in threads of their own, with one wait for the whole loss. The records of --busy and of --threads
+have their own names.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import multiprocessing
 import os
+import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 
 import torch
-from _protocol import interleaved, median, store
+from _protocol import beside, median, quartiles, store
 
 import tproper as tp
 
 ROWS, CLASSES = 4096, 1000
+PEER = "cross_entropy (torch)"
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
+#: From which size on glibc maps memory of its own for a request (at most 32 MB), and how much free memory it keeps.
+MEMORY = {"kept": (32 << 20, (1 << 31) - 1), "fresh": (1 << 20, 1 << 20)}
+
+Pairs = dict[str, list[tuple[float, float]]]
+
+
+def set_memory(regime: str) -> None:
+    """Fix glibc's thresholds, which else move with what is freed; one arena for all threads."""
+    libc = ctypes.CDLL("libc.so.6")
+    mapped, kept = MEMORY[regime]
+    for option, value in ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, mapped), (M_TRIM_THRESHOLD, kept)):
+        if libc.mallopt(option, value) != 1:
+            raise OSError(f"mallopt({option}, {value}): expected 1, got 0; this benchmark needs glibc")
+
+
+def measure(regime: str, rounds: int, threads: int | None) -> Pairs:
+    """Seconds of each loss and of cross entropy beside it, in a process whose memory is kept or always fresh."""
+    set_memory(regime)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    scores = torch.randn(ROWS, CLASSES, requires_grad=True)
+    labels = torch.randint(0, CLASSES, (ROWS,))
+    T = tp.complementary(CLASSES)
+    losses = {
+        "backward": tp.BackwardLoss(T),
+        "forward": tp.ForwardLoss(T),
+        "backward, squeezed (1, 2)": tp.BackwardLoss(T, squeeze=(1.0, 2.0)),
+        "backward, T = I": tp.BackwardLoss(tp.identity(CLASSES)),
+    }
+
+    def step(loss: torch.nn.Module) -> None:
+        scores.grad = None
+        loss(scores, labels).backward()
+
+    clock = time.process_time if threads == 1 else time.perf_counter
+    cases = {name: (lambda loss=loss: step(loss)) for name, loss in losses.items()}
+    return beside(lambda: step(torch.nn.CrossEntropyLoss()), cases, rounds, warmup=5, clock=clock)
 
 
 def spin() -> None:
@@ -42,42 +96,37 @@ def busy(wanted: bool) -> Iterator[None]:
             other.kill()
 
 
+def summary(pairs: Pairs) -> dict[str, dict[str, object]]:
+    """Raw seconds, the medians' ratios and the quartiles of the ratios of neighbours."""
+    seconds = {PEER: [peer for values in pairs.values() for _, peer in values]}
+    seconds |= {name: [own for own, _ in values] for name, values in pairs.items()}
+    spread = {name: quartiles([own / peer for own, peer in values]) for name, values in pairs.items()}
+    return {"seconds": seconds, "ratio": {PEER: 1.0} | {k: v[1] for k, v in spread.items()}, "quartiles": spread}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--threads", type=int, help="of torch; with 1, processor time is measured")
     parser.add_argument("--busy", action="store_true", help="with a spinning process on every core")
     args = parser.parse_args()
-    rounds = args.rounds
-    torch.manual_seed(0)
-    scores = torch.randn(ROWS, CLASSES, requires_grad=True)
-    labels = torch.randint(0, CLASSES, (ROWS,))
-    T = tp.complementary(CLASSES)
-    losses = {
-        "cross_entropy (torch)": torch.nn.CrossEntropyLoss(),
-        "backward": tp.BackwardLoss(T),
-        "forward": tp.ForwardLoss(T),
-        "backward, squeezed (1, 2)": tp.BackwardLoss(T, squeeze=(1.0, 2.0)),
-        "backward, T = I": tp.BackwardLoss(tp.identity(CLASSES)),
-    }
-
-    def step(loss: torch.nn.Module) -> None:
-        scores.grad = None
-        loss(scores, labels).backward()
-
-    with busy(args.busy):
-        times = interleaved({name: (lambda loss=loss: step(loss)) for name, loss in losses.items()}, rounds)
-    base = median(times["cross_entropy (torch)"])
-    print(f"({ROWS}, {CLASSES}) float32, complementary labels, {torch.get_num_threads()} threads, median of {rounds}")
-    for name, values in times.items():
-        print(f"  {name:<28}{1e3 * median(values):8.2f} ms   {median(values) / base:5.2f}x")
-    ratios = {name: median(values) / base for name, values in times.items()}
+    torch.set_num_threads(args.threads or torch.get_num_threads())  # for the record; the measuring is another process's
+    result = {}
+    for regime in MEMORY:
+        with busy(args.busy), ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            result[regime] = summary(process.submit(measure, regime, args.rounds, args.threads).result())
+    threads = torch.get_num_threads()
     print(
-        "record:",
-        store(
-            "losses_cpu_busy" if args.busy else "losses_cpu",
-            {"rows": ROWS, "classes": CLASSES, "seconds": times, "ratio": ratios},
-        ),
+        f"({ROWS}, {CLASSES}) float32, complementary labels, {threads} threads, medians and quartiles of {args.rounds}"
     )
+    for regime, values in result.items():
+        print(f"  memory {regime:<21}      ms   times cross entropy")
+        for name, seconds in values["seconds"].items():
+            low, middle, high = values["quartiles"].get(name, (1.0, 1.0, 1.0))
+            print(f"  {name:<28}{1e3 * median(seconds):8.2f}   {middle:5.2f}  ({low:.2f} to {high:.2f})")
+    name = "losses_cpu" + "_busy" * args.busy + f"_{args.threads}_threads" * (args.threads is not None)
+    head = {"rows": ROWS, "classes": CLASSES, "rounds": args.rounds}
+    print("record:", store(name, {**head, **result["kept"], "fresh": result["fresh"]}))
 
 
 if __name__ == "__main__":

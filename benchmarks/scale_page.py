@@ -296,7 +296,7 @@ with process_group() as device:
 unequally many, and, for the gradient-ascent and non-negative losses, the absolute values and positive parts of the *global*
 class risks. Two processes reach the weights of one to 1e-5 (`tests/scale/test_distributed.py`). `distributed.fit` is a
 complete loop. Ray Train's workers set up the same process group, so the same code runs inside them
-(`tests/scale/test_ray_train.py`).
+(`tests/scale/test_ray.py`).
 """
 
 

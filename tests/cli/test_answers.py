@@ -205,7 +205,7 @@ def test_wrong_combinations_of_options(desk: Path, tmp_path: Path, run: Run) -> 
 
 def test_one_annotator_or_no_overlap_is_warned_of(desk: Path, tmp_path: Path, run: Run) -> None:
     one = good(run, "estimate", "annotators", desk / "wide.csv", "--label", "bob", "--out", tmp_path / "T.json")
-    assert "cannot tell their T (there are only 1 of them)" in " ".join(one.stderr.split())
+    assert "do not determine their T (there are only 1 of them)" in " ".join(one.stderr.split())
 
     def only(turn: int) -> Callable[[int, str], str]:
         return lambda i, old: old if i % 3 == turn else ""

@@ -103,6 +103,18 @@ def test_a_failure_leaves_nothing(tmp_path, error):
     assert names(tmp_path / "a") == []
 
 
+@pytest.mark.parametrize("make", [atomic_file, atomic_folder])
+def test_a_full_disk_is_that_of_the_result_and_not_of_its_draft(tmp_path, make):
+    for inside in ((), ("a.png",)) if make is atomic_folder else ((),):
+        for named in (True, False):
+            with pytest.raises(OSError, match="No space left") as caught, make(tmp_path / "result") as draft:
+                raise OSError(errno.ENOSPC, "No space left", *([str(draft.joinpath(*inside))] if named else []))
+            assert caught.value.filename == str((tmp_path / "result").joinpath(*(inside if named else ())))
+    with pytest.raises(FileNotFoundError) as caught, make(tmp_path / "result"):
+        open(tmp_path / "other").close()
+    assert caught.value.filename == str(tmp_path / "other")
+
+
 def test_a_folder_that_came_meanwhile_stays(tmp_path):
     path = tmp_path / "model"
     (tmp_path / "model.kept-1").mkdir()

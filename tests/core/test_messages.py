@@ -35,14 +35,18 @@ CASES = {
     ),
     "ragged": (
         lambda: tp.Transition([[1.0], [0.5, 0.5]]),
-        "matrix: expected a matrix of numbers with rows of equal length",
+        "matrix: expected rows of equal length, got [[1.0], [0.5, 0.5]]",
     ),
     "vector": (lambda: tp.Transition([0.5, 0.5]), "matrix: expected a non-empty 2-d matrix, got shape (2,)"),
     "empty matrix": (
         lambda: tp.Transition(np.zeros((0, 2))),
         "matrix: expected a non-empty 2-d matrix, got shape (0, 2)",
     ),
-    "words": (lambda: tp.Transition([["a", "b"]]), "matrix: expected a matrix of numbers with rows of equal length"),
+    "words": (lambda: tp.Transition([["a", "b"]]), "matrix: expected a matrix of numbers, got [['a', 'b']]"),
+    "mask": (
+        lambda: tp.Transition(np.ma.masked_equal(np.eye(2), 0)),
+        "matrix: expected no masked entries, got 2; fill them in, or leave their rows out",
+    ),
     "names": (
         lambda: tp.Transition(np.eye(2), weak_labels=["a"]),
         "weak_labels: expected 2 names, one per row of the matrix, got 1",
@@ -55,6 +59,15 @@ CASES = {
         lambda: tp.Transition(np.eye(2), weak_labels=5),
         "weak_labels: expected a list of 2 names, got 5",
     ),
+    "names without an order": (
+        lambda: tp.Transition(np.eye(2), weak_labels={"a", "b"}),
+        "weak_labels: expected a list of 2 names, got {",
+    ),
+    "names that are lists": (
+        lambda: tp.Transition(np.eye(2), weak_labels=[["a"], ["b"]]),
+        "weak_labels: expected texts, numbers, sets or tuples, got ['a']",
+    ),
+    "ragged pairs": (lambda: tp.multi_source([T3]).encode([[0], [0, 1]]), "labels: expected rows of equal length, got"),
     "critical k of an array": (
         lambda: tp.critical_k(np.eye(2)),
         "transition: expected a tproper.Transition, got ndarray",
@@ -65,11 +78,11 @@ CASES = {
     ),
     "decomposition of words": (
         lambda: tp.decompose([["a", "b", "c"]], T3),
-        "loss_table: expected a matrix of numbers with rows of equal length",
+        "loss_table: expected a matrix of numbers, got",
     ),
     "decomposition of a ragged list": (
         lambda: tp.decompose([[1.0, 2.0, 3.0], [1.0]], T3),
-        "loss_table: expected a matrix of numbers with rows of equal length",
+        "loss_table: expected rows of equal length, got [[1.0, 2.0, 3.0], [1.0]]",
     ),
     "one source, no list": (
         lambda: tp.multi_source(T3),
@@ -83,7 +96,7 @@ CASES = {
     ),
     "complex matrix": (
         lambda: tp.Transition([[1, 1j], [0, 1 - 1j]]),
-        "matrix: expected a matrix of numbers with rows of equal length",
+        "matrix: expected a matrix of numbers, got [[1, 1j], [0, (1-1j)]]",
     ),
     "R of a matrix": (
         lambda: tp.Reconstruction(np.eye(2), np.eye(2)),
@@ -237,7 +250,7 @@ CASES = {
     ),
     "Tsallis at one": (lambda: tp.Tsallis(1), "where it is LogSumExp(), got 1"),
     "Tsallis below zero": (lambda: tp.Tsallis(-1), "a: expected a finite number in (0, 64], got -1.0"),
-    "domain": (lambda: tp.Brier(domain="ball"), "domain: expected 'affine' or 'simplex', got 'ball'"),
+    "domain": (lambda: tp.Brier(domain="ball"), "domain: expected one of affine, simplex, got 'ball'"),
     "no function": (lambda: tp.ConvexPotential(3, domain="affine"), "function: expected a callable F(v), got int"),
     "no risk": (lambda: tp.BayesRisk(3), "function: expected a callable S(p), got int"),
     "integer scores for F": (
@@ -261,7 +274,7 @@ CASES = {
     "squeeze": (lambda: tp.BackwardLoss(T3, squeeze=1.0), "squeeze: expected a pair (k, alpha), got 1.0"),
     "reduction": (
         lambda: tp.ForwardLoss(T3, reduction="avg"),
-        "reduction: expected 'none', 'mean' or 'sum', got 'avg'",
+        "reduction: expected one of none, mean, sum, got 'avg'",
     ),
     "class weights": (
         lambda: tp.BackwardLoss(T3, class_weights=[1, 2]),
@@ -282,9 +295,10 @@ CASES = {
     "booleans": (lambda: LOSS(V, [True, False]), "labels: expected integers in [0, 3), got dtype bool"),
     "names of labels": (
         lambda: LOSS(V, ["cat", "dog"]),
-        "labels: expected numbers of one shape, got ['cat', 'dog']; encode names as indices first",
+        "labels: expected numbers, got ['cat', 'dog']; encode names as indices first",
     ),
-    "ragged labels": (lambda: LOSS(V, [[0], [1, 2]]), "labels: expected numbers of one shape, got [[0], [1, 2]]"),
+    "ragged labels": (lambda: LOSS(V, [[0], [1, 2]]), "labels: expected rows of equal length, got [[0], [1, 2]]"),
+    "masked labels": (lambda: LOSS(V, np.ma.masked_equal([0, 1], 1)), "labels: expected no masked entries, got 1"),
     "label too large": (lambda: LOSS(V, [0, 3]), "labels: expected integers in [0, 3), got 3"),
     "label below zero": (lambda: LOSS(V, [0, -1]), "labels: expected integers in [0, 3), got -1"),
     "number of labels": (

@@ -158,7 +158,7 @@ def test_a_kink_anywhere_in_the_chain_forbids_strictness():
 
 
 @pytest.mark.parametrize("k", [0.01, 1.0, 30.0])
-@pytest.mark.parametrize("alpha", [1.1, 1.3, 1.7, 2.0, 3.0, 7.0])
+@pytest.mark.parametrize("alpha", [1.1, 1.7, 2.0, 7.0])  # others at random: test_random.py
 def test_squeezed_inverse_links_of_every_base(k, alpha):
     """The gradient of F' at the claimed minimiser is q, for targets in and far outside the simplex."""
     q = torch.tensor([[0.7, 0.2, 0.1], [1.0, 0.0, 0.0], [-1.0, 1.0, 1.0], [3.0, -0.5, -1.5]], dtype=torch.float64)

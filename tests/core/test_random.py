@@ -89,6 +89,7 @@ def test_bounds_of_random_losses_are_greatest_lower_bounds(seed, K, more, alpha,
     assert best <= bound + 1e-4 * (1 + abs(bound))
 
 
+@settings(max_examples=8)  # of five potentials each; the critical k itself is held to its program above
 @given(seeds, st.integers(2, 5), st.floats(0.3, 3))
 def test_at_alpha_one_boundedness_begins_at_the_critical_k(seed, K, spread):
     r = spread * np.random.default_rng(seed).standard_normal(K)

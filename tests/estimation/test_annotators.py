@@ -147,7 +147,7 @@ def test_answers_that_say_what_the_class_is_not():
     result = tp.estimate_annotators(answers)
     assert max(t.matrix().diagonal().max() for t in result.transitions) < 0.05
     assert (result.posteriors.argmax(1) == z).mean() > 0.5
-    assert any("turned around" in note for note in result.notes)
+    assert any("inverted votes" in note for note in result.notes)
     by_hand = tp.estimate_annotators(answers, start="opposite")
     assert np.array_equal(by_hand.posteriors.argmax(1), result.posteriors.argmax(1))
 
@@ -295,7 +295,7 @@ def test_one_answer_an_item_rests_on_the_classifier_alone():
         (lambda: tp.estimate_annotators([[0.0, np.nan]]), "answers: expected integers .* got dtype float64"),
         (lambda: tp.estimate_annotators([["a", "b"]]), "answers: expected integers .* got dtype <U1; for names use"),
         (lambda: tp.estimate_annotators([0, 1]), r"answers: expected a table \(n, m\), .* got shape \(2,\)"),
-        (lambda: tp.estimate_annotators([[0, 1], [1]]), r"answers: expected a table \(n, m\)"),
+        (lambda: tp.estimate_annotators([[0, 1], [1]]), r"answers: expected rows of equal length, got"),
         (lambda: tp.estimate_annotators([[0, 1, 1]], [3], num_classes=3), r"true: expected classes in \[0, 3\), got 3"),
         (lambda: tp.estimate_annotators([[0, 1, 1]], [0.5]), "true: expected integers >= 0, .* got dtype float64"),
         (lambda: tp.estimate_annotators([[0, 1, 1]], [0, 1]), "true: expected a class for each of the 1 items"),
@@ -305,13 +305,16 @@ def test_one_answer_an_item_rests_on_the_classifier_alone():
         (lambda: tp.estimate_annotators([[0, 1, 1]], X=[[np.nan]]), "X: expected finite features, got NaN"),
         (lambda: tp.estimate_annotators([[0, 1, 1]], num_classes=1), "num_classes: expected an integer >= 2, got 1"),
         (lambda: tp.estimate_annotators([[0, 1, 1]], prior_counts=0), "prior_counts: expected a number > 0"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], start="up"), "start: expected 'auto', 'majority' or 'opposite'"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], start="up"), "start: expected one of auto, majority, opposite"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], start=np.ones(2)), "start: expected one of auto, .*, got array"),
         (lambda: tp.estimate_annotators([[0, 1, 1]], random_state="x"), "random_state: expected an integer"),
         (lambda: tp.estimate_annotators([[0, 1, 1]], random_state=-1), "random_state: expected an integer >= 0"),
         (lambda: tp.weak_prevalence([0, 1], tp.identity(2), seed=-1), "seed: expected an integer >= 0, got -1"),
         (lambda: tp.Answers([0, 1], [0, 1], [0]), "answer: expected three columns of one length"),
         (lambda: tp.Answers([0], [0], [np.nan]), "answer: expected names or integers, got dtype float64"),
         (lambda: tp.Answers([0], [None], [1]), r"annotator: expected a value in every row, got a missing one"),
+        (lambda: tp.Answers([0, 1], [0, 0], ["a", np.nan]), "answer: expected a value in every row"),
+        (lambda: tp.Answers([0, 1], [0, 0], np.ma.masked_equal([1, 2], 2)), "answer: expected no masked entries"),
         (lambda: tp.Answers([0, 1], [0, 0], [-1, -1]), "answer: expected at least one answer, got none"),
         (lambda: tp.Answers([0, 1], [0, 0], ["a", ""]), "answer: expected a name in every row, got an empty one"),
         (lambda: tp.Answers([0, 1], [0, 0], ["-1", "2"]), 'answer: expected integers, got them as text, where "-1" is'),
@@ -327,6 +330,15 @@ def test_one_answer_an_item_rests_on_the_classifier_alone():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         call()
+
+
+@pytest.mark.parametrize("name", ["true", "X", "groups"])
+def test_tables_that_name_the_items_in_another_order_are_refused(name):
+    pandas = pytest.importorskip("pandas")
+    answers = tp.Answers(list("aabb"), [0, 1, 0, 1], [0, 1, 1, 0])
+    table = pandas.DataFrame({"v": [0, 1]}, index=["b", "a"])
+    with pytest.raises(ValueError, match=rf"^{name}: expected rows in the order of answers.items, got a table whose"):
+        tp.estimate_annotators(answers, **{name: table if name == "X" else table["v"]})
 
 
 def test_pandas_says_missing_in_its_own_way():
@@ -350,6 +362,8 @@ def test_pandas_says_missing_in_its_own_way():
 def test_more_than_memory_is_refused_before_the_work():
     with pytest.raises(MemoryError, match=r"^expected room for .* GiB \(T of 3 annotators, 90001 answers x 90001"):
         tp.estimate_annotators([[0, 90_000, 1]])
+    with pytest.raises(MemoryError, match=r"^expected room for .* GiB \(T of 100000000001 labels x 2 classes\)"):
+        tp.estimate_transition([0, 1, 10**11], [0, 1, 1])
 
 
 def test_contradictory_gold():

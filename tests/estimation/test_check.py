@@ -120,7 +120,7 @@ def test_wrong_transitions_are_warned_of(name):
     assert not wrong.plausible
     assert not wrong
     assert right.plausible
-    assert str(wrong).startswith("WARNING: these 4000 labels hardly come from")
+    assert str(wrong).startswith("WARNING: these 4000 labels are unlikely to come from")
     assert str(right).startswith("The 4000 labels may come from")
     assert wrong.p_value == pytest.approx(min(1, len(wrong.tests) * min(t.p_value for t in wrong.tests)))
 
@@ -167,6 +167,14 @@ def test_an_estimated_transition_brings_its_own_error():
     assert exact >= 2
     assert estimated < exact
     assert estimated <= 1
+
+
+def test_an_estimated_rate_of_partial_labels_brings_its_own_error():
+    T, z = tp.partial_labels(5, 0.3), np.arange(4000) % 5
+    estimated = [tp.estimate_transition(T.sample(z[:100], seed)) for seed in range(6)]
+    assert sum(not tp.check_transition(T.sample(z, 9), tp.partial_labels(5, E.p)).plausible for E in estimated) >= 3
+    assert all(tp.check_transition(T.sample(z, 9), E).plausible for E in estimated)
+    assert not tp.check_transition(tp.partial_labels(5, 0.6).sample(z, 9), estimated[0]).plausible
 
 
 def annotators(*transitions):
@@ -251,7 +259,7 @@ def test_kinds_of_input_and_plain_data():
     pairs = tp.check_transition([[0, 1], [1, 2]] * 30, tp.multi_source([T, T]))
     assert pairs.n == 60
     huge = tp.check_transition(np.zeros(10, dtype=int), tp.symmetric_noise(5000, 0.2))
-    assert huge.notes == ["Not tested: 5000 classes are more than these tests are made for"]
+    assert huge.notes == ["Not tested: T of 5000 labels x 5000 classes is too large for these tests"]
 
 
 @pytest.mark.parametrize(

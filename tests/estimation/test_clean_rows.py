@@ -169,7 +169,7 @@ def test_clean_rows_among_others():
     np.add.at(counts, (weak[known], true[known]), 1)
     assert np.array_equal(estimate.matrix(), tp.Transition.from_counts(counts).matrix())
     assert estimate.classifier is None
-    with pytest.warns(tp.IdentifiabilityWarning, match="5 classes are taken, those of `true`, beside 8 weak labels"):
+    with pytest.warns(tp.IdentifiabilityWarning, match="`true` has 5 classes, and there are 8 weak labels"):
         tall = tp.estimate_transition(weak + 3 * (weak == 4), true)
     assert tall.matrix().shape == (8, 5)
     assert tp.estimate_transition(weak, true, num_classes=6).matrix().shape == (5, 6)
@@ -189,7 +189,8 @@ X = np.arange(16.0).reshape(8, 2)
             "true: expected the class of some rows, or features X, got -1 in every",
         ),
         ({"weak": WEAK, "true": TRUE[:5]}, "true: expected one class per row, shape (8,), got (5,)"),
-        ({"weak": WEAK, "true": TRUE - 3}, "true: expected integers >= -1, got -4"),
+        ({"weak": WEAK, "true": TRUE - 3}, "true: expected integers >= 0, or -1 where unknown, got -4 at row"),
+        ({"weak": WEAK, "true": np.array(255 * (TRUE > 0), np.uint8)}, "true: expected classes, got 255 in uint8"),
         ({"weak": WEAK, "true": TRUE * 1.5}, "true: expected integers, -1 where the class is unknown, got [0.0, 1.5"),
         ({"weak": WEAK, "true": TRUE, "num_classes": 2}, "true: expected classes in [0, 2), got 2"),
         ({"weak": WEAK - 1, "true": TRUE}, "weak: expected integers >= 0, got -1"),

@@ -160,7 +160,7 @@ def test_a_class_that_nobody_names_takes_nothing_from_the_others(K, m, with_feat
     assert with_it.posteriors[:, 2:].max() < 0.02
     assert (with_it.posteriors.argmax(axis=1) == without.posteriors.argmax(axis=1)).mean() > 0.985
     names = ", ".join(map(str, range(2, K)))
-    note = f"no answer names class {names}: nothing tells how its items would be answered"
+    note = f"no answer names class {names}: nothing shows how its items would be answered"
     assert note in with_it.notes
     assert not any("no answer names" in n for n in without.notes)
 
@@ -168,7 +168,7 @@ def test_a_class_that_nobody_names_takes_nothing_from_the_others(K, m, with_feat
 def test_one_class_only():
     result = tp.estimate_annotators(np.zeros((30, 3), dtype=int))
     assert result.posteriors[:, 0].min() > 0.98
-    assert "no answer names class 1: nothing tells how its items would be answered" in result.notes
+    assert "no answer names class 1: nothing shows how its items would be answered" in result.notes
 
 
 def test_two_annotators_who_always_agree():

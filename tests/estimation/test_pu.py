@@ -30,7 +30,7 @@ def test_one_sample(prior):
     assert e.upper_bound > prior
     np.testing.assert_allclose(e.transition.matrix()[0], [e.rate.value, 0])
     assert e.transition.stderr[0, 0] == pytest.approx(e.rate.stderr, rel=0.1)
-    assert "Rests on labels that are a random part of the positives" in str(e)
+    assert "Assumes that labels are a random sample of the positives" in str(e)
 
 
 def test_two_samples_give_the_prior_of_the_unlabeled_one():
@@ -91,7 +91,7 @@ SCORES = np.linspace(0, 1, 40)
         ),
         (
             lambda: tp.estimate_pu(BOOLEAN, scores=SCORES, sampling="three"),
-            "sampling: expected 'one sample' or 'two samples', got 'three'",
+            "sampling: expected one of one sample, two samples, got 'three'",
         ),
         (lambda: tp.estimate_pu(BOOLEAN, scores=SCORES[:5]), "scores: expected one number for each of the 40 examples"),
         (lambda: tp.estimate_pu(BOOLEAN, scores=SCORES * np.nan), "scores: expected finite numbers, got nan"),

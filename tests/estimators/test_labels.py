@@ -9,6 +9,7 @@ import torch
 
 import tproper as tp
 from tproper.learn.labels import encode, resolve
+from tproper.learn.truth import encode_both
 
 S = tp.symmetric_noise(3, 0.2)
 
@@ -102,6 +103,9 @@ def test_several_sources() -> None:
         ([3, 1, 0], S, [0, 1, 2], "got 3 at row 0"),
         (["a", "a"], None, None, "got only one class: 'a'"),
         (["a", None], None, None, "got a missing one"),
+        (["a", "b", np.nan], None, None, r"got a missing one \(NaN or None\) at row 2"),
+        (np.ma.masked_equal([0, 1], 1), None, None, "y: expected no masked entries, got 1"),
+        (["yes", "unlabeled"], "pu:0.5", ["unlabeled", "yes"], "classes: expected the positive class first"),
         (["a", "b"], None, ["a", "a"], "expected distinct class names"),
         ([[0], [5]], tp.partial_labels(3, 0.1), None, "expected labels of 3 classes"),
         (
@@ -120,8 +124,6 @@ def test_several_sources() -> None:
     ],
 )
 def test_wrong_labels_are_one_clear_sentence(y: object, transition: object, classes: object, message: str) -> None:
-    if y == ["a", 1]:
-        y = np.array(y, dtype=object)
     with pytest.raises(ValueError, match=message) as caught:
         both(y, transition, classes)
     assert "\n" not in str(caught.value)
@@ -155,3 +157,5 @@ def test_columns_of_candidates_stand_in_the_order_of_the_classes():
     np.testing.assert_array_equal(encode(masks, T, names), masks.to_numpy())
     with pytest.raises(ValueError, match=r"^y: expected the columns \['ant', 'bee', 'cat'\], in the order"):
         encode(masks[["cat", "ant", "bee"]], T, names)
+    with pytest.raises(ValueError, match=r"^y: expected the columns"):
+        encode_both(masks[["cat", "ant", "bee"]], ["ant"] + 29 * [None], T, names)

@@ -219,7 +219,7 @@ def test_says_so_when_it_did_not_converge() -> None:
 def test_an_unbounded_objective_is_an_error_or_a_warning() -> None:
     X, y = digits(200)
     weak = tp.complementary(10).sample(y, 0)
-    clf = WeakLabelClassifier("complementary:10", loss="backward", l2=0.0, max_iter=500)
+    clf = WeakLabelClassifier("complementary:10", loss="backward", l2=0.0, max_iter=500, calibrate=False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -96,12 +96,22 @@ def test_splitters_weights_and_wrong_uses() -> None:
     for bad, message in (
         ({"cv": 1}, "cv: expected an integer >= 2"),
         ({"cv": "x"}, "cv: expected a number"),
+        ({"cv": []}, "cv: expected at least one split, got none"),
         ({"grid": []}, "grid"),
     ):
         with pytest.raises(ValueError, match=message):
             WeakLabelClassifierCV(base, **({"grid": GRID} | bad)).fit(X[:50], WEAK[:50])
     with pytest.raises(ValueError, match="expected at least 10 rows"):
         WeakLabelClassifierCV(base, GRID).fit(X[:6], WEAK[:6])
+
+
+def test_every_time_that_a_row_is_held_out_counts() -> None:
+    base, rows = WeakLabelClassifier(T, calibrate=False, random_state=0), np.arange(120)
+    splits = [(rows[40:], rows[:40]), (rows[:60], rows[20:60]), (rows[60:], rows[:50])]
+    together = WeakLabelClassifierCV(base, SMALL, cv=splits).fit(X[:120], WEAK[:120]).cv_results_
+    for f, split in enumerate(splits):
+        alone = WeakLabelClassifierCV(base, SMALL, cv=[split]).fit(X[:120], WEAK[:120]).cv_results_
+        np.testing.assert_array_equal(together[f"split{f}_weak_risk"], alone["split0_weak_risk"])
 
 
 @pytest.mark.parametrize("calibrate", ["temperature", False])

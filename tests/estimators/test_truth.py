@@ -133,8 +133,8 @@ def test_sets_and_positive_unlabeled_data_are_estimated_by_their_kind() -> None:
     X, z = table(600)
     masks = tp.partial_labels(3, 0.3).sample(z, 1)
     assert tp.WeakLabelClassifier("estimate").fit(X, masks).transition_.p == pytest.approx(0.3, abs=0.05)
-    y = np.where((z == 0) & (np.random.default_rng(2).random(600) < 0.5), 0, 1)
-    pu = tp.WeakLabelClassifier(("estimate", {"kind": "pu"})).fit(X, y)
+    y = np.where((z == 0) & (np.random.default_rng(2).random(600) < 0.5), "yes", "unlabeled")
+    pu = tp.WeakLabelClassifier(("estimate", {"kind": "pu"}), classes=["yes", "no"]).fit(X, y)
     assert pu.transition_.positive_unlabeled
     assert pu.transition_.matrix()[0, 0] == pytest.approx(0.5, abs=0.15)
 

@@ -3,13 +3,13 @@ compiled and vectorised calls, losses that were saved, intervals that cover, and
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -311,7 +311,8 @@ def interrupted(rng: Rng, folder: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs ignore it
     )  # fmt: skip
     try:
-        time.sleep(float(rng.uniform(0.2, 6.0)))
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may be done before
+            run.wait(timeout=float(rng.uniform(0.2, 4.0)))
         run.send_signal(stop)
         said, _ = run.communicate(timeout=120)
     finally:

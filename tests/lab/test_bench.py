@@ -5,6 +5,7 @@ import math
 import pickle
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ import torch
 from test_commands import records, run_here, start, wait_for
 
 import tproper as tp
-from tproper.lab import comparing, figures, leaderboard
-from tproper.lab.comparing import Budget, best_rate, chosen_methods, config_of, pose, run_bench
+from tproper.lab import comparing, figures, leaderboard, real_labels
+from tproper.lab.comparing import Budget, as_stored, best_rate, chosen_methods, config_of, pose, run_bench
 from tproper.lab.datasets import load
 from tproper.lab.engine import Pixels
 from tproper.lab.methods import METHODS, Method, from_function, register
@@ -203,13 +204,54 @@ def test_names_of_methods(digits):
     assert config_of("bc", "linear", "digits", pose("complementary", digits), BUDGET).learned_lr == 0.0
 
 
-def test_what_a_problem_says_of_t(digits):
+def test_what_a_problem_says_of_t(digits, tmp_path):
     wrong = pose("symmetric:0.3", digits, told="symmetric:0.1")
     assert (wrong.problem.source, wrong.told.name) == ("wrong", "symmetric_noise(10, 0.1)")
     assert "T wrong" in wrong.about
     estimated = pose("symmetric:0.3", digits, told="symmetric:0.31", source="estimated")
     assert estimated.problem.source == "estimated"
     assert wrong.problem != estimated.problem
+    np.save(tmp_path / "true.npy", np.where(np.arange(len(digits.train_labels)) < 144, digits.train_labels, 0))
+    said = pose("mine", digits, tmp_path / "true.npy", "complementary").about
+    zeros = 100 * (1 - (1 - np.mean(digits.train_labels[144:] == 0)) * (1 - 144 / len(digits.train_labels)))
+    assert said.endswith(f"complementary(10), under which {zeros:.1f}% of them are impossible, given the true classes")
+
+
+def test_a_search_trial_is_longer_than_the_warm_up_where_it_can_be():
+    assert [comparing.search_epochs(n) for n in (1, 4, 8, 24, 30, 60)] == [1, 4, 6, 6, 7, 15]
+
+
+def test_an_estimated_t_is_kept_with_its_records(digits, tmp_path, monkeypatch):
+    """Another estimator, or another machine, would make another problem of the same labels."""
+    answers = np.stack([tp.symmetric_noise(10, 0.2).sample(digits.train_labels, seed) for seed in range(3)], axis=1)
+    np.savez(tmp_path / "mine.npz", labels=answers)
+    name, shift = "file:mine.npz:noisy:1:T=estimated", 0.0
+
+    def estimate(*args, **options):
+        T = np.full((10, 10), 0.02) + 0.8 * np.eye(10)
+        T[0], T[1] = T[0] - shift, T[1] + shift
+        return SimpleNamespace(transitions=[tp.Transition(T)])
+
+    monkeypatch.setattr(real_labels, "estimate_annotators", estimate)
+    args = ["bench", name, "--labels", tmp_path, "--data", "digits", "--methods", "forward", "--models", "linear",
+            "--trials", "1", "--epochs", "1", "--lr", "1", "--out", tmp_path]  # fmt: skip
+    first = run_here(*args)
+    assert first.exit_code == 0, first.output
+    (record,) = records(tmp_path)
+    shift = 1e-5
+    again = run_here(*args)
+    assert records(tmp_path) == [record], again.output
+    note = f"T is the one in this problem's records, estimated at revision {record['revision']}; an estimate made now "
+    assert f"{note}differs by up to 1e-05" in " ".join(again.output.split())
+    assert (
+        f"T estimated at revision {record['revision']}; 1 epoch, weight"
+        in (tmp_path / "report/leaderboard.md").read_text()
+    )
+    shift = 1e-15
+    posed = pose(name, digits, tmp_path)
+    stored, note = as_stored(posed, [*made("forward", [0.5]), record])
+    assert (stored.problem.told, note) == (record["config"]["problem"]["told"], "")
+    assert as_stored(posed, made("forward", [0.5])) == (posed, "")
 
 
 # --- one's own loss and labels ----------------------------------------------------------------------

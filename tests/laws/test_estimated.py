@@ -24,6 +24,17 @@ def test_counts_become_a_transition_with_its_uncertainty():
     assert np.array_equal(draws, T.samples(20_000, seed=1))
 
 
+def test_the_index_of_a_pandas_table_names_the_labels():
+    pandas = pytest.importorskip("pandas")
+    weak, true = pandas.Series([0, 2, 2, 0, 2]), pandas.Series([0, 1, 2, 2, 0])  # label 1 never occurs
+    assert tp.Transition.from_counts(pandas.crosstab(weak, true)).weak_labels == [0, 2]
+    table = pandas.DataFrame([[0.9, 0.2], [0.1, 0.8]], ["dog", "cat"], ["dog", "cat"])
+    clf = tp.WeakLabelClassifier(tp.Transition(table), classes=["dog", "cat"], calibrate=False)
+    assert clf.fit([[0.0], [1.0]] * 9, ["dog", "cat"] * 9).predict([[0.0], [1.0]]).tolist() == ["dog", "cat"]
+    ordered = table.sort_index(axis=0).sort_index(axis=1)
+    assert tp.Transition(ordered).label_kind == "classes"  # the order that classes have by default
+
+
 def test_given_draws_are_kept_and_written_down():
     draws = np.random.default_rng(0).dirichlet(np.ones(3), size=(50, 2)).transpose(0, 2, 1)
     T = tp.EstimatedTransition(draws.mean(axis=0), draws=draws, notes=["made up"])

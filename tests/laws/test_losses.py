@@ -362,14 +362,20 @@ def test_probabilities_are_those_of_the_classes(make):
     assert loss.probabilities(torch.zeros(0, 3)).shape == (0, 3)
 
 
-@pytest.mark.parametrize("F", [tp.Brier(), tp.LogSumExp().squeezed(1, 2), tp.Tsallis(1.5).squeezed(0.5, 1.3)], ids=str)
+@pytest.mark.parametrize(
+    "F", [tp.Brier(), tp.Spherical(), tp.LogSumExp().squeezed(1, 2), tp.Tsallis(1.5).squeezed(0.5, 1.3)], ids=str
+)
 @pytest.mark.parametrize("dense", [False, True])
 def test_a_masked_class_does_not_cross_a_certified_bound(F, dense):
-    """With a score of -inf and a negative target, <r, v> is inf, and a bounded loss must not become -inf."""
+    """With a score of -inf and a negative target, <r, v> is inf, and a bounded loss must not become -inf.
+
+    Nor NaN, where another class of score -inf has a positive target.
+    """
     T = tp.Transition(tp.complementary(4).matrix()) if dense else tp.complementary(4)
     loss = tp.BackwardLoss(T, F, reduction="none")
-    v = torch.tensor([[-math.inf, 0.0, 1.0, 2.0]], dtype=torch.float64).expand(4, 4)
-    for given in (None, torch.as_tensor(T.matrix())):
-        values = loss(v, torch.arange(4), transitions=given)
-        assert (values >= torch.as_tensor(loss.lower_bounds())).all()
+    v = torch.tensor([-math.inf, 0.0, 1.0, 2.0], dtype=torch.float64).expand(4, 4)
+    for scores in (v, v.index_fill(1, torch.tensor([1]), -math.inf)):
+        for given in (None, torch.as_tensor(T.matrix())):
+            values = loss(scores, torch.arange(4), transitions=given)
+            assert (values >= torch.as_tensor(loss.lower_bounds())).all()
     assert torch.isneginf(tp.BackwardLoss(T, reduction="none")(v, torch.arange(4))[0])  # this one has no bound

@@ -316,14 +316,14 @@ Z, Q = data(n=4)
         (lambda: weak_log_loss(Z, 2 * Q, T5), "probabilities: expected rows that sum to 1, got 2"),
         (lambda: weak_log_loss(Z, Q * np.nan, T5), "probabilities: expected finite numbers, got nan"),
         (lambda: weak_brier(Z, Q - [[1, -1, 0, 0, 0]], T5), "probabilities: expected numbers >= 0"),
-        (lambda: weak_brier(Z, [[0.2] * 5, [1.0]], T5), "probabilities: expected an array"),
+        (lambda: weak_brier(Z, [[0.2] * 5, [1.0]], T5), "probabilities: expected rows of equal length"),
         (lambda: weak_brier(Z, Q, np.eye(5)), "transition: expected a tproper.Transition, got ndarray"),
         (lambda: weak_brier(Z, Q, T5, reconstruction="best"), "method: expected one of"),
         (lambda: weak_brier(Z, Q, T5, sample_weight=[1, 2]), "sample_weight: expected 4"),
         (lambda: weak_brier(Z, Q, T5, sample_weight=[1, -2, 1, 1]), "sample_weight: expected 4"),
         (lambda: weak_brier(Z, Q, T5, sample_weight=[0, 0, 0, 0]), "sample_weight: .*positive sum"),
         (lambda: weak_balanced_accuracy(Z, [0] * 4, T5, prior=[0.5, 0.5]), "prior: expected 5 numbers"),
-        (lambda: paired_test(Z, Q, Q, T5, score="f1"), "score: expected 'accuracy', 'log_loss' or 'brier', got 'f1'"),
+        (lambda: paired_test(Z, Q, Q, T5, score="f1"), "score: expected one of accuracy, log_loss, brier, got 'f1'"),
         (lambda: paired_test(Z, Q, Q[:2], T5), r"b: expected shape \(4, 5\)"),
         (lambda: weak_scorer("f1", T5), "name: expected one of accuracy"),
         (lambda: weak_scorer("brier", "noise"), "transition: expected a tproper.Transition"),
@@ -340,5 +340,5 @@ def test_classes_that_cannot_be_told_apart_are_refused():
 
 
 def test_predictions_by_name_are_named_in_the_message():
-    with pytest.raises(ValueError, match="predictions: expected numbers of one shape, got"):
+    with pytest.raises(ValueError, match="predictions: expected numbers, got"):
         tp.weak_accuracy([0, 1], ["a", "b"], tp.identity(2))

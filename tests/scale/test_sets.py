@@ -50,14 +50,16 @@ def test_masses_near_underflow_are_exact():
     torch.testing.assert_close(v.grad[1], torch.tensor([1.0, -1.0, 0.0]))
 
 
-def test_an_empty_set_is_impossible_and_has_no_gradient():
-    v = torch.randn(2, 3, requires_grad=True)
-    value = log_set_mass(v, torch.tensor([[False, False, False], [True, False, True]]))
-    assert torch.isneginf(value[0])
-    value[1].backward(retain_graph=True)
-    value[0].backward()
-    assert torch.isfinite(v.grad).all()
-    assert (v.grad[0] == 0).all()
+def test_an_empty_set_or_one_of_masked_classes_is_impossible_and_has_no_gradient():
+    empty, other = [False, False, False], [True, False, True]
+    for v, mask in ((torch.randn(2, 3), empty), (torch.tensor([[-math.inf, 0.0, -math.inf], [0.0, 1.0, 2.0]]), other)):
+        v.requires_grad_()
+        value = log_set_mass(v, torch.tensor([mask, other]))
+        assert torch.isneginf(value[0])
+        value[1].backward(retain_graph=True)
+        value[0].backward()
+        assert torch.isfinite(v.grad).all()
+        assert (v.grad[0] == 0).all()
 
 
 def test_one_softmax_where_values_can_be_seen(monkeypatch):

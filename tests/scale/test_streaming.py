@@ -11,6 +11,7 @@ from tproper.data.checkpoints import StreamProgress
 from tproper.data.columns import CandidateLists
 from tproper.data.sources import IterableSource, ParquetSource, as_source
 from tproper.data.stream import Learner, fit_stream
+from tproper.data.tables import open_table
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -82,6 +83,13 @@ def test_skipping_gives_the_rest_of_the_same_stream(folder, skip):
 
 def test_unshuffled_is_the_order_of_the_files(folder):
     assert np.array_equal(ids(with_ids(folder, shuffle=False)), np.arange(ROWS))
+
+
+def test_files_come_in_the_order_of_their_numbers(tmp_path):
+    for i in range(12):
+        parquet.write_table(pa.table({"id": [i], "label": [0]}), tmp_path / f"part-{i}.parquet")
+    assert ids(ParquetSource(tmp_path, "label", ["id"], shuffle=False)).tolist() == list(range(12))
+    assert [n for b in open_table(tmp_path).batches() for n in b["id"].to_pylist()] == list(range(12))
 
 
 def test_memory_holds_one_block_not_the_file(folder, monkeypatch):

@@ -18,7 +18,7 @@ from chromium import CHROMIUM, NO_CHROMIUM, dump_dom
 import tproper as tp
 
 EXPLORER = Path(__file__).parents[2] / "docs" / "explorer"
-NUM_CASES, SQUEEZINGS = 330, 30
+NUM_CASES, SQUEEZINGS = 330, 12
 TOLERANCE = 1e-9  # relative to max(1, |value|)
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)

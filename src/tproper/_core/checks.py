@@ -7,7 +7,7 @@ Nothing here repairs an input: what breaks a rule raises ``ValueError``.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,23 +60,46 @@ def real(
     return out
 
 
-def array(value: Any) -> NDArray[Any]:
-    """What torch, pandas or lists hold, as NumPy's array; ``ValueError`` where rows have different lengths."""
+def choice(value: Any, name: str, options: Iterable[str]) -> None:
+    """Refuse what is not one of these names."""
+    known = list(options)
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {short(value)}")
+
+
+def array(value: Any, name: str) -> NDArray[Any]:
+    """What torch, pandas or lists hold, as NumPy's array; a list that mixes text with other things keeps them apart."""
     if isinstance(value, Tensor):
         value = value.detach().cpu()
         return (value.float() if value.dtype == torch.bfloat16 else value).numpy()  # numpy knows no bfloat16
-    return np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
+    value = unmasked(value, name)
+    try:
+        out = np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
+    except ValueError:
+        raise ValueError(f"{name}: expected rows of equal length, got {short(value)}") from None
+    if out.dtype.kind == "U" and isinstance(value, (list, tuple)):  # numpy would spell NaN "nan", and 1 "1"
+        kept = np.array(value, dtype=object)
+        return out if all(isinstance(v, str) for v in kept.flat) else kept
+    return out
+
+
+def unmasked(value: Any, name: str) -> Any:
+    """The value itself; a masked array is refused, since NumPy hands out what lies under its mask."""
+    if np.ma.is_masked(value):
+        count = int(np.ma.getmaskarray(value).sum())
+        raise ValueError(f"{name}: expected no masked entries, got {count}; fill them in, or leave their rows out")
+    return value
 
 
 def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
     """A finite, non-empty float64 matrix (copied: later changes by the caller do not reach us)."""
+    given = array(value, name)
     try:
-        given = array(value)
         if np.iscomplexobj(given):
-            raise ValueError
+            raise TypeError
         out = np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name}: expected a matrix of numbers with rows of equal length") from None
+        raise ValueError(f"{name}: expected a matrix of numbers, got {short(value)}") from None
     if out.ndim != 2 or out.size == 0:
         raise ValueError(f"{name}: expected a non-empty 2-d matrix, got shape {out.shape}")
     entries(out, np.isfinite(out), name, "finite entries")
@@ -85,11 +108,7 @@ def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
 
 def rows(value: ArrayLike | Tensor, name: str) -> FloatArray:
     """As `matrix`, and a vector is one row."""
-    try:
-        given = array(value)
-    except ValueError:
-        return matrix(value, name)  # says what is wrong
-    return matrix(np.atleast_2d(given), name)
+    return matrix(np.atleast_2d(array(value, name)), name)
 
 
 def entries(table: FloatArray, good: NDArray[np.bool_], name: str, rule: str) -> None:
@@ -121,8 +140,9 @@ def column_stochastic(value: ArrayLike | Tensor, name: str = "matrix") -> FloatA
 
 def probability_vector(value: ArrayLike, name: str, size: int) -> FloatArray:
     """Strictly positive numbers that sum to one."""
+    given = array(value, name)
     try:
-        out = np.array(array(value), dtype=np.float64)
+        out = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: expected {size} numbers that sum to 1, got {short(value)}") from None
     if out.shape != (size,):
@@ -157,7 +177,7 @@ def classes_last(value: Tensor, num_classes: int) -> Tensor:
 def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool) -> Tensor:
     """One finite weight >= 0 per example, not all of them zero; `like` has the shape, dtype and device due."""
     try:
-        out = torch.as_tensor(value, device=like.device).to(like.dtype)
+        out = torch.as_tensor(unmasked(value, "weights"), device=like.device).to(like.dtype)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"weights: expected {tuple(like.shape)} numbers, got {short(value)}") from None
     if out.shape != like.shape:
@@ -176,6 +196,8 @@ def different(names: Sequence[Any], name: str) -> None:
     seen = set()
     for given in names:
         key = frozenset(given) if isinstance(given, set) else given
+        if not isinstance(key, Hashable):
+            raise ValueError(f"{name}: expected texts, numbers, sets or tuples, got {short(given)}")
         if key in seen:
             raise ValueError(f"{name}: expected every name once, got {given!r} twice")
         seen.add(key)
@@ -186,19 +208,16 @@ def _tensor(labels: Labels, device: torch.device | None, name: str = "labels") -
         if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # few operations know these
             labels = labels.long()
         return labels if device is None else labels.to(device)
-    try:
-        array = np.asarray(labels)
-    except ValueError:
-        array = np.empty(0, dtype=object)
-    if array.dtype == object or array.dtype.kind in "USMm":
-        raise ValueError(f"{name}: expected numbers of one shape, got {short(labels)}; encode names as indices first")
-    if array.dtype.kind == "c":
+    given = array(labels, name)
+    if given.dtype == object or given.dtype.kind in "USMm":
+        raise ValueError(f"{name}: expected numbers, got {short(labels)}; encode names as indices first")
+    if given.dtype.kind == "c":
         raise ValueError(f"{name}: expected real numbers, got complex ones, {short(labels)}")
-    if array.dtype.kind == "u":
-        array = array.astype(np.int64)
+    if given.dtype.kind == "u":
+        given = given.astype(np.int64)
     # torch cannot share read-only memory, such as tables read from disk
-    array = np.asarray(array, order="C") if array.flags.writeable else array.copy()
-    return torch.as_tensor(array, device=device)
+    given = np.asarray(given, order="C") if given.flags.writeable else given.copy()
+    return torch.as_tensor(given, device=device)
 
 
 def absent(value: Any) -> bool:

@@ -65,23 +65,19 @@ def atomic_file(path: str | Path, *, since: Mark | str = "now", overwrite: bool 
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path}: expected a file name to write to, got a directory")
-    try:
-        if path.exists() and not path.is_file():
+    if path.exists() and not path.is_file():
+        with _named(path):
             yield path
-            return
-        path = _real(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        before = mark(path) if isinstance(since, str) else since
-        with _draft(path, folder=False) as draft:
-            yield draft
-            _sync(draft)
-            with _turn(path.parent):
-                _place_file(draft, path, before, overwrite)
-            _sync_folder(path.parent)
-    except OSError as error:
-        if error.errno is None or (error.filename is not None and not _DRAFT.fullmatch(Path(error.filename).name)):
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(path)) from None  # not the draft's name
+        return
+    path = _real(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = mark(path) if isinstance(since, str) else since
+    with _named(path), _draft(path, folder=False) as draft:
+        yield draft
+        _sync(draft)
+        with _turn(path.parent):
+            _place_file(draft, path, before, overwrite)
+        _sync_folder(path.parent)
 
 
 def write_file(path: str | Path, content: bytes, *, since: Mark | str = "now", overwrite: bool = False) -> None:
@@ -99,7 +95,7 @@ def atomic_folder(path: str | Path, *, replaceable: Callable[[Path], str | None]
     """
     path = _real(Path(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _draft(path, folder=True) as draft:
+    with _named(path), _draft(path, folder=True) as draft:
         new = draft / "new"
         new.mkdir()
         yield new
@@ -132,6 +128,20 @@ def _sweep(draft: Path, path: Path) -> None:
                 _clear(draft, path)
         finally:
             os.close(handle)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors that name no file (a full disk), or a draft, name the result, or the file of a folder's that it was."""
+    try:
+        yield
+    except OSError as error:
+        parts = () if error.filename is None else Path(error.filename).parts
+        draft = next((i for i, part in enumerate(parts) if _DRAFT.fullmatch(part)), None)
+        if error.errno is None or (parts and draft is None):
+            raise
+        inside = () if draft is None else parts[draft + 2 :]  # beyond the draft and its "new"
+        raise OSError(error.errno, os.strerror(error.errno), str(path.joinpath(*inside))) from None
 
 
 # Drafts.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .checks import absent
+from .checks import array as as_array
 
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to fit, rows to score
 
@@ -17,7 +18,7 @@ def group_codes(groups: Any, n: int) -> NDArray[np.int64] | None:
     """The group of each row as a number; None where rows are their own."""
     if groups is None:
         return None
-    array = np.asarray(groups)
+    array = as_array(groups, "groups")
     if array.shape != (n,):
         raise ValueError(f"groups: expected one group for each of the {n} rows, got shape {array.shape}")
     if array.dtype.kind in "fO":

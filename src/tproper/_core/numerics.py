@@ -178,23 +178,25 @@ def increasing_root(
     level needs a looser `tol` than the one inside, whose rounding it sees.
     """
     x = _middle(low, high) if start is None else torch.minimum(torch.maximum(start, low), high)
-    last, answer = high - low, x
+    last = high - low
     for _ in range(400):
         value, slope = f(x)
         low, high = torch.where(value <= 0, x, low), torch.where(value >= 0, x, high)
-        step = value / slope
-        answer = torch.where(step.isfinite(), x - step, x)
-        close = tol * torch.maximum(low.abs(), high.abs())
-        done = (high - low <= 4 * close) | value.isnan()
+        step, width = value / slope, high - low
+        newton = x - step
+        close = tol * torch.maximum(high, -low)  # of their absolute values: low <= high
+        done = (width <= 4 * close) | value.isnan()
         if bool(done.all()):
             break
-        small = step.abs() <= close
-        moved = x - step - 2 * value.sign() * torch.where(small, close, 0.0)
-        usable = (moved > low) & (moved < high) & (step.abs() <= last / 2)
-        last = torch.where(usable, torch.where(small, 0.0, step.abs()), high - low)
+        size = step.abs()
+        small = size <= close
+        moved = torch.where(small, newton - 2 * torch.copysign(close, value), newton)
+        usable = (moved > low) & (moved < high) & (size <= last / 2)
+        last = torch.where(usable, torch.where(small, 0.0, size), width)
         if not bool((usable | done).all()):
             moved = torch.where(usable, moved, _middle(low, high))
         x = torch.where(done, x, moved)
+    answer = torch.where(newton.isfinite(), newton, x)
     return torch.minimum(torch.maximum(answer, low), high)
 
 

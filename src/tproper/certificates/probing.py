@@ -182,7 +182,7 @@ def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, see
     rng = np.random.default_rng(seed)
 
     def table(q: FloatArray) -> FloatArray:
-        values = checks.array(loss(torch.as_tensor(q))).astype(np.float64)
+        values = checks.array(loss(torch.as_tensor(q)), "loss").astype(np.float64)
         if values.shape != (len(q), len(T)):
             raise ValueError(
                 f"loss: expected a table of shape {(len(q), len(T))} for {len(q)} probabilities, got {values.shape}"

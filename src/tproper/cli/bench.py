@@ -50,9 +50,9 @@ class BenchOptions:
     trials: Annotated[int, typer.Option(help="trials of each method", min=1, max=1000)] = 3
     epochs: Annotated[int | None, typer.Option(help="epochs of a trial (default: by data set)", min=1)] = None
     lr: Annotated[str, typer.Option(help="learning rates to search, or the one to use (default: by data set)")] = ""
-    search_epochs: Annotated[int | None, typer.Option(help="epochs of a search trial (default: a quarter)", min=1)] = (
-        None
-    )
+    search_epochs: Annotated[
+        int | None, typer.Option(help="epochs of a search trial (default: a quarter, or 6 if that is more)", min=1)
+    ] = None
     search_trials: Annotated[int, typer.Option(help="search trials of each rate", min=1)] = 1
     weight_decay: Annotated[float, typer.Option(help="weight decay of all methods", min=0)] = 1e-4
     learned_lr: Annotated[float, typer.Option(help="learning rate of a T that is learned", min=0)] = 0.01

@@ -37,10 +37,6 @@ def run(options: BenchOptions, run: BenchRun) -> None:
         names, left_out = lab.chosen_methods(options.methods, posed.told)
         codes = {method.name: digest for method, digest in own.values()}
         names += [name for name in codes if name not in names]
-        configs = {
-            model: [lab.config_of(name, model, dataset, posed, budget, codes.get(name, "")) for name in names]
-            for model in models
-        }
         say(posed.about)
         for name, why in left_out.items():
             say(f"{name} is left out: {why}", err=True)
@@ -48,7 +44,14 @@ def run(options: BenchOptions, run: BenchRun) -> None:
         def body(work: Work) -> bool:
             work.take(data)
             work.given, work.soft, work.own = dict(posed.given), soft, tuple(own)
-            return all(lab.run_bench(configs[model], budget, work.run) is not None for model in models)
+            stored, note = lab.as_stored(posed, work.store.records(dataset=dataset))
+            if note:
+                say(note, err=True)
+            for model in models:
+                configs = [lab.config_of(name, model, dataset, stored, budget, codes.get(name, "")) for name in names]
+                if lab.run_bench(configs, budget, work.run) is None:
+                    return False
+            return True
 
         run_all(run, body)
     report(run.out, None, rules)
@@ -82,7 +85,7 @@ def _budget(options: BenchOptions, dataset: str) -> lab.Budget:
     for name, value in (("--weight-decay", options.weight_decay), ("--learned-lr", options.learned_lr)):
         if value:
             positive_numbers(str(value), name)
-    search = options.search_epochs or max(1, epochs // lab.SEARCH_SHARE)
+    search = options.search_epochs or lab.search_epochs(epochs)
     return lab.Budget(
         rates, epochs, search, options.trials, options.search_trials, options.weight_decay, options.learned_lr
     )  # fmt: skip

@@ -33,7 +33,9 @@ def resource_errors(out: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         if lab.damaged(error):
             raise lab.not_a_store(out / "records.sqlite", error) from error
-        raise OSError(f"the store cannot be written ({error}); what was stored before is kept") from error
+        raise OSError(
+            f"{out / 'records.sqlite'} cannot be written ({error}); what was stored before is kept"
+        ) from error
     except torch.cuda.OutOfMemoryError as error:
         raise OSError("the GPU's memory is full; try a smaller --slots") from error
     except RuntimeError as error:
@@ -132,15 +134,17 @@ class Display:
 
     def show(self, status: lab.Status) -> None:
         """What the runner reports."""
-        detail = f"{status.active} running, {status.epochs} epochs"
+        parts = [f"{status.active} running"] if status.active else []
         if status.epochs:
-            detail += f", {status.seconds_per_epoch:.4f} s per trial-epoch, {self._left(status)}"
+            parts += [f"{status.epochs} epochs", f"{status.seconds_per_epoch:.4f} s per trial-epoch"]
+            parts += [self._left(status)] if status.done < status.total else []
+        detail = ", ".join(parts)
         now = time.monotonic()
         if self.bar.shown:
             self.bar.at(status.done, status.note, total=status.total, unit=f"trials {detail}")
         elif now - self.last > 20 or status.done == status.total:
             self.last = now
-            say(f"{status.note}: {status.done}/{status.total} trials, {detail}", err=True)
+            say(f"{status.note}: {status.done}/{status.total} trials{', ' if detail else ''}{detail}", err=True)
 
     @staticmethod
     def _left(status: lab.Status) -> str:
@@ -172,9 +176,10 @@ class Work:
         if self.store.done() >= {trial.id for trial in trials}:  # needs no data, which may be far away
             for trial in trials:
                 self.store.forget(trial)
-            show(lab.Status(len(trials), len(trials), note=trials[0].config.model))
+            show(lab.Status(len(trials), len(trials), note=lab.name_of(trials)))
             return self.store.records()
         if options.engine is Engine.ray:
+            self.store.refuse_other_kernels(trials[0].config, options.kernels)
             folder = None if options.data is None else str(options.data.resolve())
             cpus = options.threads or 1
             work = lab.LabWork(folder, options.mirror, "auto", options.kernels, cpus, self.given, self.soft, self.own)

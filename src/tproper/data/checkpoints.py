@@ -134,7 +134,7 @@ def transition_facts(value: Any, num_classes: int | None) -> Any:
 
 
 def code_facts(module: nn.Module, loss: nn.Module) -> Any:
-    """What settings that are code, such as a function that builds the module, turned into."""
+    """The module and the loss that came of settings which are code, such as a function that builds the module."""
     return json.loads(json_text(_bounded([module_facts(module), described(loss)], 1)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,16 +13,23 @@ SUFFIXES = (".parquet", ".pq", ".arrow", ".feather")
 def data_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
     """The files with one of these suffixes, in all sub-folders, sorted by path; each of them once.
 
-    Links are followed, but no folder is entered and no file read twice. Names that begin with a dot or an underscore
-    are notes of the program that wrote the data.
+    Numbers in names count as numbers: part-2 comes before part-10, and rows in the order in which Arrow and Dask wrote
+    them. Links are followed, but no folder is entered and no file read twice. Names that begin with a dot or an
+    underscore are notes of the program that wrote the data.
     """
     files: dict[str, Path] = {}  # by where links lead
-    for file in sorted(_walk(folder, {os.path.realpath(folder)})):
+    for file in sorted(_walk(folder, {os.path.realpath(folder)}), key=_by_number):
         if file.suffix.lower() in suffixes:
             files.setdefault(os.path.realpath(file), file)
     for file in files.values():
         check_file(file)
     return list(files.values())
+
+
+def _by_number(path: Path) -> tuple[list[list[str | int]], Path]:
+    """Text and numbers take turns in every part of a path, so that like is compared with like."""
+    pieces = [re.split(r"(\d+)", part) for part in path.parts]
+    return [[int(p) if i % 2 else p for i, p in enumerate(part)] for part in pieces], path
 
 
 def check_file(path: Path) -> None:
@@ -34,7 +42,7 @@ def check_file(path: Path) -> None:
 
 
 def _walk(folder: Path, above: set[str]) -> Iterator[Path]:
-    for entry in sorted(folder.iterdir()):
+    for entry in folder.iterdir():
         if entry.name.startswith((".", "_")):
             continue
         if not entry.is_dir():

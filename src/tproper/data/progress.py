@@ -62,7 +62,7 @@ class Bar:
             self._progress.advance(self._task, n)
 
     def at(self, done: float | None = None, what: str | None = None, **more: Any) -> None:
-        """Now `done` of them are done, of what is called `what`; `total` and `unit` may change too."""
+        """Show that `done` are done, beside the text `what`; `total` and `unit` may change too."""
         if self._progress is not None:
             self._progress.update(self._task, completed=done, description=what, **more)
 

@@ -24,7 +24,7 @@ class PairFit:
     items: int
     fit: Fit
     agreed: float  # share of the items on which both gave the same answer
-    expected: float  # the same under T, with the class shares that suit best
+    expected: float  # the same under T, with the class shares that fit best
 
     @property
     def gap(self) -> str:
@@ -122,14 +122,19 @@ def total_agreement(view: SeveralAnswers) -> Agreement | None:
 def _expected_pairs(has: FloatArray, tables: FloatArray) -> FloatArray:
     """Expected agreeing pairs by item and class (n, K): ``sum_{a<b} sum_y T_a[y, z] T_b[y, z]`` over who answered."""
     m, M, K = tables.shape
-    both = (has @ tables.reshape(m, -1)).reshape(len(has), M, K)  # sum_a T_a[y, z]
-    alone = has @ (tables**2).sum(axis=1)
-    return ((both**2).sum(axis=1) - alone) / 2
+    out = -has @ (tables**2).sum(axis=1)  # an answer and itself are no pair
+    for z in range(K):
+        T = tables[:, :, z]
+        out[:, z] += ((has @ T) ** 2).sum(axis=1) if m >= M else np.einsum("na,na->n", has @ (T @ T.T), has)
+    return out / 2
 
 
 def _draws_variance(
     view: SeveralAnswers, busy: np.ndarray, has: FloatArray, tables: FloatArray, pi: FloatArray
 ) -> float:
+    """Of the expected number of agreeing pairs: those of two annotators over the items that both have answered."""
+    shared = has.T @ has
+    np.fill_diagonal(shared, 0.0)
     totals = []
     for s in range(DRAWS_EACH):
         moved = tables.copy()
@@ -137,5 +142,6 @@ def _draws_variance(
             draws = view.each_draws[a]
             if draws is not None:
                 moved[i, : draws.shape[1]] = draws[s]
-        totals.append(float((_expected_pairs(has, moved) @ pi).sum()))
+        flat = moved.reshape(len(moved), -1)
+        totals.append(float((shared * ((moved * pi).reshape(flat.shape) @ flat.T)).sum()) / 2)
     return float(np.var(totals, ddof=1))

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import checks
-from .arguments import FROM_FLOATS
+from .arguments import FROM_FLOATS, MISSING, check_codes
 
-MISSING = -1
 MOST_CELLS = 1 << 28  # of the wide form (n, m)
 MOST_CODES = 100_000  # classes given as integers: T has a row and a column for each
 
@@ -55,10 +54,7 @@ class Answers:
     @classmethod
     def from_table(cls, table: Any) -> Answers:
         """From answers (n, m), -1 where an annotator gave none. All n items and m annotators are kept."""
-        try:
-            wide = checks.array(table)
-        except ValueError:
-            wide = np.empty(0)
+        wide = checks.array(table, "answers")
         if wide.ndim != 2 or wide.size == 0:
             raise ValueError(f"answers: expected a table (n, m), items x annotators, got shape {wide.shape}")
         if wide.dtype.kind not in "iu":
@@ -113,12 +109,21 @@ def as_answers(answers: Any) -> Answers:
     return answers if isinstance(answers, Answers) else Answers.from_table(answers)
 
 
+def check_order(answers: Any, **tables: Any) -> None:
+    """Refuse pandas tables whose index names the items in another order: their rows are taken as they come."""
+    items = answers.items.tolist() if isinstance(answers, Answers) else []
+    for name, table in tables.items():
+        index = table.index.tolist() if hasattr(table, "iloc") else items
+        if index != items and set(index) == set(items):
+            raise ValueError(
+                f"{name}: expected rows in the order of answers.items, got a table whose index names them in another; "
+                f"pass {name}.loc[answers.items]"
+            )
+
+
 def _column(values: Any, name: str) -> NDArray[Any]:
     """One column of names or integers, without missing ones."""
-    try:
-        out = checks.array(values)
-    except ValueError:
-        out = np.empty((0, 0))
+    out = checks.array(values, name)
     if out.ndim != 1:
         raise ValueError(f"{name}: expected a column of names or integers, got shape {out.shape}")
     if out.dtype.kind == "O":
@@ -151,7 +156,7 @@ def _check_answers(values: NDArray[Any], name: str) -> None:
         if "-1" in names and all(n.lstrip("-").isdigit() for n in names):
             raise ValueError('answer: expected integers, got them as text, where "-1" is a class; use .astype(int)')
         return
-    _whole(values, name)
+    check_codes(values, name, "for no answer")
     if values.size and int(values.max()) >= MOST_CODES:
         raise ValueError(
             f"answer: expected classes 0, 1, 2, ... below {MOST_CODES}, got {int(values.max())}; pass names (text) if "
@@ -171,18 +176,6 @@ def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return np.unique(values, return_inverse=True)
 
 
-def _whole(values: NDArray[Any], name: str) -> None:
-    low = int(values.min()) if values.size else 0
-    if low < MISSING:
-        where = np.argwhere(values == low)[0]
-        raise ValueError(f"{name}: expected integers >= 0, or -1 for no answer, got {low} at row {int(where[0])}")
-    if values.dtype.kind == "u" and values.size and values.max() == np.iinfo(values.dtype).max:
-        raise ValueError(
-            f"{name}: expected classes, got {values.max()} in {values.dtype}, which is what -1 becomes there; "
-            "use a signed type, as .astype(int) before -1 is put in"
-        )
-
-
 def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
     """The known class of each item, -1 where it is unknown: from one per item, one per answer, or {item: class}."""
     n, N = len(answers.items), len(answers)
@@ -196,14 +189,14 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
                 raise ValueError(f"true: expected items that have answers, got {name!r}")
             out[place[name]] = _class_of(z, answers)
         return out
-    values = checks.array(true)
+    values = checks.array(true, "true")
     if values.ndim != 1 or len(values) not in (n, N):
         raise ValueError(
             f"true: expected a class for each of the {n} items (or {N} answers), -1 where unknown, "
             f"got shape {values.shape}"
         )
     if values.dtype.kind in "iu":
-        _whole(values, "true")
+        check_codes(values, "true", "where unknown")
         codes = values.astype(np.int64)
     elif answers.named and values.dtype.kind in "OU":
         codes = np.array([_class_of(v, answers) for v in values], dtype=np.int64)
@@ -213,7 +206,7 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
     if n == N and (np.diff(answers.item) < 0).any():
         raise ValueError(
             f"true: expected {{item: class}} where each of {n} items has one answer and they are not in order, "
-            "got a column, of which nothing tells whether it follows the items or the answers"
+            "got a column, which may follow the items or the answers"
         )
     if len(codes) == n:
         return codes

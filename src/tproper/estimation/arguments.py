@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._core import checks
 
 LARGEST_FEATURE = 1e150
+MISSING = -1  # a class or an answer that is not known
 FROM_FLOATS = "pandas reads integers beside empty cells as floats: use .fillna(-1).astype(int), where -1 means none"
 
 
@@ -20,8 +22,9 @@ def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
         out = X.tocsr().astype(np.float64)
         values = out.data
     else:
+        given = checks.array(X, "X")
         try:
-            out = values = np.asarray(checks.array(X), dtype=np.float64)
+            out = values = given.astype(np.float64, copy=False)
         except (TypeError, ValueError):
             raise ValueError(f"X: expected a matrix of numbers (n, d), got {checks.short(X)}") from None
     if out.ndim != 2 or out.shape[0] != n or out.shape[1] == 0:
@@ -31,6 +34,19 @@ def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
     if values.size and np.abs(values).max() > LARGEST_FEATURE:
         raise ValueError(f"X: expected features below 1e150, whose squares are finite, got {np.abs(values).max():g}")
     return out
+
+
+def check_codes(values: NDArray[Any], name: str, none: str) -> None:
+    """Refuse integers that are neither classes nor -1, which stands `none`."""
+    low = int(values.min()) if values.size else 0
+    if low < MISSING:
+        where = np.argwhere(values == low)[0]
+        raise ValueError(f"{name}: expected integers >= 0, or -1 {none}, got {low} at row {int(where[0])}")
+    if values.dtype.kind == "u" and values.size and values.max() == np.iinfo(values.dtype).max:
+        raise ValueError(
+            f"{name}: expected classes, got {values.max()} in {values.dtype}, which is what -1 becomes there; "
+            "use a signed type, as .astype(int) before -1 is put in"
+        )
 
 
 def generator(random_state: Any) -> np.random.Generator:

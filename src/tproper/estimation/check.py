@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks
+from .._core import FloatArray, Labels, checks, count_text
 from ..metrics import probabilities_of
 from ..transitions import AnnotatorTransition, CandidateSetTransition, StackedTransition, Transition
 from .agreement import pair_fits, total_agreement
 from .groups import Group, make_groups
-from .hull import chi_square, fit_hull, one_hot_block
+from .hull import fit_hull, one_hot_block
 from .limits import anchors, confusions, testable
 from .matching import MOST_ROWS, ScoreTests
 from .views import Index, OneLabel, SetLabel, SeveralAnswers, View, view_of
@@ -62,7 +62,7 @@ class TransitionCheck:
         verdict = (
             f"The {self.n} labels may come from {self.name} (p = {self.p_value:.2g} over all tests)."
             if self.plausible
-            else f"WARNING: these {self.n} labels hardly come from {self.name} (p = {self.p_value:.2g}). "
+            else f"WARNING: these {self.n} labels are unlikely to come from {self.name} (p = {self.p_value:.2g}). "
             "Every score and probability that rests on this T is in doubt."
         )
         lines = [f"- {t.name}: {t.sentence} (p = {t.p_value:.2g})." for t in self.tests]
@@ -94,9 +94,9 @@ def check_transition(
     From labels alone: are the label shares in the hull of T's columns (`hull.py`); are the sizes of candidate sets, and
     the shares of sources, those of T; do annotators agree as often as T says. With a model's probabilities also: are
     the label shares in the hull in every group of like predictions, whatever the model's calibration; do labels match
-    ``T p`` in groups (`matching.py`), and does the residual go with confidence (noise that is not the same within a
-    class), both after recalibration and up to a calibration error of `tolerance`. An estimated T brings its own error
-    into every test. `p_value` is Bonferroni's over all tests.
+    ``T p`` in groups (`matching.py`), and does the residual vary with confidence (noise that differs within a class),
+    both after recalibration and up to a calibration error of `tolerance`. An estimated T brings its own error into
+    every test. `p_value` is Bonferroni's over all tests.
 
     Parameters
     ----------
@@ -113,7 +113,8 @@ def check_transition(
     seed = checks.integer(random_state, "random_state", 0)
     if _too_large(transition):
         n = len(transition.encode(labels))
-        note = f"Not tested: {transition.num_classes} classes are more than these tests are made for"
+        size = f"{count_text(transition.num_weak_labels)} labels x {transition.num_classes} classes"
+        note = f"Not tested: T of {size} is too large for these tests"
         return TransitionCheck(1.0, [], [note], transition.name, n, False)
     view = view_of(labels, transition)
     p = None if probabilities is None else probabilities_of(probabilities, view.num_classes, view.n).numpy()
@@ -170,7 +171,7 @@ def _structure(view: View, transition: Any) -> list[TransitionTest]:
     """The sizes of candidate sets, and the shares of sources: fixed by T whatever the classes are."""
     if isinstance(view, SetLabel):
         names = [f"sets of {j} classes" for j in range(len(view.sizes))]
-        return _fixed("sizes of candidate sets", view.sizes, view.size_probability, names)
+        return _fixed("sizes of candidate sets", view.sizes, view.size_probability, names, view.draws)
     if isinstance(transition, StackedTransition) and isinstance(view, OneLabel):
         index = np.searchsorted(transition.offsets, view.index, side="right") - 1
         counts = np.bincount(index, minlength=len(transition.sources))
@@ -178,17 +179,19 @@ def _structure(view: View, transition: Any) -> list[TransitionTest]:
     return []
 
 
-def _fixed(name: str, counts: np.ndarray, shares: FloatArray, names: list[str]) -> list[TransitionTest]:
-    """Counts beside known shares: Pearson's test, rare cells taken together."""
+def _fixed(
+    name: str, counts: np.ndarray, shares: FloatArray, names: list[str], draws: FloatArray | None = None
+) -> list[TransitionTest]:
+    """Counts beside the shares that T fixes, or `draws` of them: Pearson's test, rare cells taken together."""
     block = one_hot_block(counts.astype(np.float64), shares[:, None])
     if block is None:
         return []
-    expected = block.A[:, 0]
-    statistic = block.n * float(((block.f - expected) ** 2 / expected).sum())
+    moved = None if draws is None or block.cells is None else draws @ block.cells.T
+    fit = fit_hull([block], None if moved is None else lambda priors: moved * priors[0])
     n = counts.sum()
     far = int(np.argmax(np.abs(counts - n * shares) / np.sqrt(np.maximum(n * shares, 1))))
     text = f"{names[far]} in {counts[far]} of {n} examples, T says {n * shares[far]:.0f}"
-    return [TransitionTest(name, statistic, chi_square(statistic, len(block.f) - 1), text)]
+    return [TransitionTest(name, fit.statistic, fit.p_value, text)]
 
 
 def _overall(view: OneLabel | SetLabel) -> TransitionTest:
@@ -219,7 +222,7 @@ def _farthest(view: OneLabel | SetLabel, fitted: list[tuple[Group | None, Index,
         elif counts[y] < low:
             limit = f"T with any class shares gives about {low:.0f} at least"
         else:
-            limit = f"T with the class shares that suit best gives {n * q[y]:.0f}"
+            limit = f"T with the class shares that fit best gives {n * q[y]:.0f}"
         worst = (float(gap[y]), f"{where}{view.names[y]} occurs {counts[y]:.0f} times in {n}, {limit}")
     return worst[1]
 
@@ -292,15 +295,15 @@ def _matches(view: View, p: FloatArray, groups: list[Group], tolerance: float, s
         far, z = np.unravel_index(int(np.abs(excess).argmax()), excess.shape)
         more = "more" if excess[far, z] > 0 else "less"
         text = (
-            f"even recalibrated, the labels of {groups[used[far]]} speak {more} for class {z} than T p does, by "
+            f"even recalibrated, the labels of {groups[used[far]]} point to class {z} {more} often than T p does, by "
             f"{abs(excess[far, z]):.1f} standard errors"
         )
     up = "falls" if tests.sums[-1] < 0 else "grows"
     along = (
-        f"within a predicted class the noise {up} with confidence beyond T p; noise that is not the same for all "
-        "examples of a class looks like this, and so does a badly calibrated model"
+        f"within a predicted class the noise {up} with confidence beyond what T p explains; noise that differs within "
+        "a class looks like this, and so does a badly calibrated model"
         if trend.p_value < 0.05
-        else "noise does not go with confidence beyond T p"
+        else "the noise does not vary with confidence beyond what T p explains"
     )
     return [
         TransitionTest("match with T p", match.statistic, match.p_value, text),

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._core import Labels, checks, group_codes
+from .._core import Labels, check_room, checks, group_codes
 from ..transitions import EstimatedTransition, Transition, structure_of
-from .arguments import FROM_FLOATS, features, generator
+from .arguments import FROM_FLOATS, check_codes, features, generator
 from .features import from_features
 from .folds import FOLDS, check_model
 from .likelihood import Evidence
@@ -59,7 +59,8 @@ def estimate_transition(
     Returns
     -------
     EstimatedTransition (`EstimatedPartialLabels` for masks)
-        With `classifier` where X was given, and `notes`. An `IdentifiabilityWarning` says where T cannot be told.
+        With `classifier` where X was given, and `notes`. An `IdentifiabilityWarning` says where the data do not
+        determine T.
     """
     structure_of(structure)
     check_model(model)
@@ -89,9 +90,14 @@ def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_cla
     K = num_classes if num_classes is not None else int(classes.max()) + 1 if clean else M
     if K < 2:
         raise ValueError(f"num_classes: expected at least 2 classes, got {K} from the labels; pass num_classes=")
+    check_room(
+        8.0 * M * K * max(K if with_features else 0, 16),
+        f"T of {M} labels x {K} classes",
+        "number labels and classes 0, 1, 2, ...",
+    )
     if num_classes is None and K < M:
         warnings.warn(
-            f"estimate_transition: {K} classes are taken, those of `true`, beside {M} weak labels; pass "
+            f"estimate_transition: `true` has {K} classes, and there are {M} weak labels; pass "
             f"num_classes={M} if every label names a class, and num_classes={K} if not",
             IdentifiabilityWarning,
             stacklevel=3,
@@ -107,10 +113,7 @@ def _masks(weak: Labels, num_classes: int | None) -> np.ndarray | None:
         if num_classes is None:
             raise ValueError("num_classes: expected the number of classes with sets of candidates, got none")
         return checks.mask_labels(weak, num_classes).numpy()
-    try:
-        array = checks.array(weak)
-    except ValueError:
-        raise ValueError(f"weak: expected labels of one shape, got {checks.short(weak)}") from None
+    array = checks.array(weak, "weak")
     if array.ndim != 2:
         return None
     masks = checks.mask_labels(array, array.shape[1] if num_classes is None else num_classes).numpy()
@@ -120,20 +123,20 @@ def _masks(weak: Labels, num_classes: int | None) -> np.ndarray | None:
 
 
 def _labels(weak: Labels) -> np.ndarray:
-    array = checks.array(weak)
+    array = checks.array(weak, "weak")
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"weak: expected one weak label per row (n,), got shape {array.shape}")
     if array.dtype.kind not in "iu":
         raise ValueError(f"weak: expected integers 0 .. M-1, got {checks.short(array.tolist())}; encode names first")
     if array.min() < 0:
-        raise ValueError(f"weak: expected integers >= 0, got {array.min()}; leave rows without a weak label out")
+        raise ValueError(f"weak: expected integers >= 0, got {array.min()}; leave out rows without a weak label")
     return array.astype(np.int64)
 
 
 def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
     if true is None:
         return np.full(n, -1)
-    array = checks.array(true)
+    array = checks.array(true, "true")
     if array.shape != (n,):
         raise ValueError(f"true: expected one class per row, shape ({n},), got {array.shape}")
     if array.dtype.kind not in "iu":
@@ -141,8 +144,7 @@ def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
             f"true: expected integers, -1 where the class is unknown, got {checks.short(array.tolist())}"
             + (f"; {FROM_FLOATS}" if array.dtype.kind == "f" else "")
         )
-    if array.min() < -1:
-        raise ValueError(f"true: expected integers >= -1, got {array.min()}")
+    check_codes(array, "true", "where unknown")
     if K is not None and array.max() >= K:
         raise ValueError(f"true: expected classes in [0, {K}), got {array.max()}")
     return array.astype(np.int64)

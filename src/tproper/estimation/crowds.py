@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core import FloatArray, check_room, checks, group_codes
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
-from .answers import Answers, as_answers, true_classes
+from .answers import Answers, as_answers, check_order, true_classes
 from .arguments import features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, named_by_most, run
 from .dependence import Copies, copies, dependence, discounted
@@ -95,7 +95,7 @@ class AnnotatorEstimate:
         shares = [f"{name} {share:.3f}" for name, share in named]
         more = f", ... {K - SHOWN} more" if K > SHOWN else ""
         lines = [head, "-" * len(head), "shares of the classes  " + ", ".join(shares[:SHOWN]) + more]
-        lines.append(f"{'annotator':<20}{'answers':>8}{'right':>8}{'says':>8}  (95% interval), of all there is to say")
+        lines.append(f"{'annotator':<20}{'answers':>8}{'right':>8}{'info':>8}  (95% interval), of the class's entropy")
         for r in self.ranking[:SHOWN]:
             right = "-" if r.accuracy is None else f"{r.accuracy:.3f}"
             lines.append(
@@ -139,7 +139,7 @@ def estimate_annotators(
     answers : (n, m) integers, -1 = no answer, or `tp.Answers(item, annotator, answer)`
     true : (n,) classes, -1 where unknown, or {item: class}
         Items with a known class keep it.
-    X : (n, d) features of the items, optional
+    X : (n, d) features of the items, optional; rows in the order of `answers.items`, as those of `true` and `groups`
     num_classes : int, optional
         Default: as many as there are different answers. Answers beyond it ("cannot say") are not classes.
     prior_counts : float or (K,)
@@ -149,8 +149,8 @@ def estimate_annotators(
     groups : (n,) names, optional
         With `X`: items of one group are never in different folds.
     """
-    if start not in ("auto", "majority", "opposite"):
-        raise ValueError(f"start: expected 'auto', 'majority' or 'opposite', got {start!r}")
+    checks.choice(start, "start", ("auto", "majority", "opposite"))
+    check_order(answers, true=true, X=X, groups=groups)
     crowd = _crowd(answers, true, num_classes, prior_counts)
     rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
     matrix = None if X is None else features(X, len(given.items), "items")
@@ -197,15 +197,15 @@ def _crowd(
 
 def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[str]:
     """What a reader should know; warns where the answers cannot tell T."""
-    notes = [f"each annotator is shrunk to the T of all by {fit.strength:g} answers for each class"]
+    notes = [f"each annotator's T is shrunk towards that of all, with the weight of {fit.strength:g} answers per class"]
     if not direct:
-        notes.append("the answers look like classes that the item is not: start from the votes turned around")
+        notes.append("the answers seem to name classes that the item is not: EM started from the inverted votes")
     if len(crowd.fixed):
         notes.append(f"{len(crowd.fixed)} items with a known class keep it")
     unnamed = np.flatnonzero(~crowd.named)
     if direct and len(unnamed):
         classes = ", ".join(str(z) for z in unnamed[:SHOWN].tolist()) + (", ..." if len(unnamed) > SHOWN else "")
-        notes.append(f"no answer names class {classes}: nothing tells how its items would be answered")
+        notes.append(f"no answer names class {classes}: nothing shows how its items would be answered")
     silent = int((crowd.degree == 0).sum())
     if silent:
         notes.append(f"{silent} items have no answer: their posterior is the prior")
@@ -219,8 +219,8 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
     if not len(crowd.fixed) and not with_features and (crowd.heard < 3 or not enough):
         why = f"there are only {crowd.heard} of them" if crowd.heard < 3 else "no item has answers from three of them"
         text = (
-            f"answers of fewer than three overlapping annotators cannot tell their T ({why}): very different T explain "
-            "them equally well; give some true classes, features X, or a third answer"
+            f"answers of fewer than three overlapping annotators do not determine their T ({why}): very different T "
+            "explain them equally well; give some true classes, features X, or a third answer"
         )
         warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
         notes.append(text)

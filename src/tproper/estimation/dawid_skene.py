@@ -271,7 +271,7 @@ def advance(fit: Fit, rounds: int = MOST_ROUNDS, log_prior: FloatArray | None = 
 def from_votes(crowd: Crowd, sign: float, strength: float) -> Fit:
     """Where EM starts.
 
-    A class that nobody names is left out until EM ends: nothing tells how its items would be answered, and EM would
+    A class that nobody names is left out until EM ends: nothing shows how its items would be answered, and EM would
     take any share of another class for it at the same likelihood.
     """
     start = crowd.votes(crowd.given(), crowd.known, sign)
@@ -308,7 +308,7 @@ def name_classes(crowd: Crowd, fit: Fit) -> bool:
 
 
 def named_by_most(crowd: Crowd, fit: Fit) -> bool:
-    """Whether most answers name the class after all, although the votes turned around explain them best.
+    """Whether most answers name the class after all, although the inverted votes explain them best.
 
     So they do where a few annotators answer by another code. The others then name every class more often than not,
     under some names for the classes, and err in all directions; who says what the class is *not* spares one.
@@ -318,7 +318,7 @@ def named_by_most(crowd: Crowd, fit: Fit) -> bool:
         return False
     K = crowd.num_classes
     most = (np.diagonal(fit.T[:, :K, order], axis1=1, axis2=2) > 0.5).all(axis=1)  # (m,)
-    named = torch.as_tensor(fit.counts[most]).sum(0).double().numpy()[:K]  # (answer, class), turned
+    named = torch.as_tensor(fit.counts[most]).sum(0).double().numpy()[:K]  # (answer, class), inverted
     own, right = np.trace(named), np.trace(named[:, order])
     spared = own < 0.5 * (named.sum() - own - right) / (K - 2)
     return bool(named.sum() > 0.5 * len(crowd.answers) and not spared)
@@ -359,16 +359,16 @@ def choose_strength(crowd: Crowd, fit: Fit, rng: np.random.Generator) -> float:
 
 
 def choose_start(crowd: Crowd, rng: np.random.Generator) -> float:
-    """+1: start from the votes; -1: from votes turned around, for answers that say what the class is not.
+    """+1: start from the votes; -1: from the inverted votes, for answers that say what the class is not.
 
-    Two runs of EM with one T for all annotators that differ in their start alone; the turned one must fit better, by
+    Two runs of EM with one T for all annotators that differ in their start alone; the inverted one must fit better, by
     more than three standard errors. Few rounds on some items often tell; later both may reach the same likelihood, as
     it does not see names of classes exchanged. Where they do not tell, more rounds on more items may; else votes count.
     """
     if crowd.num_classes == 2 or not crowd.named.all():  # "not this one" is "the other one"; all are "not" something
         return 1.0
     for items, rounds, clear in ((FEW_ITEMS, FEW_ROUNDS, -5.0), (MORE_ITEMS, MORE_ROUNDS, 0.0)):
-        gain = _turned_gain(crowd, items, rounds, rng)
+        gain = _inverted_gain(crowd, items, rounds, rng)
         error = np.sqrt((gain**2).sum())
         if gain.sum() > 3.0 * error and gain.sum() > 1.0:
             return -1.0
@@ -377,8 +377,8 @@ def choose_start(crowd: Crowd, rng: np.random.Generator) -> float:
     return 1.0
 
 
-def _turned_gain(crowd: Crowd, items: int, rounds: int, rng: np.random.Generator) -> FloatArray:
-    """Log likelihood of each item (of a sample) after EM from the turned votes, minus that from the votes."""
+def _inverted_gain(crowd: Crowd, items: int, rounds: int, rng: np.random.Generator) -> FloatArray:
+    """Log likelihood of each item (of a sample) after EM from the inverted votes, minus that from the votes."""
     chosen = np.arange(crowd.n) if crowd.n <= items else np.sort(rng.choice(crowd.n, items, replace=False))
     given = crowd.given(chosen)
     fixed = np.flatnonzero(crowd.known[chosen] >= 0)

@@ -163,7 +163,7 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
             away = apart(rival.T, best.T, named)
             if rival.value > best.value - TIE and away > APART:
                 doubts.append(
-                    f"T cannot be told from these data: another T, {away:.2f} away (mean L1 of a column), explains the "
+                    f"these data do not determine T: another T, {away:.2f} away (mean L1 of a column), explains the "
                     f"labels as well (log likelihood {rival.value:.1f} and {best.value:.1f})"
                 )
     naming = []
@@ -175,8 +175,8 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
         plain, more = even(evidence, best, structure), (evidence.M - 1) * evidence.K - 1
         if plain.value > best.value - more:  # each of T's other numbers is worth less than one (Akaike, 1974)
             doubts.append(
-                f"T cannot be told from these data but for one rate: its {more} other numbers raise the log likelihood "
-                f"by no more than {max(best.value - plain.value, 0.0):.1f}, so errors are taken as evenly spread; add "
+                f"these data determine one rate of T alone: its {more} other numbers raise the log likelihood by "
+                f"no more than {max(best.value - plain.value, 0.0):.1f}, so errors are taken as evenly spread; add "
                 "clean rows"
             )
             best, free = plain, 0.5
@@ -184,7 +184,7 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
     best.informed = gain > free + 2 * np.sqrt(free)
     if not best.informed:
         doubts.append(
-            f"T cannot be told from these data: the features say hardly anything about the labels (they raise the log "
+            f"these data do not determine T: the features say hardly anything about the labels (they raise the log "
             f"likelihood by {gain:.1f}, and chance by up to {free + 2 * np.sqrt(free):.1f}); add clean rows"
         )
     posterior, worth = best.shrunk(evidence, structure)
@@ -216,12 +216,13 @@ def l1(A: FloatArray, B: FloatArray) -> float:
 
 
 def apart(A: FloatArray, B: FloatArray, named: bool) -> float:
-    """The same; where nobody has said which class is which, for the names under which they are closest."""
+    """The same; where no clean row says which class is which, for the names under which they are closest."""
     if named:
         return l1(A, B)
     from scipy.optimize import linear_sum_assignment
+    from scipy.spatial.distance import cdist
 
-    cost = np.abs(A[:, :, None] - B[:, None, :]).sum(axis=0)
+    cost = cdist(A.T, B.T, "cityblock")
     return float(cost[linear_sum_assignment(cost)].mean())
 
 
@@ -260,7 +261,7 @@ def _vague(evidence: Evidence, worth: FloatArray) -> list[str]:
         return []
     which = ("class " if len(vague) == 1 else "classes ") + ", ".join(map(str, vague))
     return [
-        f"T cannot be told from these data for {which}: the features hardly say which rows belong there (worth "
+        f"these data do not determine T for {which}: the features hardly say which rows belong there (worth "
         f"{', '.join(f'{total[z]:.1f}' for z in vague)} rows of known class); add clean rows"
     ]
 

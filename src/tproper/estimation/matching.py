@@ -43,7 +43,7 @@ class Match:
 
 
 def recalibrate(likelihood: FloatArray, p: FloatArray) -> FloatArray:
-    """Probabilities with the temperature and class biases that suit the labels best: maximum of mean log (T p)_y."""
+    """Probabilities with the temperature and class biases that fit the labels best: maximum of mean log (T p)_y."""
     from scipy.optimize import minimize
 
     n, K = p.shape

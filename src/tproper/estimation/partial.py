@@ -22,7 +22,7 @@ from .softmax import Design
 from .warnings import FamilyWarning
 
 STEPS = 200
-LEVEL = 0.01  # p-value below which the sets are said not to look like their family
+LEVEL = 0.01  # p-value below which the sets do not look like their family
 SIMULATED, DRAWS = 1 << 20, 199  # entries of the masks up to which a test draws its own distribution, and how often
 
 
@@ -60,7 +60,7 @@ def from_masks(masks: np.ndarray, true: np.ndarray, X: Any = None) -> EstimatedP
         if test.p_value < LEVEL:
             spread = f" (rates from {rates.min():.3f} to {rates.max():.3f})" if "rate" in test.name else ""
             note = (
-                f"the candidate sets do not look like partial_labels({K}, p): that {test.name} has the p-value "
+                f"the candidate sets do not look like partial_labels({K}, p): the test that {test.name} has p = "
                 f"{test.p_value:.2g}{spread}"
             )
             notes.append(note)

@@ -116,7 +116,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
     if free.any():
         notes.append(
             f"not determined: other shares of the classes {', '.join(map(str, np.flatnonzero(free)[:12]))}"
-            f"{', ...' if free.sum() > 12 else ''} fit the labels that occur as well; their intervals hold all of these"
+            f"{', ...' if free.sum() > 12 else ''} fit the labels equally well; their intervals cover all of these"
         )
     return Prevalence(value, stderr, interval, rows, share, n, notes)
 

@@ -98,8 +98,7 @@ def estimate_pu(
     The intervals come from a bootstrap of the scores; they rest on labels given at random among the positives, and on
     examples above the threshold being positive but for at most 5% (else on the curve, which the notes say).
     """
-    if sampling not in ("one sample", "two samples"):
-        raise ValueError(f"sampling: expected 'one sample' or 'two samples', got {sampling!r}")
+    checks.choice(sampling, "sampling", ("one sample", "two samples"))
     seed = checks.integer(random_state, "random_state", 0)
     s = labeled_of(labeled)
     values = _scores_of(s, X, scores, seed, group_codes(groups, len(s)))
@@ -137,7 +136,7 @@ def _transition(r: float, rates: FloatArray, notes: list[str]) -> EstimatedTrans
 
 def labeled_of(value: Any) -> NDArray[np.bool_]:
     """True where an example is a labeled positive: booleans, 1 and 0, or 1 and -1."""
-    array = checks.array(value)
+    array = checks.array(value, "labeled")
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"labeled: expected booleans (n,), True = labeled positive, got shape {array.shape}")
     if array.dtype.kind != "b":
@@ -161,8 +160,9 @@ def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int, groups: NDA
         raise ValueError("X: expected either X or scores, got both or neither")
     if scores is None:
         return _cross_fitted(s, X, seed, groups)
+    given = checks.array(scores, "scores")
     try:
-        values = np.asarray(checks.array(scores), dtype=np.float64)
+        values = given.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"scores: expected {len(s)} numbers, got {checks.short(scores)}") from None
     if values.shape != s.shape:
@@ -332,11 +332,11 @@ def _at_an_end(prior: Score, rate: Score, most: float, least: float) -> tuple[Sc
 
 
 def _notes(point: _Point, prior: Score, bound: float, sampling: Sampling, share: float) -> list[str]:
-    notes = ["Rests on labels that are a random part of the positives, whatever their features (SCAR)"]
+    notes = ["Assumes that labels are a random sample of the positives, whatever their features (SCAR)"]
     if point.purity >= PURITY:
         notes.append(
-            "Rests on a region where nearly all examples are positive: "
-            f"{point.purity:.0%} of those with the highest scores are, by the fitted curve"
+            "Assumes a region where nearly all examples are positive: by the fitted curve, "
+            f"{point.purity:.0%} of those with the highest scores are"
         )
     else:
         notes.append(
@@ -352,7 +352,7 @@ def _notes(point: _Point, prior: Score, bound: float, sampling: Sampling, share:
         )
     if point.bounded:
         notes.append(
-            "The estimate was put at the end of what is possible: labels or scores break an assumption; if 1 stands "
+            "The estimate lies at the limit of what is possible: labels or scores break an assumption; if 1 stands "
             "for unlabeled in these labels, pass labels == 0"
         )
     if prior.interval[1] - prior.interval[0] > 0.5:

@@ -92,8 +92,7 @@ def sensitivity(
     classes, annotators : names, optional
         Names for the rate that matters most; numbers otherwise.
     """
-    if score not in SCORES:
-        raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {score!r}")
+    checks.choice(score, "score", SCORES)
     if isinstance(moves, (str, bytes)) or not isinstance(moves, Iterable):
         raise ValueError(f"moves: expected a list of numbers in (0, 1], got {moves!r}")
     steps = [checks.real(m, "moves", 0, 1, low_open=True) for m in moves]
@@ -150,7 +149,7 @@ class _ScoreAt:
     @cached_property
     def each(self) -> FloatArray:
         """s_i(z) (n, K): what example i scores if its class is z; a log loss that is not finite counts as 0."""
-        given = checks.array(self.predictions)
+        given = checks.array(self.predictions, "predictions")
         if self.name == "accuracy":
             return np.eye(self.num_classes)[given.astype(np.int64)]
         q = given.astype(np.float64)
@@ -162,7 +161,7 @@ class _ScoreAt:
         """S[y, z]: the sum over the examples with label y of what they score if their class is z."""
         y, K = self.labels.numpy(), self.num_classes
         if self.name == "accuracy":  # without a table of n x K
-            pairs = y * K + checks.array(self.predictions).astype(np.int64)
+            pairs = y * K + checks.array(self.predictions, "predictions").astype(np.int64)
             return np.bincount(pairs, minlength=M * K).reshape(M, K).astype(np.float64)
         return np.stack([np.bincount(y, self.each[:, z], M) for z in range(K)], axis=1)
 

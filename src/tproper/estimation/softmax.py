@@ -33,7 +33,7 @@ def common_units(variance: FloatArray, mean: FloatArray) -> FloatArray:
     """What to divide the features by, given their moments; ones where their units suit the penalty.
 
     A penalty on raw coefficients depends on units. A column in dollars beside rates would slow the solver down so that
-    it ends before the others have said anything; features that are all tiny would be penalised away.
+    it ends before the others have had any effect; features that are all tiny would be penalised away.
     """
     limited = limited_deviations(variance, mean)
     out: FloatArray = np.ones_like(limited)

@@ -13,6 +13,7 @@ from ..metrics import encoded
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
+    EstimatedPartialLabels,
     StackedTransition,
     Transition,
     posterior_draws,
@@ -61,9 +62,10 @@ class OneLabel:
 
 
 class SetLabel:
-    """Candidate sets. Only the size of a set and its members matter; its features are ``1_S / |S|``."""
+    """Candidate sets. Only the size of a set and its members matter; its features are ``1_S / |S|``.
 
-    draws = None
+    `draws` (S, K + 1) are those of the sizes' probabilities where p was estimated.
+    """
 
     def __init__(self, transition: CandidateSetTransition, masks: NDArray[np.bool_]) -> None:
         self.transition, self.masks = transition, masks
@@ -71,6 +73,7 @@ class SetLabel:
         K, size = self.num_classes, transition.size_probability
         self.size_probability, self.sizes = size, np.bincount(masks.sum(axis=1), minlength=K + 1)
         self.features, self.names = K, [f"class {z} as a candidate" for z in range(K)]
+        self.draws = _size_draws(transition) if isinstance(transition, EstimatedPartialLabels) else None
         j = np.maximum(np.arange(K + 1), 1)
         other = (j - 1) / (K - 1)  # P(another class is in S | |S|)
         pair = other * (j - 2) / max(K - 2, 1) * (K > 2)
@@ -99,8 +102,14 @@ class SetLabel:
         np.fill_diagonal(out, pi * own + (pi.sum() - pi) * other)
         return out
 
-    def shifts(self, blocks: Sequence[Block]) -> None:
-        """Families of candidate sets have no draws."""
+    def shifts(self, blocks: Sequence[Block]) -> Callable[[list[FloatArray]], FloatArray] | None:
+        """What draws of p do to the blocks' mean features, ``A pi``; None where p is known."""
+        if self.draws is None:
+            return None
+        K = self.num_classes
+        own = (self.draws / np.maximum(np.arange(K + 1), 1)).sum(axis=1, keepdims=True)
+        other = (1 - own) / (K - 1)
+        return lambda priors: np.concatenate([other * pi.sum() + (own - other) * pi for pi in priors], axis=1)
 
     def labels(self, rows: Index) -> NDArray[np.bool_]:
         """The labels of some rows."""
@@ -115,10 +124,18 @@ class SetLabel:
         return self.transition.sample(classes, rng)
 
 
+def _size_draws(transition: EstimatedPartialLabels) -> FloatArray:
+    """P(|S| = j), j = 0 .. K, for draws of p (S, K + 1): ``|S| - 1`` is binomial."""
+    from scipy.stats import binom
+
+    K = transition.num_classes
+    return np.asarray(binom.pmf(np.arange(-1, K), K - 1, transition.rates(DRAWS)[:, None]))
+
+
 def log_likelihood(tables: Sequence[FloatArray], answers: Index) -> FloatArray:
     """``sum_a log T_a[y_a, z]`` (..., n, K) over the annotators who answered, for tables (..., M_a, K)."""
     logs = _logs(tables)
-    each = _who_said_what(tables, answers)
+    each = _one_hot_answers(tables, answers)
     if logs.ndim == 2:
         return each @ logs
     flat = np.stack([each @ one for one in logs.reshape(-1, *logs.shape[-2:])])
@@ -164,13 +181,13 @@ class SeveralAnswers:
         return self.answers[rows]
 
     def likelihood(self, labels: Index) -> FloatArray:
-        """P(answers | class), scaled by a factor a row."""
+        """P(answers | class), scaled by one factor per row."""
         logs = log_likelihood(self.tables, labels)
         return np.exp(logs - _top(logs))
 
     def likelihoods(self, labels: Index) -> Iterator[FloatArray]:
         """P(answers | class) under each draw of every T, scaled by the factors of `likelihood`."""
-        each = _who_said_what(self.tables, labels)
+        each = _one_hot_answers(self.tables, labels)
         top = _top(each @ _logs(self.tables))
         for s in range(DRAWS_EACH):
             drawn = [T if d is None else d[s] for T, d in zip(self.tables, self.each_draws, strict=True)]
@@ -186,8 +203,8 @@ class SeveralAnswers:
         return answers
 
 
-def _who_said_what(tables: Sequence[FloatArray], answers: Index) -> Any:
-    """One row an example, one column for each answer of each annotator: times their logs it gives likelihoods."""
+def _one_hot_answers(tables: Sequence[FloatArray], answers: Index) -> Any:
+    """One row per example, one column for each answer of each annotator: times their logs it gives likelihoods."""
     from scipy.sparse import csr_array
 
     row, who = np.nonzero(answers >= 0)

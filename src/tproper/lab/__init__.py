@@ -6,7 +6,7 @@ A trial flows through the files in this order::
     datasets  -> images and true labels       methods, neighbours, objectives -> what it minimises
     engine    -> a stack of trials            choosing, results -> which epoch counts, and its scores
     runner    -> stacks until done            store, records -> one row per trial
-    report, leaderboard -> tables, figures, pages
+    report, leaderboard, verdicts -> tables, figures, pages, what is proven
 
 Only torch, numpy and the rooms above are imported at the top of these modules; pandas, pooch, matplotlib, markdown-it
 and Triton are imported where they are used, so that the engine runs on a bare GPU machine.
@@ -15,7 +15,7 @@ Imports from `plots` and the rooms above it.
 """
 
 from . import neighbours, paper, sweep
-from .comparing import EPOCHS, RATES, SEARCH_SHARE, Budget, chosen_methods, config_of, pose, run_bench
+from .comparing import EPOCHS, RATES, Budget, as_stored, chosen_methods, config_of, pose, run_bench, search_epochs
 from .datasets import NAMES, Dataset, folder_of_data, load
 from .download import StoppedError, check_mirror
 from .engine import Pixels
@@ -29,7 +29,7 @@ from .real_labels import cifar10h_counts
 from .record_files import check_suffix, export_records, gather
 from .records import Record, kernel_group, kernels_of
 from .report import write_leaderboard_alone, write_report
-from .runner import Runner, Status, Stop
+from .runner import Runner, Status, Stop, name_of
 from .store import Store, damaged, not_a_store
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "NAMES",
     "RATES",
     "RULES",
-    "SEARCH_SHARE",
     "Budget",
     "Card",
     "Dataset",
@@ -57,6 +56,7 @@ __all__ = [
     "Store",
     "Trial",
     "TrialConfig",
+    "as_stored",
     "batch_size",
     "check_mirror",
     "check_suffix",
@@ -75,6 +75,7 @@ __all__ = [
     "kernels_of",
     "load",
     "methods_for",
+    "name_of",
     "neighbours",
     "not_a_store",
     "paper",
@@ -85,6 +86,7 @@ __all__ = [
     "run_bench",
     "run_trials_on_ray",
     "save_figure",
+    "search_epochs",
     "setting_of",
     "sweep",
     "write_leaderboard_alone",

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .._core import as_tensors
-from ..learn import LOG_SCALES, log_scale_prior, not_clearly_worse
+from ..learn import LOG_SCALES, not_clearly_worse
 from ..transitions import Transition
 
 GOLDEN = (5**0.5 - 1) / 2
@@ -40,7 +40,7 @@ class WeakRisk:
         v = v - v.mean(dim=-1, keepdim=True)
 
         def objective(a: Tensor) -> Tensor:
-            return self.at(v, labels, a).mean(dim=1) + log_scale_prior(a, v.shape[1])[0]
+            return self.at(v, labels, a).mean(dim=1)
 
         grid = [torch.full((len(v),), float(a), dtype=v.dtype, device=v.device) for a in LOG_SCALES]
         step = float(LOG_SCALES[1] - LOG_SCALES[0])

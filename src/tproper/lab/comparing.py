@@ -19,17 +19,17 @@ import torch
 from ..transitions import Transition
 from .datasets import Dataset
 from .methods import find_method, methods_for
-from .problems import Problem, drawn_problem, given_problem, read_labels, resolve
+from .problems import Problem, drawn_problem, given_problem, impossible_share, read_labels, resolve, text_transition
 from .protocol import SEARCH_SEED, Protocol, Trial, TrialConfig, batch_size
-from .real_labels import SOURCES, parse_spec, real_problem
-from .records import Record, least_weak_risk, rate_of_least_risk
+from .real_labels import SOURCES, estimated_here, real_problem
+from .records import Record, first_revision, least_weak_risk, rate_of_least_risk
 from .sweep import beyond, breadth_first
 
 #: Learning rates tried, by data set; and epochs of a reported trial.
 RATES = {"cifar10": (0.03, 0.1, 0.3, 1.0), "mnist": (0.1, 0.3, 1.0, 3.0), "digits": (0.1, 0.3, 1.0, 3.0)}
 EPOCHS = {"cifar10": 60, "mnist": 60, "digits": 30}
+ROUNDING = 1e-9  # of an estimated T, from one machine to another
 ROUNDS = 3  # how often a search goes beyond an end of its grid
-SEARCH_SHARE = 4  # a search trial has a quarter of the epochs
 
 
 @dataclass(frozen=True)
@@ -62,22 +62,50 @@ def pose(
         if labels is None:
             raise ValueError(f"problem: expected the folder with the label files for {name}; give --labels FOLDER")
         real = real_problem(name, labels, data.train_labels)
-        how = "estimated" if parse_spec(name).way == "estimated" else "given"
+        how = "estimated" if estimated_here(name) else "given"
         problem = given_problem(name, real.labels, real.transition, data, how)
-        return _posed(problem, data, {problem.digest: real.labels}, real.description)
+        given = {problem.digest: real.labels}
+        return Posed(problem, resolve(problem, data, given).told, given, real.description)
     if labels is not None:
         if told is None:
             raise ValueError(f"problem: expected the T that the labels of {labels} follow; give --transition SPEC")
         array = read_labels(labels)
-        problem = given_problem(name, array, told, data, source or "given", merged)
-        return _posed(problem, data, {problem.digest: array}, f"labels of {labels.name}")
-    problem = drawn_problem(name, data, told, source or "wrong", merged)
-    return _posed(problem, data, {}, f"labels drawn from {name}")
+        problem, about = given_problem(name, array, told, data, source or "given", merged), f"labels of {labels.name}"
+        given = {problem.digest: array}
+    else:
+        problem, about = drawn_problem(name, data, told, source or "wrong", merged), f"labels drawn from {name}"
+        given = {}
+    task = resolve(problem, data, given)
+    about += f"; T {problem.source}: {task.told.name}"
+    share = impossible_share(task)
+    if share:
+        about += f", under which {share:.1%} of them are impossible, given the true classes"
+    return Posed(problem, task.told, given, about)
 
 
-def _posed(problem: Problem, data: Dataset, given: Mapping[str, np.ndarray], about: str) -> Posed:
-    told = resolve(problem, data, given).told
-    return Posed(problem, told, given, f"{about}; T {problem.source}: {told.name}")
+def as_stored(posed: Posed, records: Sequence[Record]) -> tuple[Posed, str]:
+    """The problem with the T of its records, where it was estimated; and a sentence if an estimate now differs.
+
+    An estimate depends on the code and, in its last digits, on the machine, and another T is another problem, which
+    has no records. So the T that stands in every record is the one to go on with; where they have several, the T of
+    most.
+    """
+    now = posed.problem
+    mine: dict[Problem, list[Record]] = {}
+    for record in records if estimated_here(now.name) else ():
+        problem = TrialConfig.from_dict(record["config"]).problem
+        if problem is not None and problem.told and replace(now, told=problem.told) == problem:
+            mine.setdefault(problem, []).append(record)
+    if not mine:
+        return posed, ""
+    problem = max(mine, key=lambda p: len(mine[p]))
+    told = text_transition(problem.told, posed.told.num_classes)
+    change = float(np.abs(np.exp(told.tables()["log_T"]) - np.exp(posed.told.tables()["log_T"])).max())
+    note = (
+        f"T is the one in this problem's records, estimated at revision {first_revision(mine[problem])}; an estimate "
+        f"made now differs by up to {change:.1g}"
+    )
+    return replace(posed, problem=problem, told=told), note if change > ROUNDING else ""
 
 
 def chosen_methods(text: str, told: Transition) -> tuple[list[str], dict[str, str]]:
@@ -125,6 +153,11 @@ class Budget:
     search_trials: int = 1
     weight_decay: float = 1e-4
     learned_lr: float = 0.01
+
+
+def search_epochs(epochs: int) -> int:
+    """Of a search trial: a quarter, but two beyond the warm-up, before which no rate has shown what it does."""
+    return max(epochs // 4, min(epochs, Protocol.warmup_epochs + 2))
 
 
 def config_of(method: str, model: str, data: str, posed: Posed, budget: Budget, code: str = "") -> TrialConfig:

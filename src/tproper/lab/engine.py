@@ -375,10 +375,11 @@ class Stack:
         augment = self.protocol.augment_validation and self.pixels.augment
         scores = []
         for index in self.valid_index.split(chunk, 1):
-            x = self.pixels.plain(index)
             if augment:
                 draws = randomness.crops(self.seeds, self.epochs, index, PAD, randomness.VALIDATION)
                 x = self.pixels.cropped(index, *draws)
+            else:
+                x = self.pixels.plain(index)
             scores.append(self.model.scores(self.weights, self.buffers, x, train=False))
         self.valid_scores = torch.cat(scores, dim=1)
         return (self.valid_scores.argmax(dim=-1) == self.valid_labels).double().mean(dim=-1)

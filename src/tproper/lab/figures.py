@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from .leaderboard import Standing
 
+INCLUSION = 0.1  # of another class in a candidate set, in Figure 1
 OTHERS = "#8a8f98"  # methods that are not certified proper and bounded
 NO_FIGURES = "Without figures, which need matplotlib: pip install 'tproper[plots]'."
 
@@ -44,19 +45,19 @@ def save_figure(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "sv
     return paths
 
 
-def papers_loss(inclusion: float = 0.1) -> BackwardLoss:
+def papers_loss() -> BackwardLoss:
     """Backward-corrected cross entropy for partial labels of three classes, with the paper's R."""
-    T = partial_labels(3, inclusion)
-    return BackwardLoss(T, reconstruction=Reconstruction(paper.partial_reconstruction(inclusion), T))
+    T = partial_labels(3, INCLUSION)
+    return BackwardLoss(T, reconstruction=Reconstruction(paper.partial_reconstruction(INCLUSION), T))
 
 
-def figure1(inclusion: float = 0.1, resolution: int = 80) -> Figure:
+def figure1(resolution: int = 80) -> Figure:
     """The paper's Figure 1: the loss over the simplex for three labels, and along p1 = p2 for (1,1,0)."""
     import mpltern  # noqa: F401  registers ternary axes
 
     figure: Figure = plots.figure(figsize=(9, 8))
     figure.subplots_adjust(left=0.08, right=0.92, top=0.86, bottom=0.09, wspace=0.45, hspace=0.5)  # by hand, for speed
-    loss = papers_loss(inclusion)
+    loss = papers_loss()
     for place, candidates in enumerate(({2}, {0, 1}, {0, 1, 2}), start=1):
         axes: Any = figure.add_subplot(2, 2, place, projection="ternary")
         surface = plots.compute_simplex_loss(loss, candidates, resolution)
@@ -71,7 +72,7 @@ def figure1(inclusion: float = 0.1, resolution: int = 80) -> Figure:
     line.set_xlabel("$p_3$, with $p_1 = p_2 = (1 - p_3)/2$")
     line.set_ylabel("loss")
     line.set_title("(d) y = (1, 1, 0): falls without bound")
-    figure.suptitle(f"Backward-corrected cross entropy, partial labels, p = {inclusion}")
+    figure.suptitle(f"Backward-corrected cross entropy, partial labels, p = {INCLUSION}")
     return figure
 
 

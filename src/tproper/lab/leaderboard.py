@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._core import json_text, write_file
 from ..transitions import Transition
 from .datasets import NAMES
-from .methods import Card, LibraryLoss, find_method
+from .methods import Card, find_method
 from .pages import Page, Table, moments
 from .paper import MODELS
 from .problems import Problem, text_transition
-from .protocol import RULES, SEARCH_SEED, WEAK, TrialConfig
-from .records import Record, kernels_of, least_weak_risk, rate_of_least_risk
+from .protocol import RULES, SEARCH_SEED, TrialConfig
+from .real_labels import estimated_here
+from .records import Record, first_revision, kernels_of, least_weak_risk, rate_of_least_risk
+from .verdicts import Verdicts, is_proper_and_bounded, short_verdict
 
 PAGE = Page("Leaderboard", "leaderboard.md", "leaderboard.html")
 #: The scores of a row: which part of a selection, which number of it, its heading, whether more is better.
@@ -37,13 +35,16 @@ SOFT: dict[tuple[str, str], str] = {
     ("raw", "soft_log_loss"): "against people's",
     ("by_weak", "soft_log_loss"): "calibrated",
 }
+SOFT_NOTE = "\"Against people's\" is the cross entropy against the shares of people's answers to the test images."
 NOTE = (
-    "Test set, mean ± standard error over trials; two lines a method: the epoch chosen by clean validation labels, and "
-    "by the calibrated risk of held-out weak labels, which no clean label enters: the last epoch within one standard "
-    "error of the least risk. The learning rate of every method is chosen by the least weak risk too, from the same "
-    "grid with the same budget. Probabilities are those of the method's own link, and then calibrated by held-out weak "
-    "labels alone (`tproper.calibrate`). The certificate says whether the method's loss is proper and bounded from "
-    "below for the T that it is told. `tproper bench` makes the records, `tproper report` this page."
+    "Scores on the test set, mean ± standard error over trials (- where a trial diverged). A method has a line for "
+    'each way to choose the epoch: "clean" is the epoch of the best accuracy on clean validation labels; "weak" is '
+    "the last epoch whose calibrated risk on held-out weak labels is within one standard error of the least, which "
+    "needs no clean label. Learning rates are searched for every method from the same grid with the same budget, and "
+    "the one of the least weak risk is taken, unless a block says otherwise. Probabilities are those of the method's "
+    'own link; "calibrated" are those after a map chosen and fitted by held-out weak labels alone '
+    "(`tproper.calibrate`). The certificate says whether the method's loss is proper and bounded from below for the "
+    "T that it is told. `tproper bench` makes the records, `tproper report` this page."
 )
 
 
@@ -69,10 +70,9 @@ class Entry:
         mean, sd, n = moments(values)
         return mean, sd / math.sqrt(n)
 
-    @property
-    def maps(self) -> str:
+    def maps(self, rule: str) -> str:
         """The maps that calibration by weak labels has chosen."""
-        names = [(r["selections"][WEAK].get("by_weak") or {}).get("method") for r in self.records]
+        names = [(r["selections"][rule].get("by_weak") or {}).get("method") for r in self.records]
         return ", ".join(sorted({n for n in names if n})) or "-"
 
 
@@ -109,7 +109,10 @@ class Block:
         """What T is told, the budget and the search."""
         config, problem = self.config, self.problem
         parts = [f"T {problem.source}" + (f", classes merged as {problem.merged}" if problem.merged else "")]
-        parts.append(f"{config.protocol.max_epochs} epochs, weight decay {config.weight_decay:g}")
+        if estimated_here(problem.name):
+            every = [*self.searches, *(r for e in self.entries for r in e.records)]
+            parts[0] += f" at revision {first_revision(every)}"
+        parts.append(f"{counted([config.protocol.max_epochs], 'epoch')}, weight decay {config.weight_decay:g}")
         if self.searches:
             by_method = [{r["lr"] for r in searches_of(e.config, self.searches)} for e in self.entries]
             rates = sorted(set.intersection(*filter(None, by_method)))
@@ -117,13 +120,19 @@ class Block:
             seeds = len({r["seed"] for r in self.searches})
             parts.append(
                 f"learning rates {', '.join(f'{rate:g}' for rate in rates)}, and beyond an end that wins, searched "
-                f"with {seeds} {'trial' if seeds == 1 else 'trials'} of {', '.join(map(str, epochs))} "
-                f"{'epoch' if epochs == [1] else 'epochs'} each"
+                f"with {counted([seeds], 'trial')} of {counted(epochs, 'epoch')} each"
             )
             given = [e.title for e, rates in zip(self.entries, by_method, strict=True) if not rates]
             if given:
                 parts.append(f"no search, but a given rate, for {', '.join(given)}")
+        else:
+            parts.append("learning rates given, not searched")
         return "; ".join(parts) + "."
+
+
+def counted(numbers: Sequence[int], what: str) -> str:
+    """``1 trial``, ``8 trials``, ``2, 15 epochs``."""
+    return f"{', '.join(map(str, numbers))} {what}{'' if [*numbers] == [1] else 's'}"
 
 
 # --- from records to blocks -----------------------------------------------------------------------
@@ -201,68 +210,6 @@ def distinct_titles(
     return [title for title, _ in pairs]
 
 
-# --- certificates ---------------------------------------------------------------------------------
-
-
-class Verdicts:
-    """What is proven of methods for a T; slow ones are kept in a file beside the records.
-
-    Certificates of the library's own losses are exact and quick. A function is decided by a search of many seconds,
-    which is made where `decide` says so.
-    """
-
-    def __init__(self, file: Path | None = None, decide: bool = False):
-        self.file, self.decide = file, decide
-        self.known: dict[str, dict[str, Any]] = {}
-        if file is not None and file.exists():
-            try:
-                self.known = json.loads(file.read_text(encoding="utf-8"))
-                for card in self.known.values():
-                    Card(**card)
-            except (ValueError, TypeError, AttributeError) as error:
-                raise ValueError(f"{file}: expected kept certificates, got something else; remove it") from error
-
-    def of(self, config: TrialConfig, told: Transition) -> Card | None:
-        """The card of a configuration's method; None where it is not decided here."""
-        try:
-            method = find_method(config.loss)
-        except ValueError:  # another user's own
-            return None
-        problem = config.problem
-        assert problem is not None
-        text = json_text([config.loss, problem.told or problem.labels, problem.merged, config.code])
-        key = hashlib.sha256(text.encode()).hexdigest()[:16]
-        if key in self.known:
-            return Card(**self.known[key])
-        quick = method.decide is None or isinstance(method.build(told), LibraryLoss)
-        if not quick and not self.decide:
-            return None
-        card = method.card(told)
-        if not quick:
-            self.known[key] = {k: v for k, v in card.to_dict().items() if k != "certificate"}
-        return card
-
-    def save(self) -> None:
-        """Keep what was decided."""
-        if self.file is not None and self.decide:
-            write_file(self.file, (json_text(self.known, indent=1, sort_keys=True) + "\n").encode(), overwrite=True)
-
-
-def is_proper_and_bounded(card: Card | None) -> bool:
-    """Whether both are certified."""
-    return card is not None and card.proper is True and card.bounded is True
-
-
-def short_verdict(card: Card | None) -> str:
-    """A verdict for a cell of a table."""
-    if card is None:
-        return "not decided here"
-    if card.proper is None or card.bounded is None:
-        return "no certificate applies"
-    bounded = "bounded" if card.bounded else "unbounded"
-    return f"{'proper' if card.proper else 'not proper'}, {bounded} ({card.evidence})"
-
-
 # --- tables ---------------------------------------------------------------------------------------
 
 
@@ -278,7 +225,7 @@ def block_table(
     title: str, block: Block, cards: Mapping[str, Card | None], leading: Sequence[Lead], rules: Sequence[str] = RULES
 ) -> Table:
     """A line for every method and rule, the best accuracy by the last rule first."""
-    soft = any(e.values(WEAK, next(iter(SOFT))) for e in block.entries)
+    soft = any(e.values(rule, score) for e in block.entries for rule in rules for score in SOFT)
     scores = SCORES | (SOFT if soft else {})
     means = {e.config.key: e.mean(rules[-1], ACCURACY)[0] for e in block.entries}
     entries = sorted(block.entries, key=lambda e: (math.isnan(means[e.config.key]), -means[e.config.key]))
@@ -286,14 +233,18 @@ def block_table(
     for entry in entries:
         rates = sorted({r["lr"] for r in searches_of(entry.config, block.searches)})
         rate = f"{entry.config.lr:g}" + (" (end of the grid)" if entry.config.lr in (*rates[:1], *rates[-1:]) else "")
-        rest = [entry.maps, rate, str(len(entry.records)), short_verdict(cards[entry.config.key])]
+        rest = [rate, str(len(entry.records)), short_verdict(cards[entry.config.key])]
         for rule in rules:
             first = rule == rules[0]
             cells = [number(*entry.mean(rule, score), *((100, 2) if score == ACCURACY else ())) for score in scores]
-            rows.append([entry.title if first else "", rule, *cells, *(rest if first else [""] * 4)])
+            ends = rest if first else [""] * len(rest)
+            rows.append([entry.title if first else "", rule, *cells, entry.maps(rule), *ends])
     head = ["", "epoch by", *scores.values(), "map", "learning rate", "trials", "certificate"]
-    note = f"{block.note()} {sentences(leading)}".rstrip()
-    own = [e.title for e in entries if e.config.code and cards[e.config.key] is None]
+    note = " ".join(filter(None, (block.note(), sentences(leading), SOFT_NOTE if soft else "")))
+    undecided = [e for e in entries if cards[e.config.key] is None]
+    own = [e.title for e in undecided if e.config.code]
+    if len(own) < len(undecided):
+        note += " `tproper report RUN --certify` decides what is not decided here, in some minutes."
     if own:
         note += (
             f" Records do not hold the code of a user's own loss ({', '.join(own)}), so `report --certify` cannot "
@@ -354,8 +305,9 @@ def leads(block: Block, cards: Mapping[str, Card | None], rules: Sequence[str] =
             ranked = [e for e in block.entries if not math.isnan(means[e.config.key][0])]
             if not ranked:
                 continue
-            ranked.sort(key=lambda e: -sign * means[e.config.key][0])
-            proper = next((e for e in ranked if is_proper_and_bounded(cards[e.config.key])), None)
+            certified = {e.config.key: is_proper_and_bounded(cards[e.config.key]) for e in ranked}
+            ranked.sort(key=lambda e: (-sign * means[e.config.key][0], not certified[e.config.key]))
+            proper = next((e for e in ranked if certified[e.config.key]), None)
             mean, error = means[ranked[0].config.key]
             other, other_error = means[(proper or ranked[0]).config.key]
             behind = (abs(mean - other), math.hypot(error, other_error))

@@ -130,7 +130,7 @@ class _FromModule:
 
     inputs: tuple[int, torch.dtype] | None = None
 
-    def __init__(self, build: Callable[[], nn.Module], exact: bool = False):
+    def __init__(self, build: Callable[[], nn.Module], exact: bool):
         self.build, self.exact = build, exact
 
     def initial(self, seed: int) -> tuple[Tensors, Tensors]:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from .._core import checks, json_text
+from .._core import as_tensors, checks, json_text
 from ..transitions import Transition, complementary, make_transition, transition_to_dict
 from .datasets import Dataset
 
@@ -107,6 +108,15 @@ def _check_told(truth: Transition, told: Transition) -> None:
                 f"problem: expected a T that allows every label drawn from {truth.name}, got {told.name}, under which "
                 f"label {label} is impossible"
             )
+
+
+def impossible_share(task: Task) -> float:
+    """The share of given labels that have probability 0 under the T that methods are told, given the true classes."""
+    if task.given is None:
+        return 0.0
+    certain = torch.eye(task.data.num_classes, dtype=torch.float64).log()[torch.as_tensor(task.data.train_labels)]
+    log_p = task.told.log_probability(certain, torch.as_tensor(task.given), as_tensors(task.told.tables()))
+    return float(log_p.isneginf().double().mean())
 
 
 def merge_classes(data: Dataset, groups: str) -> Dataset:

@@ -24,13 +24,14 @@ from .engine import Pixels
 from .own import register_own
 from .protocol import Trial
 from .records import Record
-from .runner import Runner, Status, Stop, alike, default_slots
+from .runner import Runner, Status, Stop, alike, default_slots, name_of
 from .store import Store
 
 Work = Callable[[Sequence[Trial]], list[Record]]
 
 #: What Ray raises when a task's worker, its node or its result is gone, after its own retries.
 LOST = ("WorkerCrashedError", "NodeDiedError", "ObjectLostError", "OwnerDiedError", "LocalRayletDiedError")
+ATTEMPTS = 4  # how often a task may be started before its loss counts as an error
 
 
 def import_ray() -> Any:
@@ -98,11 +99,10 @@ def run_trials_on_ray(
     work: Work,  # how: `LabWork`, or any picklable function from trials to their records
     store: Store,
     *,
-    address: str | None = None,  # "auto", "host:6379", "ray://host:10001"; None: the Ray of this process, or a new one
+    address: str | None = None,  # "auto", "host:6379", "ray://host:10001"; None: one that runs here, or a new one
     stack: int | None = None,  # trials of a task, trained together; None: as many as in a local stack
     gpus: float | None = None,  # of a task: 0.25 puts four tasks on a GPU; None: one where the cluster has GPUs
     cpus: float = 1.0,  # of a task
-    attempts: int = 4,  # how often a task may be started before its loss counts as an error
     stop: Stop | None = None,
     show: Callable[[Status], None] = lambda status: None,
 ) -> bool:
@@ -115,8 +115,7 @@ def run_trials_on_ray(
         )
     done = store.done()
     left = [t for t in trials if t.id not in done]
-    note = f"{trials[0].config.model} on Ray"
-    status = Status(len(trials), len(trials) - len(left), waiting=len(left), note=note)
+    status = Status(len(trials), len(trials) - len(left), waiting=len(left), note=f"{name_of(trials)} on Ray")
     show(status)
     if not left:
         return True
@@ -125,9 +124,9 @@ def run_trials_on_ray(
             gpus = 1.0 if ray.cluster_resources().get("GPU", 0.0) >= 1 else 0.0
         _check_resources(ray, gpus, cpus)
         size = stack or default_slots(left[0].config.model, "cuda" if gpus > 0 else "cpu")
-        remote = ray.remote(num_gpus=gpus, num_cpus=cpus, max_retries=attempts - 1)(_task)
+        remote = ray.remote(num_gpus=gpus, num_cpus=cpus, max_retries=ATTEMPTS - 1)(_task)
         shared = ray.put(work)
-        tasks = _Tasks(ray, lambda task: remote.remote(shared, task), store, attempts)
+        tasks = _Tasks(ray, lambda task: remote.remote(shared, task), store)
         return tasks.run(stacks_of(left, size), stop, status, show)
 
 
@@ -154,7 +153,6 @@ class _Tasks:
     ray: Any
     submit: Callable[[tuple[Trial, ...]], Any]
     store: Store
-    attempts: int
 
     def run(
         self, tasks: Sequence[tuple[Trial, ...]], stop: Stop, status: Status, show: Callable[[Status], None]
@@ -174,7 +172,7 @@ class _Tasks:
                     cause = error.cause or error
                     failures.append(f"{names}: {type(cause).__name__}: {cause}")
                 except self.ray.exceptions.RayError as error:
-                    if type(error).__name__ not in LOST or count >= self.attempts:
+                    if type(error).__name__ not in LOST or count >= ATTEMPTS:
                         failures.append(f"{names}: {type(error).__name__}")
                     else:
                         pending[self.submit(task)] = (task, count + 1)

@@ -55,7 +55,7 @@ COLUMNS = {
 RANDOM = ("random1", "random2", "random3")
 START = {"noisy": "majority", "complementary": "opposite"}  # what answers say, for `estimate_annotators`
 
-__all__ = ["RealProblem", "Spec", "cifar10h_counts", "parse_spec", "real_problem"]
+__all__ = ["RealProblem", "Spec", "cifar10h_counts", "estimated_here", "parse_spec", "real_problem"]
 
 
 class RealProblem(NamedTuple):
@@ -106,6 +106,11 @@ def parse_spec(spec: str) -> Spec:
         "file": "file:PATH:noisy or file:PATH:complementary",
     }.get(source, f"a source of {', '.join(SOURCES)}, as in cifar10n:random1")
     raise ValueError(f"labels: expected {expected}, got {spec!r}")
+
+
+def estimated_here(spec: str) -> bool:
+    """Whether a problem's T is estimated from published labels, rather than given."""
+    return spec.split(":")[0] in SOURCES and spec.endswith(":T=estimated")
 
 
 def real_problem(

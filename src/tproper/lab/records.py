@@ -93,6 +93,12 @@ def kernels_of(record: Record) -> str:
     return kernel_group(record["model"], name or "auto")
 
 
+def first_revision(records: Sequence[Record]) -> str | None:
+    """The revision of the code that made the oldest of some records."""
+    revision: str | None = min(records, key=lambda r: r["finished_at"] or "")["revision"]
+    return revision
+
+
 def least_weak_risk(record: Record) -> float:
     """What learning rates are compared by: infinite where training diverged."""
     return min((risk for risk in record.get("weak") or [] if risk is not None), default=math.inf)

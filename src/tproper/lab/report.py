@@ -175,7 +175,9 @@ def accuracy_table(title: str, column: list[Cell], compare: bool) -> Table:
             row += [f"{theirs.mean:.2f} ± {theirs.sd:.2f}", f"{mean - theirs.mean:+.2f}", f"{errors:+.1f}"]
         rows.append(row)
     head = ["", "test accuracy, %", "trials", "paper (16 trials)", "difference", "in standard errors"]
-    return Table(title, "Mean ± sample standard deviation, at the epoch of the best validation accuracy.", head, rows)
+    note = "Mean ± sample standard deviation, at the epoch of the best validation accuracy."
+    width = len(head) if compare else 3
+    return Table(title, note, head[:width], [row[:width] for row in rows])
 
 
 def summary_table(columns: dict[str, list[Cell]]) -> Table:

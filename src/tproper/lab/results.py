@@ -87,7 +87,7 @@ class Finished:
         )  # fmt: skip
 
 
-def make_record(finished: Finished, revision: str, kernels: str = "auto") -> Record:
+def make_record(finished: Finished, revision: str, kernels: str) -> Record:
     """The row of a finished trial; its own columns are those of the epoch with the best clean validation accuracy."""
     trial, progress = finished.trial, finished.progress
     config = trial.config

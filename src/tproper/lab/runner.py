@@ -21,7 +21,7 @@ from .datasets import Dataset
 from .engine import Pixels, Stack
 from .models import FLAT_MODELS, Tensors
 from .problems import Problem, Task, resolve
-from .protocol import CLEAN, WEAK, Progress, Trial
+from .protocol import CLEAN, SEARCH_SEED, WEAK, Progress, Trial
 from .records import Record
 from .results import Finished, make_record, revision
 from .stacking import stacked
@@ -48,6 +48,11 @@ class Status:
     def seconds_per_epoch(self) -> float:
         """Seconds per trial-epoch since the start, evaluation included."""
         return (time.monotonic() - self.started) / max(1, self.epochs)
+
+
+def name_of(trials: Sequence[Trial]) -> str:
+    """What a display calls trials: their model, and whether they search for settings."""
+    return trials[0].config.model + (", search" if trials[0].seed >= SEARCH_SEED else "")
 
 
 class Stop:
@@ -158,7 +163,7 @@ class Runner:
         for trial in trials:
             if trial.id in done:  # a kill between storing and forgetting leaves a checkpoint behind
                 self.store.forget(trial)
-        status = Status(len(trials), len(trials) - len(waiting), note=trials[0].config.model)
+        status = Status(len(trials), len(trials) - len(waiting), note=name_of(trials))
         protocol = trials[0].config.protocol
         status.epochs_each = protocol.max_epochs if protocol.schedule == "cosine" else status.epochs_each
         show(status)

@@ -7,7 +7,7 @@ from .calibrator import Calibrator, calibrate
 from .classifier import WeakLabelClassifier
 from .estimating import KINDS, Estimated, estimate_labels, transition_of
 from .saving import ModelFileError, load, not_replaceable, save, write_model
-from .scaling import LOG_SCALES, log_scale_prior, not_clearly_worse
+from .scaling import LOG_SCALES, not_clearly_worse
 from .scorer import CalibratedScorer, calibrated_scorer
 from .search import L2, default_grid, with_params
 from .selection import WeakLabelClassifierCV
@@ -27,7 +27,6 @@ __all__ = [
     "default_grid",
     "estimate_labels",
     "load",
-    "log_scale_prior",
     "not_clearly_worse",
     "not_replaceable",
     "save",

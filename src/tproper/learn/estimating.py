@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from .._core import checks
 from ..estimation import AnnotatorEstimate, PUEstimate, estimate_annotators, estimate_pu, estimate_transition
 from ..transitions import Transition
 from . import labels as _labels
@@ -16,7 +17,7 @@ from . import labels as _labels
 NAME = "estimate"
 #: What T is estimated from; the label layer tells "annotators" and "partial" by themselves.
 KINDS = ("clean", "features", "annotators", "pu", "partial")
-_FORMS = {"annotators": "answers", "partial": "sets"}
+_FORMS = {"annotators": "answers", "partial": "sets", "pu": "pu"}
 Estimated = AnnotatorEstimate | PUEstimate | Transition
 
 
@@ -36,14 +37,13 @@ def estimate_labels(
     groups: Any = None,
     **settings: Any,
 ) -> Estimated:
-    """T by the estimator that suits the kind of labels; `transition_of` takes T out of what it gives.
+    """T by the estimator that suits the kind of labels; `transition_of` takes T out of the result.
 
     "annotators": answers (n, m), by `estimate_annotators`; "pu": 0 = labeled positive, 1 = unlabeled, by `estimate_pu`;
     "partial" (masks), "clean" (rows of known class alone) and "features" (and clean rows, where there are any) by
     `estimate_transition`.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {kind!r}")
+    checks.choice(kind, "kind", KINDS)
     known = None if true is None or not (np.asarray(true) >= 0).any() else true
     settings |= {} if groups is None or kind in ("clean", "partial") else {"groups": groups}
     if kind == "annotators":

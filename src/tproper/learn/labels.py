@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
@@ -30,13 +31,14 @@ from ..transitions import (
     item,
     make_transition,
     partial_labels,
+    positive_unlabeled,
 )
 
 SHOWN = 8  # names listed in a message
 
 
 def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, NDArray[Any]]:
-    """T and the class names, from what the user said and, where that leaves something open, from the labels.
+    """T and the class names, from the settings and, where they leave something open, from the labels.
 
     Classes are those given, or the sorted distinct labels where weak labels have the names of classes (or the sorted
     distinct members of candidate lists); labels 0 .. K-1 of which some are missing stand for K classes all the same.
@@ -126,10 +128,10 @@ def weights_of_answers(silent: Tensor, weights: Any) -> NDArray[np.float64]:
 
 
 def form_of(y: Any) -> str:
-    """What labels are, where no transition says so: "answers" (n, m), "sets" (masks, lists of classes) or "one"."""
+    """What labels are, where nobody says so: "answers" (n, m), "sets" (masks, lists of classes) or "one"."""
     if y is not None and _holds_collections(y) and not all(len(label) == 1 for label in y):
         return "sets"
-    table = checks.array(y)
+    table = checks.array(y, "y")
     if table.ndim != 2 or table.shape[1] < 2:
         return "one"
     masks = table.dtype.kind == "b" or (table.dtype.kind == "O" and _is_boolean_rows(table))
@@ -138,6 +140,8 @@ def form_of(y: Any) -> str:
 
 def stand_in(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[Transition, NDArray[Any]]:
     """Class names, and a transition that stands for the unknown one: it reads labels of this form, no more."""
+    if form == "pu":
+        return resolve(y, positive_unlabeled(1.0), classes)
     if form == "one":
         names = classes
         if names is None and true is not None:
@@ -150,7 +154,7 @@ def stand_in(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[
             members = _members(y)
             names = np.arange(_count_classes(y)) if members is None else members
         return partial_labels(len(names), 0.5), names
-    table = _answer_table(y)
+    table = checks.array(y, "y")
     if names is None:
         seen = [item(v) for column in (table, _object_column([] if true is None else true)) for v in _present(column)]
         if not seen:
@@ -164,7 +168,7 @@ def stand_in(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[
 
 def labelled_rows(y: Any) -> NDArray[np.int64]:
     """The rows that have a label: all but -1, NaN, None and an empty text."""
-    return np.flatnonzero(~_absent(checks.array(y).reshape(-1)))
+    return np.flatnonzero(~_absent(checks.array(y, "y").reshape(-1)))
 
 
 def is_known(true: Any, n: int) -> NDArray[np.bool_]:
@@ -190,20 +194,15 @@ def encode_true(true: Any, classes: NDArray[Any], n: int) -> NDArray[np.int64]:
 
 
 def _object_column(values: Any) -> NDArray[Any]:
-    array = checks.array(values)
+    array = checks.array(values, "true")
     if array.ndim != 1:
         raise ValueError(f"true: expected one class per row (n,), missing where unknown, got shape {array.shape}")
     return array.astype(object)
 
 
 def take(y: Any, rows: NDArray[np.int64]) -> Any:
-    """The labels of some rows, whatever holds them."""
-    if isinstance(y, Tensor):
-        return y[torch.as_tensor(rows)]
-    if _holds_collections(y):
-        items = list(y)
-        return [items[i] for i in rows]
-    return np.asarray(y)[rows]
+    """The labels of some rows, in what held them."""
+    return y[torch.as_tensor(rows)] if isinstance(y, Tensor) else _safe_indexing(y, rows)
 
 
 def count(y: Any) -> int:
@@ -216,7 +215,7 @@ def count(y: Any) -> int:
 
 def _holds_collections(y: Any) -> bool:
     """Whether labels are lists, sets, tuples or series themselves; a 2-d array does not count."""
-    if isinstance(y, (np.ndarray, Tensor)) and y.ndim > 1:
+    if isinstance(checks.unmasked(y, "y"), (np.ndarray, Tensor)) and y.ndim > 1:
         return False
     if hasattr(y, "columns") or isinstance(y, (str, bytes)):  # a data frame is 2-d
         return False
@@ -232,7 +231,7 @@ def _scalars(y: Any) -> NDArray[Any]:
         raise ValueError(
             "y: expected one label per example, got collections; candidate sets need a transition such as 'partial:0.3'"
         )
-    array = column_or_1d(checks.array(y), warn=True)
+    array = column_or_1d(checks.array(y, "y"), warn=True)
     if array.dtype.kind != "O":
         check_classification_targets(array)
     elif missing := [i for i, label in enumerate(array) if checks.absent(label)]:
@@ -242,8 +241,8 @@ def _scalars(y: Any) -> NDArray[Any]:
     return array
 
 
-def _unique(labels: Iterable[Any]) -> NDArray[Any]:
-    array = labels if isinstance(labels, np.ndarray) else np.asarray(list(labels))
+def _unique(labels: NDArray[Any] | list[Any]) -> NDArray[Any]:
+    array = checks.array(labels, "y")
     if array.dtype.kind != "O":
         return np.unique(array)
     try:
@@ -264,7 +263,7 @@ def _at_least_two(distinct: NDArray[Any]) -> int:
 
 
 def _distinct_names(classes: Any) -> NDArray[Any]:
-    names = classes if isinstance(classes, np.ndarray) else np.asarray(list(classes))
+    names = checks.array(classes if hasattr(classes, "__array__") else list(classes), "classes")
     if names.ndim != 1 or len(names) < 2:
         raise ValueError(f"classes: expected a list of at least 2 class names, got {classes!r}")
     if len({item(c) for c in names}) != len(names):
@@ -287,7 +286,7 @@ def _sized(distinct: NDArray[Any], num_classes: int) -> NDArray[Any]:
 def _count_classes(y: Any) -> int:
     """How many classes the labels speak of, for a transition that leaves their number out."""
     if not _holds_collections(y):
-        table = checks.array(y)
+        table = checks.array(y, "y")
         if table.ndim == 2 and table.shape[1] > 1:
             return int(table.shape[1])
         return _at_least_two(_unique(_scalars(y)))
@@ -311,7 +310,7 @@ def _masks(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
     """Candidate masks (n, K): a 2-d array is one already, lists and sets hold class names."""
     K = len(classes)
     if not _holds_collections(y) or _is_boolean_rows(y):
-        table, columns = checks.array(y), list(getattr(y, "columns", ()))
+        table, columns = checks.array(y, "y"), list(getattr(y, "columns", ()))
         if columns != classes.tolist() and set(columns) == set(classes.tolist()):
             raise ValueError(f"y: expected the columns {classes.tolist()}, in the order of `classes`, got {columns}")
         if table.dtype.kind == "O" and table.ndim == 2 and _is_boolean_rows(table):
@@ -340,7 +339,7 @@ def _masks(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
 def _rows_of_pairs(y: Any, transition: StackedTransition, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Stacked rows of (source, label) pairs, the label by its name in its own source."""
     collections = _holds_collections(y)
-    pairs = y if collections else checks.array(y)
+    pairs = y if collections else checks.array(y, "y")
     if not collections and (pairs.ndim == 1 or pairs.shape[1] == 1):
         return _lookup(_scalars(pairs), Vocabulary.of_names(range(transition.num_weak_labels)))
     rows = np.empty(count(y), dtype=np.int64)
@@ -381,17 +380,10 @@ def _answers(y: Any, transition: AnnotatorTransition, classes: NDArray[Any]) -> 
 
 
 def _answers_of(y: Any, transition: AnnotatorTransition) -> NDArray[Any]:
-    table, m = _answer_table(y), len(transition.transitions)
+    table, m = checks.array(y, "y"), len(transition.transitions)
     if table.ndim != 2 or table.shape[1] != m or not len(table):
         raise ValueError(f"y: expected the answers of {m} annotators (n, {m}), got shape {table.shape}")
     return table
-
-
-def _answer_table(y: Any) -> NDArray[Any]:
-    try:
-        return checks.array(y)
-    except ValueError:  # rows of different lengths
-        return np.empty(0)
 
 
 def _absent(values: NDArray[Any]) -> NDArray[np.bool_]:

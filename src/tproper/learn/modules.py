@@ -64,14 +64,15 @@ def flag(value: Any) -> Any:
 
 
 def untracked(X: Any) -> Any:
-    """A tensor without gradients, in memory, of a type that NumPy knows; anything else as it is."""
+    """A tensor without gradients, in memory, of a type that NumPy knows; anything else as it is, but without a mask."""
     if not isinstance(X, Tensor):
-        return X
+        return checks.unmasked(X, "X")
     return X.detach().cpu().float() if X.dtype == torch.bfloat16 else X.detach().cpu()
 
 
 def row_weights(sample_weight: Any, X: Any) -> FloatArray:
     """A weight for each row of X, some of them positive."""
+    checks.unmasked(sample_weight, "sample_weight")
     try:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     except (TypeError, ValueError) as error:

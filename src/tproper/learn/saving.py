@@ -263,7 +263,7 @@ def _widths(estimator: WeakLabelClassifier) -> list[int]:
 
 def _plain_settings(estimator: WeakLabelClassifier) -> dict[str, Any]:
     """The settings that are plain data; transition, classes and fitted loss are stored by themselves."""
-    skipped = ("transition", "classes", "tune", "random_state")  # a tuned model comes back with what was found
+    skipped = ("transition", "classes", "tune", "random_state")  # a tuned model comes back with the settings chosen
     out: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if name in skipped:

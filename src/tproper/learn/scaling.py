@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -164,11 +164,14 @@ def calibrated_risks(
 ) -> tuple[FloatArray, float]:
     """The forward risk of each row after one temperature fitted to all of them, and the scale that was chosen.
 
-    Models and epochs are compared by this risk: raw, it calls a better model worse for being too sure of itself.
+    Models and epochs are compared by this risk: raw, it calls a better model worse for being too sure of itself. The
+    temperature has no prior here, so that the unit of the scores does not matter: links differ in it by a factor of a
+    hundred (gLS with a large k has tiny scores), and a prior around one would hold such models back.
     """
     w = np.ones(len(scores)) if weights is None else weights
-    scale = fit_temperature(scores, labels, transition, w)
-    return row_risks(transition, labels, scale * centred(scores)), scale
+    V = np.ascontiguousarray(centred(scores).T)
+    scale = math.exp(_log_scale(V, forward_risk(transition, labels, w / w.sum()), math.inf))
+    return row_risks(transition, labels, scale * V.T), scale
 
 
 def not_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -220,8 +223,7 @@ def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
         return f + of_a, np.array([math.exp(a) * np.vdot(E, unmasked) + slope])
 
     grid = log_scales(unmasked)
-    values = [objective(a)[0] for a in grid]
-    first = float(grid[int(np.argmin(values))])
+    least, _, first = min((objective(a)[0], abs(a), a) for a in grid.tolist())  # of equal ones that nearest to one
     bounds = [(grid[0] - 1, grid[-1] + 1)]
     out = minimize(
         lambda x: objective(float(x[0])),
@@ -231,12 +233,11 @@ def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
         bounds=bounds,
         options={"maxiter": 50},
     )
-    return float(out.x[0]) if out.fun <= min(values) else first
+    return float(out.x[0]) if out.fun <= least else first
 
 
-def log_scale_prior(a: Any, total: float) -> tuple[Any, Any]:
-    """Minus the log density of a (a number, or a tensor of them), and its slope, for each of `total` labels."""
+def log_scale_prior(a: float, total: float) -> tuple[float, float]:
+    """Minus the log density of a, and its slope, for each of `total` labels; nothing for infinitely many."""
     width = FREEDOM * SPREAD["a"] ** 2
     half = 0.5 * (FREEDOM + 1)
-    log1p = torch.log1p if isinstance(a, Tensor) else math.log1p
-    return half * log1p(a * a / width) / total, 2 * half * a / (width + a * a) / total
+    return half * math.log1p(a * a / width) / total, 2 * half * a / (width + a * a) / total

@@ -106,8 +106,6 @@ def search(
     if verbose or estimator.verbose:
         for params, risk in zip(candidates, risks.mean, strict=True):
             print(f"{params}: weak risk {risk:.6g}")
-    if np.isnan(risks.by_fold).all():
-        raise ValueError("sample_weight: expected positive weights in both parts of some fold, got zeros")
     order = np.argsort(risks.mean_brier if risks.criterion == "brier" else risks.mean, kind="stable")
     best = int(order[0])
     results = _table(candidates, risks, order, best) | {"criterion": risks.criterion}
@@ -147,54 +145,66 @@ class _Data:
 class _Risks:
     """Risks of all settings on rows that their models did not see, and the criterion that they are ranked by.
 
-    Of each row (settings, n), NaN where no fold holds it out, and of each fold (settings, folds).
+    One column for each time that a row `at` is held out (settings, columns); of each fold (settings, folds), NaN where
+    it has nothing to score.
     """
 
     def __init__(
         self, estimator: Any, candidates: list[dict[str, Any]], names: NDArray[Any], data: _Data, splits: list[Split]
     ) -> None:
-        self.folds = [test if data.counts(train, test) else test[:0] for train, test in splits]
-        shape = (len(candidates), len(data.labels))
-        self.scores = np.full((*shape, len(names)), math.nan)
-        self.raw, self.brier = np.full(shape, math.nan), np.full(shape, math.nan)  # -log (T p)_y, and `brier_risk`
+        folds = [test if data.counts(train, test) else test[:0] for train, test in splits]
+        self.at = np.concatenate(folds)
+        if not len(self.at):
+            raise ValueError("sample_weight: expected positive weights in both parts of some fold, got zeros")
+        ends = np.cumsum([len(test) for test in folds])
+        self.folds = [slice(end - len(test), end) for test, end in zip(folds, ends, strict=True)]
+        self.labels, self.transition = data.labels[torch.as_tensor(self.at)], data.transition
+        self.weights = None if data.weights is None else data.weights[self.at]
+        shape = (len(candidates), len(self.at))
+        self.scores = np.empty((*shape, len(names)))
+        self.raw, self.brier = np.empty(shape), np.empty(shape)  # -log (T p)_y, and `brier_risk`
         for c, params in enumerate(candidates):
-            for (train, _), test in zip(splits, self.folds, strict=True):
-                if len(test):
-                    self._fit(c, with_params(estimator, params, names).set_params(calibrate=False), train, test, data)
+            for (train, _), fold in zip(splits, self.folds, strict=True):
+                if fold.start < fold.stop:
+                    self._fit(c, with_params(estimator, params, names).set_params(calibrate=False), train, fold, data)
         calibrated = method_of(estimator.calibrate) is not None
         self.rows, self.temperature = self.raw.copy(), np.ones(len(candidates))
-        scored = ~np.isnan(self.raw[0])
-        seen = np.flatnonzero(scored if data.weights is None else scored & (data.weights > 0))
-        if calibrated and len(seen):
-            labels, w = data.labels[torch.as_tensor(seen)], None if data.weights is None else data.weights[seen]
+        if calibrated:
+            used = np.flatnonzero(np.ones(len(self.at)) if self.weights is None else self.weights)
+            labels, w = self.labels[torch.as_tensor(used)], None if self.weights is None else self.weights[used]
             for c in range(len(candidates)):
-                self.rows[c, seen], scale = calibrated_risks(self.scores[c, seen], labels, data.transition, w)
+                self.rows[c, used], scale = calibrated_risks(self.scores[c, used], labels, data.transition, w)
                 self.temperature[c] = 1.0 / scale
-        self.weights = data.weights
         self.by_fold = self._means(self.rows)
         self.mean, self.mean_raw, self.mean_brier = (_mean(self._means(r)) for r in (self.rows, self.raw, self.brier))
         self.criterion = "calibrated" if calibrated else "log"
         if not np.isfinite(self.mean).all():
             self.criterion = "brier"
 
-    def _fit(self, c: int, model: Any, train: NDArray[np.int64], test: NDArray[np.int64], data: _Data) -> None:
+    def _fit(self, c: int, model: Any, train: NDArray[np.int64], fold: slice, data: _Data) -> None:
         """Fit one setting on one fold."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
             model.fit(_safe_indexing(data.X, train), _labels.take(data.y, train), **data.part(train))
-        held, labels = _safe_indexing(data.X, test), data.labels[torch.as_tensor(test)]
+        held, labels = _safe_indexing(data.X, self.at[fold]), self.labels[fold]
         p = model.predict_proba(held)
-        self.scores[c, test] = model._scores(held)
-        self.raw[c, test] = row_risks(data.transition, labels, torch.as_tensor(p).log().numpy())
-        self.brier[c, test] = brier_risk(p, labels, data.transition)
+        self.scores[c, fold] = model._scores(held)
+        self.raw[c, fold] = row_risks(self.transition, labels, torch.as_tensor(p).log().numpy())
+        self.brier[c, fold] = brier_risk(p, labels, self.transition)
 
     def _means(self, rows: FloatArray) -> FloatArray:
         out = np.full((len(rows), len(self.folds)), math.nan)
-        for f, test in enumerate(self.folds):
-            if len(test):
-                w = None if self.weights is None else self.weights[test]
-                out[:, f] = np.average(rows[:, test], axis=1, weights=w)
+        for f, fold in enumerate(self.folds):
+            if fold.start < fold.stop:
+                w = None if self.weights is None else self.weights[fold]
+                out[:, f] = np.average(rows[:, fold], axis=1, weights=w)
         return out
+
+    def by_row(self) -> tuple[FloatArray, FloatArray | None]:
+        """Mean risks (settings, rows) of the rows that were held out, and their weights."""
+        _, first, place, times = np.unique(self.at, return_index=True, return_inverse=True, return_counts=True)
+        means = np.stack([np.bincount(place, risks) for risks in self.rows]) / times
+        return means, None if self.weights is None else self.weights[first]
 
 
 def _folds(cv: Any, X: Any, n: int, random_state: Any, groups: NDArray[np.int64] | None) -> list[Split]:
@@ -209,15 +219,17 @@ def _folds(cv: Any, X: Any, n: int, random_state: Any, groups: NDArray[np.int64]
         cv = KFold(k, shuffle=True, random_state=seed)
     try:
         splits = cv.split(X, groups=groups) if hasattr(cv, "split") else cv
-        return [(np.asarray(train), np.asarray(test)) for train, test in splits]
+        out = [(np.asarray(train), np.asarray(test)) for train, test in splits]
     except TypeError:
         raise ValueError(f"cv: expected a number, a splitter or a list of (train, test) rows, got {cv!r}") from None
+    if not out:
+        raise ValueError("cv: expected at least one split, got none")
+    return out
 
 
 def _mean(by_fold: FloatArray) -> FloatArray:
-    """Over the folds that were scored; NaN where none was."""
-    scored = ~np.isnan(by_fold).all(axis=0)
-    return by_fold[:, scored].mean(axis=1) if scored.any() else np.full(len(by_fold), math.nan)
+    """Over the folds that were scored."""
+    return by_fold[:, ~np.isnan(by_fold).all(axis=0)].mean(axis=1)
 
 
 def brier_risk(p: FloatArray, labels: Tensor, T: Transition) -> FloatArray:
@@ -245,8 +257,7 @@ def _table(candidates: list[dict[str, Any]], risks: _Risks, order: NDArray[np.in
     """Like GridSearchCV's `cv_results_`, with standard errors, also of the difference to the winner."""
     rank = np.empty(len(order), dtype=int)
     rank[order] = np.arange(1, len(order) + 1)
-    seen = ~np.isnan(risks.rows[0])
-    rows, w = risks.rows[:, seen], None if risks.weights is None else risks.weights[seen]
+    rows, w = risks.by_row()
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = [_standard_error(r, w) for r in rows]
         behind = [_standard_error(r - rows[best], w) for r in rows]

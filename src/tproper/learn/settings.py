@@ -29,8 +29,8 @@ def check_settings(clf: Any) -> None:
         raise ValueError(f"warm_start: expected True or False, got {clf.warm_start!r}")
     check_verbose(clf.verbose)
     method_of(clf.calibrate)
-    if not callable(clf.model) and clf.model not in ("linear", "mlp"):
-        raise ValueError(f"model: expected 'linear', 'mlp' or a callable, got {clf.model!r}")
+    if not callable(clf.model) and not (isinstance(clf.model, str) and clf.model in ("linear", "mlp")):
+        raise ValueError(f"model: expected 'linear', 'mlp' or a callable, got {checks.short(clf.model)}")
 
 
 def check_verbose(value: Any) -> None:

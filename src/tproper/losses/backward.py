@@ -93,8 +93,11 @@ class BackwardLoss(WeakLabelLoss):
         F, w = self.potential, self.class_weights
         if w is None:
             out = F.weak_loss(v, target)
-            # a masked class, v_z = -inf: its limit is inf whatever the sign of r_z, where F outgrows every <r, v>
-            return out.masked_fill(out.isneginf(), torch.inf) if F.outgrows_scores else out
+            if not F.outgrows_scores:
+                return out
+            # masked classes, v_z = -inf: the limit is inf whatever the signs of r_z, where F outgrows every <r, v>
+            lost = out.isneginf() | (out.isnan() & v.amax(-1).isfinite())
+            return out.masked_fill(lost, torch.inf)
         w = w.to(v.dtype)
         return F.weak_loss(v, lambda x: target(w * x), total=target(w.expand_as(v)))
 
@@ -157,8 +160,9 @@ class BackwardLoss(WeakLabelLoss):
 
 
 def _class_weights(weights: ArrayLike, num_classes: int) -> Tensor:
+    given = checks.array(weights, "class_weights")
     try:
-        out = np.array(checks.array(weights), dtype=np.float64)
+        out = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
         out = np.empty(0)
     if out.shape != (num_classes,) or not np.isfinite(out).all() or (out <= 0).any():

@@ -110,8 +110,7 @@ class WeakLabelLoss(nn.Module, ABC):
         super().__init__()
         if not isinstance(transition, Transition):
             raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
-        if reduction not in ("none", "mean", "sum"):
-            raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', got {reduction!r}")
+        checks.choice(reduction, "reduction", ("none", "mean", "sum"))
         self.transition = transition
         self.reduction: Reduction = reduction
         self.validate = validate

@@ -15,10 +15,11 @@ from .._core import FloatArray, Labels, checks
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample
 from .score import UNINFORMATIVE, Score, score_of
-from .statistics import Z95, Estimate, Reweigher, Values, estimate
+from .statistics import Z95, Reweigher, Values, estimate
 from .values import halfway, one_hot
 
-ADVICE = "too few weak labels for a ratio; pass the class proportions as prior if they are known"
+FEW, POOR = "too few weak labels", "T is known too poorly"
+ADVICE = "for a ratio; pass the class proportions as prior if they are known"
 
 
 def weak_balanced_accuracy(
@@ -52,18 +53,20 @@ def weak_balanced_accuracy(
     present = shares.D != 0
     if not bool((shares.D[present] > 0).all()):
         z = int(((shares.D <= 0) & present).nonzero()[0])
-        note = f"{UNINFORMATIVE}the share of class {z} is estimated as {float(shares.D[z]):.3g}: {ADVICE}"
+        note = f"{UNINFORMATIVE}the share of class {z} is estimated as {float(shares.D[z]):.3g}: {FEW} {ADVICE}"
         return Score("balanced accuracy", math.nan, math.nan, (0.0, 1.0), n, False, note, (0.0, 1.0))
     result = estimate(weigher, shares.influence(hit), halfway(hit), sample.labels, sample.weights, student=False)
     result.mean = np.asarray(shares.value())
     result.at_least(shares.unseen_variance())
-    shares.widen(result)
+    sampling = shares.D_stderr
+    shares.widen()
     score = score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / int(present.sum()))
     weak = (shares.D_stderr * 3 > shares.D) & present
     if bool(weak.any()) and score.informative:
         z = int(weak.nonzero()[0])
         share = f"the share of class {z} is {float(shares.D[z]):.3g}, standard error {float(shares.D_stderr[z]):.2g}"
-        return replace(score, informative=False, note=f"{UNINFORMATIVE}{share}: {ADVICE}")
+        why = POOR if float(shares.D_stderr[z]) > 2 * float(sampling[z]) else FEW
+        return replace(score, informative=False, note=f"{UNINFORMATIVE}{share}: {why} {ADVICE}")
     if not bool(present.all()) and not score.note:
         absent = ", ".join(map(str, (~present).nonzero()[:, 0].tolist()))
         return replace(score, note=f"left out, since they do not occur: classes {absent}")
@@ -79,7 +82,7 @@ class ClassShares:
 
     def __init__(self, weigher: Reweigher, labels: Tensor, predicted: Tensor, weights: FloatArray | None) -> None:
         K, n = weigher.transition.num_classes, len(labels)
-        self._weigher, self._labels, self._predicted = weigher, labels, predicted
+        self._weigher, self._labels = weigher, labels
         a = (
             torch.full((n,), 1.0 / n, dtype=torch.float64)
             if weights is None
@@ -124,20 +127,10 @@ class ClassShares:
         scale = torch.where(self.present, 1.0 / (self._safe * self.present.sum()), 0.0)
         return lambda i: (hit(i) - self.recall) * scale
 
-    def widen(self, result: Estimate) -> None:
-        """T's own error, where T is estimated: the ratios under its draws, set off against those at the estimate."""
+    def widen(self) -> None:
+        """T's own error in the shares, where T is estimated. In the recalls it is that of their influence, as in any
+        score: the ratio itself has no end where a draw of T leaves a class without a share."""
         draws = self._weigher.draws(self._labels)
-        if draws is None:
-            return
-        at = self._weigher.cell_sums(self._labels, self._predicted, self._a.numpy(), len(self.D))  # class, prediction
-        joint = draws.targets(at)  # (S, class, prediction)
-        N, D = np.einsum("szz->sz", joint), joint.sum(-1)
-        low, high = np.quantile(D, ndtr([-1.0, 1.0]), axis=0)
-        self.D_stderr = torch.hypot(self.D_stderr, torch.as_tensor((high - low) / 2))
-        present = self.present.numpy()
-        fine = (D[:, present] > 0).all(-1)
-        recalls = (N[:, present] / np.where(D[:, present] > 0, D[:, present], 1.0)).mean(-1)
-        # where a draw leaves no share to a class its recall can be anything: the farther end
-        here = float((np.diag(at)[present] / at.sum(-1)[present]).mean())
-        values = np.where(fine, recalls, np.where(np.arange(len(recalls)) % 2, here + 1.0, here - 1.0))
-        result.widen(draws, values - here + float(result.mean))
+        if draws is not None:
+            low, high = np.quantile(draws.targets(self.D.numpy()), ndtr([-1.0, 1.0]), axis=0)
+            self.D_stderr = torch.hypot(self.D_stderr, torch.as_tensor((high - low) / 2))

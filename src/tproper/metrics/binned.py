@@ -12,8 +12,8 @@ not among the extreme 5% is in the interval.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import gammainc, ndtr
@@ -51,37 +51,42 @@ class QuadraticForm:
 
     def interval(self) -> tuple[FloatArray, FloatArray]:
         """Every theta >= 0 under which the observed value is not among the extreme 5%."""
-        low, high = self._root((1 + LEVEL) / 2, self.raw), self._root((1 - LEVEL) / 2, self.raw)
+        given = np.broadcast_arrays(self.raw, self.e1, self.e2, self.e3, self.p1, self.p2, self.sampling)
+        ends = np.reshape([_ends(*row) for row in zip(*(x.ravel() for x in given), strict=True)], (*self.raw.shape, 2))
+        return np.where(self.unknown, 0.0, ends[..., 0]), np.where(self.unknown, 1.0, ends[..., 1])
+
+
+def _ends(raw: float, e1: float, *others: float) -> tuple[float, float]:
+    """The ends of the interval of one quadratic form."""
+    low, high = (_root(level, raw, e1, *others) for level in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
+    if _excess(0.0, (1 - LEVEL) / 2, raw, e1, *others) <= 0:
         # The sum is smaller than noise alone would make it: no theta fits, which is chance and not certainty. Then the
         # upper end is what a sum as large as the noise would give.
-        none = self._excess(np.zeros_like(self.raw), (1 - LEVEL) / 2, self.raw, *self._cumulants) <= 0
-        if none.any():
-            high = np.where(none, self._root((1 - LEVEL) / 2, np.maximum(self.raw, self.e1)), high)
-        return np.where(self.unknown, 0.0, low), np.where(self.unknown, 1.0, high)
+        high = _root((1 - LEVEL) / 2, max(raw, e1), e1, *others)
+    return low, high
 
-    @property
-    def _cumulants(self) -> tuple[FloatArray, ...]:
-        return self.e1, self.e2, self.e3, self.p1, self.p2, self.sampling
 
-    @staticmethod
-    def _excess(theta: FloatArray, level: float, raw: FloatArray, *cumulants: FloatArray) -> FloatArray:
-        """P(|u|^2 <= raw) under theta, less `level`: it falls with theta."""
-        e1, e2, e3, p1, p2, sampling = cumulants
-        k2 = 2 * e2 + 4 * theta * p1 + theta**2 * sampling
-        return _shifted_gamma(raw - theta - e1, k2, 8 * e3 + 24 * theta * p2) - level
+def _excess(theta: float, level: float, raw: float, e1: float, e2: float, e3: float, p1: float, p2: float,
+            sampling: float) -> float:  # fmt: skip
+    """P(|u|^2 <= raw) under theta, less `level`: it falls with theta."""
+    k2 = 2 * e2 + 4 * theta * p1 + theta**2 * sampling
+    return _shifted_gamma(raw - theta - e1, k2, 8 * e3 + 24 * theta * p2) - level
 
-    def _root(self, level: float, raw: FloatArray) -> FloatArray:
-        """The theta under which P(|u|^2 <= raw) is `level`; 0 where it is below at once."""
-        from scipy.optimize.elementwise import find_root
 
-        given: tuple[Any, ...] = (level, raw, *self._cumulants)
-        zero, top = np.zeros_like(self.raw), 4 * self.raw + 40 * self.e1
-        for _ in range(20):  # widen until the root is inside
-            short = self._excess(top, *given) > 0
-            if not short.any():
-                break
-            top = np.where(short, 2 * top + 1e-300, top)
-        return np.where(self._excess(zero, *given) <= 0, 0.0, find_root(self._excess, (zero, top), args=given).x)
+def _root(level: float, raw: float, e1: float, *others: float) -> float:
+    """The theta under which P(|u|^2 <= raw) is `level`; 0 where it is below at once, NaN where there is none."""
+    from scipy.optimize import brentq
+
+    given = (level, raw, e1, *others)
+    start, top = _excess(0.0, *given), 4 * raw + 40 * e1
+    if start <= 0:
+        return 0.0
+    for _ in range(20):  # widen until the root is inside
+        end = _excess(top, *given)
+        if not end > 0:
+            break
+        top = 2 * top + 1e-300
+    return brentq(_excess, 0.0, top, args=given, xtol=1e-300, maxiter=2000) if start > 0 >= end else math.nan
 
 
 class BinnedErrors:
@@ -135,11 +140,11 @@ class BinnedErrors:
         return QuadraticForm(*(np.asarray(x) for x in (*parts, sampling, unknown, noise)))
 
 
-def _shifted_gamma(x: FloatArray, k2: FloatArray, k3: FloatArray) -> FloatArray:
+def _shifted_gamma(x: float, k2: float, k3: float) -> float:
     """P(X <= x) for the gamma distribution, shifted to mean 0, with variance k2 and third cumulant k3."""
-    certain = (k2 <= 0) | (k3 <= 0)
-    k2, k3 = np.where(certain, 1.0, k2), np.where(certain, 1.0, k3)
+    if k2 <= 0 or k3 <= 0:
+        return float(x >= 0)
     shape, scale = 4 * k2**3 / k3**2, k3 / (2 * k2)
-    gamma = gammainc(np.minimum(shape, NORMAL), np.maximum(x / scale + np.minimum(shape, NORMAL), 0.0))
-    smooth = np.where(shape < NORMAL, gamma, ndtr(x / np.sqrt(k2)))
-    return np.where(certain, (x >= 0).astype(np.float64), smooth)
+    if shape >= NORMAL:
+        return ndtr(x / np.sqrt(k2))
+    return gammainc(shape, max(x / scale + shape, 0.0))

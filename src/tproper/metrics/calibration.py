@@ -61,8 +61,7 @@ def weak_calibration(
     """
     sample = Sample(labels, transition, reconstruction, prior, sample_weight)
     q = sample.probabilities(probabilities)
-    if strategy not in ("quantile", "uniform"):
-        raise ValueError(f"strategy: expected 'quantile' or 'uniform', got {strategy!r}")
+    checks.choice(strategy, "strategy", ("quantile", "uniform"))
     edges = _given_edges(bins)
     if classwise:
         if edges is None:

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray
-from .inputs import as_array
+from .._core import FloatArray, checks
 
 BINS = 15
 
@@ -31,8 +30,8 @@ class Reliability:
 
 
 def _arrays(labels: Any, probabilities: Any) -> tuple[np.ndarray, FloatArray]:
-    p = as_array(probabilities, "probabilities").astype(np.float64)
-    z = as_array(labels, "labels")
+    p = checks.array(probabilities, "probabilities").astype(np.float64)
+    z = checks.array(labels, "labels")
     if p.ndim != 2 or z.shape != p.shape[:1] or not len(z):
         raise ValueError(
             f"probabilities: expected shape (n, K) with one row for each of the labels, got {p.shape} and {z.shape}"

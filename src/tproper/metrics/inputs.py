@@ -15,17 +15,9 @@ from ..transitions import AnnotatorTransition, Reconstruction, Transition
 from .statistics import Reweigher
 
 
-def as_array(value: Any, name: str) -> np.ndarray:
-    """Numbers from numpy, torch or lists; anything else is refused."""
-    try:
-        return checks.array(value)
-    except ValueError:
-        raise ValueError(f"{name}: expected an array of numbers with rows of equal length") from None
-
-
 def predictions_of(value: Any, K: int, n: int, name: str = "predictions") -> Tensor:
     """Predicted classes (n,), checked."""
-    array = as_array(value, name)
+    array = checks.array(value, name)
     if array.ndim != 1:
         hint = "; pass probabilities.argmax(axis=1)" if array.ndim == 2 else ""
         raise ValueError(f"{name}: expected predicted classes of shape ({n},), got shape {array.shape}{hint}")
@@ -39,7 +31,7 @@ def predictions_of(value: Any, K: int, n: int, name: str = "predictions") -> Ten
 
 def probabilities_of(value: Any, K: int, n: int, name: str = "probabilities") -> Tensor:
     """Class probabilities (n, K), checked to sum to one."""
-    array = as_array(value, name)
+    array = checks.array(value, name)
     if array.ndim != 2 or array.shape != (n, K):
         raise ValueError(f"{name}: expected shape ({n}, {K}), labels x classes, got {array.shape}")
     if array.dtype.kind not in "fiu":
@@ -65,8 +57,9 @@ def weights_of(value: Any, n: int) -> FloatArray | None:
     """Example weights (n,), checked, or None."""
     if value is None:
         return None
+    given = checks.array(value, "sample_weight")
     try:
-        w = as_array(value, "sample_weight").astype(np.float64)
+        w = given.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"sample_weight: expected {n} numbers, got {checks.short(value)}") from None
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not (w > 0).any():

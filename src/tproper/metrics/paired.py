@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtr
 from torch import Tensor
 
-from .._core import Labels
+from .._core import Labels, checks
 from ..transitions import Reconstruction, Transition
-from .inputs import Sample, as_array
+from .inputs import Sample
 from .score import UNINFORMATIVE, Score, within
 from .statistics import Estimate, Values, estimate
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
@@ -72,8 +72,7 @@ def paired_test(
     a, b : (n, K) class probabilities; for ``score="accuracy"`` predicted classes (n,) will do
     score : "log_loss" and "brier" (lower is better), "accuracy" (higher is better)
     """
-    if score not in ("accuracy", "log_loss", "brier"):
-        raise ValueError(f"score: expected 'accuracy', 'log_loss' or 'brier', got {score!r}")
+    checks.choice(score, "score", ("accuracy", "log_loss", "brier"))
     sample = Sample(labels, transition, reconstruction, prior, sample_weight)
     (values_a, posterior_a), (values_b, posterior_b) = (
         _one_model(sample, score, given, name) for name, given in (("a", a), ("b", b))
@@ -90,7 +89,7 @@ def paired_test(
 
 def _one_model(sample: Sample, score: str, given: ArrayLike | Tensor, name: str) -> tuple[Values, Values]:
     """Class-wise scores of one model, and class probabilities to go with them."""
-    if score == "accuracy" and as_array(given, name).ndim == 1:
+    if score == "accuracy" and checks.array(given, name).ndim == 1:
         hit = one_hot(sample.predictions(given, name), sample.K)
         return hit, halfway(hit)
     q = sample.probabilities(given, name)

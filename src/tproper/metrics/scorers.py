@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import Labels, as_tensors
+from .._core import Labels, as_tensors, checks
 from ..transitions import Reconstruction, Transition, Vocabulary, item
 from .balanced import weak_balanced_accuracy
 from .inputs import encoded, probabilities_of, weights_of
@@ -128,8 +128,7 @@ def weak_scorer(
     ----------
     name : "accuracy", "balanced_accuracy", "log_loss" or "brier" ("neg_log_loss" and "neg_brier" mean the same)
     """
-    if name not in NAMES:
-        raise ValueError(f"name: expected one of {', '.join(NAMES)}, got {name!r}")
+    checks.choice(name, "name", NAMES)
     if not isinstance(transition, Transition):
         raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     return WeakScorer(name, transition, reconstruction, prior)

@@ -179,8 +179,7 @@ def inside_domain(p: Tensor, name: str, open_set: bool) -> Tensor:
 
 def checked_domain(domain: str) -> Domain:
     """ "affine" or "simplex"."""
-    if domain not in ("affine", "simplex"):
-        raise ValueError(f"domain: expected 'affine' or 'simplex', got {domain!r}")
+    checks.choice(domain, "domain", ("affine", "simplex"))
     return domain  # type: ignore[return-value]
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, as_tensors, checks, count_text, look_up, tracing
-from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, Reconstruction, Tables, Transition
+from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, EstimatedTransition, Reconstruction, Tables, Transition
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix
 
@@ -196,6 +196,12 @@ class AnswerReconstruction(Reconstruction):
     such mixture is unbiased whatever answers are missing, and weights ``w_a = 1 / V_a`` have the smallest variance,
     ``V_a = E ||R_a e_y - e_z||^2 = E ||R_a e_y||^2 - 1`` for the prior. Annotators whose own T cannot be inverted have
     weight 0 (`left_out`); a row without a usable answer is silent: its target is 1/K, its loss 0.
+
+    Where T was estimated, mostly from these very answers, the weights are ``1 / sqrt(V_a)``. An annotator who was right
+    more often than his shrunk T_a says was lucky on them: with signal t_a (``R_a`` about ``1 / t_a``), luck
+    ``s_a - t_a`` and weights w_a, the targets are too large by ``sum_a w_a (s_a - t_a) / t_a``. Shrinkage towards
+    the mean leaves ``sum_a (s_a - t_a)`` at 0: weights like t_a, that is 1 / sqrt(V_a), keep it there, while
+    1 / V_a, like t_a^2, would trust the lucky ones most.
     """
 
     transition: AnnotatorTransition
@@ -220,6 +226,8 @@ class AnswerReconstruction(Reconstruction):
             self.residual = max(self.residual, own.residual)
             variance = float((R**2).sum(axis=0) @ (t.matrix() @ p)) - 1.0
             self.weights[a] = 1.0 / max(variance, LEAST_VARIANCE)
+        if any(isinstance(t, EstimatedTransition) for t in transition.transitions):
+            self.weights = np.sqrt(self.weights)
         self.weights /= self.weights.max()
         self._columns = np.concatenate(blocks)  # (sum of M_a, K): the target of each answer alone
 

@@ -13,7 +13,7 @@ one-hot vector of z, and it may have negative entries.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,7 +53,7 @@ class Transition(LabelKind):
         ``T[y, z] = P(weak label y | class z)``; every column sums to one within 1e-6.
     weak_labels : sequence, optional
         Names of the M weak labels. Sets of class indices say that labels are candidate sets (then the
-        ambiguity degree is known); tuples are (source, label) pairs. Default: 0 .. M-1.
+        ambiguity degree is known); tuples are (source, label) pairs. Default: 0 .. M-1, or the index of a pandas table.
     """
 
     num_classes: int
@@ -70,7 +70,10 @@ class Transition(LabelKind):
         self._T = checks.column_stochastic(matrix)
         self._T.setflags(write=False)
         self.num_weak_labels, self.num_classes = self._T.shape
-        if weak_labels is not None and not hasattr(weak_labels, "__len__"):
+        weak_labels = _row_names(matrix) if weak_labels is None else weak_labels
+        if weak_labels is not None and (
+            not hasattr(weak_labels, "__len__") or isinstance(weak_labels, (str, Set, Mapping))
+        ):
             raise ValueError(f"weak_labels: expected a list of {self.num_weak_labels} names, got {weak_labels!r}")
         if weak_labels is not None and len(weak_labels) != self.num_weak_labels:
             raise ValueError(
@@ -99,7 +102,8 @@ class Transition(LabelKind):
         if (table % 1).any() and np.abs(table.sum(axis=0) - 1).max() <= checks.COLUMN_SUM_TOL:
             raise ValueError("counts: expected how often each label was given, got probabilities; use tp.Transition(T)")
         posterior = shrink(table, structure)
-        return EstimatedTransition.from_dirichlet(posterior.concentration, weak_labels, posterior.notes)
+        names = _row_names(counts) if weak_labels is None else weak_labels
+        return EstimatedTransition.from_dirichlet(posterior.concentration, names, posterior.notes)
 
     @property
     def weak_labels(self) -> list[Any]:
@@ -220,7 +224,7 @@ class EstimatedTransition(Transition):
         self.notes = list(notes)
         self.classifier: Any = None  # the model that T was estimated with, where there is one
         name, given = ("draws", draws) if concentration is None else ("concentration", concentration)
-        array = np.array(given, dtype=np.float64)
+        array = np.array(checks.array(given, name), dtype=np.float64)
         if (
             array.shape[-2:] != self._T.shape
             or array.ndim not in ((3,) if name == "draws" else (2, 3))
@@ -237,7 +241,7 @@ class EstimatedTransition(Transition):
         cls, concentration: ArrayLike, weak_labels: Sequence[Any] | None = None, notes: Sequence[str] = ()
     ) -> EstimatedTransition:
         """The mean of Dirichlet distributions of the columns, (M, K) or a mixture (C, M, K); zeros stay zero."""
-        a = np.array(concentration, dtype=np.float64)
+        a = np.array(checks.array(concentration, "concentration"), dtype=np.float64)
         if a.ndim not in (2, 3) or not np.isfinite(a).all() or not (a.sum(axis=-2) > 0).all():
             raise ValueError("concentration: expected finite numbers, columns with a positive sum, got others")
         mean = (a / a.sum(axis=-2, keepdims=True)).reshape(-1, *a.shape[-2:]).mean(axis=0)
@@ -382,6 +386,14 @@ def _without_rounding(R: FloatArray) -> FloatArray:
     largest, columns = size.argmax(axis=0), np.arange(R.shape[1])
     out[largest, columns] += 1 - out.sum(axis=0)
     return out
+
+
+def _row_names(table: Any) -> list[Any] | None:
+    """The names in a pandas table's index; None where they are 0 .. M-1, or the classes in sorted order."""
+    rows = table.index.tolist() if hasattr(table, "iloc") else []
+    if not rows or rows == list(range(len(rows))) or rows == table.columns.tolist() == sorted(rows):
+        return None
+    return rows
 
 
 def _label_text(name: object) -> str:

@@ -207,7 +207,7 @@ def coarse_labels(groups: Sequence[Sequence[int]]) -> Transition:
         )
     if any(len(g) == 0 for g in sets):
         raise ValueError("groups: expected non-empty groups")
-    T = np.array([[1.0 if z in g else 0.0 for z in members] for g in sets])
+    T = checks.masks_of_sets(sets, len(members))
     return _named(Transition(T, weak_labels=sets), f"coarse_labels of {len(sets)} groups")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core import checks
+
 # "classes": label y has the name of class y; "names": labels have names of their own, or are 0 .. M-1; "sets": listed
 # sets of classes; "masks": candidate masks over the classes; "pairs": (source, label); "answers": one from each
 # annotator; "positive/unlabeled": 0 = labeled positive, 1 = unlabeled.
@@ -35,8 +37,7 @@ class LabelKind:
 
     @label_kind.setter
     def label_kind(self, kind: str) -> None:
-        if kind not in LABEL_KINDS:
-            raise ValueError(f"label_kind: expected one of {', '.join(LABEL_KINDS)}, got {kind!r}")
+        checks.choice(kind, "label_kind", LABEL_KINDS)
         self._label_kind = kind
 
     def _labels_are_sets(self) -> bool:

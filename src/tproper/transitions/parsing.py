@@ -30,7 +30,7 @@ MATRIX_FILES = (".csv", ".npy", ".json")
 
 
 class UnknownSizeError(ValueError):
-    """The description leaves the number of classes out, and nobody else knows it."""
+    """The description leaves out the number of classes, and nothing else gives it."""
 
 
 @dataclass(frozen=True)
@@ -144,13 +144,13 @@ def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int
 
 
 def _check_size(classes: Any) -> None:
-    """Before anything of that size is made."""
+    """Refuse too many classes before anything of that size is allocated."""
     if isinstance(classes, int) and classes > MOST_CLASSES:
         count = f"{classes:,}" if classes < 10**15 else count_text(classes)
-        size = f"{classes * 8 / 2**30:,.1f}" if classes < 10**15 else "far more"
+        size = f"{classes * 8 / 2**30:,.1f} GiB" if classes < 10**15 else "more than any machine has"
         raise ValueError(
             f"transition: expected at most {MOST_CLASSES:,} classes, got {count}: one number for each of them takes "
-            f"{size} GiB"
+            f"{size}"
         )
 
 
@@ -235,18 +235,19 @@ def make_transition(value: Any, num_classes: int | None = None) -> Transition:
         if "family" in value:
             return _of_size(transition_from_dict(value), num_classes)
         if "name" not in value:
-            raise ValueError(f"transition: expected a dict with the key 'name' or 'family', got keys {sorted(value)}")
-        return _called(value["name"], {k: v for k, v in value.items() if k != "name"}, num_classes)
+            keys = sorted(map(str, value))
+            raise ValueError(f"transition: expected a dict with the key 'name' or 'family', got keys {keys}")
+        return _from_name(value["name"], {k: v for k, v in value.items() if k != "name"}, num_classes)
     if isinstance(value, tuple) and len(value) >= 1 and isinstance(value[0], str):
         name, *rest = value
         if len(rest) == 1 and isinstance(rest[0], Mapping):
-            return _called(name, dict(rest[0]), num_classes)
+            return _from_name(name, dict(rest[0]), num_classes)
         return parse_transition(name + (":" + ",".join(map(str, rest)) if rest else ""), num_classes)
     return _of_size(Transition(value), num_classes)
 
 
-def _called(name: Any, parameters: dict[str, Any], num_classes: int | None) -> Transition:
-    key = ALIASES.get(name, name)
+def _from_name(name: Any, parameters: dict[str, Any], num_classes: int | None) -> Transition:
+    key = ALIASES.get(name, name) if isinstance(name, str) else ""
     if key == "coarse":
         make: Callable[..., Transition] = families.coarse_labels
     elif (family := plugins.find(FAMILIES, key)) is not None:
@@ -342,10 +343,8 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     if family == "matrix":
         return Transition(data["matrix"], _labels_from_plain(data["weak_labels"]))
     if family == "estimated":
-        names, given = (
-            _labels_from_plain(data["weak_labels"]),
-            {k: data[k] for k in ("draws", "concentration", "notes")},
-        )
+        names = _labels_from_plain(data["weak_labels"])
+        given = {k: data[k] for k in ("draws", "concentration", "notes")}
         return EstimatedTransition(data["matrix"], weak_labels=names, **given)
     raise ValueError(f"transition: expected a known family, got {family!r}")
 

@@ -28,7 +28,7 @@ def mask_sizes(masks: Tensor) -> Tensor:
 
 
 def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
-    """``log P``, P = sum over S of softmax(scores), for boolean masks (..., K); -inf, zero gradient, for an empty set.
+    """``log P``, P = sum over S of softmax(scores), for boolean masks (..., K); -inf, zero gradient, where P is 0.
 
     Gradient: ``p (1_S / P - 1)``. Exact however small the mass: where a row comes near underflow the batch goes the
     textbook way. So do transforms and GPUs, where values cannot be looked at or not cheaply.
@@ -45,12 +45,13 @@ def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
         return mass.log_()[:, 0]
 
     out = with_slope(scores, work, lambda v: _plain_mass(v, masks))
-    return _plain_mass(scores, masks) if float(out.detach().min()) < math.log(SMALLEST) else out
+    return out if float(out.detach().min()) >= math.log(SMALLEST) else _plain_mass(scores, masks)  # NaN: there, too
 
 
 def _plain_mass(scores: Tensor, masks: Tensor) -> Tensor:
-    # log-sum-exp of nothing but -inf has a NaN gradient: an empty set is taken for a full one, then made -inf
-    empty = ~masks.any(-1, keepdim=True)
+    # log-sum-exp of nothing but -inf has a NaN gradient: an empty set, or one of masked classes alone, is taken for a
+    # full one, then made -inf
+    empty = ~(masks & ~scores.isneginf()).any(-1, keepdim=True)
     x = scores - scores.amax(-1, keepdim=True).detach()  # a common shift must not eat the digits
     inside = torch.logsumexp(x.masked_fill(~(masks | empty), -math.inf), -1)
     return (inside - torch.logsumexp(x, -1)).masked_fill(empty[..., 0], -math.inf)

@@ -82,10 +82,9 @@ class Shrunk:
     notes: list[str]
 
 
-def structure_of(name: object) -> tuple[str, ...]:
+def structure_of(name: str) -> tuple[str, ...]:
     """The forms that a structure's name stands for."""
-    if not isinstance(name, str) or name not in STRUCTURES:
-        raise ValueError(f"structure: expected one of {', '.join(STRUCTURES)}, got {checks.short(name)}")
+    checks.choice(name, "structure", STRUCTURES)
     return STRUCTURES[name]
 
 

@@ -32,7 +32,7 @@ class StackedTransition(Transition):
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Stacked row indices; (source, label) pairs are turned into them."""
-        pairs = labels if isinstance(labels, Tensor) else np.asarray(labels)
+        pairs = labels if isinstance(labels, Tensor) else checks.array(labels, "labels")
         if pairs.ndim == 0 or pairs.shape[-1] != 2 or pairs.ndim < 2:
             return super().encode(labels, device, validate)
         source = checks.index_labels(pairs[..., 0], len(self.sources), "source", device, validate)

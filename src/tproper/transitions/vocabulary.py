@@ -24,15 +24,17 @@ UNLABELED = "unlabeled"  # the second label of positive-unlabeled data
 
 def weak_label_names(transition: Transition, classes: Sequence[Any] | NDArray[Any]) -> list[Any]:
     """The names of the weak labels, in the order of T's rows; class indices inside sets become class names."""
-    called = [item(c) for c in classes]
+    own = [item(c) for c in classes]
     if transition.label_kind == "classes":
-        return called
-    if transition.positive_unlabeled and all(isinstance(c, str) for c in called):
-        return [called[0], UNLABELED]
+        return own
+    if transition.positive_unlabeled and all(isinstance(c, str) for c in own):
+        if own[0] == UNLABELED:
+            raise ValueError(f"classes: expected the positive class first, got {UNLABELED!r}; pass `classes`")
+        return [own[0], UNLABELED]
     if isinstance(transition, StackedTransition):
         return [(d, name) for d, t in enumerate(transition.sources) for name in weak_label_names(t, classes)]
     return [
-        frozenset(called[z] for z in name) if isinstance(name, (set, frozenset)) else name
+        frozenset(own[z] for z in name) if isinstance(name, (set, frozenset)) else name
         for name in transition.weak_labels
     ]
 

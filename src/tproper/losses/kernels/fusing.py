@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TypeVar
 
+from ..._core import checks
 from ..base import Backend, WeakLabelLoss
 from . import dispatch
 
@@ -20,8 +21,7 @@ def fuse(loss: Loss, backend: Backend = "auto") -> Loss:
     """
     if not isinstance(loss, WeakLabelLoss):
         raise ValueError(f"loss: expected a tproper loss, got {type(loss).__name__}")
-    if backend not in BACKENDS:
-        raise ValueError(f"backend: expected one of {', '.join(BACKENDS)}, got {backend!r}")
+    checks.choice(backend, "backend", BACKENDS)
     if backend == "triton":
         why = dispatch.unplanned(loss)
         if why is not None:

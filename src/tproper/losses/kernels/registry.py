@@ -104,10 +104,26 @@ def _only_size(T: CandidateSetTransition) -> int:
     return sizes[0] if len(sizes) == 1 else 0
 
 
-register(LogSumExp, SetReconstruction)(
-    lambda F, R: Plan(False, by_size="coefficient", set_size=_only_size(R.transition))
-)
-register(LogSumExp, Reconstruction)(lambda F, R: Plan(False, dense=True))
-register(LogScore, UniformTransition)(lambda score, T: Plan(True, (T.diagonal, T.off_diagonal)))
-register(LogScore, CandidateSetTransition)(lambda score, T: Plan(True, by_size="log_weight", set_size=_only_size(T)))
-register(LogScore, Transition)(lambda score, T: Plan(True, dense=True))
+@register(LogSumExp, SetReconstruction)
+def _sets(F: LogSumExp, R: SetReconstruction) -> Plan:
+    return Plan(False, by_size="coefficient", set_size=_only_size(R.transition))
+
+
+@register(LogSumExp, Reconstruction)
+def _dense(F: LogSumExp, R: Reconstruction) -> Plan:
+    return Plan(False, dense=True)
+
+
+@register(LogScore, UniformTransition)
+def _uniform_forward(score: LogScore, T: UniformTransition) -> Plan:
+    return Plan(True, (T.diagonal, T.off_diagonal))
+
+
+@register(LogScore, CandidateSetTransition)
+def _sets_forward(score: LogScore, T: CandidateSetTransition) -> Plan:
+    return Plan(True, by_size="log_weight", set_size=_only_size(T))
+
+
+@register(LogScore, Transition)
+def _dense_forward(score: LogScore, T: Transition) -> Plan:
+    return Plan(True, dense=True)
