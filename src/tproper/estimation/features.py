@@ -189,12 +189,7 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
         )
     posterior, worth = best.shrunk(evidence, structure)
     doubts += _vague(evidence, worth) if best.informed else []
-    if best.unsure and not named and not doubts:
-        doubts.append(
-            "the intervals of T are too narrow: features leave the classes open (the likeliest one has probability "
-            f"{best.certainty:.2f} on average), and the classifier's own error, left out, is larger than what is in "
-            "them; add clean rows"
-        )
+    doubts += _left_open(best) if not named and not doubts else []
     notes = [
         f"from {len(evidence.weak)} rows with features, {int(evidence.clean.sum())} of known class; the others are "
         f"worth {worth.sum():.0f} rows of known class",
@@ -263,6 +258,16 @@ def _vague(evidence: Evidence, worth: FloatArray) -> list[str]:
     return [
         f"these data do not determine T for {which}: the features hardly say which rows belong there (worth "
         f"{', '.join(f'{total[z]:.1f}' for z in vague)} rows of known class); add clean rows"
+    ]
+
+
+def _left_open(best: Solution) -> list[str]:
+    """Classes that the features leave open: what is left out of the intervals is then larger than what is in them."""
+    if not best.unsure:
+        return []
+    return [
+        "the intervals of T are too narrow: features leave the classes open (the likeliest one has probability "
+        f"{best.certainty:.2f} on average), and the classifier's own error is not in them; add clean rows"
     ]
 
 
