@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import tproper as tp
 from tproper.cli.codec import LabelCodec
+from tproper.cli.trust import trust
 from tproper.transitions import transition_from_dict, transition_to_dict
 
 
@@ -32,6 +34,8 @@ def test_bags_are_no_classes() -> None:
     assert codec.encode(pa.array([1, 0, 1]))[0].tolist() == [1, 0, 1]
     with pytest.raises(ValueError, match="expected one of 0, 1, got 'spam' at row 1"):
         codec.encode(pa.array(["spam"]))
+    with pytest.raises(ValueError, match=r"got 'a; b' at row 2$"):
+        LabelCodec(tp.identity(2), ["c; d", "e"]).encode(pa.array(["e", "a; b"]))
 
 
 def test_a_renamed_pu_model_evaluates_as_before(tmp_path: Path, run: Callable[..., Any]) -> None:
@@ -48,3 +52,12 @@ def test_a_renamed_pu_model_evaluates_as_before(tmp_path: Path, run: Callable[..
     after = run("evaluate", tmp_path / "renamed", data, "--label", "y")
     assert before.exit_code == after.exit_code == 0, after.output
     assert before.stdout == after.stdout
+
+
+def test_numbers_of_sources_are_explained() -> None:
+    T = tp.multi_source([tp.symmetric_noise(2, 0.1), tp.symmetric_noise(2, 0.3)])
+    z = np.arange(60) % 2
+    labels = T.encode(T.sample(z, seed=0)).numpy()
+    lines = trust(labels, 0.2 + 0.6 * np.eye(2)[z], LabelCodec(T, ["u", "v"], sources=["ann", "bob"])).lines
+    assert " of source " in "\n".join(lines)
+    assert lines[-1] == "(classes: 0 = u, 1 = v; sources: 0 = ann, 1 = bob)"

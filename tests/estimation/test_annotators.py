@@ -279,6 +279,14 @@ def test_what_cannot_be_identified_is_said(answers, why):
         tp.estimate_annotators(answers, true, num_classes=3)
 
 
+def test_one_answer_an_item_rests_on_the_classifier_alone():
+    """Three in four of the 95% intervals held T, and nothing was said."""
+    z = np.arange(60) % 3
+    with pytest.warns(tp.IdentifiabilityWarning, match="no item has two answers: T rests on the classifier alone"):
+        estimate = tp.estimate_annotators(z[:, None], X=np.eye(3)[z], random_state=0)
+    assert any("give some true classes, or second answers" in note for note in estimate.notes)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -122,6 +122,17 @@ def test_labels_that_tell_one_rate_are_not_asked_for_ninety_numbers():
     assert accuracy[1] > accuracy[0] - 0.01
 
 
+def test_features_that_leave_the_classes_open_are_told():
+    """Overlapping classes: a quarter of the 95% intervals held T, and nothing was said."""
+    rng = np.random.default_rng(1)
+    z = rng.choice(3, size=800, p=[0.5, 0.3, 0.2])
+    X = rng.normal(size=(800, 3)) + np.eye(3)[z]
+    weak = tp.Transition([[0.7, 0.05, 0.2], [0.2, 0.9, 0.2], [0.1, 0.05, 0.6]]).sample(z, seed=1)
+    with pytest.warns(tp.IdentifiabilityWarning, match="the intervals of T are too narrow: features leave the classes"):
+        T = tp.estimate_transition(weak, X=X, random_state=0)
+    assert any("add clean rows" in note for note in T.notes)
+
+
 def test_constant_features_are_told():
     z = np.arange(300) % 3
     with pytest.warns(tp.IdentifiabilityWarning):

@@ -39,6 +39,7 @@ def test_the_shares_are_most_likely():
 def test_intervals_stay_in_the_simplex_and_hold_the_estimate():
     y = T4.sample(np.zeros(200, dtype=int), 3)  # one class only
     result = tp.weak_prevalence(y, T4)
+    assert (result.interval[1:, 0] == 0).all()  # not 1e-17, which leaves out the truth
     assert (result.interval >= 0).all()
     assert (result.interval <= 1).all()
     assert (result.interval[:, 0] <= result.value).all()

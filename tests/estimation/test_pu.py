@@ -229,6 +229,18 @@ def test_no_interval_is_a_point_where_the_estimate_is_at_an_end(sampling):
     assert any("if 1 stands for unlabeled in these labels, pass labels == 0" in note for note in result.notes)
 
 
+def test_a_curve_that_ran_to_its_end_says_no_more_than_the_bound():
+    """No score is pure, and the likeliest curve says r = 1: the interval was .09 to .39 for a prior of .9."""
+    rng = np.random.default_rng(3)
+    positive = rng.random(1000) < 0.9
+    labeled = positive & (rng.random(1000) < 0.2)
+    X = rng.standard_normal((1000, 3))
+    X[:, 0] += 2 * positive
+    result = tp.estimate_pu(labeled, X)
+    assert result.prior.interval[0] < 0.9 < result.prior.interval[1] == result.upper_bound
+    assert result.rate.interval[0] == pytest.approx(labeled.mean())
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_scores_that_separate_the_classes_give_the_prior(seed):
     """Where all positives are far above, a slope among them is chance: the prior came out as .11 and .22 for .4."""

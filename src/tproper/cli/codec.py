@@ -227,8 +227,8 @@ class LabelCodec:
             except ValueError as error:
                 position = int((codes == code).argmax())
                 row = first_row + (position if rows is None else int(rows[position]))
-                fact, semicolon, advice = str(error).partition("; ")
-                raise ValueError(f"column {column!r}: {fact} at row {row}{semicolon}{advice}") from None
+                before, got, after = str(error).rpartition(f"got {text!r}")
+                raise ValueError(f"column {column!r}: {before}{got} at row {row}{after}") from None
         missing = absent[codes]
         encoded = table[codes]
         if vocabulary.T.positive_unlabeled:  # no label is the label "unlabeled"

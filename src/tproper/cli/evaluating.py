@@ -102,7 +102,7 @@ def _blocks(columns: LabelColumns, codec: LabelCodec, source: str | None, featur
         yield Block(items.X, *items.encode(codec), items.known(codec.classes), items.rows + 1)
         return
     table, truth = columns.table, class_codec(codec.classes)
-    reader = FeatureReader(table, features)
+    reader = FeatureReader(table, features, trained=True)
     extra = [c for c in (*columns.labels, source, columns.true) if c is not None]
     wanted = list(dict.fromkeys([*features, *extra]))
     batches = watched(table.batches(wanted), "evaluating", table.rows, lambda b: b.num_rows)

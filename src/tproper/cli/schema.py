@@ -78,8 +78,8 @@ class FeatureReader:
     how many rows have them; until then `clean` tells whether there is any point in using the numbers.
     """
 
-    def __init__(self, table: Table, columns: Sequence[str]) -> None:
-        self.table = table
+    def __init__(self, table: Table, columns: Sequence[str], trained: bool = False) -> None:
+        self.table, self.trained = table, trained  # trained: a model takes these columns, and none can be left out
         self.columns = list(columns)
         self.rows = 0
         self._truth: dict[str, bool] = {}  # columns of text: whether they write numbers as true and false
@@ -100,10 +100,11 @@ class FeatureReader:
                 text = checks.cut(text, 40)
                 alike = [n for n in self.columns[j:] if numbers(batch.column(n)) is None]
                 more = f" ({len(alike)} columns hold text)" if len(alike) > 1 else ""
-                out = joined_names(alike[:MOST_NAMED])
+                ignored = f"--ignore {joined_names(alike[:MOST_NAMED])}"
+                advice = f"leave out what is no feature with {ignored}, or choose the columns to use with --features"
                 raise ValueError(
                     f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}{more}; "
-                    f"leave out what is no feature with --ignore {out}, or choose the columns to use with --features"
+                    + ("the model was trained with numbers there: correct the rows" if self.trained else advice)
                 )
             inexact = first_inexact(batch.column(name))
             if inexact is not None:
@@ -148,7 +149,7 @@ class FeatureReader:
             others = f" (and {len(self._bad) - 1} more columns like it)" if len(self._bad) > 1 else ""
             raise ValueError(
                 f"column {name!r}: expected finite numbers, got {' and '.join(parts)}, first at row {first}{others}; "
-                "drop or fill them, or leave the column out with --ignore"
+                "drop or fill them" + ("" if self.trained else ", or leave the column out with --ignore")
             )
 
 

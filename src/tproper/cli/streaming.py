@@ -128,7 +128,7 @@ def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | 
     clash = [name for name in keep if name in (PREDICTED, *names)]
     if clash:
         raise ValueError(f"--keep: expected columns that do not have the name of a result, got {clash[0]!r}")
-    reader = FeatureReader(table, schema.features)
+    reader = FeatureReader(table, schema.features, trained=True)
     counts = np.zeros(len(schema.classes), dtype=np.int64)
     classes = np.array(schema.classes, dtype=object)
     columns = list(dict.fromkeys([*schema.features, *keep]))

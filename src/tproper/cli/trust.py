@@ -44,10 +44,10 @@ class Trust:
     def lines(self) -> list[str]:
         """What stands below a table of scores."""
         out = [*self._moves(), *self._verdict()]
-        numbered = re.search(r"\b(class|classes|label|annotators?) \(?\d", "\n".join(out))
+        numbered = re.search(r"\b(class|classes|label|annotators?|source) \(?\d", "\n".join(out))
         if numbered:
-            who = f"; annotators: {_numbered(self.codec.annotators)}" if self.codec.annotators else ""
-            out.append(f"(classes: {_numbered(self.codec.classes)}{who})")
+            names = {"classes": self.codec.classes, "annotators": self.codec.annotators, "sources": self.codec.sources}
+            out.append(f"({'; '.join(f'{kind}: {_numbered(n)}' for kind, n in names.items() if n)})")
         return out
 
     def _moves(self) -> list[str]:

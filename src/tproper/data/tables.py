@@ -271,7 +271,10 @@ def _reason(error: Exception) -> str | None:
     ragged = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", text)
     if ragged:
         line, want, got = ragged.groups()
-        return f"expected {want} values in every row as in the header, got {got}" + (f" in line {line}" if line else "")
+        where = f" in line {line}" if line else ""
+        if want == "1" and ";" in text[ragged.end() :]:  # 1,5;2,5 below x;y
+            where += "; the file seems to have semicolons and decimal commas: save it with commas and decimal points"
+        return f"expected {want} values in every row as in the header, got {got}{where}"
     text = "".join(c if c.isprintable() else "?" for c in text).rstrip(".")
     return f"cannot be read, it may be cut short or of another format ({checks.cut(text, 160)})"
 

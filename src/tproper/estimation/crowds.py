@@ -234,6 +234,13 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
         warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
         notes.append(text)
     shared = int((crowd.degree >= 2).sum())
+    if not len(crowd.fixed) and with_features and not shared:
+        text = (
+            "no item has two answers: T rests on the classifier alone, and its intervals, which leave out the "
+            "classifier's own error, are too narrow; give some true classes, or second answers"
+        )
+        warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
+        notes.append(text)
     if not len(crowd.fixed) and shared >= SHARED and ((crowd.given() > 0).sum(axis=1) <= 1).all():
         text = (
             f"no two answers to one of {shared} items differ: annotators who are always right and annotators who copy "

@@ -62,7 +62,12 @@ class Solution:
     @property
     def unsure(self) -> bool:
         """Whether p says little about the classes, so that T's noise and p's feed each other."""
-        return self.P is not None and float(self.P.max(axis=0).mean()) < SURE
+        return self.certainty < SURE
+
+    @property
+    def certainty(self) -> float:
+        """Mean probability of the most probable class; 1 as long as there is no p."""
+        return 1.0 if self.P is None else float(self.P.max(axis=0).mean())
 
     def renamed(self, order: np.ndarray) -> Solution:
         """The same with the classes renamed: class k is what was class order[k]."""
@@ -184,6 +189,7 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
         )
     posterior, worth = best.shrunk(evidence, structure)
     doubts += _vague(evidence, worth) if best.informed else []
+    doubts += _left_open(best) if not named and not doubts else []
     notes = [
         f"from {len(evidence.weak)} rows with features, {int(evidence.clean.sum())} of known class; the others are "
         f"worth {worth.sum():.0f} rows of known class",
@@ -252,6 +258,16 @@ def _vague(evidence: Evidence, worth: FloatArray) -> list[str]:
     return [
         f"these data do not determine T for {which}: the features hardly say which rows belong there (worth "
         f"{', '.join(f'{total[z]:.1f}' for z in vague)} rows of known class); add clean rows"
+    ]
+
+
+def _left_open(best: Solution) -> list[str]:
+    """Classes that the features leave open: what is left out of the intervals is then larger than what is in them."""
+    if not best.unsure:
+        return []
+    return [
+        "the intervals of T are too narrow: features leave the classes open (the likeliest one has probability "
+        f"{best.certainty:.2f} on average), and the classifier's own error is not in them; add clean rows"
     ]
 
 

@@ -35,6 +35,7 @@ ENTRIES = 1 << 24  # of all draws of T together
 PROGRAMS = 100  # classes, up to which each has its own linear programs
 PROFILED = 20  # classes, up to which the profile likelihood is followed too
 DROP = 1.92  # of the log-likelihood within a 95% interval: half of chi-squared's quantile
+EDGE = 1e-3  # an end this close to 0 or 1 may be there: EM comes near at its own slow pace
 STILL = 1e-6  # a standard error at which no repetition has moved a share
 
 
@@ -102,9 +103,10 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
     fitting = equally_likely(T, value)
     interval = np.clip(interval + fitting - value[:, None], 0.0, 1.0)
     if transition.num_classes <= PROFILED:
-        edge = (interval[:, 0] <= STILL) | (interval[:, 1] >= 1 - STILL)
+        edge = (interval[:, 0] <= EDGE) | (interval[:, 1] >= 1 - EDGE)
         ends = likely(T, counts.numpy(), value, np.flatnonzero(edge))
         interval = np.stack([np.minimum(interval[:, 0], ends[:, 0]), np.maximum(interval[:, 1], ends[:, 1])], axis=1)
+    interval[interval[:, 0] <= STILL, 0] = 0.0  # rounding
     free = np.ptp(fitting, axis=1) > STILL
     still = (stderr < STILL) | free
     stderr[still] = (interval[still, 1] - interval[still, 0]) / (2 * Z95)

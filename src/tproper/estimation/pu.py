@@ -36,6 +36,7 @@ BOOTSTRAPS = 200
 LEAST = 0.2  # of the labeled examples lie above the threshold, at least
 FOLDS = 5
 STILL = 1e-9  # a standard error at which all draws have ended at one point
+RATE_END = 0.98  # beyond, a curve that never becomes pure has run to its end, and its draws stay there
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ def estimate_pu(
     rate = _score("r = P(labeled | positive)", float(share / point.pooled), rates, n)
     most = min(1.0, _upper_bound(table))
     bound = float(unlabeled_share(most))
-    prior, rate = _at_an_end(prior, rate, bound, float(share) / most)
+    if min(prior.stderr, rate.stderr) < STILL or (point.purity < PURITY and rate.value > RATE_END):
+        prior, rate = _at_an_end(prior, rate, bound, float(share) / most)
     notes = _notes(point, prior, bound, sampling, float(share))
     return PUEstimate(prior, rate, _transition(rate.value, rates, notes), bound, point.purity, sampling, notes)
 
@@ -322,9 +324,7 @@ def _score(name: str, value: float, draws: FloatArray, n: int) -> Score:
 
 
 def _at_an_end(prior: Score, rate: Score, most: float, least: float) -> tuple[Score, Score]:
-    """Prior and rate; where all draws have ended at one point, up to the `most` and `least` that need no curve."""
-    if min(prior.stderr, rate.stderr) >= STILL:
-        return prior, rate
+    """Prior and rate of an estimate at the end of what is possible: up to the `most` and `least` that need no curve."""
     return (
         replace(prior, interval=(min(prior.value, prior.interval[0]), max(prior.value, most))),
         replace(rate, interval=(min(rate.value, least), max(rate.value, rate.interval[1]))),

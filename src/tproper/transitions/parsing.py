@@ -183,7 +183,10 @@ def read_matrix(path: str | Path) -> Transition:
     try:
         if kind != ".npy" and path.is_file():  # a pipe can be read once
             with path.open("rb") as file:
-                encoding = other_encoding(file.read(4))
+                head = file.read(4)
+            if not head.strip():
+                raise ValueError("expected numbers, got an empty file")
+            encoding = other_encoding(head)
             if encoding is not None:
                 raise ValueError(f"expected text in UTF-8, got {encoding}; save the file as UTF-8")
         if kind == ".npy":
