@@ -14,7 +14,16 @@ from test_commands import records, run_here, start, wait_for
 
 import tproper as tp
 from tproper.lab import comparing, figures, leaderboard, real_labels
-from tproper.lab.comparing import Budget, as_stored, best_rate, chosen_methods, config_of, pose, run_bench
+from tproper.lab.comparing import (
+    Budget,
+    as_stored,
+    best_rate,
+    chosen_methods,
+    config_of,
+    named_methods,
+    pose,
+    run_bench,
+)
 from tproper.lab.datasets import load
 from tproper.lab.engine import Pixels
 from tproper.lab.methods import METHODS, Method, from_function, register
@@ -192,11 +201,11 @@ def test_a_search_without_records_is_said(digits):
 
 def test_names_of_methods(digits):
     T = tp.complementary(10)
-    assert chosen_methods("forward, gls:0.3,2,bc", T) == (["forward", "gls:0.3,2", "bc"], {})
-    everything, left_out = chosen_methods("all,forward", T)
+    assert chosen_methods(named_methods("forward, gls:0.3,2,bc"), T) == (["forward", "gls:0.3,2", "bc"], {})
+    everything, left_out = chosen_methods(["all", "forward"], T)
     assert len(everything) == len(set(everything)) >= 8
     assert not left_out
-    everything, left_out = chosen_methods("all", tp.coarse_labels([[0, 1], [2, 3]]))
+    everything, left_out = chosen_methods(["all"], tp.coarse_labels([[0, 1], [2, 3]]))
     assert "forward" in everything
     assert "bc" in left_out
     learner = config_of("adapted", "linear", "digits", pose("complementary", digits), BUDGET)

@@ -26,6 +26,7 @@ def run(options: BenchOptions, run: BenchRun) -> None:
         budget = _budget(options, dataset)
         rules = rules_among(options.select)
         own = _own(options.method_file or [])
+        asked = lab.named_methods(options.methods)
         if options.transition_is is not None and options.transition is None:
             raise ValueError("--transition-is: expected it beside --transition, got it alone")
         data = lab.load(dataset, run.data, run.mirror)
@@ -34,7 +35,7 @@ def run(options: BenchOptions, run: BenchRun) -> None:
         soft = None if options.soft is None else _soft(options.soft, data, posed.told.num_classes)
         for method, _ in own.values():
             lab.rehearse(method, posed.told)
-        names, left_out = lab.chosen_methods(options.methods, posed.told)
+        names, left_out = lab.chosen_methods(asked, posed.told)
         codes = {method.name: digest for method, digest in own.values()}
         names += [name for name in codes if name not in names]
         say(posed.about)

@@ -15,7 +15,18 @@ Imports from `plots` and the rooms above it.
 """
 
 from . import neighbours, paper, sweep
-from .comparing import EPOCHS, RATES, Budget, as_stored, chosen_methods, config_of, pose, run_bench, search_epochs
+from .comparing import (
+    EPOCHS,
+    RATES,
+    Budget,
+    as_stored,
+    chosen_methods,
+    config_of,
+    named_methods,
+    pose,
+    run_bench,
+    search_epochs,
+)
 from .datasets import NAMES, Dataset, folder_of_data, load
 from .download import StoppedError, check_mirror
 from .engine import Pixels
@@ -76,6 +87,7 @@ __all__ = [
     "load",
     "methods_for",
     "name_of",
+    "named_methods",
     "neighbours",
     "not_a_store",
     "paper",

@@ -108,8 +108,8 @@ def as_stored(posed: Posed, records: Sequence[Record]) -> tuple[Posed, str]:
     return replace(posed, problem=problem, told=told), note if change > ROUNDING else ""
 
 
-def chosen_methods(text: str, told: Transition) -> tuple[list[str], dict[str, str]]:
-    """The names in a comma-separated text, where ``all`` stands for every method that fits; and why others do not.
+def named_methods(text: str) -> list[str]:
+    """The names of methods in a comma-separated text, ``all`` among them, each of which exists.
 
     A name may carry settings with commas of their own: ``gls:0.3,2``.
     """
@@ -121,6 +121,14 @@ def chosen_methods(text: str, told: Transition) -> tuple[list[str], dict[str, st
             names.append(part)
     if not names:
         raise ValueError(f"methods: expected names of methods, or all, got {text!r}")
+    for name in names:
+        if name != "all":
+            find_method(name)
+    return names
+
+
+def chosen_methods(names: list[str], told: Transition) -> tuple[list[str], dict[str, str]]:
+    """`names` with every method that fits in place of ``all``; and why others do not fit."""
     fitting: dict[str, None] = {}
     left_out: dict[str, str] = {}
     for name in names:
