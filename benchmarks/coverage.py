@@ -106,6 +106,7 @@ def known(kind: str, n: int, first: int, sets: int) -> dict[str, Any]:
                 y,
                 batch=(chunk, n),
                 student=student,
+                few_decide=name.startswith("paired"),
             )
             count(hits, name, sim.truth(values), *result.interval())
         tops = {name: TopLabel(sim.weigher, q[rows], y, None, (chunk, n)) for name, q in models.items()}
@@ -287,15 +288,14 @@ def crowd(answers: int, redundancy: int, first: int, sets: int, K: int = 3) -> d
         y = np.full((n, m), -1)
         for a in who.reshape(n, redundancy).T:
             y[np.arange(n), a] = (T[a, :, z].cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=K - 1)
-        truth = float((predicted == z).mean())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             score = tp.weak_accuracy(y, predicted, tp.estimate_annotators(y, num_classes=K).transition)
         known = tp.weak_accuracy(y, predicted, tp.annotators([tp.Transition(t) for t in T]))
-        out["covered"] += score.interval[0] <= truth <= score.interval[1]
-        out["off"] += score.value - truth
-        out["square"] += (score.value - truth) ** 2
-        out["known"] += (known.value - truth) ** 2
+        out["covered"] += score.interval[0] <= RIGHT <= score.interval[1]
+        out["off"] += score.value - RIGHT
+        out["square"] += (score.value - RIGHT) ** 2
+        out["known"] += (known.value - RIGHT) ** 2
         out["width"] += score.interval[1] - score.interval[0]
         out["from_transition"] += score.from_transition
     return out

@@ -300,3 +300,29 @@ def test_clean_bins_are_left_open_and_zeros_are_counted():
     assert floored["log_loss"] == pytest.approx(-np.log([0.8, 0.6, 1e-3]).mean())
     with pytest.raises(ValueError, match=r"probabilities: expected shape \(n, K\) with one row for each"):
         clean_scores([0, 1], q)
+
+
+def test_a_perfect_model_is_covered_though_labels_scatter_least_for_it():
+    """Variance falls towards accuracy 1, but not below that of labels given their class."""
+    T, rng = tp.pair_noise(5, 0.45), np.random.default_rng(0)
+    held = 0
+    for _ in range(200):
+        z = rng.integers(0, 5, 100)
+        held += tp.weak_accuracy(T.sample(z, rng), z, T).interval[1] == 1.0
+    assert held / 200 > 0.94
+
+
+def test_models_that_differ_in_few_rows_are_compared_with_few_degrees_of_freedom():
+    """Sharp models differ where they are unsure, in a row of twenty: the variance of sixty rows is that of three."""
+    rng = np.random.default_rng(5)
+    scores = 12 * rng.normal(size=(4000, 2))
+    p = torch.softmax(torch.as_tensor(scores), -1).numpy()
+    q = torch.softmax(torch.as_tensor(scores + rng.normal(size=scores.shape)), -1).numpy()
+    truth = float((p * (2 * (q - p) + (p**2 - q**2).sum(axis=1, keepdims=True))).sum(axis=1).mean())
+    T, held = tp.partial_labels(2, 0.44), 0
+    for _ in range(200):
+        rows = rng.integers(0, 4000, 60)
+        y = T.sample((rng.random(60) < p[rows, 1]).astype(int), rng)
+        low, high = tp.paired_test(y, p[rows], q[rows], T, "brier").interval
+        held += low <= truth <= high
+    assert held / 200 > 0.92

@@ -24,10 +24,8 @@ from .with_features import FOLDS, fit_with_features
 
 RANKING_DRAWS = 200
 SHOWN = 12
-FEW_EACH, FEW_AN_ITEM = (
-    20,
-    5,
-)  # answers of an annotator to each class, and to an item: posteriors below both are too sure
+# Answers of an annotator to each class, and answers to an item: where there are fewer of both, posteriors are too sure.
+FEW_EACH, FEW_AN_ITEM = 20, 5
 SHARED = 30  # items with two answers, from which it means something that none of them differ
 
 

@@ -83,6 +83,7 @@ def paired_test(
         lambda i: (posterior_a(i) + posterior_b(i)) / 2,
         sample.labels,
         sample.weights,
+        few_decide=True,
     )
     return _verdict(result, score, sample.n, sample.K)
 
@@ -109,7 +110,7 @@ def _verdict(result: Estimate, score: ScoreName, n: int, K: int) -> PairedTest:
     p_value = 1.0
     better: Literal["a", "b"] | None = None
     if not note:
-        p_value = float(2 * stdtr(float(1 / result.spread) - 1, -abs(float(result.statistic()))))
+        p_value = float(2 * stdtr(float(result.freedom), -abs(float(result.statistic()))))
         if low > 0 or high < 0:
             better = "a" if (low > 0) == (score == "accuracy") else "b"
         guess = {"accuracy": 1 - 1 / K, "log_loss": math.log(K), "brier": 1 - 1 / K}[score]

@@ -64,6 +64,15 @@ class Reweigher:
         """Posterior draws of T, where it is estimated."""
         return draws_of(self.transition, self.reconstruction, labels)
 
+    def least_scatter(self) -> FloatArray | None:
+        """``min_z Var(r_y[c] | z)`` (K,): by how much labels scatter "is it c?", whatever the classes; dense T only."""
+        R = self.reconstruction
+        if type(R) is not Reconstruction:  # no table; of uniform noise g has two values, where the bend is exact
+            return None
+        T, targets = self.transition.matrix(), R.matrix()
+        scatter: FloatArray = (targets**2 @ T - (targets @ T) ** 2).min(axis=1)
+        return np.maximum(scatter, 0.0)
+
     def target_sums(self, labels: Tensor, values: Values, a: FloatArray) -> FloatArray:
         """``G[c, z] = sum_i a_i r_i[c] s_i(z)`` (K, Z): all that a mean knows of the examples, whatever T is."""
         sums = [
@@ -159,7 +168,8 @@ class Estimate:
         V(delta) = error^2 + bend * delta - spread * delta^2,
 
     ``spread = sum a_i^2`` (1/n) and ``bend = (sum a^3 / sum a^2) (slope - 2 mean)``, `slope` being `moment_slope`, but
-    not below a share of ``error^2`` (`LEAST_VARIANCE`). The interval holds every mean with
+    not below a share of ``error^2`` (`LEAST_VARIANCE`). With `student`, q is that of Student's t with n - 1 degrees of
+    freedom; with `few_decide`, with as many as the kurtosis leaves. The interval holds every mean with
     ``delta^2 <= q^2 (V(delta) + U)``, U the variance that an estimated T adds on that side (`widen`).
     """
 
@@ -170,6 +180,7 @@ class Estimate:
         slope: FloatArray,
         student: bool,
         reference: tuple[FloatArray, FloatArray] | None = None,
+        few_decide: bool = False,
     ) -> None:
         a = weights / weights.sum(-1, keepdims=True)
         self.mean = (a * g).sum(-1)
@@ -185,13 +196,19 @@ class Estimate:
             least = self.spread**2 / (1 + self.spread) * apart  # of a mean in which one example of n + 1 is the model's
             self.at_least(least)
         self.bend = (a**3).sum(-1) / self.spread * (slope - 2 * self.mean)
-        self.quantile = student_quantile(1 / self.spread - 1) if student else np.full_like(self.mean, Z95)
+        self.freedom = _freedom(a, g, reference) if few_decide else 1 / self.spread - 1
+        self.quantile = student_quantile(self.freedom) if student else np.full_like(self.mean, Z95)
         self.transition_low = self.transition_high = 0.0  # standard errors from T, below and above
         self.draws: TransitionDraws | None = None
 
     def at_least(self, variance: FloatArray | float) -> None:
         """A variance of the mean that is known to be there although the sample does not show it."""
         self.error2, self.floor = np.fmax(self.error2, variance), np.fmax(self.floor, variance)
+
+    def scatter_at_least(self, variances: FloatArray, weights: FloatArray | None) -> None:
+        """Every candidate mean entails at least these variances of the g_i, those of labels given their class."""
+        a = np.full(len(variances), 1.0 / len(variances)) if weights is None else weights / weights.sum()
+        self.floor = np.fmax(self.floor, (a * a * variances).sum())
 
     def widen(self, draws: TransitionDraws, values: FloatArray) -> None:
         """Add T's own error: `values` (S,) are the mean's under posterior draws of T.
@@ -247,6 +264,26 @@ class Estimate:
         return np.where(delta == 0, 0.0, t)
 
 
+def _freedom(a: FloatArray, g: FloatArray, reference: tuple[FloatArray, FloatArray] | None) -> FloatArray:
+    """Degrees of freedom of the variance of a mean with weights a: n - 1, or fewer where few examples decide it, as
+    where two models differ in some rows alone.
+
+    The variance of a sample variance is ``(kurtosis - 1) / n`` of its square, that of a chi square with f degrees of
+    freedom ``2 / f`` (Satterthwaite, 1946): f is ``2 n / (kurtosis - 1)``, the kurtosis being that of the sample and
+    the reference together.
+    """
+    n = 1 / (a * a).sum(-1)
+    if reference is not None:
+        values, shares = reference
+        g = np.concatenate([g, values], -1)
+        a = np.concatenate([a, shares / shares.sum(-1, keepdims=True)], -1) / 2
+    away2 = (g - (a * g).sum(-1, keepdims=True)) ** 2
+    variance = (a * away2).sum(-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        excess = (a * away2**2).sum(-1) / variance**2 - 1
+        return np.where(excess > 0, np.clip(2 * n / excess, 1.0, n - 1), n - 1)
+
+
 def bias_corrected_levels(values: FloatArray, at: float) -> FloatArray:
     """The levels of `values` that bound a 95% interval, if `at` is what they scatter about (Efron, 1987).
 
@@ -272,6 +309,7 @@ def estimate(
     weights: FloatArray | None = None,
     batch: tuple[int, ...] | None = None,
     student: bool = True,
+    few_decide: bool = False,
 ) -> Estimate:
     """Mean of ``<r_i, s_i>`` over examples, for scores `values` and a model's class probabilities `posterior`.
 
@@ -289,7 +327,7 @@ def estimate(
         return (1 - doubt) * p + doubt / p.shape[-1]
 
     reference = weigher.reference(values, doubtful, batch, np.random.default_rng(0))
-    out = Estimate(g, w, moment_slope(g, w, *reference), student, reference)
+    out = Estimate(g, w, moment_slope(g, w, *reference), student, reference, few_decide)
     draws = weigher.draws(labels) if len(batch) == 1 else None
     if draws is not None:
         out.widen(draws, draws.means(weigher.target_sums(labels, values, w / w.sum())))

@@ -54,6 +54,9 @@ def weak_accuracy(
     predicted = sample.predictions(predictions)
     hit = one_hot(predicted, sample.K)
     result = estimate(sample.weigher, hit, halfway(hit), sample.labels, sample.weights, student=False)
+    least = sample.weigher.least_scatter()
+    if least is not None:
+        result.scatter_at_least(least[predicted.numpy()], sample.weights)
     return doubted(score_of("accuracy", result, sample.n, 0.0, 1.0, 1.0 / sample.K), sample, predicted)
 
 

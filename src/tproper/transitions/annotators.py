@@ -198,7 +198,7 @@ class AnswerReconstruction(Reconstruction):
     weight 0 (`left_out`); a row without a usable answer is silent: its target is 1/K, its loss 0.
 
     Where T was estimated, mostly from these very answers, the weights are ``1 / sqrt(V_a)``. An annotator who was right
-    more often than his shrunk T_a says was lucky on them: with signal t_a (``R_a`` about ``1 / t_a``), luck
+    more often than the shrunk T_a says was lucky on them: with signal t_a (``R_a`` about ``1 / t_a``), luck
     ``s_a - t_a`` and weights w_a, the targets are too large by ``sum_a w_a (s_a - t_a) / t_a``. Shrinkage towards
     the mean leaves ``sum_a (s_a - t_a)`` at 0: weights like t_a, that is 1 / sqrt(V_a), keep it there, while
     1 / V_a, like t_a^2, would trust the lucky ones most.
