@@ -85,7 +85,7 @@ def array(value: Any, name: str) -> NDArray[Any]:
 
 def unmasked(value: Any, name: str) -> Any:
     """The value itself; a masked array is refused, since NumPy hands out what lies under its mask."""
-    if np.ma.is_masked(value):
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         count = int(np.ma.getmaskarray(value).sum())
         raise ValueError(f"{name}: expected no masked entries, got {count}; fill them in, or leave their rows out")
     return value
@@ -176,8 +176,9 @@ def classes_last(value: Tensor, num_classes: int) -> Tensor:
 
 def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool) -> Tensor:
     """One finite weight >= 0 per example, not all of them zero; `like` has the shape, dtype and device due."""
+    value = unmasked(value, "weights")
     try:
-        out = torch.as_tensor(unmasked(value, "weights"), device=like.device).to(like.dtype)
+        out = torch.as_tensor(value, device=like.device).to(like.dtype)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"weights: expected {tuple(like.shape)} numbers, got {short(value)}") from None
     if out.shape != like.shape:
