@@ -6,7 +6,6 @@ interpreter. `benchmarks/scale_losses_gpu.py` makes the same comparison at full 
 
 from __future__ import annotations
 
-import itertools
 import os
 
 import pytest
@@ -108,29 +107,6 @@ def test_small_losses_and_large_scores_stay_exact():
     sets = torch.tensor([[1, 0, 0], [1, 0, 1], [1, 1, 1], [0, 1, 1]], dtype=torch.bool, device=DEVICE)
     for loss, tol in zip(losses(tp.partial_labels(3, 0.3), "none"), tolerances, strict=True):
         compare(loss, v.to(DEVICE), sets, tol=tol)
-
-
-@pytest.mark.parametrize("config", [None, (64, 2, 1)])
-def test_masked_classes_as_in_the_line(config):
-    """Scores of -inf, in every pattern that leaves a class: values of either infinity, gradients, and NaN alike."""
-    K = 4
-    patterns = torch.tensor(list(itertools.product([False, True], repeat=K))[:-1])
-    sets = torch.tensor(list(itertools.product([False, True], repeat=K))[1:])
-    for T in [*transitions(K), tp.multi_complementary(K, 2), tp.complementary(2)]:
-        gone, labels = patterns[:, : T.num_classes], torch.arange(T.num_classes)
-        if T.per_class_labels:
-            labels = sets[torch.isin(sets.sum(-1), torch.tensor(T.set_sizes()))]
-        gone = gone[~gone.all(-1)]
-        v = torch.randn(len(gone), len(labels), T.num_classes, generator=torch.Generator().manual_seed(0))
-        v = v.masked_fill(gone[:, None], -torch.inf).flatten(0, 1).to(DEVICE)
-        y = labels.repeat(len(gone), *[1] * (labels.ndim - 1)).to(DEVICE)
-        for loss in [*losses(T, "none"), tp.BackwardLoss(T, squeeze=(0.5, 1.0), reduction="none")]:
-            a, b = v.clone().requires_grad_(), v.double().cpu().requires_grad_()
-            exact, ours = loss.cpu()(b, y.cpu()), fused.run(loss.to(DEVICE), a, y, None, "none", config=config)
-            ours.sum().backward()
-            exact.sum().backward()
-            torch.testing.assert_close(ours.double().cpu(), exact, rtol=1e-5, atol=1e-5, equal_nan=True)
-            torch.testing.assert_close(a.grad.double().cpu(), b.grad, rtol=1e-5, atol=1e-5)
 
 
 def test_half_precision_scores_use_float32_sums():

@@ -18,9 +18,6 @@ Forward, with u the log-odds of ind, ``u = logsumexp_in(v) - logsumexp_out(v)``:
 
 which keeps every difference of probabilities in a product, so nothing cancels when p_y tends to 0 or 1.
 
-A class of score -inf (a mask) is left out of means and of squeezing, as in the line; what it adds to ``-<r, v>``, 0 or
-an infinity of the sign of r_z, is counted rather than summed.
-
 This module needs Triton; `dispatch` imports it only when a loss is about to run there.
 """
 
@@ -53,12 +50,6 @@ def _log1p(t):
 def _finite(m):
     """A maximum over nothing, -inf, as 0: subtracting it must not make NaN."""
     return tl.where(m == float("-inf"), 0.0, m)
-
-
-@triton.jit
-def _times_infinity(count, r):
-    """``count * r * inf``, in which 0 wins: what so many classes of score -inf and target r add to ``-<r, v>``."""
-    return tl.where((count > 0.0) & (r != 0.0), r * float("inf"), 0.0)
 
 
 @triton.jit
@@ -135,16 +126,16 @@ def _rows(
         if CHECK:
             valid = (y >= 0) & (y < K)
             y = tl.where(valid, y, 0)
-    zero = tl.zeros((ROWS,), tl.float32)
-    own = tl.load(scores + base + (0 if MASKED else y)).to(tl.float32)
     # every sum is taken relative to an anchor, so that scores of 1e4 keep their small differences
-    anchor = _finite(own)
-    if SQUEEZE > 0:
-        ok = (offset < K)[None, :]
-        x = tl.load(scores + base[:, None] + offset[None, :], mask=ok, other=float("-inf")).to(tl.float32)
-        here = x != float("-inf")
-        anchor = tl.sum(tl.where(here, x, 0.0), 1) / tl.maximum(tl.sum(tl.where(here, 1.0, 0.0), 1), 1.0)
+    if FORWARD or (MASKED and SQUEEZE == 0):
+        anchor = tl.load(scores + base).to(tl.float32)
+    elif SQUEEZE == 0:
+        anchor = tl.load(scores + base + y).to(tl.float32)
+    else:
+        x = tl.load(scores + base[:, None] + offset[None, :], mask=(offset < K)[None, :], other=0.0).to(tl.float32)
+        anchor = tl.sum(x, 1) / (K if blocks == 1 else BLOCK)
 
+    zero = tl.zeros((ROWS,), tl.float32)
     m_in = zero - float("inf")
     m_out = zero - float("inf")
     s_in = zero
@@ -153,8 +144,6 @@ def _rows(
     square = zero
     chosen = zero
     size = zero
-    present = zero  # classes whose score is not -inf
-    hidden = zero  # classes of the label whose score is -inf
     for i in range(blocks):
         col = i * BLOCK + offset
         ok = (col < K)[None, :]
@@ -179,17 +168,14 @@ def _rows(
             s_out = s_out * tl.exp(m_out - _finite(new_out)) + tl.sum(tl.exp(x - _finite(new_out)[:, None]), 1)
             m_out = new_out
             if MEAN or MASKED or SQUEEZE > 0:
-                here = x != float("-inf")  # neither masked nor past the end
-                away = tl.where(here, x - anchor[:, None], 0.0)
+                away = tl.where(ok, x - anchor[:, None], 0.0)
                 total += tl.sum(away, 1)
-                present += tl.sum(tl.where(here, 1.0, 0.0), 1)
                 if SQUEEZE == 1:
                     square += tl.sum(away * away, 1)
                 if MASKED:
                     ind = _inside(labels, y, base, col, ok, MASKED)
                     chosen += tl.sum(tl.where(ind, away, 0.0), 1)
                     size += tl.sum(tl.where(ind, 1.0, 0.0), 1)
-                    hidden += tl.sum(tl.where(ind & ~here, 1.0, 0.0), 1)
 
     log_in = zero
     log_out = tl.log(s_out)
@@ -199,49 +185,42 @@ def _rows(
     tilt = zero
     c_row = zero + c
     b_row = zero + b
-    lost = live & ~live  # rows without a gradient: of infinite loss, as in the line
     if FORWARD:
         if MASKED:
-            lost = s_in == 0.0
             log_in = tl.log(s_in)
             m_in = _finite(m_in)
             loss, slope = _set_forward((m_in - m_out) + (log_in - log_out))
             loss -= tl.load(by_size + size.to(tl.int32)).to(tl.float32)
         else:
-            loss, slope = _uniform_forward((own - m_out) - log_out, c, b)
+            m_in = tl.load(scores + base + y).to(tl.float32)
+            loss, slope = _uniform_forward((m_in - m_out) - log_out, c, b)
     else:
         loss = (m_out - anchor) + log_out
-        r_in = c_row + b_row
         if MASKED:
             exact = tl.load(by_size + size.to(tl.int32))
-            outside = (1.0 - exact * size) / K
             c_row = exact.to(tl.float32)
-            b_row = outside.to(tl.float32)
-            r_in = (exact + outside).to(tl.float32)
-        else:
-            hidden = tl.where(own == float("-inf"), 1.0, 0.0)
-            chosen = tl.where(own == float("-inf"), 0.0, own - anchor)
-        loss -= c_row * chosen + b_row * total
-        masks = _times_infinity(hidden, r_in) + _times_infinity(K - present - hidden, b_row)
+            b_row = ((1.0 - exact * size) / K).to(tl.float32)
+            loss -= c_row * chosen + b_row * total
+        elif SQUEEZE > 0:
+            loss -= c * (tl.load(scores + base + y).to(tl.float32) - anchor) + b * total
+        elif MEAN:
+            loss -= b * total  # the anchor is the label's own score
         if SQUEEZE > 0:
-            mean = total / present  # relative to the anchor, too
-            lost = ((masks < 0.0) | (masks != masks)) & (alpha > 1.0)  # where squeezing outgrows every <r, v>
-            masks = tl.where(lost, float("inf"), masks)
+            mean = total / K  # relative to the anchor, too
         if SQUEEZE == 1:
-            loss += 0.5 * k * (square - total * mean)
+            loss += 0.5 * k * (square - total * total / K)
         if SQUEEZE == 2:
             power = zero
             for i in range(blocks):
                 col = i * BLOCK + offset
                 ok = (col < K)[None, :]
-                x = tl.load(scores + base[:, None] + col[None, :], mask=ok, other=float("-inf")).to(tl.float32)
-                u = tl.where(x != float("-inf"), (x - anchor[:, None]) - mean[:, None], 0.0)
+                x = tl.load(scores + base[:, None] + col[None, :], mask=ok, other=0.0).to(tl.float32)
+                u = tl.where(ok, (x - anchor[:, None]) - mean[:, None], 0.0)
                 bent = _signed_power(u, alpha - 1.0)
                 power += tl.sum(bent * u, 1)
                 tilt += tl.sum(bent, 1)
-            tilt = tilt / present
+            tilt = tilt / K
             loss += 0.5 * k * power
-        loss += masks
     if CHECK:
         if MASKED:
             wanted = zero + set_size
@@ -264,7 +243,6 @@ def _rows(
             factor *= tl.load(upstream).to(tl.float32)
         if UPSTREAM == 2:
             factor *= tl.load(upstream + row).to(tl.float32)
-        factor = tl.where(lost, 0.0, factor)
         for i in range(blocks):
             col = (blocks - 1 - i) * BLOCK + offset  # last block first: it is the likeliest to be cached
             ok = (col < K)[None, :]
@@ -275,17 +253,15 @@ def _rows(
             if FORWARD:
                 shift = tl.where(ind, m_in[:, None], m_out[:, None])
                 q = tl.exp((x - shift) - tl.where(ind, log_in[:, None], log_out[:, None]))
-                q = tl.where(x == float("-inf"), 0.0, q)
-                g = slope[:, None] * tl.where(ind, q if MASKED else 1.0, -q)
+                g = slope[:, None] * tl.where(ind, q, -q)
             else:
                 g = tl.exp((x - m_out[:, None]) - log_out[:, None]) - b_row[:, None]
                 g -= tl.where(ind, c_row[:, None], 0.0)
-                if SQUEEZE > 0:
+                if SQUEEZE == 1:
+                    g += k * ((x - anchor[:, None]) - mean[:, None])
+                if SQUEEZE == 2:
                     u = (x - anchor[:, None]) - mean[:, None]
-                    pull = k * u
-                    if SQUEEZE == 2:
-                        pull = 0.5 * k * alpha * (_signed_power(u, alpha - 1.0) - tilt[:, None])
-                    g += tl.where(x == float("-inf"), 0.0, pull)
+                    g += 0.5 * k * alpha * (_signed_power(u, alpha - 1.0) - tilt[:, None])
             g = tl.where(factor[:, None] == 0.0, 0.0, factor[:, None] * g)  # weight 0 leaves out an infinite row too
             if CHECK:
                 g = tl.where(valid[:, None], g, 0.0)
