@@ -17,7 +17,7 @@ def one_thread(multiplications: int = 0) -> Iterator[None]:
     """PyTorch and BLAS in one thread, where the largest product is small.
 
     Both end a product in a barrier of their threads, which waits for its slice of time where another program keeps a
-    core busy: a fit of small products took five times as long beside six programs as in one thread.
+    core busy. A fit is a thousand small products, and waits at each.
     """
     if multiplications > SMALL:
         yield

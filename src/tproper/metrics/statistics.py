@@ -179,7 +179,7 @@ class Estimate:
         weights: FloatArray,
         slope: FloatArray,
         student: bool,
-        reference: tuple[FloatArray, FloatArray] | None = None,
+        reference: tuple[FloatArray, FloatArray],
         few_decide: bool = False,
     ) -> None:
         a = weights / weights.sum(-1, keepdims=True)
@@ -190,13 +190,13 @@ class Estimate:
             self.stderr = np.sqrt(population / (1 - self.spread))  # n - 1, the unbiased one
         self.error2 = self.stderr**2 if student else population
         self.floor = LEAST_VARIANCE[student] * self.error2
-        if reference is not None and student:
-            values, shares = reference
+        values, shares = reference
+        if student:
             apart = (shares * (values - self.mean[..., None]) ** 2).sum(-1) / shares.sum(-1)
             least = self.spread**2 / (1 + self.spread) * apart  # of a mean in which one example of n + 1 is the model's
             self.at_least(least)
         self.bend = (a**3).sum(-1) / self.spread * (slope - 2 * self.mean)
-        self.freedom = _freedom(a, g, reference) if few_decide else 1 / self.spread - 1
+        self.freedom = _freedom(a, g, values, shares) if few_decide else 1 / self.spread - 1
         self.quantile = student_quantile(self.freedom) if student else np.full_like(self.mean, Z95)
         self.transition_low = self.transition_high = 0.0  # standard errors from T, below and above
         self.draws: TransitionDraws | None = None
@@ -264,7 +264,7 @@ class Estimate:
         return np.where(delta == 0, 0.0, t)
 
 
-def _freedom(a: FloatArray, g: FloatArray, reference: tuple[FloatArray, FloatArray] | None) -> FloatArray:
+def _freedom(a: FloatArray, g: FloatArray, reference: FloatArray, shares: FloatArray) -> FloatArray:
     """Degrees of freedom of the variance of a mean with weights a: n - 1, or fewer where few examples decide it, as
     where two models differ in some rows alone.
 
@@ -273,10 +273,8 @@ def _freedom(a: FloatArray, g: FloatArray, reference: tuple[FloatArray, FloatArr
     the reference together.
     """
     n = 1 / (a * a).sum(-1)
-    if reference is not None:
-        values, shares = reference
-        g = np.concatenate([g, values], -1)
-        a = np.concatenate([a, shares / shares.sum(-1, keepdims=True)], -1) / 2
+    g = np.concatenate([g, reference], -1)
+    a = np.concatenate([a, shares / shares.sum(-1, keepdims=True)], -1) / 2
     away2 = (g - (a * g).sum(-1, keepdims=True)) ** 2
     variance = (a * away2).sum(-1)
     with np.errstate(divide="ignore", invalid="ignore"):
