@@ -27,6 +27,7 @@ from ..transitions import (
     AnnotatorTransition,
     AnswerReconstruction,
     EstimatedPartialLabels,
+    EstimatedTransition,
     Reconstruction,
     Transition,
     posterior_draws,
@@ -115,8 +116,17 @@ def _from_classes(
 
 
 def _annotator_draws(transition: AnnotatorTransition, count: int) -> list[FloatArray] | None:
-    """Of each annotator's T (S, M_a, K), as often as it stands where it is known; None where all are."""
-    parts = [posterior_draws(t, count, a) for a, t in enumerate(transition.transitions)]
+    """Of each annotator's T (S, M_a, K), as often as it stands where it is known; None where all are.
+
+    Mixtures of equally many distributions belong together, as those of `estimate_annotators` do: they err together.
+    """
+    own = [t.concentration for t in transition.transitions if isinstance(t, EstimatedTransition)]
+    sizes = {1 if c is None or c.ndim == 2 else len(c) for c in own}
+    together = np.arange(count) % max(sizes) if len(sizes) == 1 and max(sizes) > 1 else None
+    parts = [
+        t.samples(count, a, together) if isinstance(t, EstimatedTransition) else posterior_draws(t, count, a)
+        for a, t in enumerate(transition.transitions)
+    ]
     if all(p is None for p in parts):
         return None
     return [
