@@ -59,13 +59,13 @@ class AnnotatorEstimate:
     def concentration(self) -> FloatArray:
         """(C, m, M, K): Dirichlet parameters of each T's columns, a mixture of C, when first asked for.
 
-        By the posterior of a crowd (`posterior`); a handful of annotators is none, and has the likelihood's
-        `information` alone (C = 1).
+        By the posterior of a crowd (`posterior`). A handful of annotators is none, and answers that depend on each
+        other would be taken for more than they are: these have the likelihood's `information` alone (C = 1).
         """
         fit, given = self._fit, self._log_prior
-        if fit.crowd.heard < A_HANDFUL:
+        if fit.crowd.heard < A_HANDFUL or self.rho > 0:
             return concentration(fit.crowd, fit, self.posteriors, shares_known=given is not None)[None]
-        return by_sweep(fit.crowd, fit, given, self.rho, self._seed)
+        return by_sweep(fit.crowd, fit, given, self._seed)
 
     @cached_property
     def transitions(self) -> list[EstimatedTransition]:

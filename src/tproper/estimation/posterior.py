@@ -35,18 +35,15 @@ WORK = 1e8  # answers x classes of all sweeps, about, beyond which there are few
 LEAST = 1e-30  # of T
 
 
-def by_sweep(crowd: Crowd, fit: Fit, log_prior: FloatArray | None, rho: float, seed: int) -> FloatArray:
+def by_sweep(crowd: Crowd, fit: Fit, log_prior: FloatArray | None, seed: int) -> FloatArray:
     """Dirichlet parameters (C, m, M, K) of the columns of every T, by sweep.
 
     `log_prior` (n, K) is that of each item where features give it; else the shares of the classes are drawn, too.
-    Answers that depend on each other (`rho`) are worth fewer, and so are the parameters.
     """
     rng, K = np.random.default_rng(seed), crowd.num_classes
     kept = int(np.clip(ENTRIES // fit.counts.size, *KEPT))
     share = min(1.0, WORK / (len(crowd.answers) * K * (FIRST + BETWEEN * kept)))
     first, between = max(int(FIRST * share), 10), max(int(BETWEEN * share), 1)
-    degree = float(np.median(crowd.degree[crowd.degree > 0]))
-    worth = 1.0 / (1.0 + max(degree - 1.0, 0.0) * rho)
     types, T, out = Types(crowd), fit.T.astype(np.float64), []
     logs = np.log(fit.prior) if log_prior is None else log_prior
     for sweep in range(first + between * kept):
@@ -57,7 +54,7 @@ def by_sweep(crowd: Crowd, fit: Fit, log_prior: FloatArray | None, rho: float, s
             before = types.draw(counts, rng)
         parameters = counts + before
         if keep:
-            out.append(worth * parameters)
+            out.append(parameters)
         T = rng.standard_gamma(parameters)
         T = np.maximum(T / T.sum(axis=1, keepdims=True), LEAST)
         if log_prior is None:

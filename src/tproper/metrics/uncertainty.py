@@ -81,10 +81,11 @@ def draws_of(
 
     `labels` say who answered, where there are annotators; without them all are taken to have.
     """
-    if isinstance(transition, AnnotatorTransition) and labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
+    if isinstance(transition, AnnotatorTransition) and labels is not None and _together(transition) > 1:
         size = max(sum(transition.sizes), len(labels)) * transition.num_classes
         parts = _annotator_draws(transition, min(_count(size), CLASS_DRAWS))
-        return None if parts is None else _from_classes(transition, reconstruction, labels, weights, parts)
+        if parts is not None and bool(((labels >= 0).sum(1) > 1).any()):
+            return _from_classes(transition, reconstruction, labels, weights, parts)
     confusion = _confusion(transition, reconstruction, labels)
     return None if confusion is None else _inverted(confusion)
 
@@ -115,14 +116,21 @@ def _from_classes(
     return TransitionDraws(draws.inverses @ np.linalg.inv(correction), draws.lost, classes)
 
 
-def _annotator_draws(transition: AnnotatorTransition, count: int) -> list[FloatArray] | None:
-    """Of each annotator's T (S, M_a, K), as often as it stands where it is known; None where all are.
+def _together(transition: AnnotatorTransition) -> int:
+    """How many distributions each T is a mixture of, that belong together: those of a crowd err together; 1 if none.
 
-    Mixtures of equally many distributions belong together, as those of `estimate_annotators` do: they err together.
+    A T alone says nothing of what it shares with others, and the answers of a handful, or such as depend on each other,
+    tell classes worse than it looks: `estimate_annotators` gives none of these a mixture.
     """
     own = [t.concentration for t in transition.transitions if isinstance(t, EstimatedTransition)]
     sizes = {1 if c is None or c.ndim == 2 else len(c) for c in own}
-    together = np.arange(count) % max(sizes) if len(sizes) == 1 and max(sizes) > 1 else None
+    return sizes.pop() if len(sizes) == 1 else 1
+
+
+def _annotator_draws(transition: AnnotatorTransition, count: int) -> list[FloatArray] | None:
+    """Of each annotator's T (S, M_a, K), as often as it stands where it is known; None where all are."""
+    size = _together(transition)
+    together = np.arange(count) % size if size > 1 else None
     parts = [
         t.samples(count, a, together) if isinstance(t, EstimatedTransition) else posterior_draws(t, count, a)
         for a, t in enumerate(transition.transitions)
