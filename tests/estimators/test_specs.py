@@ -72,6 +72,7 @@ def test_number_of_classes_may_come_from_the_data(text: str, K: int, expected: T
         ("symmetric:", 3, "got nothing after the colon"),
         ("symmetric:10,0.2,3", None, "expected 'symmetric:K,p'"),
         ("complementary:10,nois=0.1", None, "the unknown parameter 'nois'"),
+        ("symmetric:10,p=0.1,p=0.2", None, "every parameter once, got 'symmetric:10,p=0.1,p=0.2'"),
         ("symmetric:10,1.2", None, "p: expected a finite number"),
         ("complementary:10", 3, "expected one for 3 classes, got 10"),
         ("pu:0.5", 3, "expected one for 3 classes, got 2"),
