@@ -209,7 +209,7 @@ class AnswerReconstruction(Reconstruction):
     def __init__(
         self, transition: AnnotatorTransition, method: str, prior: FloatArray | None, usable: Sequence[bool]
     ) -> None:
-        self.transition, self.method = transition, method
+        self.transition, self.method, self.prior = transition, method, prior
         K = transition.num_classes
         p = np.full(K, 1.0 / K) if prior is None else prior
         self.left_out = [a for a, ok in enumerate(usable) if not ok]
