@@ -164,6 +164,8 @@ class ParquetSource:
                 raise ValueError(f"{what}: expected a column of {self.files[0]}, got {column!r}")
         if not self.features:
             raise ValueError("features: expected at least one column, got none")
+        if label in self.features:
+            raise ValueError(f"features: expected other columns than the label, got {label!r}")
         self._check_types(schemas)
 
     def _check_types(self, schemas: dict[Path, pa.Schema]) -> None:

@@ -29,6 +29,7 @@ from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition
 from . import labels as _labels
 from .calibrator import method_of
 from .defaults import row_count
+from .modules import flag
 from .scaling import calibrated_risks, row_risks
 from .truth import encode_both, weak_part, with_truth
 
@@ -93,6 +94,8 @@ def search(
         raise ValueError(f"tune: expected True, False or a grid as for GridSearchCV, got {grid!r} ({error})") from None
     if not candidates:
         raise ValueError("tune: expected a grid with at least one setting, got none")
+    if flag(estimator.warm_start) is True:
+        raise ValueError("warm_start: expected False with tune, whose fits all start afresh, got True")
     T, names = _labels.resolve(weak_part(y, true), estimator._transition_or_loss(), estimator.classes)
     labels, known = encode_both(y, true, T, names)
     if known is not None and (known >= 0).any():
