@@ -296,12 +296,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities (n, K), columns in the order of `classes_`: calibrated, or the loss's own link."""
-        scores = self._scores(X)
-        if self._changes() is None:
-            p = fitting.link_of(self.loss_, scores)
-        else:  # minus infinity excludes a class
-            p = torch.softmax(torch.as_tensor(self._calibrated(scores)), -1).numpy()
-        p = finite_rows(p, self.module_)
+        p = fitting.own_probabilities(self, self._scores(X))
         return self.transition_.population(p) if isinstance(self.transition_, BagTransition) else p
 
     def predict_log_proba(self, X: Any) -> FloatArray:
@@ -315,10 +310,13 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row: every link keeps the order of the scores."""
+        return self.classes_[self._predicted(X)]
+
+    def _predicted(self, X: Any) -> NDArray[np.int64]:
         check_is_fitted(self, "module_")
         of_population = isinstance(self.transition_, BagTransition) and self.transition_.prior is not None
         scores = self.predict_proba(X) if of_population else self._calibrated(self._scores(X))
-        return self.classes_[scores.argmax(axis=1)]
+        return scores.argmax(axis=1)
 
     def _changes(self) -> Calibrator | None:
         """The calibrator, where there is one that changes anything."""
@@ -337,8 +335,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         estimate: use `weak_log_likelihood` or `tproper.calibrated_scorer`. To score against clean labels use
         ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``; for standard errors, `tproper.weak_accuracy`.
         """
-        check_is_fitted(self, "module_")
-        predicted = torch.as_tensor(self._calibrated(self._scores(X)).argmax(axis=1))
+        predicted = torch.as_tensor(self._predicted(X))
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(predicted, labels)
         try:
@@ -350,6 +347,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
                 "search"
             ) from None
         credit = R.targets(labels).gather(1, predicted[:, None])[:, 0].numpy()
+        if isinstance(self.transition_, BagTransition):  # the accuracy in the population
+            credit = credit * np.exp(self.transition_.log_shift)[predicted.numpy()]
         weights = None if sample_weight is None else row_weights(sample_weight, credit)
         silent = R.silent(labels)
         if silent is not None:  # rows in which no annotator answered
@@ -357,8 +356,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return float(np.average(credit, weights=weights))
 
     def weak_log_likelihood(self, X: Any, y: Labels) -> FloatArray:
-        """``log (T p)_y`` of each row, p = predict_proba: how likely the model finds the weak labels it is shown."""
-        p = torch.as_tensor(self.predict_proba(X))
+        """``log (T p)_y`` of each row, p the model's: how likely it finds the weak labels it is shown."""
+        p = torch.as_tensor(fitting.own_probabilities(self, self._scores(X)))
         labels = _labels.encode(y, self.transition_, self.classes_)
         # scores of log p give p back exactly under softmax, zeros included
         return -row_risks(self.transition_, labels, p.log().numpy())

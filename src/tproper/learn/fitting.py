@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, check_room, compact, held_out_rows, thin
+from .._core import Before, FloatArray, check_room, compact, finite_rows, held_out_rows, thin
 from ..losses import WeakLabelLoss
 from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, fit_calibrator, folds, identity_calibrator, method_of
@@ -114,6 +114,15 @@ def link_of(loss: nn.Module, scores: FloatArray) -> FloatArray:
     v = torch.as_tensor(scores)
     with torch.no_grad():
         return torch.softmax(v, -1).numpy() if link is None else link(v).cpu().numpy()
+
+
+def own_probabilities(clf: WeakLabelClassifier, scores: FloatArray) -> FloatArray:
+    """The model's probabilities (n, K), calibrated: of bags those among the pooled rows, which T takes to labels."""
+    if clf._changes() is None:
+        p = link_of(clf.loss_, scores)
+    else:  # minus infinity excludes a class
+        p = torch.softmax(torch.as_tensor(clf._calibrated(scores)), -1).numpy()
+    return finite_rows(p, clf.module_)
 
 
 def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:

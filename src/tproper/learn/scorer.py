@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, Labels, checks
-from ..transitions import Transition, TransitionLike, make_transition
+from ..transitions import BagTransition, Transition, TransitionLike, make_transition
 from . import labels as _labels
 from .modules import row_weights
 from .scaling import calibrated_risks
@@ -28,6 +28,8 @@ class CalibratedScorer:
         if T is None:
             raise ValueError(f"transition: expected one for a {type(estimator).__name__}, which has none, got None")
         scores = _scores(estimator, X, T.num_classes)
+        if isinstance(T, BagTransition):  # T is that of the pooled bags
+            scores = scores - T.log_shift
         labels = _labels.encode(y, T, np.asarray(fitted.classes_)) if hasattr(fitted, "transition_") else T.encode(y)
         if len(labels) != len(scores):
             raise ValueError(f"y: expected one label for each of the {len(scores)} rows of X, got {len(labels)}")
