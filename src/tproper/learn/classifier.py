@@ -310,7 +310,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row: every link keeps the order of the scores."""
-        return self.classes_[self._predicted(X)]
+        predicted = self._predicted(X)
+        return self.classes_[predicted]
 
     def _predicted(self, X: Any) -> NDArray[np.int64]:
         check_is_fitted(self, "module_")
