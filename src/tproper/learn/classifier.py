@@ -333,7 +333,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row: every link keeps the order of the scores."""
-        return self.classes_[self._class_index(X)]
+        index = self._class_index(X)
+        return self.classes_[index]
 
     def _class_index(self, X: Any) -> NDArray[np.int64]:
         check_is_fitted(self, "module_")
