@@ -67,7 +67,10 @@ def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, N
         texts = names.tolist() if names.dtype.kind in "UO" and not isinstance(T, UniformTransition) else []
         if all(isinstance(n, str) and n.isdecimal() for n in texts) and texts != sorted(texts, key=int):
             got = ", ".join(texts[:4]) + ", ..."
-            raise ValueError(f"y: expected `classes` in the order of T's columns, got numbers as text, sorted {got}")
+            raise ValueError(
+                f"y: expected names that sort in the order of T's columns, got numbers as text, which sort {got}; "
+                "pass `classes`"
+            )
         return T, names
     return T, np.arange(K)
 
