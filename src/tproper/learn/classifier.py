@@ -82,15 +82,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         ``learning_rate="auto"``: 3e-3, and more for the forward loss of weaker labels (`tproper.learn.defaults`).
         `hidden`: widths of the MLP's layers.
     early_stopping, validation_fraction, patience
-        Minibatches: hold out `validation_fraction` of the rows. Once `patience` epochs have not improved their *weak*
-        risk at the best temperature, take the rate to zero in as many more, and stop; keep the last epoch not clearly
-        worse than the best. "auto": not for linear models, from 500 rows, if labels held out say as much as 5 clean.
+        Minibatches: hold out `validation_fraction` of the rows. After `patience` epochs without a lower *weak* risk on
+        them (at the best temperature), lower the learning rate to zero in as many epochs and stop; keep the last epoch
+        not clearly worse than the best. "auto": networks, from 500 rows, if held-out labels are worth 5 clean ones.
     device : str
         "auto" (CUDA where there is one), "cpu", "cuda", ... The linear solver always runs on the CPU.
     random_state : int, RandomState or None
         Initialisation, order of rows, held-out rows.
     warm_start : bool
-        `fit` starts from the last solution, and refuses another number of features or classes, or another model.
+        `fit` starts from the last solution; a different model or number of features or classes is refused.
     tune : bool, dict, list of dicts or None
         True: choose loss, squeeze, l2 and learning rate by cross-validated weak risk, then fit on everything. A grid
         (as for ``GridSearchCV``) is searched instead. What was tried is kept in `cv_results_`, `best_params_`.

@@ -53,8 +53,9 @@ class Training:
 
     def part(self, rows: NDArray[np.int64]) -> Training:
         """Some of them."""
-        w, g = (None if values is None else values[rows] for values in (self.weights, self.groups))
-        return Training(self.X[rows], self.labels[torch.as_tensor(rows)], w, g)
+        weights = None if self.weights is None else self.weights[rows]
+        groups = None if self.groups is None else self.groups[rows]
+        return Training(self.X[rows], self.labels[torch.as_tensor(rows)], weights, groups)
 
 
 def weighted(clf: WeakLabelClassifier, data: Training, sample_weight: Any) -> tuple[Training, NDArray[np.int64]]:
