@@ -1,6 +1,7 @@
 """Class prior and labeling rate of positive-unlabeled data, how PU labels are coded, and bags with a prior."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -199,6 +200,11 @@ def test_bags_with_a_prior_give_probabilities_of_the_population():
     assert theirs.predict_proba(test)[:, 0].mean() > 0.35
     assert (ours.predict(test) == test_z).mean() > (theirs.predict(test) == test_z).mean() + 0.02
     np.testing.assert_array_equal(ours.predict(test), ours.predict_proba(test).argmax(axis=1))
+    # labels of bags speak of the pooled rows, whatever population the probabilities are for
+    np.testing.assert_allclose(ours.weak_log_likelihood(X, bag), theirs.weak_log_likelihood(X, bag))
+    for scorer in (tp.calibrated_scorer, partial(tp.weak_scorer, "log_loss")):
+        assert scorer(T)(ours, X, bag) == pytest.approx(scorer(pooled)(theirs, X, bag), abs=1e-9)
+    assert ours.score(X, bag) == pytest.approx((ours.predict(test) == test_z).mean(), abs=0.06)
 
 
 @pytest.mark.parametrize("loss", ["forward", "backward"])

@@ -108,6 +108,20 @@ def test_several_sources() -> None:
         (np.ma.masked_equal([0, 1], 1), None, None, "y: expected no masked entries, got 1"),
         (["yes", "unlabeled"], "pu:0.5", ["unlabeled", "yes"], "classes: expected the positive class first"),
         (["a", "b"], None, ["a", "a"], "expected distinct class names"),
+        (
+            ["no", "yes"],
+            tp.binary_noise(0.3, 0.1),
+            None,
+            "`classes` in the order of T's columns, got labels 'no', 'yes'",
+        ),
+        (
+            [True, False],
+            tp.binary_noise(0.3, 0.1),
+            None,
+            "`classes` in the order of T's columns, got labels False, True",
+        ),
+        ([-1, 1], tp.binary_noise(0.3, 0.1), None, "`classes` in the order of T's columns, got labels -1, 1"),
+        ([1, 2, 3], tp.pair_noise(4, 0.1), None, "in the order of T's columns, got numbers without 0, 1, 2, 3"),
         ([[0], [5]], tp.partial_labels(3, 0.1), None, "expected labels of 3 classes"),
         (
             [["a"], ["q"]],

@@ -310,17 +310,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
         For bags of unlabeled data with a `prior` they are those of the population that has it.
         """
-        p = self._proba(X)
+        p = fitting.own_probabilities(self, self._scores(X))
         return self.transition_.population(p) if isinstance(self.transition_, BagTransition) else p
-
-    def _proba(self, X: Any) -> FloatArray:
-        """Probabilities among the rows that T describes: where these are bags, the pooled ones."""
-        scores = self._scores(X)
-        if self._changes() is None:
-            p = fitting.link_of(self.loss_, scores)
-        else:  # minus infinity excludes a class
-            p = torch.softmax(torch.as_tensor(self._calibrated(scores)), -1).numpy()
-        return finite_rows(p, self.module_)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Their logarithm, finite where probabilities are too small for a number; -inf where a link says zero."""
@@ -382,7 +373,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
         p is `predict_proba`, except for bags with a `prior`: T describes the pooled bags, and p is theirs.
         """
-        p = torch.as_tensor(self._proba(X))
+        p = torch.as_tensor(fitting.own_probabilities(self, self._scores(X)))
         labels = _labels.encode(y, self.transition_, self.classes_)
         # scores of log p give p back exactly under softmax, zeros included
         return -row_risks(self.transition_, labels, p.log().numpy())

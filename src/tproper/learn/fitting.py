@@ -147,6 +147,15 @@ def link_of(loss: nn.Module, scores: FloatArray) -> FloatArray:
         return torch.softmax(v, -1).numpy() if link is None else link(v).cpu().numpy()
 
 
+def own_probabilities(clf: WeakLabelClassifier, scores: FloatArray) -> FloatArray:
+    """The model's probabilities (n, K), calibrated: of bags those among the pooled rows, which T takes to labels."""
+    if clf._changes() is None:
+        p = link_of(clf.loss_, scores)
+    else:  # minus infinity excludes a class
+        p = torch.softmax(torch.as_tensor(clf._calibrated(scores)), -1).numpy()
+    return finite_rows(p, clf.module_)
+
+
 def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
     """Whether the loss's link is softmax, at these scores brought to a size where links can be told apart."""
     near = scores / max(1.0, np.abs(scores[np.isfinite(scores)]).max(initial=0.0))

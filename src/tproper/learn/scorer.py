@@ -67,10 +67,10 @@ def _last(estimator: Any) -> Any:
 def _scores(estimator: Any, X: Any, T: Transition) -> FloatArray:
     """Log-probabilities where they are finite, else decision values, (n, K)."""
     K = T.num_classes
-    # bags with a prior: T describes the pooled bags, probabilities are those of another population
-    other = isinstance(T, BagTransition) and T.prior is not None
-    log_proba = None if other else getattr(estimator, "predict_log_proba", None)
+    log_proba = getattr(estimator, "predict_log_proba", None)
     scores = None if log_proba is None else np.asarray(log_proba(X), dtype=np.float64)
+    if scores is not None and isinstance(T, BagTransition):  # from the population to the pooled bags, T's own
+        scores = scores - T.log_shift
     if scores is None or not np.isfinite(scores).all():
         scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
     if scores.ndim == 1:

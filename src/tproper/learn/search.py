@@ -29,6 +29,7 @@ from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition
 from . import labels as _labels
 from .calibrator import method_of
 from .defaults import row_count
+from .fitting import own_probabilities
 from .modules import flag
 from .scaling import calibrated_risks, row_risks
 from .truth import encode_both, weak_part, with_truth
@@ -190,8 +191,8 @@ class _Risks:
             warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
             model.fit(_safe_indexing(data.X, train), _labels.take(data.y, train), **data.part(train))
         held, labels = _safe_indexing(data.X, self.at[fold]), self.labels[fold]
-        p = model._proba(held)
         self.scores[c, fold] = model._scores(held)
+        p = own_probabilities(model, self.scores[c, fold])
         self.raw[c, fold] = row_risks(self.transition, labels, torch.as_tensor(p).log().numpy())
         self.brier[c, fold] = brier_risk(p, labels, self.transition)
 

@@ -169,6 +169,11 @@ class BagTransition(Transition):
         weighted = p * (self.prior / self.pooled)
         return weighted / weighted.sum(axis=-1, keepdims=True)
 
+    @property
+    def log_shift(self) -> FloatArray:
+        """What `population` adds to log-probabilities (K,), up to a constant of the row."""
+        return np.log((self.pooled if self.prior is None else self.prior) / self.pooled)
+
 
 def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike, prior: ArrayLike | None = None) -> BagTransition:
     """Bags of unlabeled data with known class proportions; the weak label is the bag (UU learning is two bags).
