@@ -204,11 +204,6 @@ def fit_stream(
         Called with a `StreamProgress` after every batch.
     classes : list, optional
         Class names for the first ``partial_fit`` of a classifier whose transition does not say how many there are.
-
-    Raises
-    ------
-    CheckpointError
-        The checkpoint belongs to another run.
     """
     epochs, source = checks.integer(epochs, "epochs", 1), as_source(source)
     if isinstance(source, IterableSource) and source.once and epochs > 1:
