@@ -68,6 +68,7 @@ def test_candidate_sets() -> None:
         pd.Series([[0, 2], [1]]),
     ):
         assert both(y, T) == ([0, 1, 2], mask)
+        assert resolve(y, "partial:0.3")[0].num_classes == 3  # as many as the masks have columns
     assert both([["a", "c"], ["b"]], T) == (["a", "b", "c"], mask)
     assert both([["a", "c"], ["b"]], T, ["c", "b", "a"])[1] == [[True, False, True], [False, True, False]]
 
