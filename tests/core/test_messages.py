@@ -98,6 +98,14 @@ CASES = {
         lambda: tp.calibrate(np.zeros((2, 3)), [0, 1], T3, sample_weight=["a", "b"]),
         "sample_weight: expected 2 numbers, got ['a', 'b']",
     ),
+    "masked weights": (
+        lambda: tp.calibrate(np.zeros((2, 3)), [0, 1], T3, sample_weight=np.ma.masked_equal([1, 2], 2)),
+        "sample_weight: expected no masked entries, got 1; fill them in, or leave their rows out",
+    ),
+    "hidden layers": (
+        lambda: tp.WeakLabelClassifier(model="mlp", hidden=None).fit(np.eye(4), [0, 1, 0, 1]),
+        "hidden: expected an integer >= 1, got None",
+    ),
     "complex matrix": (
         lambda: tp.Transition([[1, 1j], [0, 1 - 1j]]),
         "matrix: expected a matrix of numbers, got [[1, 1j], [0, (1-1j)]]",

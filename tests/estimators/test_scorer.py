@@ -64,7 +64,7 @@ def test_pipelines_searches_and_other_estimators() -> None:
     assert tp.calibrated_scorer(tp.identity(2))(binary, X[300:], Y[300:] % 2) > -0.5
     with pytest.raises(ValueError, match="transition: expected one for a LogisticRegression, which has none"):
         tp.calibrated_scorer()(other, X[300:], WEAK[300:])
-    with pytest.raises(ValueError, match="sample_weight: expected a finite number >= 0 for each row"):
+    with pytest.raises(ValueError, match="sample_weight: expected 1497 finite numbers >= 0"):
         tp.calibrated_scorer(T)(other, X[300:], WEAK[300:], -np.ones(1497))
     with pytest.raises(ValueError, match="estimator: expected one with scores for 3 classes, got 10"):
         tp.calibrated_scorer(tp.identity(3))(other, X[:5], [0, 1, 2, 0, 1])

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
-from ..metrics import Z95, Score, weak_calibration
+from ..metrics import Z95, Score, weak_calibration, weights_of
 from ..transitions import Transition, make_transition
 from .defaults import row_count
 from .gain import gain_of, no_gain
@@ -394,16 +394,8 @@ def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:
 
 
 def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:
-    if sample_weight is None:
-        return np.ones(n)
-    given = checks.array(sample_weight, "sample_weight")
-    try:
-        w = given.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"sample_weight: expected {n} numbers, got {checks.short(sample_weight)}") from None
-    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
-        raise ValueError(f"sample_weight: expected {n} finite numbers >= 0 with a positive sum, got shape {w.shape}")
-    return w * (row_count(w) / w.sum())
+    w = weights_of(sample_weight, n)
+    return np.ones(n) if w is None else w * (row_count(w) / w.sum())
 
 
 def _as_scores(scores: ArrayLike | Tensor, K: int) -> FloatArray:
