@@ -157,7 +157,7 @@ def say(case: dict[str, Any], T: tp.Transition) -> dict[str, Any]:
     truth = float((predicted == case["z"]).mean())
     return {
         "true accuracy": truth,
-        "claimed": score.value,
+        "claimed": score.shown,
         "interval": list(score.interval),
         "covered": bool(score.interval[0] <= truth <= score.interval[1]),
         "check": check.to_dict(),

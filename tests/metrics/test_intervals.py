@@ -82,6 +82,8 @@ def test_every_interval_has_a_width_and_holds_what_is_printed(T, n, weight):
                     assert low >= 0, where
                     assert high <= 1, where
                 assert score.informative != score.note.startswith(UNINFORMATIVE), where
+                root = getattr(score, "squared_error", score)
+                assert score.informative or root.interval == root.limits, where
                 if not name.startswith("paired"):
                     stored = json.loads(json.dumps(score.to_dict(), allow_nan=False))
                     if not {None, "inf"} & {stored["value"], *stored["interval"]}:
@@ -217,6 +219,8 @@ def test_not_informative_is_said_in_one_way():
     for score in scores:
         assert not score.informative
         assert "; not informative: " in str(score)
+        root = getattr(score, "squared_error", score)
+        assert root.interval == root.limits
 
 
 # -- choosing ------------------------------------------------------------------------------------------------------

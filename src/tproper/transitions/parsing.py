@@ -128,6 +128,8 @@ def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int
     texts = {key.strip(): text.strip() for key, _, text in (p.partition("=") for p in parts if "=" in p)}
     needed = [key for key, _ in family.parameters]
     given = name + (":" + rest if colon else "")
+    if len(positional) + len(texts) < len(parts):
+        raise ValueError(f"transition: expected {family.usage(name)!r} with every parameter once, got {given!r}")
     if family.takes_classes and len(positional) + sum(key in needed for key in texts) < len(needed):
         if num_classes is None:
             raise UnknownSizeError(
@@ -251,7 +253,8 @@ def make_transition(value: TransitionLike, num_classes: int | None = None) -> Tr
 
 
 def _from_name(name: Any, parameters: dict[str, Any], num_classes: int | None) -> Transition:
-    key = ALIASES.get(name, name) if isinstance(name, str) else ""
+    key = name.strip().lower() if isinstance(name, str) else ""
+    key = ALIASES.get(key, key)
     if key == "coarse":
         make: Callable[..., Transition] = families.coarse_labels
     elif (family := plugins.find(FAMILIES, key)) is not None:
