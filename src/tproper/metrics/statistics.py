@@ -45,12 +45,25 @@ Values = Callable[[Tensor], Tensor]  # example indices (m,) -> one value per cla
 
 
 class Reweigher:
-    """``<R e_y, values>`` for batches of examples, in blocks: memory stays bounded whatever n and K are."""
+    """``<R e_y, values>`` for batches of examples, in blocks: memory stays bounded whatever n and K are.
 
-    def __init__(self, transition: Transition, reconstruction: Reconstruction) -> None:
+    With `labels` whose T is estimated, posterior draws of T come with it (`draws`), and where several answers tell the
+    classes, a correction of the targets (`classes`).
+    """
+
+    def __init__(
+        self,
+        transition: Transition,
+        reconstruction: Reconstruction,
+        labels: Tensor | None = None,
+        weights: FloatArray | None = None,
+    ) -> None:
         self.transition = transition
         self.reconstruction = reconstruction
         self.tables = as_tensors(reconstruction.tables())
+        self.draws = None if labels is None else draws_of(transition, reconstruction, labels, weights)
+        self.classes = None if self.draws is None else self.draws.classes
+        self.correction = None if self.classes is None else torch.as_tensor(self.classes.correction)
 
     def blocks(self, n: int) -> list[Tensor]:
         """Example indices, a block at a time."""
@@ -58,11 +71,27 @@ class Reweigher:
 
     def targets(self, labels: Tensor) -> Tensor:
         """The targets (m, K) of encoded labels."""
-        return self.reconstruction._targets(labels, self.tables, torch.float64)
+        targets = self.reconstruction._targets(labels, self.tables, torch.float64)
+        return targets if self.correction is None else targets @ self.correction.T
 
-    def draws(self, labels: Tensor) -> TransitionDraws | None:
-        """Posterior draws of T, where it is estimated."""
-        return draws_of(self.transition, self.reconstruction, labels)
+    def weigh(self, values: Tensor, labels: Tensor) -> Tensor:
+        """``<r_i, s_i>`` (m,) of encoded labels, for values s_i (m, K)."""
+        if self.correction is not None:
+            values = values @ self.correction  # <A r, s> = <r, A' s>
+        return self.reconstruction.weigh(values, labels, self.tables)
+
+    def luck(self, labels: Tensor, a: FloatArray, sums: FloatArray) -> float:
+        """The variance of a mean with weights a that the corrected targets are free of; `sums` are `target_sums`."""
+        if self.classes is None:
+            return 0.0
+        P = torch.as_tensor(self.classes.posteriors)
+        share = torch.as_tensor(a) @ P
+        means = torch.as_tensor(sums) / share.clamp_min(1.0 / len(P))[:, None]  # S[z]: what class z scores
+        total = 0.0
+        for i in self.blocks(len(labels)):
+            off = self.targets(labels[i]) @ means.T - means.diag()  # <r_i - e_z, S[z]>
+            total += float(torch.as_tensor(a[i.numpy()] ** 2) @ (P[i] * off**2).sum(1))
+        return total
 
     def least_scatter(self) -> FloatArray | None:
         """``min_z Var(r_y[c] | z)`` (K,): by how much labels scatter "is it c?", whatever the classes; dense T only."""
@@ -93,7 +122,7 @@ class Reweigher:
 
     def __call__(self, values: Values, labels: Tensor) -> FloatArray:
         """g (n,) for n encoded labels."""
-        parts = [self.reconstruction.weigh(values(i), labels[i], self.tables) for i in self.blocks(len(labels))]
+        parts = [self.weigh(values(i), labels[i]) for i in self.blocks(len(labels))]
         return torch.cat(parts).numpy()
 
     def reference(
@@ -109,7 +138,7 @@ class Reweigher:
             i = picked[part]
             drawn, shares = drawn_labels(self.transition, posterior(i), rng)
             weight.append(shares)
-            g.append(self.reconstruction.weigh(values(i), drawn, self.tables).numpy())
+            g.append(self.weigh(values(i), drawn).numpy())
         shape = (*batch[:-1], len(rows))
         return np.concatenate(g).reshape(shape), np.concatenate(weight).reshape(shape)
 
@@ -221,6 +250,11 @@ class Estimate:
         self.transition_high = max(float(high - self.mean), 0.0) / Z95
         self.draws = draws
 
+    def lessen(self, variance: float) -> None:
+        """Take off a part of the sample's variance that is not the mean's."""
+        kept = np.maximum(1 - variance / np.where(self.error2 > 0, self.error2, 1.0), LEAST_VARIANCE[False])
+        self.error2, self.floor, self.stderr = kept * self.error2, kept * self.floor, np.sqrt(kept) * self.stderr
+
     def widen_by(self, stderr: float) -> None:
         """Add an error that does not come from the examples' spread, alike on both sides."""
         self.transition_low, self.transition_high = (
@@ -326,7 +360,9 @@ def estimate(
 
     reference = weigher.reference(values, doubtful, batch, np.random.default_rng(0))
     out = Estimate(g, w, moment_slope(g, w, *reference), student, reference, few_decide)
-    draws = weigher.draws(labels) if len(batch) == 1 else None
-    if draws is not None:
-        out.widen(draws, draws.means(weigher.target_sums(labels, values, w / w.sum())))
+    if weigher.draws is not None:
+        a = w / w.sum()
+        sums = weigher.target_sums(labels, values, a)
+        out.widen(weigher.draws, weigher.draws.means(sums))
+        out.lessen(weigher.luck(labels, a, sums))
     return out
