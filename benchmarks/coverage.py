@@ -106,7 +106,7 @@ def known(kind: str, n: int, first: int, sets: int) -> dict[str, Any]:
                 y,
                 batch=(chunk, n),
                 student=student,
-                few_decide=name.startswith("paired"),
+                few_decide=name == "accuracy" or name.startswith("paired"),
             )
             count(hits, name, sim.truth(values), *result.interval())
         tops = {name: TopLabel(sim.weigher, q[rows], y, None, (chunk, n)) for name, q in models.items()}
