@@ -180,8 +180,12 @@ def test_warm_start_goes_on_from_the_solution() -> None:
     clf = WeakLabelClassifier(l2=1e-3, warm_start=True, calibrate=False).fit(X, y)
     first = clf.n_iter_
     assert clf.fit(X, y).n_iter_ <= 2 < first
+    before = clf.predict_proba(X)
     with pytest.raises(ValueError, match="warm_start: expected the 64 features"):
         clf.fit(X[:, :5], y)
+    with pytest.raises(ValueError, match="warm_start: expected False with tune"):
+        clf.set_params(tune={"l2": [1e-3]}).fit(X, y)
+    np.testing.assert_array_equal(clf.predict_proba(X), before)  # what was refused has changed nothing
 
 
 @pytest.mark.parametrize(

@@ -246,3 +246,4 @@ def test_candidate_sets_with_an_estimated_rate():
     score = tp.weak_accuracy(y, z, many)
     assert score.stderr_transition > 0
     assert width(score) > width(tp.weak_accuracy(y, z, tp.partial_labels(40, 0.3)))
+    assert many.describe(range(40)) == str(many)

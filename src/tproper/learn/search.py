@@ -24,11 +24,13 @@ from sklearn.utils.validation import _num_samples
 from torch import Tensor
 
 from .._core import FloatArray, Split, checks, group_codes, random_folds
+from ..metrics import weights_of
 from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition
 from . import labels as _labels
 from .calibrator import method_of
 from .defaults import row_count
-from .modules import row_weights
+from .fitting import own_probabilities
+from .modules import flag
 from .scaling import calibrated_risks, row_risks
 from .truth import encode_both, weak_part, with_truth
 
@@ -93,6 +95,8 @@ def search(
         raise ValueError(f"tune: expected True, False or a grid as for GridSearchCV, got {grid!r} ({error})") from None
     if not candidates:
         raise ValueError("tune: expected a grid with at least one setting, got none")
+    if flag(estimator.warm_start) is True:
+        raise ValueError("warm_start: expected False with tune, whose fits all start afresh, got True")
     T, names = _labels.resolve(weak_part(y, true), estimator._transition_or_loss(), estimator.classes)
     labels, known = encode_both(y, true, T, names)
     if known is not None and (known >= 0).any():
@@ -101,8 +105,7 @@ def search(
     (X,) = indexable(X)
     if _num_samples(X) != n:
         raise ValueError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
-    weights = None if sample_weight is None else row_weights(sample_weight, X)
-    data = _Data(X, y, labels, T, weights, true, groups)
+    data = _Data(X, y, labels, T, weights_of(sample_weight, n), true, groups)
     risks = _Risks(estimator, candidates, names, data, _folds(cv, X, n, estimator.random_state, codes))
     if verbose or estimator.verbose:
         for params, risk in zip(candidates, risks.mean, strict=True):
@@ -188,8 +191,8 @@ class _Risks:
             warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
             model.fit(_safe_indexing(data.X, train), _labels.take(data.y, train), **data.part(train))
         held, labels = _safe_indexing(data.X, self.at[fold]), self.labels[fold]
-        p = model.predict_proba(held)
         self.scores[c, fold] = model._scores(held)
+        p = own_probabilities(model, self.scores[c, fold])
         self.raw[c, fold] = row_risks(self.transition, labels, torch.as_tensor(p).log().numpy())
         self.brier[c, fold] = brier_risk(p, labels, self.transition)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,8 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
         weight = p ** (sizes - 1) * (1 - p) ** (self.num_classes - sizes)  # (n, M)
         return weight[:, :, None] * masks
 
-    def __str__(self) -> str:
+    def describe(self, classes: Sequence[Any]) -> str:
+        """p with its interval, the tests of the family, and the notes; all classes are alike."""
         low, high = self.p_interval()
         lines = [f"{self.name}: p = {self.p:.4f} (95% interval {low:.4f} to {high:.4f})"]
         lines += [f"{t.name}: p-value {t.p_value:.3g}" for t in self.tests]

@@ -127,9 +127,8 @@ def beta_ends(a: FloatArray, T: FloatArray, tail: float) -> tuple[FloatArray, Fl
 
     rest = a.sum(axis=0) - a
     inside = (a > 0) & (rest > 0)
-    low, high = (
-        np.where(inside, betaincinv(np.where(inside, a, 1), np.where(inside, rest, 1), q), T) for q in (tail, 1 - tail)
-    )
+    a, rest = np.where(inside, a, 1), np.where(inside, rest, 1)
+    low, high = (np.where(inside, betaincinv(a, rest, q), T) for q in (tail, 1 - tail))
     return low, high
 
 
