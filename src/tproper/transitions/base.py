@@ -224,7 +224,6 @@ class EstimatedTransition(Transition):
     """
 
     name = "estimated transition"
-    counts: FloatArray | None = None
 
     def __init__(
         self,
