@@ -215,7 +215,8 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
     clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
     clf.learning_rate_ = learning_rate(clf, information)
     with seeded(rng, device, callable(clf.model)) as generator:
-        clf.module_ = (make_module(clf, device, generator) if start is None else start).to(device)
+        # a copy to start from: a fit that fails must leave the last one alone
+        clf.module_ = (make_module(clf, device, generator) if start is None else copy.deepcopy(start)).to(device)
         clf.loss_.to(device)
 
         def part(rows: NDArray[np.int64]) -> tuple[minibatch.Rows, Tensor, Tensor | None]:
