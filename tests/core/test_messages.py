@@ -37,6 +37,10 @@ CASES = {
         lambda: tp.Transition([[1.0], [0.5, 0.5]]),
         "matrix: expected rows of equal length, got [[1.0], [0.5, 0.5]]",
     ),
+    "one class": (
+        lambda: tp.Transition([[1.0]]),
+        "matrix: expected a column for each of two or more classes, got shape (1, 1)",
+    ),
     "vector": (lambda: tp.Transition([0.5, 0.5]), "matrix: expected a non-empty 2-d matrix, got shape (2,)"),
     "empty matrix": (
         lambda: tp.Transition(np.zeros((0, 2))),

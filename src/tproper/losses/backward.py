@@ -125,9 +125,9 @@ class BackwardLoss(WeakLabelLoss):
         R = self.reconstruction
         targets = cpu.laid_out(R._targets(labels, self.tables, dtype), class_major)
 
-        def fenchel_young(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
+        def fenchel_young(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
             r = targets[rows]
-            torch.sub(self.potential.link(v), r, out=slope)
+            torch.sub(self.potential.link(v), r, out=slope).mul_(share)
             return self.line(v, lambda x: inner(r, x))
 
         return cpu.hushed(fenchel_young, R.silent(labels))

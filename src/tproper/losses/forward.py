@@ -18,6 +18,7 @@ from ..transitions import (
 )
 from .base import Reduction, WeakLabelLoss, in_kernel
 from .kernels import cpu
+from .kernels.registry import plan
 from .scores import BrierScore, LogScore, Score, Weak, make_score
 
 
@@ -124,7 +125,10 @@ class ForwardLoss(WeakLabelLoss):
         return torch.softmax(scores, -1) if self.link is None else self.link.probabilities(scores)
 
     def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
-        return cpu.mixture(self.transition.log_rows(labels, self.tables, dtype), class_major) if self.plain else None
+        planned = plan(self)
+        if isinstance(planned, str):
+            return None
+        return cpu.forward_cross_entropy(planned, self.transition, labels, self.tables, dtype, class_major)
 
     def pair(self) -> tuple[Any, Any] | str:
         """(score, T)."""

@@ -70,6 +70,8 @@ class Transition(LabelKind):
         self._T = checks.column_stochastic(matrix)
         self._T.setflags(write=False)
         self.num_weak_labels, self.num_classes = self._T.shape
+        if self.num_classes < 2:
+            raise ValueError(f"matrix: expected a column for each of two or more classes, got shape {self._T.shape}")
         weak_labels = _row_names(matrix) if weak_labels is None else weak_labels
         if weak_labels is not None and (
             not hasattr(weak_labels, "__len__") or isinstance(weak_labels, (str, Set, Mapping))
