@@ -306,6 +306,8 @@ def test_clean_bins_are_left_open_and_zeros_are_counted():
     assert floored["log_loss"] == pytest.approx(-np.log([0.8, 0.6, 1e-3]).mean())
     with pytest.raises(ValueError, match=r"probabilities: expected shape \(n, K\) with one row for each"):
         clean_scores([0, 1], q)
+    with pytest.raises(ValueError, match=r"labels: expected integers in \[0, \d\), got -1"):
+        clean_scores([0, 0, -1], q)  # not the last class
 
 
 def test_a_perfect_model_is_covered_though_labels_scatter_least_for_it():

@@ -221,7 +221,8 @@ class AnswerReconstruction(Reconstruction):
             if not usable[a]:
                 blocks.append(np.full((t.num_weak_labels, K), 1.0 / K))
                 continue
-            own = t.left_inverse("inverse" if t.num_weak_labels == K else _own(method), prior)
+            wide = "min_variance" if method == "inverse" else method
+            own = t.left_inverse("inverse" if t.num_weak_labels == K else wide, prior)
             R = own.matrix()
             blocks.append(R.T)
             self.residual = max(self.residual, own.residual)
@@ -361,7 +362,3 @@ def sum_rows(table: Tensor, index: Tensor) -> Tensor:
 def _invertible(t: Transition) -> bool:
     diagnosis = t.diagnose()
     return diagnosis.reconstructible and diagnosis.condition_number <= CONDITION_LIMIT
-
-
-def _own(method: str) -> str:
-    return "min_variance" if method == "inverse" else method

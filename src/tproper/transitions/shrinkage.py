@@ -209,7 +209,8 @@ def _means(form: Form, counts: FloatArray, s: float, size: int, rng: np.random.G
     worth = (s + 1) / (np.where(n > 0, n, 1.0) + s)  # of one example of class z, in what it says about m
     effective = counts * worth
     if form.pooled:
-        total = effective.sum(axis=1) if form.diagonal == "none" else effective.sum(axis=1) - _pad(effective, M)
+        counted = effective if form.diagonal == "none" else effective * ~np.eye(M, K, dtype=bool)
+        total = counted.sum(axis=1)
         noise = rng.standard_gamma(total + 1.0 / M, size=(size, M)) / (total + 1.0 / M)
         w = _label_weights(form, effective[None] * noise[:, :, None])
     else:
@@ -219,12 +220,6 @@ def _means(form: Form, counts: FloatArray, s: float, size: int, rng: np.random.G
         on = float(effective.diagonal().sum())
         share = rng.beta(on + 0.5, float(effective.sum()) - on + 0.5, size)
     return np.array([_mean(form, float(d), v, counts.shape) for d, v in zip(share, w, strict=True)])
-
-
-def _pad(table: FloatArray, M: int) -> FloatArray:
-    out = np.zeros(M)
-    out[: table.shape[1]] = table.diagonal()
-    return out
 
 
 def _systematic(weight: FloatArray, size: int) -> np.ndarray:
