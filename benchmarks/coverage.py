@@ -197,7 +197,7 @@ def clean_rows(family: str, rows: int, first: int, sets: int, n: int = 2000, rig
     T, rng = FAMILIES[family], np.random.default_rng([2, first])
     K = T.num_classes
     hits: dict[str, int] = {}
-    others: dict[str, int] = {"tried": sets}
+    others, said = {"tried": sets}, {"tried": sets}
     width = {"with": 0.0, "today": 0.0}
     share = informative = 0.0
     for _ in range(sets):
@@ -215,15 +215,18 @@ def clean_rows(family: str, rows: int, first: int, sets: int, n: int = 2000, rig
             if name == "with":
                 share += score.from_transition
                 informative += score.informative
-        other_scores(others, y, predicted, E, right)
+        other_scores(others, said, y, predicted, E, right)
     return {
-        "cover": hits, "others": others, "width": width, "from_transition": share, "informative": informative,
-        "labels": n * sets,
+        "cover": hits, "others": others, "said": said, "width": width, "from_transition": share,
+        "informative": informative, "labels": n * sets,
     }  # fmt: skip
 
 
-def other_scores(hits: dict[str, int], y: np.ndarray, predicted: np.ndarray, E: Any, right: float) -> None:
-    """The other scores of a model that says .9 for its prediction and is right with probability `right`."""
+def other_scores(
+    hits: dict[str, int], said: dict[str, int], y: np.ndarray, predicted: np.ndarray, E: Any, right: float
+) -> None:
+    """The other scores of a model that says .9 for its prediction and is right with probability `right`; which hold
+    the truth, and which said something."""
     K, n = E.num_classes, len(y)
     q = np.full((n, K), 0.1 / (K - 1))
     q[np.arange(n), predicted] = 0.9
@@ -241,6 +244,7 @@ def other_scores(hits: dict[str, int], y: np.ndarray, predicted: np.ndarray, E: 
     }
     for name, (score, truth) in truths.items():
         count(hits, name, truth, *score.interval)
+        said[name] = said.get(name, 0) + score.informative
 
 
 # -- certain models ------------------------------------------------------------------------------------------------

@@ -304,7 +304,12 @@ class ParquetSource:
             X = np.empty((table.num_rows, len(self.features)), self.dtype)
             with np.errstate(over="ignore"):  # what is too large for the dtype becomes infinite, and is refused as such
                 for j, name in enumerate(self.features):
-                    X[:, j] = _columns.feature_values(table.column(name), name)
+                    values = _columns.feature_values(table.column(name), name)
+                    X[:, j] = values
+                    if values.dtype.kind in "iu" and (X[:, j] != values).any():  # identifiers would become one
+                        at = int(np.argmax(X[:, j] != values))
+                        fact = f"expected whole numbers that {X.dtype} holds, got {values[at]}, which would be rounded"
+                        raise ColumnError(f"column {name!r}: {fact}", "pass dtype=np.float64, or leave it out", at)
             _columns.check_finite(X, self.features)
             if not labels:
                 return X, None

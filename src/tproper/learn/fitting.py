@@ -234,6 +234,7 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
             transition=clf.transition_,
             verbose=clf.verbose,
         )
+    clf.module_.eval()  # for good: threads that predict must not switch dropout on for each other
     clf.history_ = steps.history
     clf.calibrator_ = None
     if method is not None:
@@ -284,6 +285,7 @@ def one_pass(clf: WeakLabelClassifier, data: Training, rng: Any, first: bool, be
         rows = tensors(data, dtype_of(clf), device)
         value = minibatch.train_epoch(clf.module_, clf.loss_.to(device), *rows, steps)
     before.check(value)
+    clf.module_.eval()
     clf.n_iter_ += 1
     clf.history_.append({"loss": value, "call": clf.n_iter_})
     thin(clf.history_, lambda entry: int(entry["call"]), REMEMBERED)
@@ -345,11 +347,8 @@ def scores_of(clf: WeakLabelClassifier, X: Any) -> FloatArray:
     module = clf.module_
     if clf.model == "mlp":  # in float64 a row's scores do not depend on the rows it is asked for together with
         module = copy.deepcopy(module).cpu().double()
-    first, training = next(module.parameters(), torch.empty(0)), module.training
-    try:
-        scores = minibatch.scores_of(module, minibatch.Rows(X, first.dtype, first.device))
-    finally:
-        module.train(training)
+    first = next(module.parameters(), torch.empty(0))
+    scores = minibatch.scores_of(module, minibatch.Rows(X, first.dtype, first.device))
     return finite_rows(scores.double().cpu().numpy(), clf.module_, masks=callable(clf.model))
 
 

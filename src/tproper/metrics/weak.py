@@ -49,6 +49,11 @@ def weak_accuracy(
     transition : Transition; an `EstimatedTransition` widens the interval by its own error
     reconstruction, prior : how to choose R; see `Transition.reconstruction`
     sample_weight : (n,) array, optional
+
+    Raises
+    ------
+    NotReconstructibleError
+        T has no left inverse, as for every score of classes from weak labels.
     """
     sample = Sample(labels, transition, reconstruction, prior, sample_weight)
     predicted = sample.predictions(predictions)

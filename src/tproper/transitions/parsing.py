@@ -92,6 +92,11 @@ def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
     (groups of class indices), or the path of a matrix: ``.csv`` (numbers only), ``.npy``, or ``.json`` with the keys
     "matrix" and, optionally, "weak_labels". With `num_classes` the number of classes may be left out of the text:
     ``complementary``, ``symmetric:0.2``.
+
+    Raises
+    ------
+    UnknownSizeError
+        Neither the text nor `num_classes` says how many classes there are.
     """
     if not isinstance(spec, str) or not spec.strip():
         raise ValueError(f"transition: expected a text such as 'complementary:10' or 'T.csv', got {checks.short(spec)}")

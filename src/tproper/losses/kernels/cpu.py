@@ -154,7 +154,7 @@ def _square_sum(x: Tensor) -> Tensor:
     return x.square().sum(-1, keepdim=True)
 
 
-# ``loss -= <r, x>`` and ``slope = share (slope - r)`` for a block of rows of targets r; x is centred where the flag says so
+# ``loss -= <r, x>`` and ``slope = share (slope - r)`` for a block of rows of targets r; the flag: x is to be centred
 TakeOff = Callable[[Tensor, Tensor, Tensor, slice, bool, float], None]
 
 
