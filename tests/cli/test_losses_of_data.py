@@ -190,7 +190,5 @@ def test_a_model_whose_weights_are_none_predicts_nothing(here: Path, run: Run) -
     tp.save(model, here / "spoiled", extra=model.extra_)
     result = run("predict", here / "spoiled", here / "weak.csv")
     assert result.exit_code == 2
-    assert "row 1: expected finite class probabilities, got nan from a model whose weights are not finite" in (
-        result.stderr
-    )
+    assert "row 1: expected finite class probabilities, got nan: the model's weights are not finite" in result.stderr
     assert "nan" not in result.stdout

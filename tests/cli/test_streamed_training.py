@@ -33,6 +33,9 @@ def test_a_folder_of_parquet_becomes_a_model(weak, tmp_path):
     result = run.invoke(app, command(weak, tmp_path / "model", "--epochs", "40"))
     assert result.exit_code == 0, result.output
     assert "trained on 1,300 rows" in result.stdout
+    few = "warning: 40 passes over 1,300 rows are 80 steps of training, too few for probabilities to be near their best"
+    assert few in result.stderr
+    assert "give --epochs 500" in result.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model"]
     model = tp.load(tmp_path / "model")
     table = model.extra_["table"]
@@ -87,5 +90,5 @@ def test_csv_and_missing_labels_are_refused(weak, tmp_path):
     frame.loc[3, "weak"] = None
     frame.to_parquet(tmp_path / "weak.parquet")
     result = run.invoke(app, command(tmp_path / "weak.parquet", tmp_path / "model"))
-    assert (result.exit_code, "got 1 rows without" in result.stderr) == (2, True)
+    assert (result.exit_code, "got 1 rows without; leave them out of the table" in result.stderr) == (2, True)
     assert not (tmp_path / "model").exists()

@@ -37,6 +37,10 @@ CASES = {
         lambda: tp.Transition([[1.0], [0.5, 0.5]]),
         "matrix: expected rows of equal length, got [[1.0], [0.5, 0.5]]",
     ),
+    "one class": (
+        lambda: tp.Transition([[1.0]]),
+        "matrix: expected a column for each of two or more classes, got shape (1, 1)",
+    ),
     "vector": (lambda: tp.Transition([0.5, 0.5]), "matrix: expected a non-empty 2-d matrix, got shape (2,)"),
     "empty matrix": (
         lambda: tp.Transition(np.zeros((0, 2))),
@@ -93,6 +97,14 @@ CASES = {
     "calibration weights": (
         lambda: tp.calibrate(np.zeros((2, 3)), [0, 1], T3, sample_weight=["a", "b"]),
         "sample_weight: expected 2 numbers, got ['a', 'b']",
+    ),
+    "masked weights": (
+        lambda: tp.calibrate(np.zeros((2, 3)), [0, 1], T3, sample_weight=np.ma.masked_equal([1, 2], 2)),
+        "sample_weight: expected no masked entries, got 1; fill them in, or leave their rows out",
+    ),
+    "hidden layers": (
+        lambda: tp.WeakLabelClassifier(model="mlp", hidden=None).fit(np.eye(4), [0, 1, 0, 1]),
+        "hidden: expected an integer >= 1, got None",
     ),
     "complex matrix": (
         lambda: tp.Transition([[1, 1j], [0, 1 - 1j]]),

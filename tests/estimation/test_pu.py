@@ -1,6 +1,7 @@
 """Class prior and labeling rate of positive-unlabeled data, how PU labels are coded, and bags with a prior."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -199,6 +200,30 @@ def test_bags_with_a_prior_give_probabilities_of_the_population():
     assert theirs.predict_proba(test)[:, 0].mean() > 0.35
     assert (ours.predict(test) == test_z).mean() > (theirs.predict(test) == test_z).mean() + 0.02
     np.testing.assert_array_equal(ours.predict(test), ours.predict_proba(test).argmax(axis=1))
+    # labels of bags speak of the pooled rows, whatever population the probabilities are for
+    np.testing.assert_allclose(ours.weak_log_likelihood(X, bag), theirs.weak_log_likelihood(X, bag))
+    for scorer in (tp.calibrated_scorer, partial(tp.weak_scorer, "log_loss")):
+        assert scorer(T)(ours, X, bag) == pytest.approx(scorer(pooled)(theirs, X, bag), abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["forward", "backward"])
+def test_a_prior_changes_predictions_and_not_how_well_the_model_explains_its_bags(loss):
+    shares, sizes = [[0.7, 0.3], [0.2, 0.8]], [300, 100]
+    plain, shifted = tp.unlabeled_sets(shares, sizes), tp.unlabeled_sets(shares, sizes, prior=[0.1, 0.9])
+    rng = np.random.default_rng(0)
+    z = (rng.random(400) > plain.pooled[0]).astype(int)
+    X, bags = rng.normal(size=(400, 2)) + 1.5 * z[:, None], plain.sample(z, 0)
+    grid = {"l2": [1e-3, 1e-1]}
+    one, other = (
+        tp.WeakLabelClassifier(T, loss, calibrate=False, tune=grid, random_state=0).fit(X, bags)
+        for T in (plain, shifted)
+    )
+    assert (one.predict(X) != other.predict(X)).any()
+    np.testing.assert_allclose(other.weak_log_likelihood(X, bags), one.weak_log_likelihood(X, bags), rtol=1e-12)
+    np.testing.assert_allclose(other.cv_results_["mean_weak_risk"], one.cv_results_["mean_weak_risk"], rtol=1e-12)
+    scorer = tp.calibrated_scorer()
+    assert scorer(other, X, bags) == pytest.approx(scorer(one, X, bags), rel=1e-9)
+    assert other.score(X, bags) == pytest.approx(tp.weak_accuracy(bags, other.predict(X), shifted).value)
 
 
 def test_population_is_bayes_rule():

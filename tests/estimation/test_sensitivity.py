@@ -92,9 +92,20 @@ def test_a_wrong_rate_is_in_the_range():
 def test_where_T_could_not_be_inverted_any_score_is_possible():
     T = tp.binary_noise(0.46, 0.46)
     y, predicted, _ = data(T)
-    low, high = tp.sensitivity("accuracy", y, predicted, T).ranges[0.1]
-    assert low <= 0
-    assert high >= 1
+    s = tp.sensitivity("accuracy", y, predicted, T)
+    assert s.ranges[0.1] == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("score", FUNCTIONS)
+def test_nothing_lies_outside_of_the_possible_values(score):
+    true, used = tp.binary_noise(0.45, 0.05), tp.symmetric_noise(2, 0.3)
+    z = np.repeat([0, 1], [100, 400])
+    y, q = true.sample(z, 0), np.eye(2)[z] * 0.98 + 0.01
+    base = FUNCTIONS[score](y, given(score, z, q), used)
+    s = tp.sensitivity(score, y, given(score, z, q), used)
+    assert base.value != base.shown == s.value  # the unbiased estimate is not possible: the wrong T makes it so
+    for low, high in [*s.ranges.values(), *s.intervals.values()]:
+        assert base.limits[0] <= low <= high <= base.limits[1]
 
 
 @pytest.mark.parametrize("T", [tp.identity(3), tp.multi_complementary(3, 1), tp.coarse_labels([[0], [1], [2]])])

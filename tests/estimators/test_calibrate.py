@@ -324,7 +324,9 @@ def test_reliability_before_and_after_with_intervals() -> None:
         ({"labels": [0, 1]}, "labels: expected one for each of the 50 rows of scores, got 2"),
         ({"inputs": "odds"}, "inputs: expected 'auto', 'scores' or 'probabilities'"),
         ({"inputs": "probabilities"}, "scores: expected rows >= 0 that sum to 1"),
-        ({"sample_weight": np.zeros(50)}, "sample_weight: expected 50 finite numbers >= 0"),
+        ({"sample_weight": np.zeros(50)}, "sample_weight: expected 50 finite numbers >= 0, .* got zeros only"),
+        ({"sample_weight": -np.ones(50)}, "sample_weight: expected 50 finite numbers >= 0, .* got -1 at row 0"),
+        ({"sample_weight": np.ones(5)}, r"sample_weight: expected 50 finite numbers >= 0, .* got shape \(5,\)"),
     ],
 )
 def test_wrong_uses_are_clear(change: dict[str, Any], message: str) -> None:

@@ -37,6 +37,27 @@ def test_scores_of_any_size_are_brought_to_their_place(factor: float) -> None:
     assert log_loss(p, y) < log_loss(torch.softmax(torch.as_tensor(v), -1).numpy(), y) + 0.01
 
 
+def test_probabilities_are_told_from_scores_however_rounded() -> None:
+    T = tp.Transition([[0.7, 0.1, 0.2, 0], [0.1, 0.6, 0.1, 0.1], [0, 0.2, 0.5, 0.1], [0.2, 0.1, 0.2, 0.8]])
+    v, _, weak = drawn(T, 1500)
+    p = torch.softmax(torch.as_tensor(2.5 * v), -1)
+    told = tp.calibrate(p, weak, T)
+    for rounded in (p.bfloat16(), p.half(), p.float(), p.numpy().round(3), p.numpy().round(2)):
+        other = tp.calibrate(rounded, weak, T)
+        assert other.inputs == "probabilities"
+        assert other.temperature == pytest.approx(told.temperature, rel=0.1)
+        assert np.abs(other.probabilities(rounded[:1]) - told.probabilities(p[:1])).max() < 0.05
+    assert tp.calibrate(p + 0.2, weak, T).inputs == "scores"
+    with pytest.warns(UserWarning, match="expected scores, as the calibrator was fitted to, got what looks like prob"):
+        tp.calibrate(2.5 * v, weak, T).probabilities(p)
+
+
+def test_masked_weights_are_refused() -> None:
+    v, _, weak = drawn(tp.identity(K), 200)
+    with pytest.raises(ValueError, match="sample_weight: expected no masked entries, got 200"):
+        tp.calibrate(v, weak, tp.identity(K), sample_weight=np.ma.masked_equal(np.ones(200), 1))
+
+
 def test_a_temperature_that_chance_could_bring_about_is_not_taken() -> None:
     # of models that are right as they are, most stay so; a clear error is corrected all but fully
     for T in (tp.symmetric_noise(K, 0.3), tp.complementary(K)):

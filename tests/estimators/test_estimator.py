@@ -145,10 +145,11 @@ def test_tune_may_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
         assert tuned.best_params_ == {"l2": 1e-3}
 
 
-def test_same_seed_same_model_and_global_random_numbers_untouched() -> None:
+def test_same_seed_same_model_and_global_random_numbers_untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"model": "mlp", "hidden": (8,), "epochs": 3, "random_state": 7}
-    torch.manual_seed(0)
     before = torch.get_rng_state()
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("seeds devices that it does not use"))
+    WeakLabelClassifier(model=torch.nn.Linear, epochs=1, device="cpu", random_state=0).fit(X[:30], Y[:30])
     a, b = (WeakLabelClassifier(**settings).fit(X[:300], Y[:300]).predict_proba(X[TEST]) for _ in range(2))
     assert torch.equal(before, torch.get_rng_state())
     np.testing.assert_array_equal(a, b)
@@ -198,6 +199,14 @@ def test_partial_fit_goes_on_learning(model: str) -> None:
     assert first.predict_proba(X[:3]).shape == (3, 10)
     with pytest.raises(ValueError, match="classes: expected those of the first call"):
         first.partial_fit(X[:5], Y[:5], classes=range(9))
+
+
+def test_a_fit_forgets_the_calls_of_partial_fit_before_it() -> None:
+    one, other = (WeakLabelClassifier(model="mlp", epochs=1, calibrate=False, random_state=0) for _ in range(2))
+    other.partial_fit(X[:100], Y[:100], classes=range(10))
+    for clf in (one, other):
+        clf.fit(X[:100], Y[:100]).partial_fit(X[:100], Y[:100])
+    np.testing.assert_array_equal(one.predict_proba(X[TEST]), other.predict_proba(X[TEST]))
 
 
 def test_lives_with_scikit_learn() -> None:

@@ -27,7 +27,7 @@ def test_numbers_too_large_are_refused_with_their_row(ask, value):
     fitted.module_.weight.data *= 100  # the product overflows
     rows = X.copy()
     rows[5] = value
-    with pytest.raises(ValueError, match=r"X: expected rows with finite scores, got .* too large .* at row 5"):
+    with pytest.raises(ValueError, match=r"X: expected rows with finite scores, got .* at row 5: .* too large"):
         getattr(fitted, ask)(rows)
     getattr(fitted, ask)(np.delete(rows, 5, axis=0))
 
@@ -38,7 +38,7 @@ def test_numbers_too_large_are_refused_with_their_row(ask, value):
 def test_a_model_with_weights_that_are_none_is_refused(ask, model, value):
     fitted = classifier(model).fit(X, Y)
     next(fitted.module_.parameters()).data.fill_(value)
-    with pytest.raises(ValueError, match=r"whose weights are not finite: train it again, at row 0"):
+    with pytest.raises(ValueError, match=r"got nan at row 0: the model's weights are not finite; train it again"):
         getattr(fitted, ask)(X)
 
 

@@ -68,6 +68,7 @@ def test_candidate_sets() -> None:
         pd.Series([[0, 2], [1]]),
     ):
         assert both(y, T) == ([0, 1, 2], mask)
+        assert resolve(y, "partial:0.3")[0].num_classes == 3  # as many as the masks have columns
     assert both([["a", "c"], ["b"]], T) == (["a", "b", "c"], mask)
     assert both([["a", "c"], ["b"]], T, ["c", "b", "a"])[1] == [[True, False, True], [False, True, False]]
 
@@ -107,6 +108,20 @@ def test_several_sources() -> None:
         (np.ma.masked_equal([0, 1], 1), None, None, "y: expected no masked entries, got 1"),
         (["yes", "unlabeled"], "pu:0.5", ["unlabeled", "yes"], "classes: expected the positive class first"),
         (["a", "b"], None, ["a", "a"], "expected distinct class names"),
+        (
+            ["no", "yes"],
+            tp.binary_noise(0.3, 0.1),
+            None,
+            "`classes` in the order of T's columns, got labels 'no', 'yes'",
+        ),
+        (
+            [True, False],
+            tp.binary_noise(0.3, 0.1),
+            None,
+            "`classes` in the order of T's columns, got labels False, True",
+        ),
+        ([-1, 1], tp.binary_noise(0.3, 0.1), None, "`classes` in the order of T's columns, got labels -1, 1"),
+        ([1, 2, 3], tp.pair_noise(4, 0.1), None, "in the order of T's columns, got numbers without 0, 1, 2, 3"),
         ([[0], [5]], tp.partial_labels(3, 0.1), None, "expected labels of 3 classes"),
         (
             [["a"], ["q"]],
@@ -143,7 +158,10 @@ def test_tensors_with_gradients_and_of_types_numpy_does_not_know_are_features(mo
 def test_numbers_as_text_are_not_put_in_the_order_of_their_letters():
     """'10' comes before '2': T's columns would be those of other classes. Where all classes are alike it is all one."""
     y = tp.pair_noise(11, 0.2).sample(np.arange(220) % 11, 0).astype(str)
-    with pytest.raises(ValueError, match=r"^y: expected `classes` in the order of T's columns, got numbers as text"):
+    with pytest.raises(
+        ValueError,
+        match=r"^y: expected `classes` in the order of T.s columns, got numbers as text, sorted '0', '1', '10', '2'",
+    ):
         resolve(y, tp.pair_noise(11, 0.2))
     names = [str(z) for z in range(11)]
     assert resolve(y, tp.pair_noise(11, 0.2), names)[1].tolist() == names

@@ -180,8 +180,12 @@ def test_warm_start_goes_on_from_the_solution() -> None:
     clf = WeakLabelClassifier(l2=1e-3, warm_start=True, calibrate=False).fit(X, y)
     first = clf.n_iter_
     assert clf.fit(X, y).n_iter_ <= 2 < first
+    before = clf.predict_proba(X)
     with pytest.raises(ValueError, match="warm_start: expected the 64 features"):
         clf.fit(X[:, :5], y)
+    with pytest.raises(ValueError, match="warm_start: expected False with tune"):
+        clf.set_params(tune={"l2": [1e-3]}).fit(X, y)
+    np.testing.assert_array_equal(clf.predict_proba(X), before)  # what was refused has changed nothing
 
 
 @pytest.mark.parametrize(
@@ -198,6 +202,15 @@ def test_a_warm_start_refuses_another_model(before: dict[str, Any], after: dict[
     clf = WeakLabelClassifier(epochs=2, warm_start=True, random_state=0, **before).fit(X, y).fit(X, y)
     with pytest.raises(ValueError, match="warm_start: expected the model of the last fit, got another"):
         clf.set_params(**after).fit(X, y)
+
+
+def test_a_warm_start_that_diverges_is_undone() -> None:
+    X, y = digits(100)
+    clf = WeakLabelClassifier(model="mlp", epochs=2, warm_start=True, random_state=0).fit(X, y)
+    before = clf.predict_proba(X)
+    with pytest.raises(ValueError, match="loss: expected finite values"):
+        clf.set_params(learning_rate=1e30).fit(X, y)
+    np.testing.assert_array_equal(clf.predict_proba(X), before)
 
 
 @pytest.mark.parametrize("weights", [np.ones(3), np.full(100, -1.0), np.ones((100, 2)), np.zeros(100), ["a"] * 100])

@@ -180,6 +180,8 @@ def test_what_is_not_a_models_is_never_replaced(tmp_path: Path) -> None:
         {"loss": tp.ForwardLoss(tp.symmetric_noise(10, 0.2))},
         {"model": "mlp", "hidden": np.array([3]), "epochs": 2, "random_state": 0},
         {"tune": {"loss": ["forward"], "l2": [1e-4, 1e-1]}},
+        {"tune": {"loss": [tp.ForwardLoss(tp.symmetric_noise(10, 0.2))], "l2": [1e-4]}, "calibrate": False},
+        {"tune": {"loss": ["backward"], "potential": [tp.Brier()], "l2": [1e-4]}, "calibrate": False},
     ],
     ids=lambda settings: " ".join(settings),
 )
@@ -188,7 +190,7 @@ def test_a_loaded_model_refits_with_the_same_settings(settings: dict[str, Any], 
     weak = T.sample(load_digits().target[:300], seed=0)
     data = load_digits().data[:300] / 16
     made = WeakLabelClassifier(T, **settings).fit(data, weak)
-    again = load(save(made, tmp_path / "m"))
+    again = load(save(load(save(made, tmp_path / "m")), tmp_path / "m"))
     if "tune" in settings:
         assert again.get_params()["l2"] == made.best_params_["l2"]
     np.testing.assert_allclose(again.fit(data, weak).predict_proba(data), made.predict_proba(data), atol=1e-9)

@@ -9,6 +9,8 @@ import pytest
 import torch
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
+from sklearn.ensemble import StackingClassifier
+from sklearn.feature_selection import RFECV
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -62,7 +64,7 @@ def test_pipelines_searches_and_other_estimators() -> None:
     assert tp.calibrated_scorer(tp.identity(2))(binary, X[300:], Y[300:] % 2) > -0.5
     with pytest.raises(ValueError, match="transition: expected one for a LogisticRegression, which has none"):
         tp.calibrated_scorer()(other, X[300:], WEAK[300:])
-    with pytest.raises(ValueError, match="sample_weight: expected a finite number >= 0 for each row"):
+    with pytest.raises(ValueError, match="sample_weight: expected 1497 finite numbers >= 0"):
         tp.calibrated_scorer(T)(other, X[300:], WEAK[300:], -np.ones(1497))
     with pytest.raises(ValueError, match="estimator: expected one with scores for 3 classes, got 10"):
         tp.calibrated_scorer(tp.identity(3))(other, X[:5], [0, 1, 2, 0, 1])
@@ -76,6 +78,10 @@ def test_tools_that_take_weak_labels_for_classes_are_told_of() -> None:
         GridSearchCV(clf, {"l2": [1e-3]}, scoring="neg_log_loss", cv=2).fit(X[:300], WEAK[:300])
     with pytest.warns(WeakLabelsAsClassesWarning, match="CalibratedClassifierCV takes the weak labels for classes"):
         CalibratedClassifierCV(clf, cv=2).fit(X[:300], WEAK[:300])
+    with pytest.warns(WeakLabelsAsClassesWarning, match="StackingClassifier takes the weak labels for classes"):
+        StackingClassifier([("one", clf)], LogisticRegression(max_iter=500), cv=2).fit(X[:300], WEAK[:300])
+    with pytest.warns(WeakLabelsAsClassesWarning, match="compares predicted classes with weak labels"):
+        RFECV(clf, step=40, min_features_to_select=60, scoring="accuracy", cv=2).fit(X[:100], WEAK[:100])
 
 
 def test_right_uses_are_not_warned_of() -> None:
@@ -98,7 +104,10 @@ def test_labels_may_go_by_any_names_of_the_classes(name):
     X, T = rng.standard_normal((120, 3)), tp.symmetric_noise(3, 0.2)
     y = T.sample(X.argmax(axis=1), 1)
     scores = []
-    for names in (np.arange(3), np.array(["a", "b", "c"]), np.array([1, 2, 3]), np.array([0.0, 1.0, 2.0])):
-        clf = tp.WeakLabelClassifier(T, calibrate=False).fit(X, names[y])
+    for given in ([0, 1, 2], ["a", "b", "c"], [1, 2, 3], [0.0, 1.0, 2.0], [2, 0, 1], ["c", "a", "b"]):
+        names = np.array(given)
+        clf = tp.WeakLabelClassifier(T, classes=given, calibrate=False).fit(X, names[y])
         scores.append(tp.weak_scorer(name, T)(clf, X, names[y]))
     np.testing.assert_allclose(scores, scores[0])
+    with pytest.raises(ValueError, match="y: expected no masked entries, got"):
+        tp.weak_scorer(name, T)(clf, X, np.ma.masked_equal(names[y], "a"))

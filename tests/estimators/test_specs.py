@@ -72,6 +72,7 @@ def test_number_of_classes_may_come_from_the_data(text: str, K: int, expected: T
         ("symmetric:", 3, "got nothing after the colon"),
         ("symmetric:10,0.2,3", None, "expected 'symmetric:K,p'"),
         ("complementary:10,nois=0.1", None, "the unknown parameter 'nois'"),
+        ("symmetric:10,p=0.1,p=0.2", None, "every parameter once, got 'symmetric:10,p=0.1,p=0.2'"),
         ("symmetric:10,1.2", None, "p: expected a finite number"),
         ("complementary:10", 3, "expected one for 3 classes, got 10"),
         ("pu:0.5", 3, "expected one for 3 classes, got 2"),
@@ -138,8 +139,15 @@ def test_other_ways_to_say_it() -> None:
         make_transition(("symmetric", {"q": 0.2}), 5)
 
 
+SKEWED = tp.Transition([[0.9, 0.1, 0.2, 0.1], [0.1, 0.6, 0.1, 0.1], [0, 0.2, 0.6, 0.2], [0, 0.1, 0.1, 0.6]])
+CROWD = tp.annotators([tp.symmetric_noise(4, 0.2), SKEWED])
+GROUPS = tp.annotators([tp.coarse_labels([[0, 1], [2]]), tp.coarse_labels([[0], [1, 2]])])  # no R of their own
 LOSSES = [
     tp.ForwardLoss(tp.complementary(4)),
+    tp.ForwardLoss(tp.pair_noise(4, 0.2), score="tsallis:1.2345678901"),
+    tp.BackwardLoss(CROWD, reconstruction=CROWD.reconstruction(prior=[0.7, 0.1, 0.1, 0.1])),
+    tp.BackwardLoss(CROWD, reconstruction="tightest"),
+    tp.BackwardLoss(GROUPS),
     tp.BackwardLoss(tp.complementary(4)),
     tp.BackwardLoss(tp.complementary(4), squeeze=(0.3, 1.5)),
     tp.BackwardLoss(tp.pair_noise(4, 0.2), tp.Brier(), class_weights=[1, 2, 3, 4]),
@@ -160,6 +168,8 @@ def test_losses_come_back_the_same(loss: tp.BackwardLoss) -> None:
         / 3
     )
     y = loss.transition.sample(np.arange(20) % loss.transition.num_classes, 0)
+    if loss.transition.label_kind == "answers":
+        y[::3, 0] = -1
     assert torch.equal(loss(v, y), back(v, y))
     assert torch.equal(loss.probabilities(v), back.probabilities(v))
 
@@ -183,6 +193,8 @@ def test_potentials_by_name() -> None:
     for text in ("softmax", "tsallis", "tsallis:x", "logsumexp:2"):
         with pytest.raises(ValueError, match="potential: "):
             make_potential(text)
+    with pytest.raises(ValueError, match=r"^a: expected "):
+        make_potential("tsallis:-1")
 
 
 def test_a_potential_that_is_infinite_somewhere_cannot_be_trained_with() -> None:

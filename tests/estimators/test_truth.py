@@ -194,8 +194,9 @@ def test_mistakes_are_sentences(arguments: dict[str, Any], says: str) -> None:
 def test_what_cannot_be_combined_is_refused() -> None:
     X, z = table()
     T = tp.symmetric_noise(3, 0.3)
-    with pytest.raises(ValueError, match="true: expected a loss by its name"):
-        tp.WeakLabelClassifier(T, loss=tp.ForwardLoss(T)).fit(X, z, true=z)
+    for loss in (tp.ForwardLoss(T), torch.nn.CrossEntropyLoss()):
+        with pytest.raises(ValueError, match="true: expected a loss by its name"):
+            tp.WeakLabelClassifier(T, loss=loss).fit(X, z, true=z)
     bags = tp.unlabeled_sets([[0.7, 0.3], [0.2, 0.8]], [200, 200], prior=[0.5, 0.5])
     with pytest.raises(ValueError, match="true: expected None with bags"):
         tp.WeakLabelClassifier(bags).fit(X, np.repeat([0, 1], 200), true=np.minimum(z, 1))

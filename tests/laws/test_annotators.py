@@ -278,3 +278,7 @@ def test_labels_that_are_no_answers(labels, message):
 def test_annotators_that_are_none(transitions, message):
     with pytest.raises(ValueError, match=message):
         tp.annotators(transitions)
+
+
+def test_annotators_may_come_from_a_generator():
+    assert tp.annotators(tp.identity(3) for _ in range(2)).label_shape == (2,)

@@ -246,12 +246,13 @@ def test_candidate_sets_with_an_estimated_rate():
     score = tp.weak_accuracy(y, z, many)
     assert score.stderr_transition > 0
     assert width(score) > width(tp.weak_accuracy(y, z, tp.partial_labels(40, 0.3)))
+    assert many.describe(range(40)) == str(many)
 
 
 def test_answers_that_tell_the_classes_correct_what_made_T():
-    """A crowd's T and its answers err together: over 12 crowds the score is nearer to the truth than with T known."""
+    """A crowd's T and its answers err together: over four crowds the score is nearer to the truth than with T known."""
     K, n, m, errors, known, inside = 3, 600, 60, [], [], 0
-    for seed in range(12):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         z = rng.integers(0, K, n)
         right = rng.uniform(0.4, 0.95, m)[:, None, None]
@@ -268,6 +269,6 @@ def test_answers_that_tell_the_classes_correct_what_made_T():
             tp.weak_accuracy(answers, predicted, tp.annotators([tp.Transition(T) for T in tables])).value - truth
         )
         inside += score.interval[0] <= truth <= score.interval[1]
-    assert inside >= 11
+    assert inside == 4
     assert np.square(errors).mean() < np.square(known).mean()
     assert abs(np.mean(errors)) < 0.01

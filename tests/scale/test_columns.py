@@ -111,6 +111,14 @@ def test_a_gap_has_its_row(tmp_path):
         drained(source(tmp_path, {"x": [0.0, 1.0], "y": [None, 1]}))
 
 
+def test_whole_numbers_are_not_rounded_to_each_other(tmp_path):
+    table = {"x": [0, 1, 2**24, 2**24 + 1], "y": [0, 1, 2, 0]}
+    says = r"column 'x': expected whole numbers that float32 holds, got 16777217, .*first at row 4 .*dtype=np.float64"
+    with pytest.raises(ValueError, match=says):
+        drained(source(tmp_path, table))
+    drained(source(tmp_path, table, dtype=np.float64))
+
+
 def test_numbers_too_large_to_standardise(tmp_path):
     made = source(tmp_path, {"x": [1e200, -1e200], "y": [0, 1]}, dtype=np.float64)
     with pytest.raises(ValueError, match="column 'x': expected numbers of which a standard deviation can be taken"):

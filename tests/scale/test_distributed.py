@@ -90,6 +90,22 @@ def test_batches_are_a_partition_of_every_epoch(monkeypatch):
     assert len(GlobalBatches(n, 10, seed=5, drop_last=True)) == 2
 
 
+@pytest.mark.parametrize(("gpus", "backend"), [(0, "gloo"), (2, "gloo"), (4, "nccl")])
+@pytest.mark.parametrize("local", [0, 3])
+def test_all_processes_of_a_machine_choose_the_same_backend(monkeypatch, gpus, backend, local):
+    chosen = []
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_RANK", str(local))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(torch.distributed, "init_process_group", chosen.append)
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: None)
+    with distributed.process_group() as device:
+        assert chosen == [backend]
+        assert device == torch.device("cuda", local) if backend == "nccl" else device == torch.device("cpu")
+
+
 def test_mistakes_are_named():
     with pytest.raises(ValueError, match="loss: expected the reduction 'mean' or 'sum'"):
         global_batch(tp.ForwardLoss(tp.identity(3), reduction="none"))

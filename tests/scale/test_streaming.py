@@ -259,6 +259,8 @@ def test_mistakes_are_named(folder, tmp_path):
         ParquetSource(folder, "lable")
     with pytest.raises(ValueError, match=r"features: expected a column of .*, got 'x9'"):
         ParquetSource(folder, "label", ["x9"])
+    with pytest.raises(ValueError, match="features: expected other columns than the label, got 'label'"):
+        ParquetSource(folder, "label", ["x0", "label"])
     with pytest.raises(ValueError, match="which does not exist"):
         ParquetSource(tmp_path / "nowhere.parquet", "label")
     (tmp_path / "x.csv").write_text("a")

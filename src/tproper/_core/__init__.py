@@ -39,7 +39,7 @@ from .numerics import (
 )
 from .plain import count_text, finite_number, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
-from .streams import label_stream
+from .streams import label_stream, seeded_torch
 
 __all__ = [
     "COLUMN_SUM_TOL",
@@ -91,6 +91,7 @@ __all__ = [
     "project_simplex",
     "random_folds",
     "read_sealed",
+    "seeded_torch",
     "simplex_threshold",
     "softmax_into",
     "spherical_threshold",

@@ -1,4 +1,4 @@
-"""Losses computed together with their gradients, a block of rows at a time, so that scores stay in the cache."""
+"""Losses computed together with their gradients, a block of rows at a time, so that temporaries stay in the cache."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .threads import share_out
-
-BLOCK = 1 << 18  # scores worked on at a time: they stay in the cache from one pass to the next
-LEAST = 1 << 16  # scores below which a second thread does not pay
+BLOCK = 1 << 20  # scores worked on at a time: few enough for the cache, enough for all of PyTorch's threads
 GRAIN = 1 << 15  # PyTorch runs simple operations on fewer elements than this in the thread that calls them
 NARROW = 64  # classes up to which torch.softmax, made for long rows, is slower than its parts
 
 
 class _WithSlope(torch.autograd.Function):
-    """A value (...) whose gradient (..., K) is known: `slope`, which the first backward pass uses up.
+    """A value (...) whose gradient (..., K) is known: `slope / share`, which the first backward pass uses up.
 
-    A second backward pass has it made again by `remake`; to differentiate the gradient itself, `plain` is used.
+    `share` is the upstream gradient to expect, 1/n under a mean over n losses; where it arrives, `slope` is the answer
+    as it stands. A second backward pass has it made again by `remake`; to differentiate the gradient itself, `plain`
+    is used.
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, value: Tensor, slope: Tensor, remake: Any, plain: Any) -> Tensor:
+    def forward(
+        ctx: Any, scores: Tensor, value: Tensor, slope: Tensor, share: float, remake: Any, plain: Any
+    ) -> Tensor:
         ctx.save_for_backward(scores)
-        ctx.slope, ctx.remake, ctx.plain = slope, remake, plain
+        ctx.slope, ctx.share, ctx.remake, ctx.plain = slope, share, remake, plain
         return value
 
     @staticmethod
@@ -34,30 +35,25 @@ class _WithSlope(torch.autograd.Function):
         slope, ctx.slope = ctx.slope, None
         if torch.is_grad_enabled():
             (slope,) = torch.autograd.grad(ctx.plain(scores).sum(), scores, create_graph=True)
-            return slope * grad[..., None], None, None, None, None
+            return slope * grad[..., None], None, None, None, None, None
         if slope is None:
             slope = ctx.remake(scores)
-        if torch._C._functorch.is_legacy_batchedtensor(grad):  # is_grads_batched: many upstream gradients
-            return slope * grad[..., None], None, None, None, None
-        return _scaled(slope, grad), None, None, None, None
+        many = torch._C._functorch.is_legacy_batchedtensor(grad)  # is_grads_batched: many upstream gradients
+        if ctx.share != 1.0:
+            if not many and bool((grad == ctx.share).all()):
+                return slope, None, None, None, None, None
+            grad = grad / ctx.share
+        slope = slope * grad[..., None] if many else slope.mul_(grad[..., None])
+        return slope, None, None, None, None, None
 
 
-def _scaled(slope: Tensor, grad: Tensor) -> Tensor:
-    """`slope` (..., K) times `grad` (...), in place."""
-    if slope.is_cuda or slope.numel() < GRAIN or not slope.is_contiguous():
-        return slope.mul_(grad[..., None])
-    flat, by = slope.view(-1, slope.shape[-1]), grad.reshape(-1, 1)
-    _in_blocks(flat, lambda rows: flat[rows].mul_(by[rows]))
-    return slope
+Work = Callable[[Tensor, slice, Tensor, float], Tensor]
 
 
-Work = Callable[[Tensor, slice, Tensor], Tensor]
+def value_and_slope(scores: Tensor, work: Work, wanted: bool = True, share: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Losses (...) and `share` of their gradients (..., K) in the layout of the scores, a block of rows at a time.
 
-
-def value_and_slope(scores: Tensor, work: Work, wanted: bool = True) -> tuple[Tensor, Tensor]:
-    """Losses (...) and their gradients (..., K) in the layout of the scores, a block of rows at a time.
-
-    ``work(v, rows, slope)`` gives the losses of the rows v (n, K) and fills `slope` (n, K), all in place: large
+    ``work(v, rows, slope, share)`` gives the losses of the rows v (n, K) and fills `slope` (n, K), all in place: large
     temporary tensors cost more to get from the system than to compute with. Without `wanted` the gradient is dropped.
     """
     n, K = scores.shape[:-1].numel(), scores.shape[-1]
@@ -65,43 +61,37 @@ def value_and_slope(scores: Tensor, work: Work, wanted: bool = True) -> tuple[Te
     if flat.numel() <= GRAIN and not flat.is_cuda:  # one block, too small for more than the caller's own thread
         slope = torch.empty_like(flat)
         with torch.no_grad():
-            value = work(flat, slice(0, n), slope)
+            value = work(flat, slice(0, n), slope, share)
         return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope[:0]
     slope = torch.empty_like(flat if wanted else flat[:0])
     value = flat.new_empty(n)
-
-    def block(rows: slice) -> None:
-        v = flat[rows]
-        value[rows] = work(v, rows, slope[rows] if wanted else torch.empty_like(v))
-
-    _in_blocks(flat, block)
+    step = n if flat.is_cuda else max(1, BLOCK // K)
+    with torch.no_grad():
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            v = flat[rows]
+            value[rows] = work(v, rows, slope[rows] if wanted else torch.empty_like(v), share)
     return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope
 
 
-def _in_blocks(flat: Tensor, block: Callable[[slice], object]) -> None:
-    """``block(rows)`` for all rows of a tensor (n, K), a cache's worth at a time."""
-    n, K = flat.shape
-    if flat.is_cuda:
-        block(slice(0, n))
-        return
-    threads = torch.get_num_threads()
-    step = max(1, min(BLOCK // K, max(-(-n // threads), LEAST // K)))
-    share_out(-(-n // step), lambda i: block(slice(i * step, min((i + 1) * step, n))), threads)
+def with_slope(scores: Tensor, work: Work, plain: Callable[[Tensor], Tensor], mean: bool = False) -> Tensor:
+    """A loss (...) that is made together with its gradient; ``plain(scores)`` is the same loss for autograd.
 
-
-def with_slope(scores: Tensor, work: Work, plain: Callable[[Tensor], Tensor]) -> Tensor:
-    """A loss (...) that is made together with its gradient; ``plain(scores)`` is the same loss for autograd."""
+    With `mean`, the upstream gradient of n losses is expected to be 1/n, and taken into account block by block.
+    """
     wanted = torch.is_grad_enabled() and scores.requires_grad
-    value, slope = value_and_slope(scores, work, wanted)
+    share = scores.shape[-1] / scores.numel() if mean and scores.numel() > GRAIN else 1.0
+    value, slope = value_and_slope(scores, work, wanted, share)
     if not wanted:
         return value
-    out: Tensor = _WithSlope.apply(scores, value, slope, lambda v: value_and_slope(v, work)[1], plain)
+    remake = lambda v: value_and_slope(v, work, share=share)[1]  # noqa: E731
+    out: Tensor = _WithSlope.apply(scores, value, slope, share, remake, plain)
     return out
 
 
-def softmax_into(out: Tensor, x: Tensor) -> Tensor:
-    """softmax(x) in `out`, (n, K), for scores whose largest is 0."""
+def softmax_into(out: Tensor, x: Tensor, shifted: bool = False) -> Tensor:
+    """softmax(x) in `out`, (n, K); `shifted`: the largest score of every row is 0."""
     if out.stride(-1) == 1 and out.shape[-1] > NARROW:
         return torch.softmax(x, -1, out=out)
-    torch.exp(x, out=out)
+    torch.exp(x if shifted else x - x.amax(-1, keepdim=True), out=out)
     return out.div_(out.sum(-1, keepdim=True))

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 
 class NonFiniteError(ValueError):
-    """Scores or probabilities that are not finite. `row` is the first one, from 0; `fact` says what it holds."""
+    """Scores or probabilities that are not finite: the first such row, from 0, its value, and why it came about."""
 
-    def __init__(self, row: int, fact: str) -> None:
-        super().__init__(f"X: expected rows with finite scores, got {fact} at row {row}")
-        self.row, self.fact = row, fact
+    def __init__(self, row: int, value: float, cause: str) -> None:
+        super().__init__(f"X: expected rows with finite scores, got {value} at row {row}: {cause}")
+        self.row, self.fact = row, f"{value}: {cause}"
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:
@@ -45,8 +45,8 @@ def finite_rows(values: NDArray[Any], module: nn.Module, masks: bool = False) ->
     row = int((~good.reshape(len(values), -1).all(axis=1)).argmax())
     worst = values[row][~good[row]].flat[0] if values.ndim > 1 else values[row]
     if all_finite(module.state_dict().values()):
-        raise NonFiniteError(row, f"{worst} from numbers that are too large for the model")
-    raise NonFiniteError(row, f"{worst} from a model whose weights are not finite: train it again,")
+        raise NonFiniteError(row, worst, "its numbers are too large for the model")
+    raise NonFiniteError(row, worst, "the model's weights are not finite; train it again")
 
 
 class DivergedError(ValueError):

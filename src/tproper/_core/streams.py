@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import torch
 
 from . import checks
 
@@ -26,3 +29,18 @@ def label_stream(seed: Any) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(WEAK_LABELS,)))
     except (TypeError, ValueError):
         raise ValueError(f"seed: expected a whole number >= 0 or a numpy Generator, got {checks.short(seed)}") from None
+
+
+@contextmanager
+def seeded_torch(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
+    """Seed torch's own random numbers, of the CPU and of `device`, for a block; afterwards they are as before.
+
+    ``torch.manual_seed`` would seed all other devices too, and leave them so.
+    """
+    cuda = torch.device(device).type == "cuda"
+    with torch.random.fork_rng(devices=[device] if cuda else []):
+        torch.default_generator.manual_seed(seed)
+        if cuda:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from .. import plots
-from .._core import FloatArray, Mark, finite_rows, json_text, mark, write_file
+from .._core import FloatArray, Mark, finite_rows, json_text, mark, seeded_torch, write_file
 from ..data import Bar
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss, WeakLabelLoss
 from ..metrics import clean_scores, forward_risk
@@ -35,8 +35,7 @@ def train(
     loss: WeakLabelLoss, X: torch.Tensor, y: torch.Tensor, rate: float, epochs: int, seed: int
 ) -> tuple[torch.nn.Module, list[float]]:
     """SGD with Nesterov momentum on a linear model; returns it with its training risk after every epoch."""
-    with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
-        torch.manual_seed(seed)
+    with seeded_torch(seed):
         model = torch.nn.Linear(X.shape[1], loss.transition.num_classes)
         orders = [torch.randperm(len(X)) for _ in range(epochs)]
     optimiser = torch.optim.SGD(model.parameters(), rate, momentum=0.9, nesterov=True)

@@ -10,7 +10,7 @@ import typer
 
 from .errors import say
 from .later import Later
-from .options import Classes, Data, Json, Seed, Specs, at_least, echo_json
+from .options import Classes, Data, Json, Seed, at_least, echo_json
 
 if TYPE_CHECKING:
     from ..data import Table
@@ -24,7 +24,13 @@ class Weakening:
     """What `tproper simulate` is to do."""
 
     label: Annotated[str, typer.Option(help="the column with the true classes")]
-    transition: Specs
+    transition: Annotated[
+        list[str],
+        typer.Option(
+            help="how to weaken labels: complementary, symmetric:0.2, partial:0.3, pu:0.5, T.csv, ...; "
+            "NAME=SPEC once per source with --source-column"
+        ),
+    ]
     seed: Seed = 0
     column: Annotated[str, typer.Option(help="name of the column with weak labels")] = "weak_label"
     keep_true: Annotated[bool, typer.Option("--keep-true", help="keep the column with the true classes")] = False

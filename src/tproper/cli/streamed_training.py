@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from .schema import FeatureReader, Schema
 from .train import Settings
 from .training import Quality, Report, finish, make_estimator, make_schema
 
+FEWEST_STEPS = 1000  # with fewer a model has hardly left its beginning
 EPOCHS = 5  # passes over data that do not fit in memory, unless --epochs says otherwise
 BATCH = 1024
 
@@ -72,7 +74,8 @@ def scan_labels(table: Table, label: str) -> Counter[str]:
                 counts[values[code]] += n
     if missing:
         raise ValueError(
-            f"--stream: expected a label in every row of the column {label!r}, got {missing:,} rows without"
+            f"--stream: expected a label in every row of the column {label!r}, got {missing:,} rows without; "
+            "leave them out of the table, or train in memory, which leaves them out itself"
         )
     if len(counts) < 2:
         raise ValueError(f"--label: expected at least two different labels in the column {label!r}, got {len(counts)}")
@@ -95,6 +98,18 @@ def check_features(table: Table, columns: Sequence[str]) -> None:
     for batch in table.batches(columns):
         FeatureReader(table, columns).read(batch.slice(0, 1024))
         return
+
+
+def _few_steps(rows: int, epochs: int) -> list[str]:
+    """A warning, where a table has too few rows for the passes over it."""
+    each = math.ceil(rows / BATCH)
+    if each * epochs >= FEWEST_STEPS:
+        return []
+    return [
+        f"{epochs} passes over {rows:,} rows are {each * epochs} steps of training, too few for probabilities to be "
+        f"near their best; leave --stream out where the table fits in memory, or give --epochs "
+        f"{math.ceil(FEWEST_STEPS / each)}"
+    ]
 
 
 @contextmanager
@@ -157,7 +172,7 @@ def train(
         "rows": source.rows,
         "labels": dict(counts.most_common()),
         "transition": transition.name,
-        "warnings": label_notes(counts, names),
+        "warnings": label_notes(counts, names) + _few_steps(source.rows, epochs),
         **dict.fromkeys(("held_out", "dropped", "blank"), 0),  # all rows are trained on
         "answers": {},
         **dict.fromkeys(("known_classes", "groups", "estimate")),  # a stream is refused them

@@ -56,9 +56,7 @@ class Trained:
         try:
             return np.asarray(self.estimator.predict_proba(inputs), dtype=np.float64)
         except NonFiniteError as error:
-            raise ValueError(
-                f"row {row(error.row)}: expected finite class probabilities, got {error.fact.rstrip(',')}"
-            ) from None
+            raise ValueError(f"row {row(error.row)}: expected finite class probabilities, got {error.fact}") from None
 
 
 def load_model(folder: Path) -> Trained:

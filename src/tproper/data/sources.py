@@ -86,7 +86,7 @@ class IterableSource:
                 _columns.check_finite(X, where=f" of batch {i}")
                 yield X, labels
         if i + 1 < skip:
-            raise ValueError(f"batches: expected the {skip} that were trained on before and more, got {i + 1} in all")
+            raise ValueError(f"batches: expected at least the {skip} that the checkpoint was trained on, got {i + 1}")
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,8 @@ class ParquetSource:
                 raise ValueError(f"{what}: expected a column of {self.files[0]}, got {column!r}")
         if not self.features:
             raise ValueError("features: expected at least one column, got none")
+        if label in self.features:
+            raise ValueError(f"features: expected other columns than the label, got {label!r}")
         self._check_types(schemas)
 
     def _check_types(self, schemas: dict[Path, pa.Schema]) -> None:
@@ -185,7 +187,7 @@ class ParquetSource:
                 raise error.located(file.name, 0) from None
 
     def identity(self) -> dict[str, Any]:
-        """All that decides which batches come in which order; a file counts by its name, size and time of change."""
+        """All that determines the batches and their order; a file counts by its name, size and time of change."""
         names = ("label", "features", "num_classes", "batch_size", "block_rows", "seed", "shuffle", "rows")
         files: dict[str, Any] = {}
         for i, file in enumerate(self.files):
@@ -200,7 +202,7 @@ class ParquetSource:
         return -(-self.rows // self.batch_size)
 
     def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
-        """An epoch's batches; those skipped are not read, but for slices of the row group in which the first begins."""
+        """An epoch's batches. Skipped rows are not read, except those that share a row group with the first batch."""
         position = skip * self.batch_size  # in the stream of shuffled rows
         rest: _Rows | None = None
         for start, read in self._blocks(epoch, position):
@@ -302,7 +304,12 @@ class ParquetSource:
             X = np.empty((table.num_rows, len(self.features)), self.dtype)
             with np.errstate(over="ignore"):  # what is too large for the dtype becomes infinite, and is refused as such
                 for j, name in enumerate(self.features):
-                    X[:, j] = _columns.feature_values(table.column(name), name)
+                    values = _columns.feature_values(table.column(name), name)
+                    X[:, j] = values
+                    if values.dtype.kind in "iu" and (X[:, j] != values).any():  # identifiers would become one
+                        at = int(np.argmax(X[:, j] != values))
+                        fact = f"expected whole numbers that {X.dtype} holds, got {values[at]}, which would be rounded"
+                        raise ColumnError(f"column {name!r}: {fact}", "pass dtype=np.float64, or leave it out", at)
             _columns.check_finite(X, self.features)
             if not labels:
                 return X, None

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 OFTEN = 20  # times; a name seen once beside a similar one seen so often may be a slip
 CLOSE = 0.8  # similarity of two spellings, as difflib measures it
-MOST = 2000  # names compared with each other
+MOST = 500  # names compared with each other: a second at most
 _JOINED = re.compile(r"\s*[,;/]\s*|\s+or\s+")
 _WHOLE_FLOAT = re.compile(r"-?\d+\.0")
 WITH_GAPS = (

@@ -3,9 +3,9 @@
     source = ParquetSource("clicks/", label="label", batch_size=4096, seed=0)
     fit_stream(learner, source, epochs=3, checkpoint="run/checkpoint.safetensors")
 
-Memory holds one block of rows, whatever the size of the files. A source gives the same batches for the same seed, so a
-checkpoint needs the number of batches that are done beside weights, optimizer and random numbers: a resumed run ends
-with the weights that an uninterrupted one has. It is refused by any other run than its own.
+Memory holds one block of rows, whatever the size of the files. A source gives the same batches for the same seed, so
+the number of batches done, the weights, the optimizer and the random numbers are all that a checkpoint needs: a resumed
+run ends with the weights of an uninterrupted one. Only the run that wrote a checkpoint accepts it.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def fit_stream(
     progress: Callable[[StreamProgress], None] | None = None,
     classes: Sequence[Any] | NDArray[Any] | None = None,
 ) -> L:
-    """Train anything with ``partial_fit(X, labels)`` on a source, an epoch at a time, in constant memory.
+    """Train anything with ``partial_fit(X, labels)`` on a source, in constant memory, and return it.
 
     Parameters
     ----------
@@ -195,18 +195,15 @@ def fit_stream(
     checkpoint : path, optional
         A .safetensors file, replaced every `checkpoint_seconds` and when training is interrupted. If it exists,
         training resumes from it, with the batches and the weights of a run that never stopped. A checkpoint of other
-        data, another model or other settings is refused (`CheckpointError`); more epochs are welcome. A damaged one
-        is not used: a warning says so, and training starts afresh. Batches that the caller makes cannot be compared.
+        data, another model or other settings is refused (`CheckpointError`); a larger number of epochs is fine. A
+        damaged one is not used: a warning says so, and training starts afresh. Whether batches that the caller makes
+        are the same as before cannot be checked.
         Works for `Learner`, for `WeakLabelClassifier` with an integer ``random_state``, and for whatever has
-        ``stream_state()`` and ``load_stream_state()``. The file stays at the end, and records that all is done.
+        ``stream_state()`` and ``load_stream_state()``. The file is kept at the end, and records that training is done.
     progress : callable, optional
         Called with a `StreamProgress` after every batch.
     classes : list, optional
         Class names for the first ``partial_fit`` of a classifier whose transition does not say how many there are.
-
-    Returns
-    -------
-    The learner.
     """
     epochs, source = checks.integer(epochs, "epochs", 1), as_source(source)
     if isinstance(source, IterableSource) and source.once and epochs > 1:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks
-from ..metrics import encoded, weak_accuracy, weak_brier, weak_log_loss
+from ..metrics import encoded, restrict, weak_accuracy, weak_brier, weak_log_loss
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
@@ -33,7 +33,6 @@ from ..transitions import (
 )
 
 SCORES = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
-ANYTHING = {"accuracy": (0.0, 1.0), "log_loss": (0.0, math.inf), "brier": (0.0, 2.0)}
 DENSE_CLASSES = 400  # beyond, only the rate that all classes share is moved
 MOST_RATES = 10  # moved one by one: those that matter most
 INSIDE = 1e-3  # a moved rate stays this far from 0 and 1
@@ -41,7 +40,10 @@ INSIDE = 1e-3  # a moved rate stays this far from 0 and 1
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """A score at T, its range when the rates of T move, and the rate that matters most. Prints as one sentence."""
+    """A score at T, its range when the rates of T move, and the rate that matters most. Prints as one sentence.
+
+    All are possible values of the score (`Score.shown`): an estimate that chance or a wrong T carries past them is cut.
+    """
 
     score: str
     value: float
@@ -103,24 +105,26 @@ def sensitivity(
         raise ValueError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
     if not math.isfinite(base.value):
         raise ValueError(f"predictions: expected a finite {base.name}, got {base.value}; {base.note}")
-    at = _ScoreAt(score, encoded(transition, labels), predictions, transition.num_classes)
+    at = _ScoreAt(score, encoded(transition, labels), predictions, transition.num_classes, base.limits)
     rates = _rates(at, transition, classes, annotators)
-    ranges, intervals, low, high, limits = {}, {}, base.value, base.value, base.interval
+    ranges, intervals, low, high, limits = {}, {}, base.shown, base.shown, base.interval
     for m in sorted(steps):  # up to m, so that a larger move has the larger range
         values = [(v, moved) for moved in rates.moved(m) for v in rates.values(moved)]
         least, most = (end(values, key=lambda pair: pair[0], default=(base.value, None)) for end in (min, max))
-        low, high = ranges[m] = min(low, least[0]), max(high, most[0])
+        low, high = ranges[m] = min(low, restrict(least[0], base.limits)), max(high, restrict(most[0], base.limits))
         bottom, top = (base.interval if moved is None else at.limits(moved) for _, moved in (least, most))
         limits = intervals[m] = min(low, limits[0], bottom[0]), max(high, limits[1], top[1])
-    return Sensitivity(base.name, base.value, ranges, rates.name, rates.effect, intervals)
+    return Sensitivity(base.name, base.shown, ranges, rates.name, rates.effect, intervals)
 
 
 class _ScoreAt:
     """A weak score of the same labels and predictions at another T; anything is possible where T has no inverse."""
 
-    def __init__(self, name: str, labels: Tensor, predictions: Any, num_classes: int) -> None:
+    def __init__(
+        self, name: str, labels: Tensor, predictions: Any, num_classes: int, anything: tuple[float, float]
+    ) -> None:
         self.name, self.labels, self.predictions, self.num_classes = name, labels, predictions, num_classes
-        self.anything = ANYTHING[name]
+        self.anything = anything
 
     def limits(self, T: Transition) -> tuple[float, float]:
         """Its interval."""

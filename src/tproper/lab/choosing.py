@@ -13,8 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._core import as_tensors
 from ..learn import LOG_SCALES, not_clearly_worse
+from ..losses import ForwardLoss
 from ..transitions import Transition
 
 GOLDEN = (5**0.5 - 1) / 2
@@ -25,13 +25,12 @@ class WeakRisk:
     """``-log (T softmax(e^a v))_y`` on held-out rows, at the log-scale a that suits each trial best."""
 
     def __init__(self, transition: Transition, device: torch.device):
-        self.transition = transition
-        self.tables = as_tensors(transition.tables(), device=device)
+        self.loss = ForwardLoss(transition, validate=False).to(device)
 
     def at(self, scores: Tensor, labels: Tensor, log_scale: Tensor) -> Tensor:
         """Risks (S, n) of centred scores (S, n, K) at log-scales (S,)."""
         scaled = log_scale.exp()[:, None, None] * scores
-        return -self.transition.log_probability(scaled, labels, self.tables)
+        return self.loss.per_example(scaled, labels)
 
     @torch.no_grad()
     def calibrated(self, scores: Tensor, labels: Tensor) -> Tensor:

@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from .._core import seeded_torch
+
 Tensors = dict[str, torch.Tensor]
 
 
@@ -113,8 +115,7 @@ class StackedModel(Protocol):
 
 def fresh(build: Callable[[], nn.Module], seed: int) -> nn.Module:
     """A module with the initial weights of a seed; the caller's generator stays untouched."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded_torch(seed):
         return build()
 
 

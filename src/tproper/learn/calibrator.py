@@ -7,9 +7,10 @@ calibrator.probabilities(new_scores)
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -17,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
-from ..metrics import Z95, Score, weak_calibration
-from ..transitions import Transition, make_transition
+from ..metrics import Z95, Score, weak_calibration, weights_of
+from ..transitions import Transition, TransitionLike, make_transition
 from .defaults import row_count
 from .gain import gain_of, no_gain
 from .scaling import (
@@ -36,6 +37,7 @@ from .scaling import (
 Inputs = Literal["scores", "probabilities"]
 FEWEST_ROWS = 100  # below this a gain cannot be told from chance
 MOST_ROWS = 20_000  # beyond this a map of a few numbers is known well enough
+ROUNDING = 0.05  # of the sum of a row of probabilities
 MATRIX_AT_MOST = 10  # classes: a matrix has K^2 parameters
 # standard errors by which a temperature must beat the identity, and a richer map the simpler one. A temperature that
 # was drawn towards one (`fit_cautiously`) is the better guess where held-out labels cannot tell: it stays unless they
@@ -105,9 +107,15 @@ class Calibrator:
         """Calibrated scores (n, K): their softmax is `probabilities`."""
         v = _as_scores(scores, self.num_classes)
         if self.inputs == "probabilities":
-            if not _in_simplex(v, scores):
+            if not _in_simplex(v):
                 raise ValueError("scores: expected class probabilities, as the calibrator was fitted to, got others")
             v = _log_floored(v, self.floor)
+        elif _in_simplex(v):
+            warnings.warn(
+                "scores: expected scores, as the calibrator was fitted to, got what looks like probabilities; if they "
+                "are, pass their logarithm, or fit the calibrator to probabilities",
+                stacklevel=2,
+            )
         return self.map(v)
 
     def probabilities(self, scores: ArrayLike | Tensor) -> FloatArray:
@@ -173,7 +181,7 @@ class Calibrator:
 def calibrate(
     scores: ArrayLike | Tensor,
     labels: Labels,
-    transition: Any,
+    transition: TransitionLike,
     method: str = "auto",
     *,
     inputs: str = "auto",
@@ -211,7 +219,7 @@ def calibrate(
 def fit_calibrator(
     scores: ArrayLike | Tensor,
     labels: Labels,
-    transition: Any,
+    transition: TransitionLike,
     method: str,
     inputs: str,
     sample_weight: ArrayLike | None,
@@ -219,7 +227,7 @@ def fit_calibrator(
     cautious: bool = True,
 ) -> Calibrator:
     """`calibrate`; without `cautious`, "auto" has no reason to stay near the scores as they are."""
-    T = transition if isinstance(transition, Transition) else make_transition(transition)
+    T = make_transition(transition)
     if method != "auto" and method not in METHODS:
         raise ValueError(f"method: expected 'auto' or one of {', '.join(METHODS)}, got {method!r}")
     K = T.num_classes
@@ -228,7 +236,7 @@ def fit_calibrator(
     if len(y) != len(v):
         raise ValueError(f"labels: expected one for each of the {len(v)} rows of scores, got {len(y)}")
     w = _counts(sample_weight, len(v))
-    kind, floor = _kind(inputs, v, scores), 0.0
+    kind, floor = _kind(inputs, v), 0.0
     notes: list[str] = []
     if kind == "probabilities":
         if (v <= 0).any():
@@ -337,7 +345,7 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
     if method == "auto":
         choice = maps.choose()
     elif method != "identity":
-        choice = METHODS[[str(m) for m in METHODS].index(method)]
+        choice = cast(MethodName, method)
         maps.validate(choice)
     final = maps.fit(choice)
     in_sample, _ = _mean(maps.risks["identity"] - row_risks(T, y, final(maps.v)), w)
@@ -393,15 +401,8 @@ def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:
 
 
 def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:
-    if sample_weight is None:
-        return np.ones(n)
-    try:
-        w = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"sample_weight: expected {n} numbers, got {checks.short(sample_weight)}") from None
-    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
-        raise ValueError(f"sample_weight: expected {n} finite numbers >= 0 with a positive sum, got shape {w.shape}")
-    return w * (row_count(w) / w.sum())
+    w = weights_of(sample_weight, n)
+    return np.ones(n) if w is None else w * (row_count(w) / w.sum())
 
 
 def _as_scores(scores: ArrayLike | Tensor, K: int) -> FloatArray:
@@ -411,18 +412,18 @@ def _as_scores(scores: ArrayLike | Tensor, K: int) -> FloatArray:
     return v
 
 
-def _in_simplex(v: FloatArray, given: Any) -> bool:
-    """Rows of probabilities, to the rounding of the precision they were given in."""
-    single = str(getattr(given, "dtype", "float64")).endswith(("float32", "float16"))
-    return bool((v >= 0).all() and np.abs(v.sum(axis=1) - 1).max() <= (1e-3 if single else 1e-6))
+def _in_simplex(v: FloatArray) -> bool:
+    """Rows of probabilities, as rounded as bfloat16 or a table of three digits holds them: maps take their logarithm,
+    in which a sum other than one is a constant. Scores do not all come so close by chance."""
+    return bool((v >= 0).all() and np.abs(v.sum(axis=1) - 1).max() <= ROUNDING)
 
 
-def _kind(inputs: str, v: FloatArray, given: Any) -> Inputs:
+def _kind(inputs: str, v: FloatArray) -> Inputs:
     if inputs == "auto":
-        return "probabilities" if _in_simplex(v, given) else "scores"
+        return "probabilities" if _in_simplex(v) else "scores"
     if inputs not in ("scores", "probabilities"):
         raise ValueError(f"inputs: expected 'auto', 'scores' or 'probabilities', got {inputs!r}")
-    if inputs == "probabilities" and not _in_simplex(v, given):
+    if inputs == "probabilities" and not _in_simplex(v):
         raise ValueError("scores: expected rows >= 0 that sum to 1 with inputs='probabilities', got others")
     return inputs  # type: ignore[return-value]
 

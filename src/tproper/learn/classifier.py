@@ -5,8 +5,8 @@ WeakLabelClassifier("complementary").fit(X, y).predict_proba(X_new)
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,20 +15,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor, nn
+from torch import nn
 
 from .._core import Before, FloatArray, Labels, NotReconstructibleError, finite_rows, group_codes
 from ..certificates import Certificate
 from ..losses import WeakLabelLoss, make_loss
+from ..metrics import weights_of
 from ..potentials import Potential
 from ..transitions import BagTransition, Reconstruction, Transition, TransitionLike, UnknownSizeError, make_transition
-from . import fitting, linear, minibatch, misuse
+from . import fitting, linear, misuse
 from . import labels as _labels
 from . import search as _search
 from .calibrator import Calibrator
-from .defaults import row_count
 from .estimating import asks_for_estimate, with_estimate
-from .modules import flag, row_weights, untracked
+from .modules import flag, untracked
 from .scaling import row_risks
 from .settings import Names, Weights, check_settings
 from .truth import encode_both, taught, weak_part
@@ -82,15 +82,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         ``learning_rate="auto"``: 3e-3, and more for the forward loss of weaker labels (`tproper.learn.defaults`).
         `hidden`: widths of the MLP's layers.
     early_stopping, validation_fraction, patience
-        Minibatches: hold out `validation_fraction` of the rows. Once `patience` epochs have not improved their *weak*
-        risk at the best temperature, take the rate to zero in as many more, and stop; keep the last epoch not clearly
-        worse than the best. "auto": not for linear models, from 500 rows, if labels held out say as much as 5 clean.
+        Minibatches: hold out `validation_fraction` of the rows. After `patience` epochs without a lower *weak* risk on
+        them (at the best temperature), lower the learning rate to zero in as many epochs and stop; keep the last epoch
+        not clearly worse than the best. "auto": networks, from 500 rows, if held-out labels are worth 5 clean ones.
     device : str
         "auto" (CUDA where there is one), "cpu", "cuda", ... The linear solver always runs on the CPU.
     random_state : int, RandomState or None
         Initialisation, order of rows, held-out rows.
     warm_start : bool
-        `fit` starts from the last solution, and refuses another number of features or classes, or another model.
+        `fit` starts from the last solution; a different model or number of features or classes is refused.
     tune : bool, dict, list of dicts or None
         True: choose loss, squeeze, l2 and learning rate by cross-validated weak risk, then fit on everything. A grid
         (as for ``GridSearchCV``) is searched instead. What was tried is kept in `cv_results_`, `best_params_`.
@@ -138,6 +138,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     calibrator_: Calibrator | None
     history_: list[dict[str, Any]]
     optimizer_: torch.optim.Optimizer | None
+    random_stream_: np.random.RandomState
 
     def __init__(
         self,
@@ -204,7 +205,17 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         `true` holds the classes of the rows where they are known; -1, None or NaN elsewhere. Such rows train the model
         by their class (`tproper.learn.truth`), and an estimate of T uses them; their weak labels may be missing.
         `groups` holds a name for each row: folds and held-out rows never split a group.
+
+        A fit that raises leaves the classifier as it was.
         """
+        before = Before(self)
+        try:
+            return self._fit(X, y, sample_weight, true, groups)
+        except Exception:
+            before.restore()
+            raise
+
+    def _fit(self, X: Any, y: Labels, sample_weight: Weights, true: Labels, groups: Any) -> WeakLabelClassifier:
         check_settings(self)
         if asks_for_estimate(self.transition):
             estimated = with_estimate(self, X, y, true, groups)
@@ -221,16 +232,16 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         labels, known = encode_both(y, true, self.transition_, self.classes_)
         check_consistent_length(X, labels)
         codes = group_codes(groups, len(labels))
-        X, labels, weights, used = self._weighted(X, labels, sample_weight)
-        self._groups = None if codes is None else codes[used]
+        data, used = fitting.weighted(self, fitting.Training(X, labels, None, codes), sample_weight)
         self._certificate = self.optimizer_ = None
         rng = check_random_state(self.random_state)
         start = None if before is None else fitting.check_warm(self, *before)
-        with taught(self, labels, None if known is None else known[used]) as labels:
+        with taught(self, data.labels, None if known is None else known[used]) as labels:
+            data = replace(data, labels=labels)
             if self._uses_lbfgs():
-                fitting.fit_lbfgs(self, X, labels, weights, start)
+                fitting.fit_lbfgs(self, data, start)
             else:
-                fitting.fit_minibatches(self, X, labels, weights, rng, start)
+                fitting.fit_minibatches(self, data, rng, start)
         return self
 
     def partial_fit(
@@ -262,12 +273,12 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"classes: expected those of the first call, {got}")
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(X, labels)
-        X, labels, weights, _ = self._weighted(X, labels, sample_weight)
-        rng = check_random_state(self.random_state)
-        self.random_stream_: Any = rng if first else getattr(self, "random_stream_", rng)
+        data, _ = fitting.weighted(self, fitting.Training(X, labels, None), sample_weight)
+        if getattr(self, "optimizer_", None) is None:  # the first call, or the first since `fit`
+            self.random_stream_ = check_random_state(self.random_state)
         before.add(self.random_stream_)
         self.calibrator_ = None  # what was fitted to an older state of the model
-        fitting.one_pass(self, X, labels, weights, self.random_stream_, first, before)
+        fitting.one_pass(self, data, self.random_stream_, first, before)
         return self
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any, true: Any, groups: Any) -> WeakLabelClassifier:
@@ -295,13 +306,11 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return finite_rows(out, self.module_)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Class probabilities (n, K), columns in the order of `classes_`: calibrated, or the loss's own link."""
-        scores = self._scores(X)
-        if self._changes() is None:
-            p = fitting.link_of(self.loss_, scores)
-        else:  # minus infinity excludes a class
-            p = torch.softmax(torch.as_tensor(self._calibrated(scores)), -1).numpy()
-        p = finite_rows(p, self.module_)
+        """Class probabilities (n, K), columns in the order of `classes_`: calibrated, or the loss's own link.
+
+        For bags of unlabeled data with a `prior` they are those of the population that has it.
+        """
+        p = fitting.own_probabilities(self, self._scores(X))
         return self.transition_.population(p) if isinstance(self.transition_, BagTransition) else p
 
     def predict_log_proba(self, X: Any) -> FloatArray:
@@ -315,10 +324,14 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row: every link keeps the order of the scores."""
+        index = self._class_index(X)
+        return self.classes_[index]
+
+    def _class_index(self, X: Any) -> NDArray[np.int64]:
         check_is_fitted(self, "module_")
         of_population = isinstance(self.transition_, BagTransition) and self.transition_.prior is not None
         scores = self.predict_proba(X) if of_population else self._calibrated(self._scores(X))
-        return self.classes_[scores.argmax(axis=1)]
+        return scores.argmax(axis=1)
 
     def _changes(self) -> Calibrator | None:
         """The calibrator, where there is one that changes anything."""
@@ -334,11 +347,11 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
         Unbiased for the accuracy on clean labels when y arises as `transition_` says; plain accuracy when labels are
         clean. It may leave [0, 1] on few rows. Labels that cannot tell some classes apart (coarse ones) allow no such
-        estimate: use `weak_log_likelihood` or `tproper.calibrated_scorer`. To score against clean labels use
+        estimate: use `weak_log_likelihood` or `tproper.calibrated_scorer`. Bags are scored as they are pooled, whatever
+        `prior` says. To score against clean labels use
         ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``; for standard errors, `tproper.weak_accuracy`.
         """
-        check_is_fitted(self, "module_")
-        predicted = torch.as_tensor(self._calibrated(self._scores(X)).argmax(axis=1))
+        predicted = torch.as_tensor(self._class_index(X))
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(predicted, labels)
         try:
@@ -350,15 +363,18 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
                 "search"
             ) from None
         credit = R.targets(labels).gather(1, predicted[:, None])[:, 0].numpy()
-        weights = None if sample_weight is None else row_weights(sample_weight, credit)
+        weights = weights_of(sample_weight, len(credit))
         silent = R.silent(labels)
         if silent is not None:  # rows in which no annotator answered
             weights = _labels.weights_of_answers(silent, weights)
         return float(np.average(credit, weights=weights))
 
     def weak_log_likelihood(self, X: Any, y: Labels) -> FloatArray:
-        """``log (T p)_y`` of each row, p = predict_proba: how likely the model finds the weak labels it is shown."""
-        p = torch.as_tensor(self.predict_proba(X))
+        """``log (T p)_y`` of each row: how likely the model finds the weak labels it is shown.
+
+        p is `predict_proba`, except for bags with a `prior`: T describes the pooled bags, and p is theirs.
+        """
+        p = torch.as_tensor(fitting.own_probabilities(self, self._scores(X)))
         labels = _labels.encode(y, self.transition_, self.classes_)
         # scores of log p give p back exactly under softmax, zeros included
         return -row_risks(self.transition_, labels, p.log().numpy())
@@ -393,17 +409,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self, "module_")
         misuse.warn_in_predict(self.transition_)
-        X = self._features(X, reset=False)
-        if self.model == "linear":
-            with np.errstate(over="ignore", invalid="ignore"):  # refused instead
-                return finite_rows(np.asarray(X @ self.coef_.T) + self.intercept_, self.module_)
-        module = self.module_
-        if self.model == "mlp":  # in float64 a row's scores do not depend on the rows it is asked for together with
-            module = copy.deepcopy(module).cpu().double()
-        first, training = next(module.parameters(), torch.empty(0)), module.training
-        scores = minibatch.scores_of(module, minibatch.Rows(X, first.dtype, first.device))
-        module.train(training)
-        return finite_rows(scores.double().cpu().numpy(), self.module_, masks=callable(self.model))
+        return fitting.scores_of(self, self._features(X, reset=False))
 
     # Settings.
 
@@ -429,20 +435,6 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     def _features(self, X: Any, reset: bool) -> Any:
         accept, kind = ("csr", np.float64) if self.model == "linear" else (False, np.float32)
         return validate_data(self, untracked(X), reset=reset, accept_sparse=accept, dtype=kind)
-
-    def _weighted(
-        self, X: Any, labels: Tensor, sample_weight: Any
-    ) -> tuple[Any, Tensor, FloatArray | None, NDArray[np.int64]]:
-        """Rows of positive weight, their weights with mean one (None where all are equal), and which rows they are."""
-        self._rows = float(len(labels))
-        if sample_weight is None:
-            return X, labels, None, np.arange(len(labels))
-        w = row_weights(sample_weight, X)
-        self._rows = row_count(w)
-        used = np.flatnonzero(w > 0)
-        if len(used) < len(w):
-            X, labels, w = X[used], labels[torch.as_tensor(used)], w[used]
-        return X, labels, (None if (w == w[0]).all() else w / w.mean()), used
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -44,12 +44,13 @@ def rank(group: Group = None) -> int:
 
 @contextmanager
 def process_group(backend: str | None = None) -> Iterator[torch.device]:
-    """Join the process group that torchrun announces, and leave it at the end; gives this process's device.
+    """Join the process group that torchrun announces, and leave it at the end; yields this process's device.
 
-    ``backend`` is NCCL where every local process has a GPU, gloo elsewhere. Outside torchrun nothing is joined.
+    `backend` is NCCL where there is a GPU for every process of the machine, gloo elsewhere. Outside torchrun nothing is
+    joined.
     """
     local = int(os.environ.get("LOCAL_RANK", 0))
-    cuda = torch.cuda.device_count() > local
+    cuda = torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", local + 1))
     device = torch.device("cuda", local) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(device)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +14,13 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, check_room, compact, held_out_rows, thin
+from .._core import Before, FloatArray, check_room, compact, finite_rows, held_out_rows, thin
 from ..losses import WeakLabelLoss
+from ..metrics import weights_of
 from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, fit_calibrator, folds, identity_calibrator, method_of
-from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information
-from .modules import flag, linear_module, mlp_module, on_device, same_form, seeded
+from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information, row_count
+from .modules import flag, linear_module, mlp_module, same_form, seeded
 from .scaling import forward_risk, matching_scale
 
 if TYPE_CHECKING:
@@ -36,12 +39,41 @@ MOST_FOLDS, LEAST_FOLDS, FOLD_ROWS = 10, 3, 5_000
 LARGEST_SPAN = 600.0  # between scores of a row: beyond 745 softmax gives zeros
 
 
+@dataclass(frozen=True)
+class Training:
+    """The rows of a fit."""
+
+    X: Any  # (n, d)
+    labels: Tensor  # encoded
+    weights: FloatArray | None  # positive, with mean one; None where all are equal
+    groups: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def part(self, rows: NDArray[np.int64]) -> Training:
+        """Some of them."""
+        weights = None if self.weights is None else self.weights[rows]
+        groups = None if self.groups is None else self.groups[rows]
+        return Training(self.X[rows], self.labels[torch.as_tensor(rows)], weights, groups)
+
+
+def weighted(clf: WeakLabelClassifier, data: Training, sample_weight: Any) -> tuple[Training, NDArray[np.int64]]:
+    """The rows of positive weight, with their weights, and which they are."""
+    w = weights_of(sample_weight, len(data))
+    clf._rows = float(len(data)) if w is None else row_count(w)
+    if w is None:
+        return data, np.arange(len(data))
+    used = np.flatnonzero(w > 0)
+    if len(used) < len(w):
+        data, w = data.part(used), w[used]
+    return replace(data, weights=None if (w == w[0]).all() else w / w.mean()), used
+
+
 # Linear models.
 
 
-def fit_lbfgs(
-    clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, start: nn.Module | None
-) -> None:
+def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None) -> None:
     """The linear model by L-BFGS, calibrated by cross-fitted scores."""
     if clf.device not in ("auto", "cpu"):
         raise ValueError(
@@ -49,7 +81,8 @@ def fit_lbfgs(
             "early_stopping=True trains linear models in minibatches on any device"
         )
     assert isinstance(clf.loss_, WeakLabelLoss)
-    n, K = len(labels), len(clf.classes_)
+    X, labels, weights = data.X, data.labels, data.weights
+    n, K = len(data), len(clf.classes_)
     check_room(
         8 * TABLES * n * K,
         f"{TABLES} tables of {n:,} rows x {K:,} classes",
@@ -69,16 +102,13 @@ def fit_lbfgs(
     if method is None:
         clf.calibrator_ = None
         return
-    if len(labels) < FEWEST_ROWS and method == "auto":
+    if n < FEWEST_ROWS and method == "auto":
         clf.calibrator_ = uncalibrated(clf, np.asarray(X @ fit.coef.T) + fit.intercept, weights, "too few rows")
         return
-    scores = cross_fitted(clf, X, labels, weights, prior)
-    clf.calibrator_ = calibrator(clf, scores, labels, weights, method, clf._groups)
+    clf.calibrator_ = calibrator(clf, cross_fitted(clf, data, prior), data, method)
 
 
-def cross_fitted(
-    clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, prior: float
-) -> FloatArray:
+def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float) -> FloatArray:
     """Scores (n, K) of each row by a model that did not see it.
 
     A fold begins from zero. From the solution for all rows, or a tenth of it, it would end in the same minimum of
@@ -86,17 +116,18 @@ def cross_fitted(
     left out of the labels, where these say little), and seemed better than no knowledge at all when it was worse.
     """
     assert isinstance(clf.loss_, WeakLabelLoss)
-    K = len(clf.classes_)
-    out = np.empty((len(labels), K))
-    at = (np.zeros((K, X.shape[1])), np.zeros(K))
-    for train, test in folds(len(labels), clf._groups, cross_fit_folds(len(labels))):
-        y, w = labels[torch.as_tensor(train)], None if weights is None else weights[train]
-        more = len(labels) / len(train)  # the same prior beside fewer rows
+    n, K = len(data), len(clf.classes_)
+    out = np.empty((n, K))
+    at = (np.zeros((K, data.X.shape[1])), np.zeros(K))
+    for train, test in folds(n, data.groups, cross_fit_folds(n)):
+        fold, more = data.part(train), n / len(train)  # the same prior beside fewer rows
         l2, tol = more * clf.l2_, max(clf.tol, CROSS_FIT_TOL)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has warned of it
-            part = linear.fit_linear(X[train], y, clf.loss_, w, l2, tol, clf.max_iter, at, 0, more * prior)
-        out[test] = np.asarray(X[test] @ part.coef.T) + part.intercept
+            fit = linear.fit_linear(
+                fold.X, fold.labels, clf.loss_, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior
+            )
+        out[test] = np.asarray(data.X[test] @ fit.coef.T) + fit.intercept
     return out
 
 
@@ -116,6 +147,15 @@ def link_of(loss: nn.Module, scores: FloatArray) -> FloatArray:
         return torch.softmax(v, -1).numpy() if link is None else link(v).cpu().numpy()
 
 
+def own_probabilities(clf: WeakLabelClassifier, scores: FloatArray) -> FloatArray:
+    """The model's probabilities (n, K), calibrated: of bags those among the pooled rows, which T takes to labels."""
+    if clf._changes() is None:
+        p = link_of(clf.loss_, scores)
+    else:  # minus infinity excludes a class
+        p = torch.softmax(torch.as_tensor(clf._calibrated(scores)), -1).numpy()
+    return finite_rows(p, clf.module_)
+
+
 def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
     """Whether the loss's link is softmax, at these scores brought to a size where links can be told apart."""
     near = scores / max(1.0, np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
@@ -123,16 +163,9 @@ def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
     return bool(np.abs(link_of(loss, near) - softmax).max(initial=0.0) <= 1e-9)
 
 
-def calibrator(
-    clf: WeakLabelClassifier,
-    scores: FloatArray,
-    labels: Tensor,
-    weights: FloatArray | None,
-    method: str,
-    groups: NDArray[np.int64] | None,
-) -> Calibrator:
+def calibrator(clf: WeakLabelClassifier, scores: FloatArray, data: Training, method: str) -> Calibrator:
     """Fitted to held-out scores; the identity, with a note, where a label cannot occur under T."""
-    y = labels.cpu()
+    y, weights = data.labels.cpu(), data.weights
     n = len(y)
     value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
     if not math.isfinite(value):
@@ -141,7 +174,9 @@ def calibrator(
         return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
     base, note = _base(clf.loss_, scores, weights)
     # a link that is not softmax is replaced in any case: no reason to stay close to what replaces it
-    fitted = fit_calibrator(base * scores, y, clf.transition_, method, "scores", weights, groups, cautious=not note)
+    fitted = fit_calibrator(
+        base * scores, y, clf.transition_, method, "scores", weights, data.groups, cautious=not note
+    )
     return fitted.on_top_of(base, note)
 
 
@@ -167,31 +202,27 @@ def _base(loss: nn.Module, scores: FloatArray, weights: FloatArray | None) -> tu
 # Minibatches.
 
 
-def fit_minibatches(
-    clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, rng: Any, start: nn.Module | None
-) -> None:
+def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: nn.Module | None) -> None:
     """Any module by minibatch steps; held-out rows stop it and calibrate it."""
     device = device_of(clf)
-    n = len(labels)
     method = method_of(clf.calibrate)
-    information = label_information(clf.loss_, labels, weights)
+    information = label_information(clf.loss_, data.labels, data.weights)
     worth = clf.validation_fraction * clf._rows * information
     auto = clf.early_stopping == "auto" and clf.model != "linear" and clf._rows >= AUTO_EARLY_STOPPING
     stop = flag(clf.early_stopping) is True or (auto and worth >= AUTO_INFORMATION)
     hold = stop or method not in (None, "auto", "identity")  # a method that the caller names needs rows of its own
-    train, held = _held_out(n, clf.validation_fraction if hold else 0.0, rng, clf._groups)
+    train, held = _held_out(len(data), clf.validation_fraction if hold else 0.0, rng, data.groups)
     clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
     clf.learning_rate_ = learning_rate(clf, information)
     with seeded(rng, device, callable(clf.model)) as generator:
-        clf.module_ = (make_module(clf, device, generator) if start is None else start).to(device)
+        # a copy to start from: a fit that fails must leave the last one alone
+        clf.module_ = (make_module(clf, device, generator) if start is None else copy.deepcopy(start)).to(device)
         clf.loss_.to(device)
 
         def part(rows: NDArray[np.int64]) -> tuple[minibatch.Rows, Tensor, Tensor | None]:
-            index = torch.as_tensor(rows)
-            w = None if weights is None else weights[rows]
-            return minibatch.Rows(X[rows], dtype_of(clf), device), labels[index].to(device), on_device(w, device)
+            return tensors(data.part(rows), dtype_of(clf), device)
 
-        steps = make_steps(clf, len(train), generator, device)
+        steps = make_steps(clf, len(train), generator)
         clf.n_iter_ = minibatch.fit_minibatch(
             clf.module_,
             clf.loss_,
@@ -204,18 +235,24 @@ def fit_minibatches(
             transition=clf.transition_,
             verbose=clf.verbose,
         )
+    clf.module_.eval()  # for good: threads that predict must not switch dropout on for each other
     clf.history_ = steps.history
     clf.calibrator_ = None
     if method is not None:
-        rows = held if hold else train[:FEWEST_ROWS]
-        w = None if weights is None else weights[rows]
-        scores = minibatch.scores_of(clf.module_, part(rows)[0]).double().cpu().numpy()
+        some = data.part(held if hold else train[:FEWEST_ROWS])
+        scores = minibatch.scores_of(clf.module_, tensors(some, dtype_of(clf), device)[0]).double().cpu().numpy()
         if hold:
-            apart = None if clf._groups is None or len(np.unique(clf._groups[rows])) < 2 else clf._groups[rows]
-            clf.calibrator_ = calibrator(clf, scores, labels[torch.as_tensor(rows)], w, method, apart)
+            alone = some.groups is not None and len(np.unique(some.groups)) < 2
+            clf.calibrator_ = calibrator(clf, scores, replace(some, groups=None) if alone else some, method)
         else:
             why = f": they would say as much as {worth:.2g} clean labels" if auto and not stop else ""
-            clf.calibrator_ = uncalibrated(clf, scores, w, f"no rows were held out (early_stopping){why}")
+            clf.calibrator_ = uncalibrated(clf, scores, some.weights, f"no rows were held out (early_stopping){why}")
+
+
+def tensors(data: Training, dtype: torch.dtype, device: torch.device) -> tuple[minibatch.Rows, Tensor, Tensor | None]:
+    """Features, labels and weights on the device."""
+    w = None if data.weights is None else torch.as_tensor(data.weights).to(device)
+    return minibatch.Rows(data.X, dtype, device), data.labels.to(device), w
 
 
 def _held_out(
@@ -231,9 +268,7 @@ def _held_out(
     return held_out_rows(n, share, np.random.default_rng(rng.randint(2**31)), compact(groups))
 
 
-def one_pass(
-    clf: WeakLabelClassifier, X: Any, labels: Tensor, weights: FloatArray | None, rng: Any, first: bool, before: Before
-) -> None:
+def one_pass(clf: WeakLabelClassifier, data: Training, rng: Any, first: bool, before: Before) -> None:
     """One epoch over the rows given, from wherever the model is now; undone where it diverges."""
     device = device_of(clf)
     clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
@@ -245,14 +280,13 @@ def one_pass(
             clf.learning_rate_ = learning_rate(clf, label_information(clf.loss_))  # whatever this batch holds
             clf.optimizer_ = minibatch.make_optimizer(clf.module_, clf.learning_rate_, clf.l2_)
         assert clf.optimizer_ is not None
-        steps = make_steps(clf, len(labels), generator, device)
+        steps = make_steps(clf, len(data), generator)
         steps.optimizer = clf.optimizer_
         before.add(clf.module_, clf.optimizer_)
-        rows = minibatch.Rows(X, dtype_of(clf), device)
-        value = minibatch.train_epoch(
-            clf.module_, clf.loss_.to(device), rows, labels.to(device), on_device(weights, device), steps
-        )
+        rows = tensors(data, dtype_of(clf), device)
+        value = minibatch.train_epoch(clf.module_, clf.loss_.to(device), *rows, steps)
     before.check(value)
+    clf.module_.eval()
     clf.n_iter_ += 1
     clf.history_.append({"loss": value, "call": clf.n_iter_})
     thin(clf.history_, lambda entry: int(entry["call"]), REMEMBERED)
@@ -263,11 +297,11 @@ def learning_rate(clf: WeakLabelClassifier, information: float) -> float:
     return default_learning_rate(information) if clf.learning_rate == "auto" else float(clf.learning_rate)
 
 
-def make_steps(clf: WeakLabelClassifier, n: int, generator: torch.Generator, device: torch.device) -> minibatch.Steps:
+def make_steps(clf: WeakLabelClassifier, n: int, generator: torch.Generator) -> minibatch.Steps:
     """Settings of minibatch training for n rows."""
     low, high = AUTO_BATCH
     size = min(high, max(low, n // 10)) if clf.batch_size == "auto" else int(clf.batch_size)
-    return minibatch.Steps(clf.learning_rate_, clf.l2_, size, generator, device)
+    return minibatch.Steps(clf.learning_rate_, clf.l2_, size, generator)
 
 
 # Modules.
@@ -304,6 +338,19 @@ def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, class
         if not same_form(module, make_module(clf, torch.device("cpu"), None)):
             raise ValueError("warm_start: expected the model of the last fit, got another; fit a new estimator")
     return module
+
+
+def scores_of(clf: WeakLabelClassifier, X: Any) -> FloatArray:
+    """The fitted model's scores (n, K) of checked features, before calibration."""
+    if clf.model == "linear":
+        with np.errstate(over="ignore", invalid="ignore"):  # refused instead
+            return finite_rows(np.asarray(X @ clf.coef_.T) + clf.intercept_, clf.module_)
+    module = clf.module_
+    if clf.model == "mlp":  # in float64 a row's scores do not depend on the rows it is asked for together with
+        module = copy.deepcopy(module).cpu().double()
+    first = next(module.parameters(), torch.empty(0))
+    scores = minibatch.scores_of(module, minibatch.Rows(X, first.dtype, first.device))
+    return finite_rows(scores.double().cpu().numpy(), clf.module_, masks=callable(clf.model))
 
 
 def dtype_of(clf: WeakLabelClassifier) -> torch.dtype:

@@ -63,13 +63,25 @@ def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, N
     if isinstance(T, AnnotatorTransition):
         return T, _classes_of_answers(y, T)
     if T.label_kind == "classes":
-        names = _sized(_unique(_scalars(y) if scalars is None else scalars), K)
-        texts = names.tolist() if names.dtype.kind in "UO" and not isinstance(T, UniformTransition) else []
-        if all(isinstance(n, str) and n.isdecimal() for n in texts) and texts != sorted(texts, key=int):
-            got = ", ".join(texts[:4]) + ", ..."
-            raise ValueError(f"y: expected `classes` in the order of T's columns, got numbers as text, sorted {got}")
+        distinct = _unique(_scalars(y) if scalars is None else scalars)
+        names = _sized(distinct, K)
+        if not isinstance(T, UniformTransition):
+            _check_order([item(n) for n in distinct], T)
         return T, names
     return T, np.arange(K)
+
+
+def _check_order(distinct: list[Any], transition: Transition) -> None:
+    """Refuse sorted labels as the classes of a T whose columns differ, where they need not be in the columns' order."""
+    K, got, counted = transition.num_classes, "", all(is_index(n) and n >= 0 for n in distinct)
+    if all(isinstance(n, str) and n.isdecimal() for n in distinct) and distinct != sorted(distinct, key=int):
+        got = "numbers as text, sorted "
+    elif counted and len(distinct) < K and min(distinct) > 0:  # from 0 without the first, or from 1 without the last?
+        got = "numbers without 0, "
+    elif K == 2 and not counted and np.ptp(np.diag(transition.matrix())) > 0:  # which one is the positive one?
+        got = "labels "
+    if got:
+        raise ValueError(f"y: expected `classes` in the order of T's columns, got {got}{_shown(distinct)}")
 
 
 def encode(y: Any, transition: Transition, classes: NDArray[Any]) -> Tensor:
@@ -287,14 +299,13 @@ def _sized(distinct: NDArray[Any], num_classes: int) -> NDArray[Any]:
 
 def _count_classes(y: Any) -> int:
     """How many classes the labels speak of, for a transition that leaves their number out."""
-    if not _holds_collections(y):
-        table = checks.array(y, "y")
-        if table.ndim == 2 and table.shape[1] > 1:
-            return int(table.shape[1])
-        return _at_least_two(_unique(_scalars(y)))
     members = _members(y)
-    assert members is not None
-    return _at_least_two(members)
+    if members is not None:
+        return _at_least_two(members)
+    table = checks.array(y, "y")
+    if table.ndim == 2 and table.shape[1] > 1:
+        return int(table.shape[1])
+    return _at_least_two(_unique(_scalars(y)))
 
 
 def _members(y: Any) -> NDArray[Any] | None:

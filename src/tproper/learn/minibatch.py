@@ -21,13 +21,12 @@ from .scaling import calibrated_risks, not_clearly_worse
 
 @dataclass
 class Steps:
-    """Settings of minibatch training, and what it remembers between calls."""
+    """Settings of minibatch training, its optimizer, and a record of every epoch."""
 
     learning_rate: float
     l2: float
     batch_size: int
     generator: torch.Generator
-    device: torch.device
     optimizer: torch.optim.Optimizer | None = None
     history: list[dict[str, float]] = field(default_factory=list)
 
@@ -62,13 +61,13 @@ class Rows:
 def train_epoch(
     module: nn.Module, loss: nn.Module, X: Rows, labels: Tensor, weights: Tensor | None, steps: Steps
 ) -> float:
-    """One pass over the data in random order; the mean training loss. Batches differ in size by at most one row."""
+    """One pass over the data in random order. Returns the mean loss. Batches differ in size by at most one row."""
     assert steps.optimizer is not None
     module.train()
     n = len(X)
-    order = torch.randperm(n, generator=steps.generator).to(steps.device)
+    order = torch.randperm(n, generator=steps.generator).to(X.device)
     batches = torch.tensor_split(order, max(1, math.ceil(n / steps.batch_size)))
-    total = torch.zeros((), dtype=torch.float64, device=steps.device)
+    total = torch.zeros((), dtype=torch.float64, device=X.device)
     for rows in batches:
         steps.optimizer.zero_grad(set_to_none=True)
         value = batch_loss(loss, module(X[rows]), labels[rows], None if weights is None else weights[rows])
@@ -95,9 +94,9 @@ def batch_loss(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor 
 
 
 def weak_risks(transition: Transition, scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, float]:
-    """The held-out weak risks that early stopping watches: ``-log (T p)_y`` at the best temperature, and that.
+    """What early stopping watches: ``-log (T p)_y`` of each held-out row at the best temperature; and that temperature.
 
-    Networks grow too sure of themselves long before their ranking of the classes gets worse; the raw risk stops then.
+    Networks become overconfident long before they rank the classes any worse, and the raw risk would stop them then.
     """
     w = None if weights is None else weights.double().cpu().numpy()
     risks, scale = calibrated_risks(scores.double().cpu().numpy(), labels.cpu(), transition, w)
@@ -146,11 +145,11 @@ def fit_minibatch(
     transition: Transition,
     verbose: int = 0,
 ) -> int:
-    """Adam with a cosine schedule for `epochs` passes; returns how many there were.
+    """Adam with a cosine schedule for at most `epochs` passes; returns how many there were.
 
-    With `held_out` data, the weights of the last epoch whose weak risk there is within one standard error of the least
-    (`Keeper`). After `patience` epochs without an improvement by `tol` the rest of the schedule takes as many epochs
-    again, from the weights kept so far: weights that full steps leave behind jump about the minimum.
+    With `held_out` data the module ends with the weights of the last epoch whose weak risk there is within one standard
+    error of the least (`Keeper`). After `patience` epochs without an improvement by `tol`, the rest of the schedule is
+    run in as many epochs, starting from the weights kept so far: those after full steps jump about the minimum.
     """
     steps.optimizer = make_optimizer(module, steps.learning_rate, steps.l2)
     keeper, waited = Keeper(None if held_out is None else held_out[2]), 0

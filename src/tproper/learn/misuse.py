@@ -14,6 +14,10 @@ from types import FrameType
 from ..transitions import Transition
 from .linear import is_clean
 
+# modules whose estimators compare scores with the labels of the fit, and functions that score what they fitted
+LEARNERS = {"sklearn.calibration": "CalibratedClassifierCV", "sklearn.ensemble._stacking": "StackingClassifier"}
+SCORING = ("_score", "_permutation_test_score")
+
 
 class WeakLabelsAsClassesWarning(UserWarning):
     """Weak labels are about to be compared with classes."""
@@ -22,9 +26,10 @@ class WeakLabelsAsClassesWarning(UserWarning):
 def warn_in_fit(transition: Transition) -> None:
     """`CalibratedClassifierCV` and its like learn a map from scores to the labels that they are given."""
     modules = {frame.f_globals.get("__name__") for frame in _frames()}
-    if not is_clean(transition) and "sklearn.calibration" in modules:
+    tool = next((name for module, name in LEARNERS.items() if module in modules), None)
+    if not is_clean(transition) and tool is not None:
         warnings.warn(
-            "CalibratedClassifierCV takes the weak labels for classes, which ruins probabilities; the classifier "
+            f"{tool} takes the weak labels for classes, which ruins probabilities; the classifier "
             "calibrates itself (calibrate='auto'), and tproper.calibrate calibrates any model by weak labels",
             WeakLabelsAsClassesWarning,
             stacklevel=3,
@@ -39,7 +44,7 @@ def warn_in_predict(transition: Transition) -> None:
     for frame in _frames():
         module, owner = frame.f_globals.get("__name__"), frame.f_locals.get("self")
         scorer |= module == "sklearn.metrics._scorer" and hasattr(owner, "_score_func")
-        validation |= module == "sklearn.model_selection._validation" and frame.f_code.co_name == "_fit_and_score"
+        validation |= module == "sklearn.model_selection._validation" and frame.f_code.co_name in SCORING
     if scorer and validation:
         warnings.warn(
             "this scoring compares predicted classes with weak labels as if they were classes; leave `scoring` out "

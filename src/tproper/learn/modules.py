@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor, nn
 
-from .._core import FloatArray, checks
+from .._core import FloatArray, checks, seeded_torch
 
 
 def linear_module(coef: FloatArray, intercept: FloatArray) -> nn.Linear:
@@ -35,7 +34,7 @@ def mlp_module(
     n_features: int, n_classes: int, hidden: int | Sequence[int], generator: torch.Generator | None = None
 ) -> nn.Sequential:
     """Linear layers with ReLU between them, with torch's usual initial weights; without a generator zeros."""
-    widths = [hidden] if isinstance(hidden, int) else list(hidden)
+    widths = list(hidden) if isinstance(hidden, Iterable) else [hidden]
     sizes = [n_features, *(checks.integer(h, "hidden", 1) for h in widths), n_classes]
     layers: list[nn.Module] = []
     for a, b in pairwise(sizes):
@@ -70,24 +69,6 @@ def untracked(X: Any) -> Any:
     return X.detach().cpu().float() if X.dtype == torch.bfloat16 else X.detach().cpu()
 
 
-def row_weights(sample_weight: Any, X: Any) -> FloatArray:
-    """A weight for each row of X, some of them positive."""
-    checks.unmasked(sample_weight, "sample_weight")
-    try:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    except (TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"sample_weight: expected a finite number >= 0 for each row, got others ({reason})") from None
-    if not weights.sum() > 0:
-        raise ValueError("sample_weight: expected some positive weights, got only zeros")
-    return np.asarray(weights)
-
-
-def on_device(weights: FloatArray | None, device: torch.device) -> Tensor | None:
-    """Weights as a tensor on the device."""
-    return None if weights is None else torch.as_tensor(weights).to(device)
-
-
 _TORCH_RANDOM = threading.Lock()  # all threads share torch's own random numbers
 
 
@@ -102,6 +83,5 @@ def seeded(rng: Any, device: torch.device, shared: bool) -> Iterator[torch.Gener
     with ExitStack() as stack:
         if shared:
             stack.enter_context(_TORCH_RANDOM)
-            stack.enter_context(torch.random.fork_rng(devices=[device] if device.type == "cuda" else []))
-            torch.manual_seed(seed)
+            stack.enter_context(seeded_torch(seed, device))
         yield torch.Generator().manual_seed(seed)

@@ -52,6 +52,11 @@ def save(
 
     `extra` (JSON-ready) is kept under the key "extra", for notes such as a model card. A model given as a callable is
     code, which no file holds: save its ``module_.state_dict()`` with torch instead.
+
+    Raises
+    ------
+    ModelFileError
+        `path` holds something other than a model.
     """
     if isinstance(estimator, WeakLabelClassifierCV):
         check_is_fitted(estimator, "best_estimator_")
@@ -107,7 +112,13 @@ def not_replaceable(path: Path) -> str | None:
 
 
 def load(path: str | Path) -> WeakLabelClassifier:
-    """The classifier saved in the folder `path`: the same probabilities, bit for bit."""
+    """The classifier saved in the folder `path`: the same probabilities, bit for bit.
+
+    Raises
+    ------
+    ModelFileError
+        The folder holds no model, a damaged or edited one, or one of another version.
+    """
     description, blob = read(path)
     try:
         return _rebuild(description, blob)
@@ -173,7 +184,7 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]
         "training": {
             "n_iter": int(estimator.n_iter_),
             "last": {k: float(v) for k, v in risks[-1].items()} if risks else {},
-            "best_params": _plain(getattr(estimator, "best_params_", None)),
+            "best_params": _plain_items(estimator.best_params_) if hasattr(estimator, "best_params_") else None,
         },
         "calibrator": None if estimator.calibrator_ is None else estimator.calibrator_.to_dict(),
         "extra": extra,
@@ -264,20 +275,19 @@ def _widths(estimator: WeakLabelClassifier) -> list[int]:
 def _plain_settings(estimator: WeakLabelClassifier) -> dict[str, Any]:
     """The settings that are plain data; transition, classes and fitted loss are stored by themselves."""
     skipped = ("transition", "classes", "tune", "random_state")  # a tuned model comes back with the settings chosen
-    out: dict[str, Any] = {}
-    for name, value in estimator.get_params(deep=False).items():
-        if name in skipped:
-            continue
-        plain = _plain(value)
-        if plain is not None or value is None:
-            out[name] = plain
-    if isinstance(estimator.random_state, (int, np.integer)):
-        out["random_state"] = int(estimator.random_state)
-    out |= _plain(getattr(estimator, "best_params_", None) or {})
+    given = estimator.get_params(deep=False) | getattr(estimator, "best_params_", {})
+    out = _plain_items({name: value for name, value in given.items() if name not in skipped})
+    if isinstance(given["random_state"], (int, np.integer)):
+        out["random_state"] = int(given["random_state"])
     if "loss" not in out:  # an object: it comes back whole, and has no use for these
         for name in ("potential", "squeeze", "reconstruction"):
             out.pop(name, None)
     return out
+
+
+def _plain_items(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those settings that JSON has terms for."""
+    return {name: _plain(value) for name, value in settings.items() if value is None or _plain(value) is not None}
 
 
 def _plain(value: Any) -> Any:

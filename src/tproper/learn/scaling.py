@@ -18,7 +18,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from .._core import FloatArray, as_tensors
+from .._core import FloatArray
 from ..losses import ForwardLoss
 from ..transitions import Transition
 from .linear import ScoreLoss, score_loss
@@ -73,10 +73,9 @@ def forward_risk(transition: Transition, labels: Tensor, weights: FloatArray) ->
 
 
 def row_risks(transition: Transition, labels: Tensor, scores: FloatArray) -> FloatArray:
-    """``-log (T softmax(scores))_y`` of each row, in log space."""
+    """``-log (T softmax(scores))_y`` of each row."""
     with torch.no_grad():
-        tables = as_tensors(transition.tables())
-        return -transition.log_probability(torch.as_tensor(scores), labels, tables).numpy()
+        return ForwardLoss(transition, validate=False).per_example(torch.as_tensor(scores), labels).numpy()
 
 
 def fit_scaling(

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, Labels, checks
-from ..transitions import Transition, TransitionLike, make_transition
+from ..metrics import weights_of
+from ..transitions import BagTransition, Transition, TransitionLike, make_transition
 from . import labels as _labels
-from .modules import row_weights
 from .scaling import calibrated_risks
 
 
@@ -27,11 +27,11 @@ class CalibratedScorer:
         T = getattr(fitted, "transition_", None) if self.transition is None else self.transition
         if T is None:
             raise ValueError(f"transition: expected one for a {type(estimator).__name__}, which has none, got None")
-        scores = _scores(estimator, X, T.num_classes)
+        scores = _scores(estimator, X, T)
         labels = _labels.encode(y, T, np.asarray(fitted.classes_)) if hasattr(fitted, "transition_") else T.encode(y)
         if len(labels) != len(scores):
             raise ValueError(f"y: expected one label for each of the {len(scores)} rows of X, got {len(labels)}")
-        w = None if sample_weight is None else row_weights(sample_weight, scores)
+        w = weights_of(sample_weight, len(scores))
         risks, _ = calibrated_risks(scores, labels, T, w)
         return -float(np.average(risks, weights=w))
 
@@ -48,9 +48,7 @@ def calibrated_scorer(transition: TransitionLike | None = None) -> CalibratedSco
     ----------
     transition : Transition, or what `make_transition` takes; optional for a `WeakLabelClassifier`, which knows it
     """
-    if transition is not None and not isinstance(transition, Transition):
-        transition = make_transition(transition)
-    return CalibratedScorer(transition)
+    return CalibratedScorer(None if transition is None else make_transition(transition))
 
 
 def _last(estimator: Any) -> Any:
@@ -64,10 +62,13 @@ def _last(estimator: Any) -> Any:
             return estimator
 
 
-def _scores(estimator: Any, X: Any, K: int) -> FloatArray:
+def _scores(estimator: Any, X: Any, T: Transition) -> FloatArray:
     """Log-probabilities where they are finite, else decision values, (n, K)."""
+    K = T.num_classes
     log_proba = getattr(estimator, "predict_log_proba", None)
     scores = None if log_proba is None else np.asarray(log_proba(X), dtype=np.float64)
+    if scores is not None and isinstance(T, BagTransition):  # from the population to the pooled bags, T's own
+        scores = scores - T.log_shift
     if scores is None or not np.isfinite(scores).all():
         scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
     if scores.ndim == 1:

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..losses import WeakLabelLoss
 from ..transitions import (
     ENUMERATION_LIMIT,
     AnnotatorTransition,
@@ -112,7 +111,7 @@ def taught(clf: WeakLabelClassifier, labels: Tensor, known: NDArray[np.int64] | 
         _labels.check_informative(labels, clf.transition_)
         yield labels
         return
-    if isinstance(clf.loss, WeakLabelLoss):
+    if isinstance(clf.loss, nn.Module):
         raise ValueError("true: expected a loss by its name, or a callable that makes one from T, got a loss object")
     weak = clf.transition_, clf.loss_
     clf.transition_, both = with_truth(clf.transition_, labels, known, clf.loss == "forward")

@@ -61,10 +61,10 @@ def hush(losses: Tensor, reconstruction: Reconstruction, labels: Tensor) -> Tens
     return losses.masked_fill(silent if losses.ndim == silent.ndim else silent[..., None], 0.0)
 
 
-def in_kernel(scores: Tensor, work: Work | None, line: Callable[[Tensor], Tensor]) -> Tensor:
+def in_kernel(scores: Tensor, work: Work | None, line: Callable[[Tensor], Tensor], mean: bool = False) -> Tensor:
     """A loss made block by block with its gradient; by the line where no kernel exists or it answers NaN or -inf."""
     if work is not None:
-        out = with_slope(scores, work, line)
+        out = with_slope(scores, work, line, mean)
         if bool((out > -torch.inf).all()):
             return out
     return line(scores)
@@ -214,7 +214,7 @@ class WeakLabelLoss(nn.Module, ABC):
         if transitions is None:
             encoded = self.transition.encode(labels, scores.device, self.validate)
             checks.same_leading_shape(scores, encoded, self.transition.label_shape)
-            losses = self._each(left_out(scores, weights), encoded)
+            losses = self._each(left_out(scores, weights), encoded, reduction == "mean" and weights is None)
         else:
             transitions, encoded = given_transitions(transitions, labels, scores, self.validate)
             losses = self.pointwise_with(transitions, left_out(scores, weights), encoded)
@@ -227,11 +227,11 @@ class WeakLabelLoss(nn.Module, ABC):
         """What a CPU kernel does to blocks of rows, for a loss that the registry has one for."""
         return None
 
-    def _each(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """`pointwise`, in the kernel or as it is written."""
+    def _each(self, scores: Tensor, labels: Tensor, mean: bool = False) -> Tensor:
+        """`pointwise`, in the kernel or as it is written; `mean`: the plain mean of the losses will be taken."""
         if not cpu.runs(self, scores):
             return self.pointwise(scores, labels)
-        return in_kernel(scores, self._kernel(labels, scores.dtype), lambda v: self.pointwise(v, labels))
+        return in_kernel(scores, self._kernel(labels, scores.dtype), lambda v: self.pointwise(v, labels), mean)
 
     def per_example(self, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         """One loss per example, times its weight, for encoded labels that need no check."""

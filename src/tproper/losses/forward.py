@@ -18,6 +18,7 @@ from ..transitions import (
 )
 from .base import Reduction, WeakLabelLoss, in_kernel
 from .kernels import cpu
+from .kernels.registry import plan
 from .scores import BrierScore, LogScore, Score, Weak, make_score
 
 
@@ -37,6 +38,8 @@ class ForwardLoss(WeakLabelLoss):
         p is this potential's `probabilities` of the scores; softmax by default. A sparse link (`Sparsemax`, `Tsallis`
         above 1) can give a label the probability 0: its log loss is infinite then, without a gradient to leave by.
         "brier" and "spherical" stay finite.
+    validate, ignore_index
+        As for `BackwardLoss`.
     """
 
     def __init__(
@@ -122,7 +125,10 @@ class ForwardLoss(WeakLabelLoss):
         return torch.softmax(scores, -1) if self.link is None else self.link.probabilities(scores)
 
     def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
-        return cpu.mixture(self.transition.log_rows(labels, self.tables, dtype), class_major) if self.plain else None
+        planned = plan(self)
+        if isinstance(planned, str):
+            return None
+        return cpu.forward_cross_entropy(planned, self.transition, labels, self.tables, dtype, class_major)
 
     def pair(self) -> tuple[Any, Any] | str:
         """(score, T)."""

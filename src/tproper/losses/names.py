@@ -12,7 +12,9 @@ from .._core import plugins
 from ..potentials import Brier, LogSumExp, Max, Potential, Sparsemax, Spherical, Squeezed, Tsallis
 from ..transitions import (
     METHODS,
+    AnnotatorTransition,
     AnswerReconstruction,
+    CompleteReconstruction,
     Reconstruction,
     SetReconstruction,
     Transition,
@@ -71,9 +73,10 @@ def make_potential(spec: str | Potential) -> Potential:
     if argument_kind is not float:
         return make(*([argument] if colon else []))
     try:
-        return make(float(argument))
+        number = float(argument)
     except ValueError:
         raise ValueError(f"potential: expected a number as in '{name}:1.5', got {spec!r}") from None
+    return make(number)
 
 
 def make_loss(
@@ -190,8 +193,7 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
         return other(transition)
     if kind not in ("backward", "ga", "nonnegative"):
         raise ValueError(f"loss: expected a known kind of loss, got {kind!r}")
-    stored = data["reconstruction"]
-    R = stored if isinstance(stored, str) else Reconstruction(np.asarray(stored, dtype=np.float64), transition)
+    R = _reconstruction_from_plain(data["reconstruction"], transition)
     if kind == "backward":
         potential = _potential_from_plain(data["potential"])
         weights = data["class_weights"]
@@ -200,10 +202,21 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
     return make(transition, R, ignore_index=ignored)
 
 
-def _reconstruction_to_plain(R: Reconstruction) -> str | list[list[float]]:
+def _reconstruction_to_plain(R: Reconstruction) -> Any:
+    if isinstance(R, AnswerReconstruction) and R.prior is not None:
+        return {"method": R.method, "prior": R.prior.tolist()}
     if isinstance(R, (UniformReconstruction, SetReconstruction, AnswerReconstruction)):
         return R.method  # rebuilt in closed form
     return [[float(x) for x in row] for row in R.matrix()]
+
+
+def _reconstruction_from_plain(stored: Any, transition: Transition) -> str | Reconstruction:
+    if isinstance(stored, str):
+        return stored
+    if isinstance(stored, Mapping):
+        return transition.reconstruction(stored["method"], stored["prior"])
+    make = CompleteReconstruction if isinstance(transition, AnnotatorTransition) else Reconstruction
+    return make(np.asarray(stored, dtype=np.float64), transition)
 
 
 def _potential_to_plain(F: Potential) -> dict[str, Any]:

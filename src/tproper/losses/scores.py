@@ -129,7 +129,7 @@ class TsallisScore(Score):
 
     def __init__(self, a: float) -> None:
         self.a = Tsallis(a).a
-        self.name = f"tsallis:{self.a:g}"
+        self.name = f"tsallis:{repr(self.a).removesuffix('.0')}"  # all its digits: a saved model is read by it
         self.evidence = "exact" if 1 < self.a <= 2 else "numerical"  # convex in q there alone
 
     def loss(self, q: Weak) -> Tensor:

@@ -8,7 +8,7 @@ from .binned import BinnedErrors
 from .calibration import TopLabel, weak_calibration
 from .clean_scores import Reliability, clean_scores, reliability
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
-from .inputs import Sample, encoded, probabilities_of
+from .inputs import Sample, encoded, probabilities_of, weights_of
 from .paired import PairedTest, paired_test
 from .score import UNINFORMATIVE, Score, restrict, score_of
 from .scorers import WeakScorer, forward_risk, weak_scorer
@@ -51,4 +51,5 @@ __all__ = [
     "weak_calibration",
     "weak_log_loss",
     "weak_scorer",
+    "weights_of",
 ]

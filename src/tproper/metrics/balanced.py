@@ -14,7 +14,7 @@ from torch import Tensor
 from .._core import FloatArray, Labels, checks
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample
-from .score import UNINFORMATIVE, Score, score_of
+from .score import Score, says_nothing, score_of
 from .statistics import Z95, Reweigher, Values, estimate
 from .values import halfway, one_hot
 
@@ -53,8 +53,8 @@ def weak_balanced_accuracy(
     present = shares.D != 0
     if not bool((shares.D[present] > 0).all()):
         z = int(((shares.D <= 0) & present).nonzero()[0])
-        note = f"{UNINFORMATIVE}the share of class {z} is estimated as {float(shares.D[z]):.3g}: {FEW} {ADVICE}"
-        return Score("balanced accuracy", math.nan, math.nan, (0.0, 1.0), n, False, note, (0.0, 1.0))
+        unknown = Score("balanced accuracy", math.nan, math.nan, (0.0, 1.0), n, limits=(0.0, 1.0))
+        return says_nothing(unknown, f"the share of class {z} is estimated as {float(shares.D[z]):.3g}: {FEW} {ADVICE}")
     result = estimate(weigher, shares.influence(hit), halfway(hit), sample.labels, sample.weights, student=False)
     result.mean = np.asarray(shares.value())
     result.at_least(shares.unseen_variance())
@@ -66,7 +66,7 @@ def weak_balanced_accuracy(
         z = int(weak.nonzero()[0])
         share = f"the share of class {z} is {float(shares.D[z]):.3g}, standard error {float(shares.D_stderr[z]):.2g}"
         why = POOR if float(shares.D_stderr[z]) > 2 * float(sampling[z]) else FEW
-        return replace(score, informative=False, note=f"{UNINFORMATIVE}{share}: {why} {ADVICE}")
+        return says_nothing(score, f"{share}: {why} {ADVICE}")
     if not bool(present.all()) and not score.note:
         absent = ", ".join(map(str, (~present).nonzero()[:, 0].tolist()))
         return replace(score, note=f"left out, since they do not occur: classes {absent}")

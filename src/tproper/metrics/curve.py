@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from .._core import FloatArray, plain
 from .binned import BinnedErrors, QuadraticForm
-from .score import UNINFORMATIVE, Score, restrict
+from .score import Score, restrict, says_nothing
 from .uncertainty import TransitionDraws
 
 LIMITS = (0.0, 1.0)
@@ -192,25 +192,23 @@ def squared_score(form: QuadraticForm, known: QuadraticForm, n: int, draws: Tran
     name = "squared calibration error"
     value, stderr = float(form.estimate), float(form.stderr())
     from_T = math.sqrt(max(stderr**2 - float(known.stderr()) ** 2, 0.0)) if draws is not None else 0.0
+    score = Score(name, value, stderr, LIMITS, n, limits=LIMITS, stderr_transition=from_T)
     if draws is not None and draws.singular:
-        return Score(name, value, stderr, LIMITS, n, False, UNINFORMATIVE + draws.note, LIMITS, from_T, 1.0)
+        return says_nothing(replace(score, from_transition=1.0), draws.note)
     low, high = (float(x) for x in form.interval())
     inner = low, high
     if draws is not None:  # a model that looks better than noise allows must not look better still for noise in T
         inner = float(known.interval()[0]), float(known.interval()[1])
         low, high = min(low, inner[0]), max(high, inner[1])
     if low > LIMITS[1]:
-        note = (
-            f"{UNINFORMATIVE}the whole interval lies outside the possible values 0 to 1: "
-            "these labels did not come from this transition"
-        )
-        return Score(name, value, stderr, LIMITS, n, False, note, LIMITS, from_T)
+        outside = "the whole interval lies outside the possible values 0 to 1"
+        return says_nothing(score, f"{outside}: these labels did not come from this transition")
     shown = restrict(value, LIMITS)  # the interval is that of a test, whose middle is not quite the estimate
     low, high = min(low, shown), max(min(high, 1.0), shown)
     share = 0.0
     if from_T > 0 and high > low:
         width = math.sqrt(min(inner[1], 1.0)) - math.sqrt(min(inner[0], 1.0))
         share = max(1 - width / (math.sqrt(high) - math.sqrt(low)), 0.0)
+    score = replace(score, interval=(low, high), from_transition=share)
     wide = math.sqrt(high) - math.sqrt(low) > 0.5
-    note = f"{UNINFORMATIVE}too few weak labels to say anything about calibration" if wide else ""
-    return Score(name, value, stderr, (low, high), n, not wide, note, LIMITS, from_T, share)
+    return says_nothing(score, "too few weak labels to say anything about calibration") if wide else score

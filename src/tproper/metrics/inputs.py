@@ -62,9 +62,16 @@ def weights_of(value: Any, n: int) -> FloatArray | None:
         w = given.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"sample_weight: expected {n} numbers, got {checks.short(value)}") from None
-    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not (w > 0).any():
-        raise ValueError(f"sample_weight: expected {n} finite numbers >= 0 with a positive sum, got shape {w.shape}")
-    return w
+    good = np.isfinite(w) & (w >= 0)
+    if w.shape != (n,):
+        got = f"shape {w.shape}"
+    elif not good.all():
+        got = f"{w[~good][0]:g} at row {good.argmin()}"
+    elif not w.any():
+        got = "zeros only"
+    else:
+        return w
+    raise ValueError(f"sample_weight: expected {n} finite numbers >= 0, some of them positive, got {got}")
 
 
 def encoded(transition: Transition, labels: Labels) -> Tensor:

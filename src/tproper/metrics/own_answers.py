@@ -9,8 +9,6 @@ were made from it (or T is far too pessimistic, which no score survives either).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from scipy.special import bdtr
 from torch import Tensor
@@ -18,7 +16,7 @@ from torch import Tensor
 from .._core import as_tensors
 from ..transitions import AnnotatorTransition
 from .inputs import Sample
-from .score import UNINFORMATIVE, Score
+from .score import Score, says_nothing
 
 NEARLY = 0.99  # of the items: predictions that agree less often are not those of a vote
 LEVEL = 1e-4
@@ -42,11 +40,11 @@ def doubted(score: Score, sample: Sample, predicted: Tensor) -> Score:
         agreed = winners.gather(1, predicted[:, None])[:, 0]
         others = sample.n - int(agreed.sum())
         if others <= (1 - NEARLY) * sample.n and bdtr(others, sample.n, 1 - right) < LEVEL:
-            note = (
-                f"{UNINFORMATIVE}{1 - others / sample.n:.1%} of the predictions agree with the vote of the answers, "
-                f"which is right for {right:.1%} by T: predictions made from the answers cannot be scored by them"
+            why = (
+                f"{1 - others / sample.n:.1%} of the predictions agree with the vote of the answers, which is right "
+                f"for {right:.1%} by T: predictions made from the answers cannot be scored by them"
             )
-            return replace(score, informative=False, interval=score.limits, note=note)
+            return says_nothing(score, why)
     return score
 
 

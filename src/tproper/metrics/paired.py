@@ -13,7 +13,7 @@ from torch import Tensor
 from .._core import Labels, checks
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample
-from .score import UNINFORMATIVE, Score, within
+from .score import Score, says_nothing, within
 from .statistics import Estimate, Values, estimate
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
@@ -106,15 +106,16 @@ def _one_model(sample: Sample, score: str, given: ArrayLike | Tensor, name: str)
 
 def _verdict(result: Estimate, score: ScoreName, n: int, K: int) -> PairedTest:
     limits = {"accuracy": (-1.0, 1.0), "brier": (-2.0, 2.0), "log_loss": (-math.inf, math.inf)}[score]
-    stderr, (low, high), from_T, share, note = within(result, limits)
+    stderr, (low, high), from_T, share, why = within(result, limits)
     p_value = 1.0
     better: Literal["a", "b"] | None = None
-    if not note:
+    if not why:
         p_value = float(2 * stdtr(float(result.freedom), -abs(float(result.statistic()))))
+        guess = {"accuracy": 1 - 1 / K, "log_loss": math.log(K), "brier": 1 - 1 / K}[score]
         if low > 0 or high < 0:
             better = "a" if (low > 0) == (score == "accuracy") else "b"
-        guess = {"accuracy": 1 - 1 / K, "log_loss": math.log(K), "brier": 1 - 1 / K}[score]
-        if high - low > guess:
-            note = f"{UNINFORMATIVE}too few weak labels: the interval is wider than from a perfect model to a guess"
-    facts = (score.replace("_", " "), float(result.mean), stderr, (low, high), n, not note, note, limits, from_T, share)
-    return PairedTest(*facts, p_value, better)
+        elif high - low > guess:
+            why = "too few weak labels: the interval is wider than from a perfect model to a guess"
+    facts = (score.replace("_", " "), float(result.mean), stderr, (low, high), n, True, "", limits, from_T, share)
+    test = PairedTest(*facts, p_value, better)
+    return says_nothing(test, why) if why else test

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, TypeVar
 
 from .._core import plain
 from .statistics import Estimate
@@ -21,7 +21,7 @@ class Score:
     past what is possible (an accuracy of 1.02): averages over folds, seeds and blocks need it as it is, since cutting
     it off would make every average too small. `shown` is the nearest possible value, which is what a reader wants:
     it is what prints and what `to_dict` calls "value" (the other is "unbiased" there). `interval` lies in the possible
-    range and holds `shown`.
+    range and holds `shown`; of a score that is not informative it is the whole range, and promises nothing.
 
     With an estimated T, `stderr` and `interval` include T's own error: `stderr_transition` is its part of the
     standard error, `from_transition` says by what share the interval would be narrower if T were known.
@@ -45,8 +45,9 @@ class Score:
 
     @property
     def share_text(self) -> str:
-        """How much of the width comes from T, for print; empty where T is known."""
-        return f"; {self.from_transition:.0%} of the width comes from T" if self.stderr_transition > 0 else ""
+        """How much of the width comes from T, for print; empty where T is known, or the width says nothing."""
+        shown = self.informative and self.stderr_transition > 0
+        return f"; {self.from_transition:.0%} of the width comes from T" if shown else ""
 
     def __float__(self) -> float:
         return self.value
@@ -74,6 +75,14 @@ class Score:
         return Score(**given)
 
 
+AnyScore = TypeVar("AnyScore", bound=Score)
+
+
+def says_nothing(score: AnyScore, why: str) -> AnyScore:
+    """The score as one that is not informative: everything possible is in its interval, and the note says why."""
+    return replace(score, informative=False, interval=score.limits, note=UNINFORMATIVE + why)
+
+
 def _number(x: Any) -> float:
     return math.nan if x is None else float(x)
 
@@ -84,24 +93,23 @@ def restrict(value: float, limits: tuple[float, float]) -> float:
 
 
 def within(result: Estimate, limits: tuple[float, float]) -> tuple[float, tuple[float, float], float, float, str]:
-    """An estimate read within the possible values: standard error, interval, T's share of both, and a note.
-
-    The note says why the estimate says nothing, and is empty where it says something.
+    """An estimate read within the possible values: standard error, interval, T's share of both, and why it says nothing
+    (empty where it says something).
     """
     sampling, from_T = float(result.stderr), float(result.stderr_transition)
     if not math.isfinite(sampling):
-        return math.nan, limits, 0.0, 0.0, UNINFORMATIVE + "one example has no standard error"
+        return math.nan, limits, 0.0, 0.0, "one example has no standard error"
     stderr = math.hypot(sampling, from_T)
     if result.boundless:
         assert result.draws is not None
-        return stderr, limits, from_T, 1.0, UNINFORMATIVE + result.draws.note
+        return stderr, limits, from_T, 1.0, result.draws.note
     low, high = (float(x) for x in result.interval())
     if high < limits[0] or low > limits[1]:
-        note = (
-            f"{UNINFORMATIVE}the estimate {float(result.mean):.4g} and its whole interval lie outside the possible "
-            f"values {limits[0]:g} to {limits[1]:g}: these labels did not come from this transition"
+        why = (
+            f"the estimate {float(result.mean):.4g} and its whole interval lie outside the possible values "
+            f"{limits[0]:g} to {limits[1]:g}: these labels did not come from this transition"
         )
-        return stderr, limits, from_T, 0.0, note
+        return stderr, limits, from_T, 0.0, why
     low, high = restrict(low, limits), restrict(high, limits)
     share = 0.0
     if from_T > 0 and high > low:
@@ -128,5 +136,6 @@ def score_of(
             reach = "is wider than half of what is possible"
             if not wide:
                 reach = "reaches from a perfect model to one that guesses"
-            why = UNINFORMATIVE + (note if open_end else f"{few} to say anything: the interval {reach}")
-    return Score(name, float(result.mean), stderr, (low, high), n, not why, why or note, limits, from_T, share)
+            why = note if open_end else f"{few} to say anything: the interval {reach}"
+    score = Score(name, float(result.mean), stderr, (low, high), n, True, note, limits, from_T, share)
+    return says_nothing(score, why) if why else score

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import Labels, as_tensors, checks
-from ..transitions import Reconstruction, Transition, Vocabulary, item
+from ..transitions import BagTransition, Reconstruction, Transition, Vocabulary, item
 from .balanced import weak_balanced_accuracy
 from .inputs import encoded, probabilities_of, weights_of
 from .weak import weak_accuracy, weak_brier
@@ -37,8 +38,9 @@ def forward_risk(
     w = weights_of(sample_weight, len(y))
     if w is not None:
         y, q, w = y[w > 0], q[w > 0], w[w > 0] / w.max()
-    # scores of log q give q back exactly under softmax, zeros included
-    risks = -transition.log_probability(q.log(), y, as_tensors(transition.tables())).numpy()
+    # scores of log q give q back exactly under softmax, zeros included; T is that of pooled bags
+    scores = q.log() - torch.as_tensor(transition.log_shift) if isinstance(transition, BagTransition) else q.log()
+    risks = -transition.log_probability(scores, y, as_tensors(transition.tables())).numpy()
     return float(np.average(risks, weights=w))
 
 
@@ -66,10 +68,13 @@ class WeakScorer:
         return score(y, self._classes(estimator, X), self.transition, **options).value
 
     def _columns(self, estimator: Any) -> np.ndarray | None:
-        """The class index of each of the estimator's classes, where they are indices; None where they are names."""
+        """The class index of each of the estimator's classes, where they are indices; None where they are names.
+
+        Numbers in another order than theirs are names: such an estimator has them in the order of T's columns.
+        """
         classes = np.asarray(getattr(estimator, "classes_", np.arange(self.transition.num_classes)))
         K = self.transition.num_classes
-        if classes.dtype.kind in "iu" and classes.min() >= 0 and classes.max() < K:
+        if classes.dtype.kind in "iu" and classes.min() >= 0 and classes.max() < K and (np.diff(classes) > 0).all():
             return classes
         if len(classes) == K:
             return None
@@ -82,7 +87,7 @@ class WeakScorer:
         """Labels that go by the names of the estimator's classes, as rows of T; others as they are."""
         if self.transition.label_shape or isinstance(y, Tensor) or self._columns(estimator) is not None:
             return y
-        array = np.asarray(y)
+        array = checks.array(y, "y")
         if array.ndim != 1:
             return y
         index = Vocabulary(self.transition, estimator.classes_).index

@@ -198,7 +198,8 @@ class Estimate:
 
     ``spread = sum a_i^2`` (1/n) and ``bend = (sum a^3 / sum a^2) (slope - 2 mean)``, `slope` being `moment_slope`, but
     not below a share of ``error^2`` (`LEAST_VARIANCE`). With `student`, q is that of Student's t with n - 1 degrees of
-    freedom; with `few_decide`, with as many as the kurtosis leaves. The interval holds every mean with
+    freedom, else that of the normal distribution; with `few_decide`, that of Student's t with as many as the kurtosis
+    leaves (`_freedom`). The interval holds every mean with
     ``delta^2 <= q^2 (V(delta) + U)``, U the variance that an estimated T adds on that side (`widen`).
     """
 
@@ -225,8 +226,10 @@ class Estimate:
             least = self.spread**2 / (1 + self.spread) * apart  # of a mean in which one example of n + 1 is the model's
             self.at_least(least)
         self.bend = (a**3).sum(-1) / self.spread * (slope - 2 * self.mean)
-        self.freedom = _freedom(a, g, values, shares) if few_decide else 1 / self.spread - 1
-        self.quantile = student_quantile(self.freedom) if student else np.full_like(self.mean, Z95)
+        self.freedom = 1 / self.spread - 1 if student else np.full_like(self.mean, np.inf)
+        if few_decide:
+            self.freedom = _freedom(a, g, values, shares, bent=not student, most=self.freedom)
+        self.quantile = student_quantile(self.freedom)
         self.transition_low = self.transition_high = 0.0  # standard errors from T, below and above
         self.draws: TransitionDraws | None = None
 
@@ -298,22 +301,26 @@ class Estimate:
         return np.where(delta == 0, 0.0, t)
 
 
-def _freedom(a: FloatArray, g: FloatArray, reference: FloatArray, shares: FloatArray) -> FloatArray:
-    """Degrees of freedom of the variance of a mean with weights a: n - 1, or fewer where few examples decide it, as
-    where two models differ in some rows alone.
+def _freedom(
+    a: FloatArray, g: FloatArray, reference: FloatArray, shares: FloatArray, bent: bool, most: FloatArray
+) -> FloatArray:
+    """Degrees of freedom of the variance of a mean with weights a: fewer than `most` where few examples decide it, as
+    where two models differ in some rows alone, or where one label in twenty has a target of 10.
 
     The variance of a sample variance is ``(kurtosis - 1) / n`` of its square, that of a chi square with f degrees of
     freedom ``2 / f`` (Satterthwaite, 1946): f is ``2 n / (kurtosis - 1)``, the kurtosis being that of the sample and
-    the reference together.
+    the reference together. `bent`: what the mean tells of the variance, ``V(delta)``, is taken off, so that only the
+    part of ``(g - mean)^2`` counts that is not linear in g: none where g has two values, where Wilson's is exact.
     """
     n = 1 / (a * a).sum(-1)
     g = np.concatenate([g, reference], -1)
     a = np.concatenate([a, shares / shares.sum(-1, keepdims=True)], -1) / 2
-    away2 = (g - (a * g).sum(-1, keepdims=True)) ** 2
-    variance = (a * away2).sum(-1)
+    away = g - (a * g).sum(-1, keepdims=True)
+    variance = (a * away**2).sum(-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        excess = (a * away2**2).sum(-1) / variance**2 - 1
-        return np.where(excess > 0, np.clip(2 * n / excess, 1.0, n - 1), n - 1)
+        tilt = (a * away**3).sum(-1, keepdims=True) / variance if bent else 0.0
+        excess = (a * (away**2 - variance - tilt * away) ** 2).sum(-1) / variance[..., 0] ** 2
+        return np.where(excess > 0, np.clip(2 * n / excess, 1.0, most), most)
 
 
 def bias_corrected_levels(values: FloatArray, at: float) -> FloatArray:

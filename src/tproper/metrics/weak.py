@@ -23,7 +23,7 @@ from .._core import Labels
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample
 from .own_answers import doubted
-from .score import UNINFORMATIVE, Score, score_of
+from .score import Score, says_nothing, score_of
 from .statistics import estimate
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
@@ -49,11 +49,16 @@ def weak_accuracy(
     transition : Transition; an `EstimatedTransition` widens the interval by its own error
     reconstruction, prior : how to choose R; see `Transition.reconstruction`
     sample_weight : (n,) array, optional
+
+    Raises
+    ------
+    NotReconstructibleError
+        T has no left inverse, as for every score of classes from weak labels.
     """
     sample = Sample(labels, transition, reconstruction, prior, sample_weight)
     predicted = sample.predictions(predictions)
     hit = one_hot(predicted, sample.K)
-    result = estimate(sample.weigher, hit, halfway(hit), sample.labels, sample.weights, student=False)
+    result = estimate(sample.weigher, hit, halfway(hit), sample.labels, sample.weights, student=False, few_decide=True)
     least = sample.weigher.least_scatter()
     if least is not None:
         result.scatter_at_least(least[predicted.numpy()], sample.weights)
@@ -79,12 +84,12 @@ def weak_log_loss(
     q, n = sample.probabilities(probabilities), sample.n
     infinite = infinite_rows(sample.weigher, q, sample.labels)
     if infinite:
-        note = (
-            f"{UNINFORMATIVE}{infinite} of {n} examples give probability 0 to a class that the weak label cannot rule "
-            "out: no finite estimate of the log loss exists; use weak_brier, or a model that never says 0"
+        why = (
+            f"{infinite} of {n} examples give probability 0 to a class that the weak label cannot rule out: no finite "
+            "estimate of the log loss exists; use weak_brier, or a model that never says 0"
         )
         limits = (0.0, math.inf)
-        return Score("log loss", math.inf, math.nan, limits, n, False, note, limits)
+        return says_nothing(Score("log loss", math.inf, math.nan, limits, n, limits=limits), why)
     result = estimate(sample.weigher, log_losses(q), lambda i: q[i], sample.labels, sample.weights)
     zeros = int((q == 0).any(-1).sum())
     note = (

@@ -6,7 +6,7 @@ Imports from `_core`.
 """
 
 from . import families
-from .annotators import AnnotatorTransition, AnswerReconstruction, annotators
+from .annotators import AnnotatorTransition, AnswerReconstruction, CompleteReconstruction, annotators
 from .base import (
     ENUMERATION_LIMIT,
     METHODS,
@@ -61,6 +61,7 @@ __all__ = [
     "AnswerReconstruction",
     "BagTransition",
     "CandidateSetTransition",
+    "CompleteReconstruction",
     "Diagnosis",
     "EstimatedPartialLabels",
     "EstimatedTransition",

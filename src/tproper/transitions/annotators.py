@@ -12,7 +12,7 @@ the entry-wise product of the annotators' Gram matrices. Which answers are missi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -210,7 +210,7 @@ class AnswerReconstruction(Reconstruction):
     def __init__(
         self, transition: AnnotatorTransition, method: str, prior: FloatArray | None, usable: Sequence[bool]
     ) -> None:
-        self.transition, self.method = transition, method
+        self.transition, self.method, self.prior = transition, method, prior
         K = transition.num_classes
         p = np.full(K, 1.0 / K) if prior is None else prior
         self.left_out = [a for a, ok in enumerate(usable) if not ok]
@@ -221,7 +221,8 @@ class AnswerReconstruction(Reconstruction):
             if not usable[a]:
                 blocks.append(np.full((t.num_weak_labels, K), 1.0 / K))
                 continue
-            own = t.left_inverse("inverse" if t.num_weak_labels == K else _own(method), prior)
+            wide = "min_variance" if method == "inverse" else method
+            own = t.left_inverse("inverse" if t.num_weak_labels == K else wide, prior)
             R = own.matrix()
             blocks.append(R.T)
             self.residual = max(self.residual, own.residual)
@@ -305,26 +306,27 @@ class CompleteReconstruction(Reconstruction):
         return (labels < 0).any(-1)
 
 
-def annotators(transitions: Sequence[Transition]) -> AnnotatorTransition:
+def annotators(transitions: Iterable[Transition]) -> AnnotatorTransition:
     """Several answers per example, independent given its class: labels are (n, m) integers, -1 = no answer.
 
     ``T[(y_1, ..., y_m), z] = prod_a T_a[y_a, z]`` over the annotators who answered. A row without any answer says
     nothing. For one label an example, from one of several sources, see `multi_source`.
     """
-    if isinstance(transitions, Transition) or not isinstance(transitions, Sequence) or not len(transitions):
+    parts = list(transitions) if isinstance(transitions, Iterable) else []
+    if not parts:
         raise ValueError(
             f"transitions: expected a list with one Transition for each annotator, got {checks.short(transitions)}"
         )
-    for a, t in enumerate(transitions):
+    for a, t in enumerate(parts):
         if not isinstance(t, Transition) or t.label_shape:
             got = t.name if isinstance(t, Transition) else type(t).__name__
             raise ValueError(f"transitions: expected annotators who answer with one label each, got {got} at {a}")
-        if t.num_classes != transitions[0].num_classes:
+        if t.num_classes != parts[0].num_classes:
             raise ValueError(
-                f"transitions: expected {transitions[0].num_classes} classes for every annotator, as for the first, "
+                f"transitions: expected {parts[0].num_classes} classes for every annotator, as for the first, "
                 f"got {t.num_classes} at {a}"
             )
-    return AnnotatorTransition(transitions)
+    return AnnotatorTransition(parts)
 
 
 def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:
@@ -360,7 +362,3 @@ def sum_rows(table: Tensor, index: Tensor) -> Tensor:
 def _invertible(t: Transition) -> bool:
     diagnosis = t.diagnose()
     return diagnosis.reconstructible and diagnosis.condition_number <= CONDITION_LIMIT
-
-
-def _own(method: str) -> str:
-    return "min_variance" if method == "inverse" else method

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
         self.a, self.b = checks.real(a, "a", 0, low_open=True), checks.real(b, "b", 0, low_open=True)
         base = partial_labels(num_classes, self.a / (self.a + self.b))
         super().__init__(base.log_weight, f"estimated {base.name}", base.num_weak_labels, self.a / (self.a + self.b))
-        self.concentration = self.draws = None
+        self.concentration = self.draws = self.counts = None
         self.notes, self.classifier = list(notes), None
         self.flip_rates = flip_rates  # (K,): P(class is a wrong candidate), each class by itself
         self.tests = list(tests)
@@ -70,7 +71,8 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
         weight = p ** (sizes - 1) * (1 - p) ** (self.num_classes - sizes)  # (n, M)
         return weight[:, :, None] * masks
 
-    def __str__(self) -> str:
+    def describe(self, classes: Sequence[Any]) -> str:
+        """p with its interval, the tests of the family, and the notes; all classes are alike."""
         low, high = self.p_interval()
         lines = [f"{self.name}: p = {self.p:.4f} (95% interval {low:.4f} to {high:.4f})"]
         lines += [f"{t.name}: p-value {t.p_value:.3g}" for t in self.tests]

@@ -154,11 +154,10 @@ class BagTransition(Transition):
         super().__init__(matrix)
         self.pooled = checks.probability_vector(pooled, "pooled", self.num_classes)
         self.prior = None if prior is None else checks.probability_vector(prior, "prior", self.num_classes)
-        of = "pooled bags" if self.prior is None else "population with class shares "
         shares = self.pooled if self.prior is None else self.prior
         listed = ", ".join(f"{p:.3g}" for p in shares[:6]) + (", ..." if len(shares) > 6 else "")
-        tail = f" (class shares {listed})" if self.prior is None else listed
-        self.name = f"unlabeled_sets of {self.num_weak_labels} bags, probabilities of the {of}{tail}"
+        of = f"pooled bags (class shares {listed})" if self.prior is None else f"population with class shares {listed}"
+        self.name = f"unlabeled_sets of {self.num_weak_labels} bags, probabilities of the {of}"
 
     def population(self, probabilities: ArrayLike) -> FloatArray:
         """Class probabilities (..., K) of the population from those of the pooled bags; unchanged without a prior."""
@@ -169,6 +168,11 @@ class BagTransition(Transition):
             return p
         weighted = p * (self.prior / self.pooled)
         return weighted / weighted.sum(axis=-1, keepdims=True)
+
+    @property
+    def log_shift(self) -> FloatArray:
+        """What `population` adds to log-probabilities (K,), up to a constant of the row."""
+        return np.log((self.pooled if self.prior is None else self.prior) / self.pooled)
 
 
 def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike, prior: ArrayLike | None = None) -> BagTransition:
@@ -211,7 +215,7 @@ def coarse_labels(groups: Sequence[Sequence[int]]) -> Transition:
     return _named(Transition(T, weak_labels=sets), f"coarse_labels of {len(sets)} groups")
 
 
-def multi_source(transitions: Sequence[Transition], weights: ArrayLike | None = None) -> StackedTransition:
+def multi_source(transitions: Iterable[Transition], weights: ArrayLike | None = None) -> StackedTransition:
     """Several sources (annotators, data sets), each with its own T (Appendix B).
 
     `weights` is the share of the examples from each source (positive, sums to one; default: equal shares).

@@ -92,6 +92,11 @@ def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
     (groups of class indices), or the path of a matrix: ``.csv`` (numbers only), ``.npy``, or ``.json`` with the keys
     "matrix" and, optionally, "weak_labels". With `num_classes` the number of classes may be left out of the text:
     ``complementary``, ``symmetric:0.2``.
+
+    Raises
+    ------
+    UnknownSizeError
+        Neither the text nor `num_classes` says how many classes there are.
     """
     if not isinstance(spec, str) or not spec.strip():
         raise ValueError(f"transition: expected a text such as 'complementary:10' or 'T.csv', got {checks.short(spec)}")
@@ -128,6 +133,8 @@ def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int
     texts = {key.strip(): text.strip() for key, _, text in (p.partition("=") for p in parts if "=" in p)}
     needed = [key for key, _ in family.parameters]
     given = name + (":" + rest if colon else "")
+    if len(positional) + len(texts) < len(parts):
+        raise ValueError(f"transition: expected {family.usage(name)!r} with every parameter once, got {given!r}")
     if family.takes_classes and len(positional) + sum(key in needed for key in texts) < len(needed):
         if num_classes is None:
             raise UnknownSizeError(
@@ -251,7 +258,8 @@ def make_transition(value: TransitionLike, num_classes: int | None = None) -> Tr
 
 
 def _from_name(name: Any, parameters: dict[str, Any], num_classes: int | None) -> Transition:
-    key = ALIASES.get(name, name) if isinstance(name, str) else ""
+    key = name.strip().lower() if isinstance(name, str) else ""
+    key = ALIASES.get(key, key)
     if key == "coarse":
         make: Callable[..., Transition] = families.coarse_labels
     elif (family := plugins.find(FAMILIES, key)) is not None:
@@ -298,7 +306,7 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
     out["weak_labels"] = None if T._weak_labels is None else [_label_to_plain(n) for n in T._weak_labels]
     if isinstance(T, EstimatedTransition):
         out |= {"family": "estimated", "notes": list(T.notes)}
-        out |= {"concentration": _listed(T.concentration), "draws": _listed(T.draws)}
+        out |= {name: _listed(getattr(T, name)) for name in ("concentration", "draws", "counts")}
     return out
 
 
@@ -348,7 +356,7 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
         return Transition(data["matrix"], _labels_from_plain(data["weak_labels"]))
     if family == "estimated":
         names = _labels_from_plain(data["weak_labels"])
-        given = {k: data[k] for k in ("draws", "concentration", "notes")}
+        given = {k: data[k] for k in ("draws", "concentration", "notes")} | {"counts": data.get("counts")}
         return EstimatedTransition(data["matrix"], weak_labels=names, **given)
     raise ValueError(f"transition: expected a known family, got {family!r}")
 

@@ -1,4 +1,4 @@
-"""The probability of a candidate set under softmax scores, in few passes over the scores."""
+"""Candidate sets as masks: their sizes, and their probability under softmax scores."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from .._core import softmax_into, tracing, with_slope
-
-SMALLEST = 1e-30  # masses below it are close to underflow in float32, and are taken the exact way
+from .._core import tracing
 
 
 def _bytes(masks: Tensor) -> Tensor:
@@ -28,27 +26,7 @@ def mask_sizes(masks: Tensor) -> Tensor:
 
 
 def log_set_mass(scores: Tensor, masks: Tensor) -> Tensor:
-    """``log P``, P = sum over S of softmax(scores), for boolean masks (..., K); -inf, zero gradient, where P is 0.
-
-    Gradient: ``p (1_S / P - 1)``. Exact however small the mass: where a row comes near underflow the batch goes the
-    textbook way. So do transforms and GPUs, where values cannot be looked at or not cheaply.
-    """
-    if tracing.transformed() or scores.is_cuda:
-        return _plain_mass(scores, masks)
-    flat = masks.reshape(-1, masks.shape[-1])
-
-    def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
-        p = softmax_into(torch.empty_like(v), v - v.amax(-1, keepdim=True))
-        torch.mul(indicator(flat[rows], p.dtype), p, out=slope)
-        mass = slope.sum(-1, keepdim=True)
-        slope.div_(mass).sub_(p)
-        return mass.log_()[:, 0]
-
-    out = with_slope(scores, work, lambda v: _plain_mass(v, masks))
-    return out if float(out.detach().min()) >= math.log(SMALLEST) else _plain_mass(scores, masks)  # NaN: there, too
-
-
-def _plain_mass(scores: Tensor, masks: Tensor) -> Tensor:
+    """``log P``, P = sum over S of softmax(scores), for boolean masks (..., K); -inf, zero gradient, where P is 0."""
     # log-sum-exp of nothing but -inf has a NaN gradient: an empty set, or one of masked classes alone, is taken for a
     # full one, then made -inf
     empty = ~(masks & ~scores.isneginf()).any(-1, keepdim=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from .._core import FloatArray, centred_basis, checks, inner, softmax_into, tracing, with_slope
+from .._core import FloatArray, centred_basis, checks, inner, tracing
 from .base import Reconstruction, Tables, Transition
 from .dense import dense_guard
 from .diagnosis import Diagnosis
@@ -104,27 +104,6 @@ class UniformTransition(Transition):
 
 def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
     """``log p_y / (1 - p_y)`` for p = softmax(scores), exact when p_y is 0 or 1 to rounding."""
-    if tracing.transformed() or scores.is_cuda:
-        return _plain_log_odds(scores, labels)
-    index = labels.reshape(-1, 1)
-
-    def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:  # gradient: e_y - q, q the softmax without y
-        at = index[rows]
-        others = v.scatter(-1, at, -math.inf)
-        top = others.amax(-1, keepdim=True)
-        softmax_into(slope, others - top)
-        peak, alone = slope.amax(-1, keepdim=True), torch.isneginf(top)
-        if bool(alone.any()):
-            slope.masked_fill_(alone, 0.0)
-            peak.masked_fill_(alone, 1.0)
-        u = (v.gather(-1, at) - top + peak.log_())[:, 0]
-        slope.neg_().scatter_(-1, at, 1.0)
-        return u
-
-    return with_slope(scores, work, lambda v: _plain_log_odds(v, labels))
-
-
-def _plain_log_odds(scores: Tensor, labels: Tensor) -> Tensor:
     index = labels[..., None]
     others = scores.scatter(-1, index, -math.inf)
     top = others.amax(-1, keepdim=True).detach()  # taken out first: a common shift must not eat digits

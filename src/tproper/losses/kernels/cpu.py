@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..._core import Work, look_up, softmax_into, tracing
-from ...transitions import Reconstruction, Tables, indicator, mask_sizes
+from ...transitions import Reconstruction, Tables, Transition, indicator, mask_sizes
 from .registry import Plan, plan
 
 
@@ -25,11 +25,8 @@ def possible(scores: Tensor) -> bool:
 
 
 def runs(loss: Any, scores: Tensor) -> bool:
-    """Whether a kernel here serves a call. Forward losses of a structured T have theirs in its `log_probability`."""
-    if not possible(scores):
-        return False
-    planned = plan(loss)
-    return not isinstance(planned, str) and (planned.dense or not planned.forward)
+    """Whether a kernel here serves a call."""
+    return possible(scores) and not isinstance(plan(loss), str)
 
 
 def cross_entropy(
@@ -47,44 +44,89 @@ def cross_entropy(
     else:
         take_off = _sets(laid_out(labels, class_major), tables[plan.by_size], dtype)
 
-    def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
+    def work(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
         # Scores are compared with the largest one before they are summed: a common shift must not eat their digits.
         x = v - v.amax(-1, keepdim=True)
-        softmax_into(slope, x)
+        softmax_into(slope, x, shifted=True)
         # The largest p is at least 1/K, so its logarithm is exact however far apart the scores are.
         loss = -slope.amax(-1, keepdim=True).log_()
-        take_off(loss, slope, x, rows, k != 0)
+        take_off(loss, slope, x, rows, k != 0, share)
         if k and alpha == 2:
             loss.add_(_square_sum(x), alpha=k / 2)
-            slope.add_(x, alpha=k)
+            slope.add_(x, alpha=share * k)
         elif k:
             bent = x.abs().pow_(alpha - 1).mul_(x.sign())
-            slope.add_(bent - bent.mean(-1, keepdim=True), alpha=k * alpha / 2)
+            slope.add_(bent - bent.mean(-1, keepdim=True), alpha=share * k * alpha / 2)
             loss.add_(bent.mul_(x).sum(-1, keepdim=True), alpha=k / 2)
         return loss[:, 0]
 
     return work
 
 
-def mixture(log_rows: Tensor, class_major: bool = False) -> Work:
-    """``-log sum_z t_z p_z``, p = softmax v, t the label's row of T; gradient ``p - q``, q_z = t_z p_z / <t, p>.
+def forward_cross_entropy(
+    plan: Plan, T: Transition, labels: Tensor, tables: Tables, dtype: torch.dtype, class_major: bool = False
+) -> Work:
+    """``-log (T p)_y``, p = softmax v: work on blocks of rows."""
+    if plan.dense:
+        return mixture(T.log_rows(labels, tables, dtype), class_major)
+    if plan.by_size is None:
+        return _two_valued(*plan.numbers, labels)
+    masks = laid_out(labels.reshape(-1, T.num_classes), class_major)
+    top = look_up(tables[plan.by_size].to(dtype), mask_sizes(masks))[:, None]
+    return _mixture(lambda rows: indicator(masks[rows], dtype), top)
 
-    From prior to posterior. NaN where the sum comes near underflow.
-    """
+
+def mixture(log_rows: Tensor, class_major: bool = False) -> Work:
+    """``-log sum_z t_z p_z``, p = softmax v, t the label's row of T."""
     K = log_rows.shape[-1]
     top = log_rows.amax(-1, keepdim=True)  # products of many answers' probabilities underflow
     top = torch.where(torch.isneginf(top), 0.0, top)
-    t, top = laid_out((log_rows - top).exp_().reshape(-1, K), class_major), top.reshape(-1, 1)
-    smallest = torch.finfo(t.dtype).tiny / torch.finfo(t.dtype).eps
+    t = laid_out((log_rows - top).exp_().reshape(-1, K), class_major)
+    return _mixture(lambda rows: t[rows], top.reshape(-1, 1))
 
-    def work(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
-        softmax_into(slope, v - v.amax(-1, keepdim=True))
-        q = t[rows] * slope
+
+def _mixture(t: Callable[[slice], Tensor], top: Tensor) -> Work:
+    """``-top - log <t, p>``; gradient ``p - q``, ``q_z = t_z p_z / <t, p>``: from prior to posterior.
+
+    NaN where the sum comes near underflow.
+    """
+
+    def work(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
+        softmax_into(slope, v)
+        q = t(rows) * slope
         mass = q.sum(-1, keepdim=True).div_(slope.sum(-1, keepdim=True))  # exactly 1 where t is
         slope.sub_(q.div_(mass))
-        return torch.where(mass > smallest, -top[rows] - mass.log(), math.nan)[:, 0]
+        if share != 1.0:
+            slope.mul_(share)
+        return torch.where(mass > _smallest(v.dtype), -top[rows] - mass.log(), math.nan)[:, 0]
 
     return work
+
+
+def _two_valued(d: float, o: float, labels: Tensor) -> Work:
+    """``-log (d p_y + o (1 - p_y))``: uniform noise, complementary labels.
+
+    With q = d p_y + o (1 - p_y) the gradient is ``(d - o) p_y / q`` times p, but for ``-(1 - p_y)`` at the label: no
+    difference of nearly equal numbers, since 1 - p_y is the sum of the others. NaN where q comes near underflow.
+    """
+    index = labels.reshape(-1, 1)
+
+    def work(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
+        at = index[rows]
+        softmax_into(slope, v)
+        own = slope.gather(-1, at)
+        slope.scatter_(-1, at, 0.0)
+        others = slope.sum(-1, keepdim=True)
+        slope.scatter_(-1, at, -others)
+        mass = (d * own).add_(others, alpha=o).div_(own + others)
+        slope.mul_(own.div_(mass).mul_(share * (d - o)))
+        return torch.where(mass > _smallest(v.dtype), -mass.log(), math.nan)[:, 0]
+
+    return work
+
+
+def _smallest(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).tiny / torch.finfo(dtype).eps
 
 
 def hushed(work: Work, silent: Tensor | None) -> Work:
@@ -93,8 +135,8 @@ def hushed(work: Work, silent: Tensor | None) -> Work:
         return work
     quiet = silent.reshape(-1)
 
-    def both(v: Tensor, rows: slice, slope: Tensor) -> Tensor:
-        loss = work(v, rows, slope).masked_fill(quiet[rows], 0.0)
+    def both(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
+        loss = work(v, rows, slope, share).masked_fill(quiet[rows], 0.0)
         slope.masked_fill_(quiet[rows, None], 0.0)
         return loss
 
@@ -112,17 +154,19 @@ def _square_sum(x: Tensor) -> Tensor:
     return x.square().sum(-1, keepdim=True)
 
 
-# ``loss -= <r, x>`` and ``slope -= r`` for a block of rows of a batch's targets r; x is centred where the last asks so
-TakeOff = Callable[[Tensor, Tensor, Tensor, slice, bool], None]
+# ``loss -= <r, x>`` and ``slope = share (slope - r)`` for a block of rows of targets r; the flag: x is to be centred
+TakeOff = Callable[[Tensor, Tensor, Tensor, slice, bool, float], None]
 
 
 def _dense(targets: Tensor) -> TakeOff:
     """Targets as they are."""
     targets = targets.reshape(-1, targets.shape[-1])
 
-    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool) -> None:
+    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool, share: float) -> None:
         r = targets[rows]
         slope.sub_(r)
+        if share != 1.0:
+            slope.mul_(share)
         loss.sub_((r * x).sum(-1, keepdim=True))  # before x is centred: exact for the largest score and a one-hot r
         if centre:
             x.sub_(x.mean(-1, keepdim=True))
@@ -134,7 +178,7 @@ def _index(c: float, b: float, labels: Tensor) -> TakeOff:
     """Targets ``c e_y + b``, ``<r, x> = c x_y + (1 - c) mean x``: uniform noise, complementary labels."""
     index = labels.reshape(-1, 1)
 
-    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool) -> None:
+    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool, share: float) -> None:
         at = index[rows]
         loss.sub_(x.gather(-1, at), alpha=c)
         if c != 1.0 or centre:
@@ -142,9 +186,11 @@ def _index(c: float, b: float, labels: Tensor) -> TakeOff:
             loss.sub_(mean, alpha=1 - c)
             if centre:
                 x.sub_(mean)
-        if b:
+        if share != 1.0:
+            torch.add(loss.new_tensor(-share * b), slope, alpha=share, out=slope)
+        elif b:
             slope.sub_(b)
-        slope.scatter_add_(-1, at, loss.new_full(loss.shape, -c))
+        slope.scatter_add_(-1, at, loss.new_full(loss.shape, -share * c))
 
     return take_off
 
@@ -164,11 +210,13 @@ def _sets(masks: Tensor, coefficient: Tensor, dtype: torch.dtype) -> TakeOff:
     if bool(crowded.any()):
         smaller = smaller ^ crowded
 
-    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool) -> None:
+    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool, share: float) -> None:
         mean = x.mean(-1, keepdim=True)
         x.sub_(mean)  # always, since r sums to one: its entries may be large and of both signs
         few, step = indicator(smaller[rows], x.dtype), steps[rows]
         slope.addcmul_(few, -step).sub_(most[rows])
+        if share != 1.0:
+            slope.mul_(share)
         loss.sub_(step * few.mul_(x).sum(-1, keepdim=True)).sub_(mean)
 
     return take_off
