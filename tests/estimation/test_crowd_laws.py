@@ -150,7 +150,7 @@ def test_the_information_is_the_curvature_of_the_likelihood():
 
 def test_a_sweep_holds_the_counts_of_known_classes_and_a_type():
     """With every class known T is counted: every sweep holds the counts, and a type beside them."""
-    z, answers, _ = three_annotators(0, n=200, right=np.linspace(0.5, 0.9, 12))
+    z, answers, _ = three_annotators(0, n=200, right=np.linspace(0.5, 0.9, 30))
     result = tp.estimate_annotators(answers, true=z)
     assert result.rho == 0
     counted = np.array(

@@ -15,10 +15,10 @@ from .._core import FloatArray, check_room, checks, group_codes
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
 from .answers import Answers, as_answers, check_order, true_classes
 from .arguments import Seed, features, generator
-from .dawid_skene import A_HANDFUL, Crowd, Fit, choose_start, name_classes, named_by_most, run
+from .dawid_skene import Crowd, Fit, choose_start, name_classes, named_by_most, run
 from .dependence import Copies, copies, dependence, discounted
 from .information import concentration
-from .posterior import by_sweep
+from .posterior import A_CROWD, by_sweep
 from .softmax import LinearSoftmax
 from .warnings import DependenceWarning, IdentifiabilityWarning
 from .with_features import FOLDS, fit_with_features
@@ -59,11 +59,11 @@ class AnnotatorEstimate:
     def concentration(self) -> FloatArray:
         """(C, m, M, K): Dirichlet parameters of each T's columns, a mixture of C, when first asked for.
 
-        By the posterior of a crowd (`posterior`). A handful of annotators is none, and answers that depend on each
+        By the posterior of a crowd (`posterior`). A few annotators are none, and answers that depend on each
         other would be taken for more than they are: these have the likelihood's `information` alone (C = 1).
         """
         fit, given = self._fit, self._log_prior
-        if fit.crowd.heard < A_HANDFUL or self.rho > 0:
+        if fit.crowd.heard < A_CROWD or self.rho > 0:
             return concentration(fit.crowd, fit, self.posteriors, shares_known=given is not None)[None]
         return by_sweep(fit.crowd, fit, given, self._seed)
 
@@ -144,8 +144,7 @@ def estimate_annotators(
 
     Dawid-Skene by EM in log space, each annotator shrunk to the T of all of them (`dawid_skene`); answers that depend
     on each other given the class count for less (`dependence`); with features the prior of an item is a classifier's
-    cross-fitted p(x) (`with_features`). The T, when they are asked for, are those of a sampler that goes on where EM
-    ended, with types of annotators learned from the crowd (`posterior`).
+    cross-fitted p(x) (`with_features`). T, when asked for, is a sampler's that goes on where EM ended (`posterior`).
 
     Parameters
     ----------
@@ -188,10 +187,8 @@ def estimate_annotators(
     posteriors = discounted(fit.evidence.astype(np.float64), log_prior, crowd.degree, rho)
     posteriors[crowd.fixed] = np.eye(K)[known[crowd.fixed]]
     notes += _dependence_notes(crowd, rho, copied)
-    own_prior, seed = None if matrix is None else log_prior, int(rng.integers(1 << 31))
-    return AnnotatorEstimate(
-        posteriors, fit.prior, given, fit.strength, rho, copied, classifier, notes, fit, own_prior, seed
-    )
+    rest = (fit, None if matrix is None else log_prior, int(rng.integers(1 << 31)))
+    return AnnotatorEstimate(posteriors, fit.prior, given, fit.strength, rho, copied, classifier, notes, *rest)
 
 
 def _crowd(answers: Answers | ArrayLike, true: Any, num_classes: int | None, prior_counts: ArrayLike) -> Crowd:

@@ -130,11 +130,13 @@ def _together(transition: AnnotatorTransition) -> int:
 def _annotator_draws(transition: AnnotatorTransition, count: int) -> list[FloatArray] | None:
     """Of each annotator's T (S, M_a, K), as often as it stands where it is known; None where all are."""
     size = _together(transition)
-    together = np.arange(count) % size if size > 1 else None
-    parts = [
-        t.samples(count, a, together) if isinstance(t, EstimatedTransition) else posterior_draws(t, count, a)
-        for a, t in enumerate(transition.transitions)
-    ]
+    parts: list[FloatArray | None] = []
+    for a, t in enumerate(transition.transitions):
+        if size > 1 and isinstance(t, EstimatedTransition) and t.concentration is not None:
+            draws = np.random.default_rng(a).standard_gamma(t.concentration[np.arange(count) % size])
+            parts.append(draws / draws.sum(axis=1, keepdims=True))
+        else:
+            parts.append(posterior_draws(t, count, a))
     if all(p is None for p in parts):
         return None
     return [

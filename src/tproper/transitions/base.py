@@ -287,22 +287,16 @@ class EstimatedTransition(Transition):
         size = self.num_weak_labels * self.num_classes
         return self.samples(min(8192, max(512, (1 << 22) // size))) if self.draws is None else self.draws
 
-    def samples(
-        self, n: int, seed: int | np.random.Generator = 0, components: NDArray[np.int64] | None = None
-    ) -> FloatArray:
-        """n posterior draws of T (n, M, K); the same seed gives the same draws.
-
-        `components` (n,) says which distribution of a mixture each comes from; by default all alike.
-        """
+    def samples(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
+        """n posterior draws of T (n, M, K); the same seed gives the same draws."""
         n, rng = checks.integer(n, "n", 1), np.random.default_rng(seed)
         if self.draws is not None:
             size = len(self.draws)
             return self.draws[rng.permutation(size)[:n] if n <= size else rng.integers(0, size, n)]
         assert self.concentration is not None
         a = self.concentration.reshape(-1, *self._T.shape)
-        if components is None:  # each as often as the others, up to one
-            components = rng.permutation((np.arange(n) + rng.integers(len(a))) % len(a))
-        gammas = rng.standard_gamma(a[components])
+        component = (np.arange(n) + rng.integers(len(a))) % len(a)  # each as often as the others, up to one
+        gammas = rng.standard_gamma(a[rng.permutation(component)])
         total = gammas.sum(axis=1, keepdims=True)
         return np.where(total > 0, gammas / np.where(total > 0, total, 1.0), self._T)
 
