@@ -154,7 +154,7 @@ def test_a_sweep_holds_the_counts_of_known_classes_and_a_type():
     result = tp.estimate_annotators(answers, true=z)
     assert result.rho == 0
     counted = np.array(
-        [[[((answers[:, a] == y) & (z == k)).sum() for k in range(3)] for y in range(3)] for a in range(12)]
+        [[[((answers[:, a] == y) & (z == k)).sum() for k in range(3)] for y in range(3)] for a in range(30)]
     )
     types = result.concentration - counted  # (sweeps, annotators, answers, classes)
     assert types.min() > 0

@@ -250,7 +250,7 @@ def test_candidate_sets_with_an_estimated_rate():
 
 
 def test_answers_that_tell_the_classes_correct_what_made_T():
-    """A crowd's T and its answers err together: the score has a smaller error than with T known, and T than EM's."""
+    """A crowd's T and its answers err together: luck is taken off the score's error, and T is nearer than EM's."""
     rng, K, n, m = np.random.default_rng(0), 3, 800, 80
     z = rng.integers(0, K, n)
     right = np.where(np.arange(m) < 20, 1 / K, rng.uniform(0.5, 0.95, m))[:, None, None]
@@ -264,6 +264,6 @@ def test_answers_that_tell_the_classes_correct_what_made_T():
     score = tp.weak_accuracy(answers, predicted, estimate.transition)
     known = tp.weak_accuracy(answers, predicted, tp.annotators([tp.Transition(T) for T in tables]))
     assert score.interval[0] <= (predicted == z).mean() <= score.interval[1]
-    assert score.stderr < known.stderr
+    assert math.sqrt(score.stderr**2 - score.stderr_transition**2) < 0.9 * known.stderr  # luck is taken off
     em, ours = estimate._fit.T, np.array([t.matrix() for t in estimate.transitions])
     assert np.abs(ours - tables).sum() < 0.75 * np.abs(em - tables).sum()
