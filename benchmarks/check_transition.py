@@ -186,6 +186,14 @@ def piece(directory: str, **key: Any) -> dict[str, Any]:
     return {kind: say(case, case[kind]) for kind in ("wrong", "right")}
 
 
+def share(count: int | None, sets: int) -> str:
+    """How often p < .05; bold where that is more than the level and two standard errors."""
+    if count is None:
+        return "-"
+    text = f"{count / sets:.3f}"
+    return f"**{text}**" if count / sets > 0.05 + 2 * (0.05 * 0.95 / sets) ** 0.5 else text
+
+
 def render(pieces: list[dict[str, Any]]) -> str:
     levels = totals([p for p in pieces if "family" in p["key"]], ["rows", "family"])
     order = [*FAMILIES, CLEAN]
@@ -202,21 +210,18 @@ def render(pieces: list[dict[str, Any]]) -> str:
         "",
         f"Share of {samples} samples of {n} labels with p < .05 where T is right (standard error at .05: "
         f"{(0.05 * 0.95 / samples) ** 0.5:.3f}). A test that cannot refute T inside of the hull of its columns rejects "
-        "in fewer than 5% of samples; none may reject in more. The model may be off in calibration by up to .05, which "
-        "the true probabilities do not need: the columns on the right are without that tolerance, all tests together "
+        "in fewer than 5% of samples; none may reject in more (bold: by more than two standard errors). The model may "
+        "be off in calibration by up to .05, which the true probabilities do not need: the columns on the right are "
+        "without that tolerance, all tests together "
         "and one by one.",
         "",
         "| T | labels alone | with probabilities | no tolerance | shares in groups | match with T p | within a class |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for (_, family), r in sorted(levels.items(), key=lambda x: (x[0][0], order.index(x[0][1]))):
-        t, sets = r["tests"], r["sets"]
-        single = [
-            f"{t[k] / sets:.3f}" if k in t else "-"
-            for k in ("label shares in groups of predictions", "match with T p", "noise within a class")
-        ]
-        whole = " | ".join(f"{r[k] / sets:.3f}" for k in ("labels", "with p", "no tolerance"))
-        lines.append(f"| {family} | {whole} | {' | '.join(single)} |")
+        names = ("label shares in groups of predictions", "match with T p", "noise within a class")
+        counts = [r["labels"], r["with p"], r["no tolerance"], *(r["tests"].get(name) for name in names)]
+        lines.append(f"| {family} | {' | '.join(share(count, r['sets']) for count in counts)} |")
     lines += ["", "## Four wrong T", ""]
     lines += [
         "| case | T | true accuracy | claimed (95%) | warned | p | range at .1 holds the truth | labels confirm T |",

@@ -8,13 +8,15 @@ from _pieces import totals
 from coverage_elsewhere import section
 
 LOW, HIGH = 0.93, 0.97  # what is wanted of a 95% interval
+MOST = 0.5  # share of informative scores from which on their coverage is shown
 ANSWERS, SKILL, RIGHT = 25_000, (0.4, 0.95), 0.9  # of a crowd: answers, how often annotators are right, and the model
 RARE, ROWS = 0.01, 100  # labels that name the class after all, and clean rows
 
 
-def cell(x: float) -> str:
+def cell(x: float, informative: float = 1.0) -> str:
+    """Coverage in per cent; a dash where most intervals are the whole range, which always holds the truth."""
     text = f"{100 * x:.1f}"
-    return text if LOW <= x <= HIGH else f"**{text}**"
+    return "-" if informative < MOST else text if LOW <= x <= HIGH else f"**{text}**"
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:
@@ -79,8 +81,12 @@ def data_sets(tried: list[float]) -> str:
 def known_section(cells: list[dict[str, Any]]) -> list[str]:
     names = list(cells[0]["cover"])
     every = [(f"{name}, {c['kind']}, n = {c['n']}", c["cover"][name]) for c in cells for name in names]
+    # fmt: off
     rows = [
-        [c["kind"], str(c["n"]), *(cell(c["cover"][name]) for name in names), cell(c["balanced"]["covered"])]
+        [
+            c["kind"], str(c["n"]), *(cell(c["cover"][name]) for name in names),
+            cell(c["balanced"]["covered"], c["balanced"]["informative"]),
+        ]
         for c in cells
     ]
     perfect = [
@@ -89,14 +95,16 @@ def known_section(cells: list[dict[str, Any]]) -> list[str]:
             f"{100 * c['balanced']['informative']:.0f}", f"{c['balanced']['off'] / c['balanced']['stderr']:.2f}",
         ]
         for c in cells
-    ]  # fmt: skip
+    ]
+    # fmt: on
     return [
         "",
         "## T known",
         "",
         f"Four classes (PU: two), {data_sets([c['sets'] for c in cells])}. {outside(every)}",
         "Balanced accuracy, in the last column, is the one without a known prior: "
-        f"{data_sets([c['balanced']['tried'] for c in cells])}.",
+        f"{data_sets([c['balanced']['tried'] for c in cells])}. Where labels are too few for a ratio it is not "
+        "informative, and its interval is the whole range: a dash where that is so in most data sets.",
         "",
         "Where labels are too few to tell a calibration error from 0, its interval begins at 0 and can be missed on "
         "one side alone; and where bins agree better than chance would have it, it is not left empty. So it covers "
@@ -118,7 +126,13 @@ def known_section(cells: list[dict[str, Any]]) -> list[str]:
 def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
     every = [(f"{c['family']}, {c['rows']} rows", c["cover"]["with"]) for c in cells]
     others = [name for name in cells[0]["others"] if name != "tried"]
-    more = [(f"{name}, {c['family']}, {c['rows']} rows", c["others"][name]) for c in cells for name in others]
+    said = [c.get("said", {}) for c in cells]  # how often a score is informative
+    more = [
+        (f"{name}, {c['family']}, {c['rows']} rows", c["others"][name])
+        for c, told in zip(cells, said, strict=True)
+        for name in others
+        if told.get(name, 1.0) >= MOST
+    ]
     return [
         "",
         "## T from clean rows",
@@ -149,7 +163,10 @@ def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
         "",
         *table(
             ["family", "clean rows", *others],
-            [[c["family"], str(c["rows"]), *(cell(c["others"][k]) for k in others)] for c in cells],
+            [
+                [c["family"], str(c["rows"]), *(cell(c["others"][k], told.get(k, 1.0)) for k in others)]
+                for c, told in zip(cells, said, strict=True)
+            ],
         ),
     ]  # fmt: skip
 

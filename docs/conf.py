@@ -152,6 +152,11 @@ def write_api() -> None:
         entries.append(room.strip("_"))
         (folder / f"{entries[-1]}.rst").write_text("\n".join(parts), encoding="utf-8")
     body = ["API", "===", "", "Every public name, by room. ``import tproper as tp``.", ""]
+    body += ["An argument that breaks a rule raises ``ValueError``, whose message names the argument, the rule and the"]
+    body += [
+        "value. *Raises* lists the errors that have a class of their own; they are all kinds of ``ValueError``.",
+        "",
+    ]
     body += [".. toctree::", "   :maxdepth: 2", "", *(f"   {entry}" for entry in entries), ""]
     (folder / "index.rst").write_text("\n".join(body), encoding="utf-8")
 

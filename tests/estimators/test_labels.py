@@ -68,6 +68,7 @@ def test_candidate_sets() -> None:
         pd.Series([[0, 2], [1]]),
     ):
         assert both(y, T) == ([0, 1, 2], mask)
+        assert resolve(y, "partial:0.3")[0].num_classes == 3  # as many as the masks have columns
     assert both([["a", "c"], ["b"]], T) == (["a", "b", "c"], mask)
     assert both([["a", "c"], ["b"]], T, ["c", "b", "a"])[1] == [[True, False, True], [False, True, False]]
 
@@ -159,7 +160,7 @@ def test_numbers_as_text_are_not_put_in_the_order_of_their_letters():
     y = tp.pair_noise(11, 0.2).sample(np.arange(220) % 11, 0).astype(str)
     with pytest.raises(
         ValueError,
-        match=r"^y: expected names that sort in the order of T.s columns, got numbers as text, .*pass `classes`$",
+        match=r"^y: expected `classes` in the order of T.s columns, got numbers as text, sorted '0', '1', '10', '2'",
     ):
         resolve(y, tp.pair_noise(11, 0.2))
     names = [str(z) for z in range(11)]

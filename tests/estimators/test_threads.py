@@ -71,3 +71,13 @@ def test_another_threads_random_numbers_stay_while_a_fit_runs(name: str) -> None
         got = torch.cat([torch.rand(1) for _ in range(200)])
         running.result()
     assert torch.equal(expected, got)
+
+
+def test_a_fitted_network_stays_in_evaluation_mode() -> None:
+    """A prediction that switched dropout off and on again would do so under another thread's hands."""
+    clf = tp.WeakLabelClassifier(T, model=network, epochs=1, early_stopping=False, calibrate=False, random_state=0)
+    for learn in (clf.fit, clf.partial_fit):
+        learn(X, WEAK)
+        assert not clf.module_.training
+        clf.predict(X)
+        assert not clf.module_.training

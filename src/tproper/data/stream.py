@@ -185,7 +185,7 @@ def fit_stream(
     progress: Callable[[StreamProgress], None] | None = None,
     classes: Sequence[Any] | NDArray[Any] | None = None,
 ) -> L:
-    """Train anything with ``partial_fit(X, labels)`` on a source, an epoch at a time, in constant memory.
+    """Train anything with ``partial_fit(X, labels)`` on a source, in constant memory, and return it.
 
     Parameters
     ----------
@@ -204,10 +204,6 @@ def fit_stream(
         Called with a `StreamProgress` after every batch.
     classes : list, optional
         Class names for the first ``partial_fit`` of a classifier whose transition does not say how many there are.
-
-    Returns
-    -------
-    The learner.
     """
     epochs, source = checks.integer(epochs, "epochs", 1), as_source(source)
     if isinstance(source, IterableSource) and source.once and epochs > 1:

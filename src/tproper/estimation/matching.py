@@ -6,7 +6,10 @@ right. The test sums u over groups of examples (Hosmer and Lemeshow 1980, as the
 each group), after the model was recalibrated on these labels: a temperature and a bias per class, whose estimation the
 test accounts for. What is left of the model's error is allowed up to a `tolerance`, the root mean square over groups of
 the distance of their mean class probabilities from the truth: the null distribution is the non-central chi-square of
-the worst such error. Covariances come from labels drawn from T and p, so that rare labels count at their rates.
+the worst such error. Covariances V come from R sets of labels drawn from T and p, so that rare labels count at their
+rates. A sum of few events is not normal, and V is known from draws alone: with ``w_i`` the terms of the whitened sums,
+``kappa = sum_i E|w_i|^4``, and d degrees of freedom, the statistic has the variance ``2 d + kappa`` and the mean
+``d + kappa / R`` (V is off by a matrix of mean square ``kappa / R``), to which the chi-square is scaled.
 """
 
 from __future__ import annotations
@@ -25,21 +28,29 @@ from .views import DRAWS_EACH, Index, OneLabel, SetLabel, SeveralAnswers, View
 MOST_ROWS = 20_000  # more add nothing that the tolerance would not forgive
 SIMULATED = 10_000  # rows of labels drawn for the covariances, at least twice all rows
 FEWEST_EVENTS = 10.0  # that a sum must rest on: (sum u^2)^2 / sum u^4, the expected number where u is a rare event
+SPREAD_ROWS = 2000  # rows of a draw whose fourth moments are taken, about
 TINY = 1e-6  # log p is taken of at least this much
 
 
 @dataclass(frozen=True)
 class Match:
-    """A score test: statistic, degrees of freedom, and the largest non-centrality that the tolerance allows."""
+    """A score test: statistic, degrees of freedom, and the largest non-centrality that the tolerance allows.
+
+    `kurtosis` is kappa / d, and `repeats` is R.
+    """
 
     statistic: float
     df: int
     noncentrality: float
+    kurtosis: float
+    repeats: int
 
     @property
     def p_value(self) -> float:
-        """Upper tail of the non-central chi-square."""
-        return chi_square(self.statistic, self.df, self.noncentrality)
+        """Upper tail of the non-central chi-square, scaled to the statistic's mean and variance."""
+        scale = 1 + self.kurtosis / 2
+        statistic = self.statistic / (1 + self.kurtosis / self.repeats)
+        return chi_square(statistic / scale, self.df / scale, self.noncentrality / scale)
 
 
 def recalibrate(likelihood: FloatArray, p: FloatArray) -> FloatArray:
@@ -110,7 +121,7 @@ class ScoreTests:
         self.log_p = np.log(np.maximum(p, TINY))
         n, K = self.p.shape
         self.groups = int(group.max()) + 1
-        repeats = int(np.clip(SIMULATED // n, 2, 20))
+        self.repeats = repeats = int(np.clip(SIMULATED // n, 2, 20))
         self.kept = self._events(view, repeats, rng) >= FEWEST_EVENTS
         self.column = np.where(self.kept, np.cumsum(self.kept.ravel()).reshape(self.kept.shape) - 1, -1)
         self.width = int(self.kept.sum())
@@ -127,6 +138,8 @@ class ScoreTests:
             self.W += (x.T @ self._shifts(likelihood)).toarray() / repeats
             if spread is not None:
                 spread.add(x, labels, likelihood)
+        self.each = max(1, n // SPREAD_ROWS)
+        self.drawn = x[:: self.each]  # the last draw, of evenly spread examples
         self.extra = np.zeros((D, D)) if spread is None else spread.covariance() / repeats**2
 
     def _simulate(self, view: View, rng: np.random.Generator) -> Any:
@@ -198,14 +211,16 @@ class ScoreTests:
         values, vectors = np.linalg.eigh(V / scale[:, None] / scale)
         keep = values > 1e-5
         if not keep.any():  # recalibration takes up all that there is to test
-            return Match(0.0, 0, 0.0)
+            return Match(0.0, 0, 0.0, 0.0, self.repeats)
         root = (vectors[:, keep] / np.sqrt(values[keep])).T / scale
         statistic = float(((root @ sums) ** 2).sum())
         share = np.maximum(np.bincount(self.group, minlength=self.groups), 1) / len(self.group)
         moved = (root @ W).reshape(-1, self.groups, K)
         moved = (moved - moved.mean(axis=2, keepdims=True)) / np.sqrt(share)[:, None]
         largest = float(np.linalg.norm(moved.reshape(len(root), -1), 2)) ** 2
-        return Match(statistic, int(keep.sum()), self.tolerance**2 * largest)
+        fourth = self.each * float((((self.drawn @ (root @ away).T) ** 2).sum(axis=1) ** 2).sum())
+        df = int(keep.sum())
+        return Match(statistic, df, self.tolerance**2 * largest, fourth / df, self.repeats)
 
     def match(self) -> Match:
         """Groups of predictions."""

@@ -7,9 +7,10 @@ calibrator.probabilities(new_scores)
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
 from ..metrics import Z95, Score, weak_calibration, weights_of
-from ..transitions import Transition, make_transition
+from ..transitions import Transition, TransitionLike, make_transition
 from .defaults import row_count
 from .gain import gain_of, no_gain
 from .scaling import (
@@ -109,6 +110,12 @@ class Calibrator:
             if not _in_simplex(v):
                 raise ValueError("scores: expected class probabilities, as the calibrator was fitted to, got others")
             v = _log_floored(v, self.floor)
+        elif _in_simplex(v):
+            warnings.warn(
+                "scores: expected scores, as the calibrator was fitted to, got what looks like probabilities; if they "
+                "are, pass their logarithm, or fit the calibrator to probabilities",
+                stacklevel=2,
+            )
         return self.map(v)
 
     def probabilities(self, scores: ArrayLike | Tensor) -> FloatArray:
@@ -174,7 +181,7 @@ class Calibrator:
 def calibrate(
     scores: ArrayLike | Tensor,
     labels: Labels,
-    transition: Any,
+    transition: TransitionLike,
     method: str = "auto",
     *,
     inputs: str = "auto",
@@ -212,7 +219,7 @@ def calibrate(
 def fit_calibrator(
     scores: ArrayLike | Tensor,
     labels: Labels,
-    transition: Any,
+    transition: TransitionLike,
     method: str,
     inputs: str,
     sample_weight: ArrayLike | None,
@@ -220,7 +227,7 @@ def fit_calibrator(
     cautious: bool = True,
 ) -> Calibrator:
     """`calibrate`; without `cautious`, "auto" has no reason to stay near the scores as they are."""
-    T = transition if isinstance(transition, Transition) else make_transition(transition)
+    T = make_transition(transition)
     if method != "auto" and method not in METHODS:
         raise ValueError(f"method: expected 'auto' or one of {', '.join(METHODS)}, got {method!r}")
     K = T.num_classes
@@ -338,7 +345,7 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
     if method == "auto":
         choice = maps.choose()
     elif method != "identity":
-        choice = METHODS[[str(m) for m in METHODS].index(method)]
+        choice = cast(MethodName, method)
         maps.validate(choice)
     final = maps.fit(choice)
     in_sample, _ = _mean(maps.risks["identity"] - row_risks(T, y, final(maps.v)), w)

@@ -347,7 +347,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
         Unbiased for the accuracy on clean labels when y arises as `transition_` says; plain accuracy when labels are
         clean. It may leave [0, 1] on few rows. Labels that cannot tell some classes apart (coarse ones) allow no such
-        estimate: use `weak_log_likelihood` or `tproper.calibrated_scorer`. To score against clean labels use
+        estimate: use `weak_log_likelihood` or `tproper.calibrated_scorer`. Bags are scored as they are pooled, whatever
+        `prior` says. To score against clean labels use
         ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``; for standard errors, `tproper.weak_accuracy`.
         """
         predicted = torch.as_tensor(self._class_index(X))

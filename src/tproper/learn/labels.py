@@ -299,14 +299,13 @@ def _sized(distinct: NDArray[Any], num_classes: int) -> NDArray[Any]:
 
 def _count_classes(y: Any) -> int:
     """How many classes the labels speak of, for a transition that leaves their number out."""
-    if not _holds_collections(y):
-        table = checks.array(y, "y")
-        if table.ndim == 2 and table.shape[1] > 1:
-            return int(table.shape[1])
-        return _at_least_two(_unique(_scalars(y)))
     members = _members(y)
-    assert members is not None
-    return _at_least_two(members)
+    if members is not None:
+        return _at_least_two(members)
+    table = checks.array(y, "y")
+    if table.ndim == 2 and table.shape[1] > 1:
+        return int(table.shape[1])
+    return _at_least_two(_unique(_scalars(y)))
 
 
 def _members(y: Any) -> NDArray[Any] | None:

@@ -52,6 +52,11 @@ def save(
 
     `extra` (JSON-ready) is kept under the key "extra", for notes such as a model card. A model given as a callable is
     code, which no file holds: save its ``module_.state_dict()`` with torch instead.
+
+    Raises
+    ------
+    ModelFileError
+        `path` holds something other than a model.
     """
     if isinstance(estimator, WeakLabelClassifierCV):
         check_is_fitted(estimator, "best_estimator_")
@@ -107,7 +112,13 @@ def not_replaceable(path: Path) -> str | None:
 
 
 def load(path: str | Path) -> WeakLabelClassifier:
-    """The classifier saved in the folder `path`: the same probabilities, bit for bit."""
+    """The classifier saved in the folder `path`: the same probabilities, bit for bit.
+
+    Raises
+    ------
+    ModelFileError
+        The folder holds no model, a damaged or edited one, or one of another version.
+    """
     description, blob = read(path)
     try:
         return _rebuild(description, blob)

@@ -48,9 +48,7 @@ def calibrated_scorer(transition: TransitionLike | None = None) -> CalibratedSco
     ----------
     transition : Transition, or what `make_transition` takes; optional for a `WeakLabelClassifier`, which knows it
     """
-    if transition is not None and not isinstance(transition, Transition):
-        transition = make_transition(transition)
-    return CalibratedScorer(transition)
+    return CalibratedScorer(None if transition is None else make_transition(transition))
 
 
 def _last(estimator: Any) -> Any:

@@ -47,6 +47,15 @@ class BackwardLoss(WeakLabelLoss):
         Costs w_z > 0 of the true classes: the loss becomes ``sum_z w_z R_zy lambda_F(v, z)``, whose mean given class z
         is ``w_z lambda_F(v, z)``. Its minimiser is the posterior under the class prior re-weighted by w. The mean
         over a batch divides by the number of examples.
+    validate : bool
+        Check labels and weights on every call.
+    ignore_index : int, optional
+        Examples with this label are left out.
+
+    Raises
+    ------
+    NotReconstructibleError
+        T has no left inverse; `ForwardLoss` needs none.
     """
 
     def __init__(

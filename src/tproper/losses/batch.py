@@ -69,7 +69,8 @@ class BatchRiskLoss(WeakLabelLoss):
 class GradientAscentLoss(BatchRiskLoss):
     """The paper's BC + GA: ``sum_z | class risk of z |`` over a batch. Bounded by 0; improper for finite batches.
 
-    Where a class risk is negative its gradient is turned around. With infinite batches it equals BC.
+    Where a class risk is negative its gradient is turned around. With infinite batches it equals BC. `transition`,
+    `reconstruction`, `validate` and `ignore_index` are as for `BackwardLoss`.
     """
 
     def risk(self, class_risks: Tensor) -> Tensor:
@@ -78,7 +79,7 @@ class GradientAscentLoss(BatchRiskLoss):
 
 
 class NonNegativeLoss(BatchRiskLoss):
-    """The ReLU variant: ``sum_z max(class risk of z, 0)``. Bounded by 0; improper for finite batches."""
+    """The ReLU variant of `GradientAscentLoss`: ``sum_z max(class risk of z, 0)``. Bounded by 0; improper likewise."""
 
     def risk(self, class_risks: Tensor) -> Tensor:
         """``sum_z max(class risk of z, 0)``."""

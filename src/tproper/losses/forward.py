@@ -38,6 +38,8 @@ class ForwardLoss(WeakLabelLoss):
         p is this potential's `probabilities` of the scores; softmax by default. A sparse link (`Sparsemax`, `Tsallis`
         above 1) can give a label the probability 0: its log loss is infinite then, without a gradient to leave by.
         "brier" and "spherical" stay finite.
+    validate, ignore_index
+        As for `BackwardLoss`.
     """
 
     def __init__(

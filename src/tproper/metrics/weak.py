@@ -49,11 +49,16 @@ def weak_accuracy(
     transition : Transition; an `EstimatedTransition` widens the interval by its own error
     reconstruction, prior : how to choose R; see `Transition.reconstruction`
     sample_weight : (n,) array, optional
+
+    Raises
+    ------
+    NotReconstructibleError
+        T has no left inverse, as for every score of classes from weak labels.
     """
     sample = Sample(labels, transition, reconstruction, prior, sample_weight)
     predicted = sample.predictions(predictions)
     hit = one_hot(predicted, sample.K)
-    result = estimate(sample.weigher, hit, halfway(hit), sample.labels, sample.weights, student=False)
+    result = estimate(sample.weigher, hit, halfway(hit), sample.labels, sample.weights, student=False, few_decide=True)
     least = sample.weigher.least_scatter()
     if least is not None:
         result.scatter_at_least(least[predicted.numpy()], sample.weights)

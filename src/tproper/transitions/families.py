@@ -215,7 +215,7 @@ def coarse_labels(groups: Sequence[Sequence[int]]) -> Transition:
     return _named(Transition(T, weak_labels=sets), f"coarse_labels of {len(sets)} groups")
 
 
-def multi_source(transitions: Sequence[Transition], weights: ArrayLike | None = None) -> StackedTransition:
+def multi_source(transitions: Iterable[Transition], weights: ArrayLike | None = None) -> StackedTransition:
     """Several sources (annotators, data sets), each with its own T (Appendix B).
 
     `weights` is the share of the examples from each source (positive, sums to one; default: equal shares).

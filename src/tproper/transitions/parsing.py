@@ -92,6 +92,11 @@ def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
     (groups of class indices), or the path of a matrix: ``.csv`` (numbers only), ``.npy``, or ``.json`` with the keys
     "matrix" and, optionally, "weak_labels". With `num_classes` the number of classes may be left out of the text:
     ``complementary``, ``symmetric:0.2``.
+
+    Raises
+    ------
+    UnknownSizeError
+        Neither the text nor `num_classes` says how many classes there are.
     """
     if not isinstance(spec, str) or not spec.strip():
         raise ValueError(f"transition: expected a text such as 'complementary:10' or 'T.csv', got {checks.short(spec)}")
@@ -301,7 +306,7 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
     out["weak_labels"] = None if T._weak_labels is None else [_label_to_plain(n) for n in T._weak_labels]
     if isinstance(T, EstimatedTransition):
         out |= {"family": "estimated", "notes": list(T.notes)}
-        out |= {"concentration": _listed(T.concentration), "draws": _listed(T.draws)}
+        out |= {name: _listed(getattr(T, name)) for name in ("concentration", "draws", "counts")}
     return out
 
 
@@ -351,7 +356,7 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
         return Transition(data["matrix"], _labels_from_plain(data["weak_labels"]))
     if family == "estimated":
         names = _labels_from_plain(data["weak_labels"])
-        given = {k: data[k] for k in ("draws", "concentration", "notes")}
+        given = {k: data[k] for k in ("draws", "concentration", "notes")} | {"counts": data.get("counts")}
         return EstimatedTransition(data["matrix"], weak_labels=names, **given)
     raise ValueError(f"transition: expected a known family, got {family!r}")
 
