@@ -12,7 +12,8 @@ import pytest
 
 import tproper as tp
 from tproper.cli.codec import LabelCodec
-from tproper.cli.trust import trust
+from tproper.cli.trust import Trust, trust
+from tproper.estimation import TransitionCheck
 from tproper.transitions import transition_from_dict, transition_to_dict
 
 
@@ -61,3 +62,11 @@ def test_numbers_of_sources_are_explained() -> None:
     lines = trust(labels, 0.2 + 0.6 * np.eye(2)[z], LabelCodec(T, ["u", "v"], sources=["ann", "bob"])).lines
     assert " of source " in "\n".join(lines)
     assert lines[-1] == "(classes: 0 = u, 1 = v; sources: 0 = ann, 1 = bob)"
+
+
+def test_a_weak_models_notes_are_not_a_page() -> None:
+    codec = LabelCodec(tp.symmetric_noise(6, 0.1), list("abcdef"))
+    check = TransitionCheck(0.5, [], [f"note {z}." for z in range(6)], "T", 60, False)
+    verdict = Trust(codec, check, {}).lines
+    assert [line.split(": ")[-1] for line in verdict[:3]] == ["note 0", "note 1", "note 2"]
+    assert verdict[3:] == ["(3 more such notes: --json has them)"]

@@ -48,6 +48,8 @@ def test_probabilities_are_told_from_scores_however_rounded() -> None:
         assert other.temperature == pytest.approx(told.temperature, rel=0.1)
         assert np.abs(other.probabilities(rounded[:1]) - told.probabilities(p[:1])).max() < 0.05
     assert tp.calibrate(p + 0.2, weak, T).inputs == "scores"
+    with pytest.warns(UserWarning, match="expected scores, as the calibrator was fitted to, got what looks like prob"):
+        tp.calibrate(2.5 * v, weak, T).probabilities(p)
 
 
 def test_masked_weights_are_refused() -> None:

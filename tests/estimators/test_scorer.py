@@ -109,3 +109,5 @@ def test_labels_may_go_by_any_names_of_the_classes(name):
         clf = tp.WeakLabelClassifier(T, classes=given, calibrate=False).fit(X, names[y])
         scores.append(tp.weak_scorer(name, T)(clf, X, names[y]))
     np.testing.assert_allclose(scores, scores[0])
+    with pytest.raises(ValueError, match="y: expected no masked entries, got"):
+        tp.weak_scorer(name, T)(clf, X, np.ma.masked_equal(names[y], "a"))

@@ -16,6 +16,7 @@ from ..metrics import restrict
 from .codec import Encoded, LabelCodec
 
 CHECKED_ROWS = 20_000  # more rows would add nothing
+NOTES = 3  # in words: a weak model has one for each class
 LIMITS = {"accuracy": (0.0, 1.0), "log_loss": (0.0, float("inf")), "brier": (0.0, 2.0)}
 NAMES = {"accuracy": "accuracy", "log_loss": "log loss", "brier": "Brier score"}
 
@@ -72,7 +73,8 @@ class Trust:
                 "gives them; an error of T too small for these rows to show moves the scores as above"
             ]
         why = [note.rstrip(".") for note in self.check.notes] or ["there are too few of them to tell"]
-        return [f"nothing in these labels confirms T, so look at the lines above: {why[0]}", *why[1:]]
+        more = [f"({len(why) - NOTES} more such notes: --json has them)"] if len(why) > NOTES else []
+        return [f"nothing in these labels confirms T, so look at the lines above: {why[0]}", *why[1:NOTES], *more]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -7,6 +7,7 @@ calibrator.probabilities(new_scores)
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
@@ -109,6 +110,12 @@ class Calibrator:
             if not _in_simplex(v):
                 raise ValueError("scores: expected class probabilities, as the calibrator was fitted to, got others")
             v = _log_floored(v, self.floor)
+        elif _in_simplex(v):
+            warnings.warn(
+                "scores: expected scores, as the calibrator was fitted to, got what looks like probabilities; if they "
+                "are, pass their logarithm, or fit the calibrator to probabilities",
+                stacklevel=2,
+            )
         return self.map(v)
 
     def probabilities(self, scores: ArrayLike | Tensor) -> FloatArray:

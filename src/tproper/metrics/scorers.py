@@ -87,7 +87,7 @@ class WeakScorer:
         """Labels that go by the names of the estimator's classes, as rows of T; others as they are."""
         if self.transition.label_shape or isinstance(y, Tensor) or self._columns(estimator) is not None:
             return y
-        array = np.asarray(y)
+        array = checks.array(y, "y")
         if array.ndim != 1:
             return y
         index = Vocabulary(self.transition, estimator.classes_).index

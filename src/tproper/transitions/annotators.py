@@ -31,6 +31,7 @@ LEAST_VARIANCE = 1e-9  # of a target; otherwise an annotator who is never wrong 
 GRAM_TOL = 1e-13  # eigenvalues of a Gram matrix of unit vectors: below it they are rounding
 MISSING = -1
 BLOCK = 1 << 17  # entries looked up at a time: they stay in the cache
+SPARSE = 0.2  # of the answers given, below which only these are looked up
 
 
 class AnnotatorTransition(Transition):
@@ -339,11 +340,18 @@ def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:
 
 
 def sum_rows(table: Tensor, index: Tensor) -> Tensor:
-    """``sum over the last axis of table[index]``: (..., m) -> (..., K), without the (..., m, K) array in between."""
+    """``sum over the last axis of table[index]``: (..., m) -> (..., K), without the (..., m, K) array in between.
+
+    The table's last row is zero, that of a missing answer: where most are missing only the others are looked up.
+    """
     if tracing.traced():
         return look_up(table, index).sum(-2)
     rows = index.reshape(-1, index.shape[-1])
-    if table.dtype == torch.float64 and not table.is_cuda:  # torch sums bags of float64 five times slower than this
+    there = rows < len(table) - 1
+    if not table.is_cuda and int(there.sum()) < SPARSE * rows.numel():
+        row, annotator = there.nonzero(as_tuple=True)
+        flat = table.new_zeros(len(rows), table.shape[1]).index_add(0, row, look_up(table, rows[row, annotator]))
+    elif table.dtype == torch.float64 and not table.is_cuda:  # torch sums bags of float64 five times slower than this
         blocks = rows.split(max(1, BLOCK // (rows.shape[1] * table.shape[1])))
         flat = torch.cat([look_up(table, part).sum(1) for part in blocks])
     else:
