@@ -106,7 +106,7 @@ def known(kind: str, n: int, first: int, sets: int) -> dict[str, Any]:
                 y,
                 batch=(chunk, n),
                 student=student,
-                few_decide=name.startswith("paired"),
+                few_decide=name == "accuracy" or name.startswith("paired"),
             )
             count(hits, name, sim.truth(values), *result.interval())
         tops = {name: TopLabel(sim.weigher, q[rows], y, None, (chunk, n)) for name, q in models.items()}
@@ -133,7 +133,7 @@ def calibration_truth(p: torch.Tensor, q: torch.Tensor) -> tuple[np.ndarray, flo
     return edges, float((size / len(bins) * (np.bincount(bins, gap) / size) ** 2).sum())
 
 
-def count(hits: dict[str, int], name: str, truth: float, low: Any, high: Any) -> None:
+def count(hits: dict[str, Any], name: str, truth: float, low: Any, high: Any) -> None:
     hits[name] = hits.get(name, 0) + int(np.sum((low <= truth) & (truth <= high)))
 
 
@@ -197,7 +197,7 @@ def clean_rows(family: str, rows: int, first: int, sets: int, n: int = 2000, rig
     T, rng = FAMILIES[family], np.random.default_rng([2, first])
     K = T.num_classes
     hits: dict[str, int] = {}
-    others, said = {"tried": sets}, {"tried": sets}
+    others, said = {"tried": float(sets)}, {"tried": sets}
     width = {"with": 0.0, "today": 0.0}
     share = informative = 0.0
     for _ in range(sets):
@@ -205,6 +205,9 @@ def clean_rows(family: str, rows: int, first: int, sets: int, n: int = 2000, rig
         counts = np.zeros((T.num_weak_labels, K))
         np.add.at(counts, (T.sample(classes, rng), classes), 1)
         E = tp.Transition.from_counts(counts)
+        least, most = E.interval()
+        entries = float(np.mean((least <= T.matrix()) & (T.matrix() <= most)))
+        others["entries of T"] = others.get("entries of T", 0.0) + entries
         predicted = rng.integers(0, K, n)
         z = np.where(rng.random(n) < right, predicted, (predicted + rng.integers(1, K, n)) % K)
         y = T.sample(z, rng)
@@ -223,7 +226,7 @@ def clean_rows(family: str, rows: int, first: int, sets: int, n: int = 2000, rig
 
 
 def other_scores(
-    hits: dict[str, int], said: dict[str, int], y: np.ndarray, predicted: np.ndarray, E: Any, right: float
+    hits: dict[str, float], said: dict[str, int], y: np.ndarray, predicted: np.ndarray, E: Any, right: float
 ) -> None:
     """The other scores of a model that says .9 for its prediction and is right with probability `right`; which hold
     the truth, and which said something."""

@@ -61,12 +61,29 @@ def test_many_counts_give_the_frequencies(name):
 
 
 def test_the_estimate_is_the_mean_of_its_draws():
-    T = tp.Transition.from_counts(counts_of(FAMILIES["random"], 100, np.random.default_rng(3)))
+    counts = counts_of(FAMILIES["random"], 100, np.random.default_rng(3))
+    T = tp.Transition.from_counts(counts)
     draws = T.samples(20_000, seed=0)
     np.testing.assert_allclose(draws.mean(axis=0), T.matrix(), atol=3e-3)
     np.testing.assert_allclose(draws.std(axis=0), T.stderr, atol=3e-3)
     low, high = T.interval(0.9)
-    np.testing.assert_allclose(((draws > low) & (draws < high)).mean(), 0.9, atol=0.01)
+    inside = ((draws > low) & (draws < high)).mean(axis=0)
+    np.testing.assert_allclose(inside[counts > 0].mean(), 0.9, atol=0.01)
+
+
+@pytest.mark.parametrize("name", ["random", "complementary"])
+def test_an_entry_without_a_count_may_be_nothing_or_what_so_many_examples_do_not_exclude(name):
+    """Neither 0 nor 1 in 50 is refuted by 20 examples without it, whatever form the other counts suggest."""
+    counts = counts_of(FAMILIES[name], 100, np.random.default_rng(4))
+    T = tp.Transition.from_counts(counts)
+    again = transition_from_dict(json.loads(json.dumps(transition_to_dict(T))))
+    for known in (T, again):
+        low, high = known.interval()
+        assert not low[counts == 0].any()
+        assert (high[counts == 0] > 0.02).all()
+    if name == "complementary":  # what was asked for is known
+        asked = tp.Transition.from_counts(counts, structure="complementary")
+        assert not asked.interval()[1].diagonal().any()
 
 
 @pytest.mark.parametrize("name", ["symmetric", "random"])

@@ -204,6 +204,15 @@ def test_a_warm_start_refuses_another_model(before: dict[str, Any], after: dict[
         clf.set_params(**after).fit(X, y)
 
 
+def test_a_warm_start_that_diverges_is_undone() -> None:
+    X, y = digits(100)
+    clf = WeakLabelClassifier(model="mlp", epochs=2, warm_start=True, random_state=0).fit(X, y)
+    before = clf.predict_proba(X)
+    with pytest.raises(ValueError, match="loss: expected finite values"):
+        clf.set_params(learning_rate=1e30).fit(X, y)
+    np.testing.assert_array_equal(clf.predict_proba(X), before)
+
+
 @pytest.mark.parametrize("weights", [np.ones(3), np.full(100, -1.0), np.ones((100, 2)), np.zeros(100), ["a"] * 100])
 def test_wrong_weights_are_one_sentence_everywhere(weights: Any) -> None:
     X, y = digits(100)

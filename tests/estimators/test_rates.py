@@ -106,7 +106,7 @@ def test_the_rate_is_taken_to_zero_before_training_stops(
     monkeypatch.setattr(minibatch, "weak_risks", risks)
     rows = minibatch.Rows(np.zeros((50, 2)), torch.float32, torch.device("cpu"))
     held = (rows, torch.zeros(50, dtype=torch.long), None)
-    steps = minibatch.Steps(0.1, 0.0, 10, torch.Generator(), torch.device("cpu"))
+    steps = minibatch.Steps(0.1, 0.0, 10, torch.Generator())
     settings = {"epochs": epochs, "patience": patience, "tol": 0.0, "transition": tp.identity(2)}
     n = minibatch.fit_minibatch(module, torch.nn.Identity(), *held, steps, held_out=held, **settings)
     turn = best + 1 + patience  # epochs until patience has run out

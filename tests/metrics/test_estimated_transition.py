@@ -61,9 +61,9 @@ def test_a_draw_costs_one_inverse_and_is_the_score_under_it(T):
     """``tr((R T_s)^-1 R A)`` is the mean of ``<R_s e_y, s>`` for a left inverse R_s of the draw."""
     E = estimated(T, 200)
     y, q = data(T, 300)
-    weigher = Reweigher(E, E.reconstruction())
     labels, values = E.encode(y), torch.as_tensor(q)
-    draws = weigher.draws(labels)
+    weigher = Reweigher(E, E.reconstruction(), labels)
+    draws = weigher.draws
     table = weigher.target_sums(labels, lambda i: values[i], np.full(300, 1 / 300))
     means = draws.means(table)
     samples, R = E.samples(1000, 0), E.reconstruction().matrix()
@@ -217,7 +217,7 @@ def test_sources_and_annotators_bring_their_own_errors():
     for combine in (lambda *parts: tp.multi_source(list(parts), [0.5, 0.5]), lambda *parts: tp.annotators(list(parts))):
         none, one, both = (score(combine(*parts)) for parts in ((plain, plain), (plain, E), (E, E)))
         assert none.stderr_transition == 0
-        assert none.value == pytest.approx(both.value)
+        assert none.value == pytest.approx(both.value, abs=none.stderr / 3)  # two answers correct each other a little
         assert 0 < one.stderr_transition < both.stderr_transition
         assert width(none) < width(one) < width(both)
     single = score(E)

@@ -13,6 +13,8 @@ import torch
 
 import tproper as tp
 from tproper.metrics import UNINFORMATIVE, clean_scores, forward_risk, reliability
+from tproper.metrics.statistics import Reweigher, estimate
+from tproper.metrics.values import halfway, one_hot
 
 TRANSITIONS = [
     tp.identity(3),
@@ -304,6 +306,8 @@ def test_clean_bins_are_left_open_and_zeros_are_counted():
     assert floored["log_loss"] == pytest.approx(-np.log([0.8, 0.6, 1e-3]).mean())
     with pytest.raises(ValueError, match=r"probabilities: expected shape \(n, K\) with one row for each"):
         clean_scores([0, 1], q)
+    with pytest.raises(ValueError, match=r"labels: expected integers in \[0, \d\), got -1"):
+        clean_scores([0, 0, -1], q)  # not the last class
 
 
 def test_a_perfect_model_is_covered_though_labels_scatter_least_for_it():
@@ -314,6 +318,23 @@ def test_a_perfect_model_is_covered_though_labels_scatter_least_for_it():
         z = rng.integers(0, 5, 100)
         held += tp.weak_accuracy(T.sample(z, rng), z, T).interval[1] == 1.0
     assert held / 200 > 0.94
+
+
+def test_few_labels_that_decide_an_accuracy_leave_few_degrees_of_freedom():
+    """One positive in ten is labeled, with a target of 10: eight labels of two hundred carry most of the variance."""
+    rng, n, sets, T = np.random.default_rng(6), 200, 600, tp.positive_unlabeled(0.1)
+    z = (rng.random((sets, n)) > 0.2).astype(int)
+    predicted = torch.as_tensor(np.where(rng.random(z.shape) < 0.8, z, 1 - z).ravel())
+    y = T.encode(T.sample(z.ravel(), rng))
+    weigher, hit = Reweigher(T, T.reconstruction()), one_hot(predicted, 2)
+    found = estimate(weigher, hit, halfway(hit), y, batch=(sets, n), student=False, few_decide=True)
+    assert found.freedom.max() < n / 2
+    low, high = found.interval()
+    assert 0.935 < ((low <= 0.8) & (high >= 0.8)).mean() < 0.97
+    two = tp.symmetric_noise(3, 0.3)  # a target for right, one for wrong: Wilson's interval, with no such doubt
+    hit = one_hot(predicted[:n], 3)
+    alike = estimate(Reweigher(two, two.reconstruction()), hit, halfway(hit), y[:n], student=False, few_decide=True)
+    assert alike.freedom > 1e9
 
 
 def test_models_that_differ_in_few_rows_are_compared_with_few_degrees_of_freedom():

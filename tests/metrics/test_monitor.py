@@ -96,6 +96,17 @@ def test_false_alarms_are_rare(transition, num_examples):
     assert alarms <= 1
 
 
+def test_ignored_examples_and_labels_of_more_dimensions_are_counted_as_the_loss_counts_them():
+    y, v = torch.randint(0, 3, (4, 5)), torch.randn(4, 5, 3)
+    y[1, 2] = y[3] = -100
+    loss = tp.BackwardLoss(tp.symmetric_noise(3, 0.2), squeeze=(1, 2), reduction="sum", ignore_index=-100)
+    monitor = LossMonitor(loss, num_examples=14)
+    monitor.update(loss(v, y), y)
+    monitor.update(0.0, y[3:])  # nothing was learned from this batch
+    assert monitor.history["value"] == pytest.approx([float(loss(v, y)) / 14])
+    assert monitor.history["bound"] == pytest.approx(loss.lower_bounds()[y[y >= 0]].mean())
+
+
 def test_bound_of_a_batch_is_that_of_its_labels():
     T = tp.positive_unlabeled(0.5)
     loss = tp.BackwardLoss(T, squeeze=(1.0, 2.0))

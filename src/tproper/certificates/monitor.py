@@ -127,10 +127,15 @@ class LossMonitor:
             value = _number(value)
         bound: Tensor | float = self.bound
         if labels is not None:
+            if self.loss.ignore_index is not None:
+                given = torch.as_tensor(labels)
+                labels = given[given != self.loss.ignore_index]
+                if not len(labels):
+                    return
             # on a GPU a look at the labels would make the host wait; the loss has looked at them anyway
             on_gpu = isinstance(labels, Tensor) and labels.is_cuda
             encoded = self.loss.transition.encode(labels, validate=not on_gpu)
-            size = len(encoded)
+            size = encoded.shape[: encoded.ndim - len(self.loss.transition.label_shape)].numel()
             if n is not None and n != size:
                 raise ValueError(f"n: expected {size}, the number of labels, got {n}")
             n = size

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from .. import plots
 from .._core import FloatArray, Mark
@@ -22,6 +21,7 @@ from ..metrics import (
     Z95,
     BinnedErrors,
     Calibration,
+    Sample,
     Score,
     TopLabel,
     TransitionDraws,
@@ -30,7 +30,6 @@ from ..metrics import (
     draws_of,
     make_curve,
     score_of,
-    setup,
     transition_covariance,
     weak_accuracy,
     weak_balanced_accuracy,
@@ -167,8 +166,8 @@ class _Bins:
 
     def add(self, labels: Encoded, q: FloatArray, transition: Transition) -> Score:
         """A block; gives its overconfidence."""
-        weigher, y = setup(labels, transition, "auto", None)
-        top = TopLabel(weigher, torch.as_tensor(q), y, None)
+        sample = Sample(labels, transition, "auto", None, None)
+        top = TopLabel(sample.weigher, sample.probabilities(q), sample.labels, None)
         if self.edges is None:
             self.edges = bin_edges(top.confidence, top.worthwhile_bins(), "quantile")
             size = len(self.edges) - 1
@@ -181,7 +180,7 @@ class _Bins:
         self.confidence += np.bincount(cell, weights=top.confidence, minlength=size)
         if top.draws is not None:
             self.table = self.table + top.transition_table(self.edges)
-        return score_of("overconfidence", top.overconfidence, len(y), -1.0, 1.0, 1.0)
+        return score_of("overconfidence", top.overconfidence, sample.n, -1.0, 1.0, 1.0)
 
     def calibration(self, overconfidence: Score, draws: TransitionDraws | None) -> Calibration:
         """The curve of all blocks."""

@@ -334,7 +334,9 @@ def numbers(column: pa.Array) -> FloatArray | None:
     kinds, column = pa.types, decoded(column)
     if kinds.is_string(column.type):
         column = missing_as_null(column)
-        if not _castable(column, pa.float64()):  # true and false are 1 and 0, but not among other numbers
+        try:
+            column = column.cast(pa.float64())
+        except pa.ArrowInvalid:  # true and false are 1 and 0, but not among other numbers
             truth = pc.index_in(column, value_set=pa.array(list(_TRUTH)))
             if not pc.all(pc.or_(pc.is_valid(truth), pc.is_null(column)), min_count=0).as_py():
                 return None

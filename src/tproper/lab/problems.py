@@ -149,7 +149,7 @@ def transition_text(transition: Transition) -> str:
     plain = transition_to_dict(transition)
     if plain["family"] == "estimated":
         plain = plain | {"family": "matrix"}
-        for name in ("notes", "concentration", "draws"):
+        for name in ("notes", "concentration", "draws", "counts"):
             del plain[name]
     return json_text(plain, sort_keys=True)
 

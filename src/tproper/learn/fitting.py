@@ -215,13 +215,14 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
     clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
     clf.learning_rate_ = learning_rate(clf, information)
     with seeded(rng, device, callable(clf.model)) as generator:
-        clf.module_ = (make_module(clf, device, generator) if start is None else start).to(device)
+        # a copy to start from: a fit that fails must leave the last one alone
+        clf.module_ = (make_module(clf, device, generator) if start is None else copy.deepcopy(start)).to(device)
         clf.loss_.to(device)
 
         def part(rows: NDArray[np.int64]) -> tuple[minibatch.Rows, Tensor, Tensor | None]:
             return tensors(data.part(rows), dtype_of(clf), device)
 
-        steps = make_steps(clf, len(train), generator, device)
+        steps = make_steps(clf, len(train), generator)
         clf.n_iter_ = minibatch.fit_minibatch(
             clf.module_,
             clf.loss_,
@@ -279,7 +280,7 @@ def one_pass(clf: WeakLabelClassifier, data: Training, rng: Any, first: bool, be
             clf.learning_rate_ = learning_rate(clf, label_information(clf.loss_))  # whatever this batch holds
             clf.optimizer_ = minibatch.make_optimizer(clf.module_, clf.learning_rate_, clf.l2_)
         assert clf.optimizer_ is not None
-        steps = make_steps(clf, len(data), generator, device)
+        steps = make_steps(clf, len(data), generator)
         steps.optimizer = clf.optimizer_
         before.add(clf.module_, clf.optimizer_)
         rows = tensors(data, dtype_of(clf), device)
@@ -296,11 +297,11 @@ def learning_rate(clf: WeakLabelClassifier, information: float) -> float:
     return default_learning_rate(information) if clf.learning_rate == "auto" else float(clf.learning_rate)
 
 
-def make_steps(clf: WeakLabelClassifier, n: int, generator: torch.Generator, device: torch.device) -> minibatch.Steps:
+def make_steps(clf: WeakLabelClassifier, n: int, generator: torch.Generator) -> minibatch.Steps:
     """Settings of minibatch training for n rows."""
     low, high = AUTO_BATCH
     size = min(high, max(low, n // 10)) if clf.batch_size == "auto" else int(clf.batch_size)
-    return minibatch.Steps(clf.learning_rate_, clf.l2_, size, generator, device)
+    return minibatch.Steps(clf.learning_rate_, clf.l2_, size, generator)
 
 
 # Modules.

@@ -27,7 +27,6 @@ class Steps:
     l2: float
     batch_size: int
     generator: torch.Generator
-    device: torch.device
     optimizer: torch.optim.Optimizer | None = None
     history: list[dict[str, float]] = field(default_factory=list)
 
@@ -66,9 +65,9 @@ def train_epoch(
     assert steps.optimizer is not None
     module.train()
     n = len(X)
-    order = torch.randperm(n, generator=steps.generator).to(steps.device)
+    order = torch.randperm(n, generator=steps.generator).to(X.device)
     batches = torch.tensor_split(order, max(1, math.ceil(n / steps.batch_size)))
-    total = torch.zeros((), dtype=torch.float64, device=steps.device)
+    total = torch.zeros((), dtype=torch.float64, device=X.device)
     for rows in batches:
         steps.optimizer.zero_grad(set_to_none=True)
         value = batch_loss(loss, module(X[rows]), labels[rows], None if weights is None else weights[rows])

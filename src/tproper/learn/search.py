@@ -165,19 +165,21 @@ class _Risks:
         self.labels, self.transition = data.labels[torch.as_tensor(self.at)], data.transition
         self.weights = None if data.weights is None else data.weights[self.at]
         shape = (len(candidates), len(self.at))
-        self.scores = np.empty((*shape, len(names)))
-        self.raw, self.brier = np.empty(shape), np.empty(shape)  # -log (T p)_y, and `brier_risk`
+        # -log (T p)_y as trained, and after one temperature; `brier_risk`
+        self.raw, self.rows, self.brier = np.empty(shape), np.empty(shape), np.empty(shape)
+        self.temperature = np.ones(len(candidates))
+        calibrated = method_of(estimator.calibrate) is not None
+        used = np.flatnonzero(np.ones(len(self.at)) if self.weights is None else self.weights)
+        labels, w = self.labels[torch.as_tensor(used)], None if self.weights is None else self.weights[used]
         for c, params in enumerate(candidates):
+            scores = np.empty((len(self.at), len(names)))  # one table at a time: those of all settings may not fit
             for (train, _), fold in zip(splits, self.folds, strict=True):
                 if fold.start < fold.stop:
-                    self._fit(c, with_params(estimator, params, names).set_params(calibrate=False), train, fold, data)
-        calibrated = method_of(estimator.calibrate) is not None
-        self.rows, self.temperature = self.raw.copy(), np.ones(len(candidates))
-        if calibrated:
-            used = np.flatnonzero(np.ones(len(self.at)) if self.weights is None else self.weights)
-            labels, w = self.labels[torch.as_tensor(used)], None if self.weights is None else self.weights[used]
-            for c in range(len(candidates)):
-                self.rows[c, used], scale = calibrated_risks(self.scores[c, used], labels, data.transition, w)
+                    model = with_params(estimator, params, names).set_params(calibrate=False)
+                    scores[fold] = self._fit(c, model, train, fold, data)
+            self.rows[c] = self.raw[c]
+            if calibrated:
+                self.rows[c, used], scale = calibrated_risks(scores[used], labels, data.transition, w)
                 self.temperature[c] = 1.0 / scale
         self.by_fold = self._means(self.rows)
         self.mean, self.mean_raw, self.mean_brier = (_mean(self._means(r)) for r in (self.rows, self.raw, self.brier))
@@ -185,16 +187,17 @@ class _Risks:
         if not np.isfinite(self.mean).all():
             self.criterion = "brier"
 
-    def _fit(self, c: int, model: Any, train: NDArray[np.int64], fold: slice, data: _Data) -> None:
-        """Fit one setting on one fold."""
+    def _fit(self, c: int, model: Any, train: NDArray[np.int64], fold: slice, data: _Data) -> FloatArray:
+        """Fit one setting on one fold; its scores of the rows held out."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
             model.fit(_safe_indexing(data.X, train), _labels.take(data.y, train), **data.part(train))
         held, labels = _safe_indexing(data.X, self.at[fold]), self.labels[fold]
-        self.scores[c, fold] = model._scores(held)
-        p = own_probabilities(model, self.scores[c, fold])
+        scores: FloatArray = model._scores(held)
+        p = own_probabilities(model, scores)
         self.raw[c, fold] = row_risks(self.transition, labels, torch.as_tensor(p).log().numpy())
         self.brier[c, fold] = brier_risk(p, labels, self.transition)
+        return scores
 
     def _means(self, rows: FloatArray) -> FloatArray:
         out = np.full((len(rows), len(self.folds)), math.nan)

@@ -8,7 +8,7 @@ from .binned import BinnedErrors
 from .calibration import TopLabel, weak_calibration
 from .clean_scores import Reliability, clean_scores, reliability
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
-from .inputs import encoded, probabilities_of, setup, weights_of
+from .inputs import Sample, encoded, probabilities_of, weights_of
 from .paired import PairedTest, paired_test
 from .score import UNINFORMATIVE, Score, restrict, score_of
 from .scorers import WeakScorer, forward_risk, weak_scorer
@@ -24,6 +24,7 @@ __all__ = [
     "Estimate",
     "PairedTest",
     "Reliability",
+    "Sample",
     "Score",
     "TopLabel",
     "TransitionDraws",
@@ -43,7 +44,6 @@ __all__ = [
     "reliability",
     "restrict",
     "score_of",
-    "setup",
     "transition_covariance",
     "weak_accuracy",
     "weak_balanced_accuracy",

@@ -82,7 +82,7 @@ class ClassShares:
 
     def __init__(self, weigher: Reweigher, labels: Tensor, predicted: Tensor, weights: FloatArray | None) -> None:
         K, n = weigher.transition.num_classes, len(labels)
-        self._weigher, self._labels = weigher, labels
+        self._weigher = weigher
         a = (
             torch.full((n,), 1.0 / n, dtype=torch.float64)
             if weights is None
@@ -130,7 +130,7 @@ class ClassShares:
     def widen(self) -> None:
         """T's own error in the shares, where T is estimated. In the recalls it is that of their influence, as in any
         score: the ratio itself has no end where a draw of T leaves a class without a share."""
-        draws = self._weigher.draws(self._labels)
+        draws = self._weigher.draws
         if draws is not None:
             low, high = np.quantile(draws.targets(self.D.numpy()), ndtr([-1.0, 1.0]), axis=0)
             self.D_stderr = torch.hypot(self.D_stderr, torch.as_tensor((high - low) / 2))

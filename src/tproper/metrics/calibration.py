@@ -110,7 +110,7 @@ class TopLabel:
         self.confidence = confidence.numpy().reshape(self.batch)
         self.g = weigher(hit, labels).reshape(self.batch)
         self._weigher, self._labels, self._predicted = weigher, labels, predicted
-        self.draws = weigher.draws(labels) if len(self.batch) == 1 else None
+        self.draws = weigher.draws
         self.weights = np.ones(self.batch) if weights is None else weights.reshape(self.batch)
         # targets sum to one, so confidence minus a hit is a class-wise score like any other
         self.overconfidence = estimate(

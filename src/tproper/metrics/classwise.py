@@ -77,7 +77,7 @@ def classwise_calibration(
     a = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     cells = Cells(weigher, labels, q, a, edges)
     errors = cells.errors
-    draws = weigher.draws(labels)
+    draws = weigher.draws
     shifts = None if draws is None else _shifts(cells, draws)
     known = _form(cells, None)
     variance = errors.variance

@@ -36,7 +36,7 @@ def _arrays(labels: Any, probabilities: Any) -> tuple[np.ndarray, FloatArray]:
         raise ValueError(
             f"probabilities: expected shape (n, K) with one row for each of the labels, got {p.shape} and {z.shape}"
         )
-    return z, p
+    return checks.index_labels(z, p.shape[1]).numpy(), p
 
 
 def reliability(labels: ArrayLike | Tensor, probabilities: ArrayLike | Tensor, bins: int = BINS) -> Reliability:

@@ -74,16 +74,6 @@ def weights_of(value: Any, n: int) -> FloatArray | None:
     raise ValueError(f"sample_weight: expected {n} finite numbers >= 0, some of them positive, got {got}")
 
 
-def setup(
-    labels: Labels, transition: Transition, reconstruction: str | Reconstruction, prior: ArrayLike | None
-) -> tuple[Reweigher, Tensor]:
-    """The reweigher of a transition, and the encoded labels."""
-    if not isinstance(transition, Transition):
-        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
-    weigher = Reweigher(transition, transition.reconstruction(reconstruction, prior))
-    return weigher, encoded(transition, labels)
-
-
 def encoded(transition: Transition, labels: Labels) -> Tensor:
     """Checked weak labels of n examples on the CPU: (n,) indices or (n, K) masks."""
     if not isinstance(labels, Tensor) and hasattr(labels, "to_numpy"):  # a pandas or polars column
@@ -112,9 +102,11 @@ class Sample:
         prior: ArrayLike | None,
         sample_weight: ArrayLike | None,
     ) -> None:
-        self.weigher, y = setup(labels, transition, reconstruction, prior)
+        if not isinstance(transition, Transition):
+            raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        R, y = transition.reconstruction(reconstruction, prior), encoded(transition, labels)
         self.rows = len(y)
-        w, silent = weights_of(sample_weight, self.rows), self.weigher.reconstruction.silent(y)
+        w, silent = weights_of(sample_weight, self.rows), R.silent(y)
         kept = torch.ones(self.rows, dtype=torch.bool) if w is None else torch.as_tensor(w > 0)
         if silent is not None:
             kept &= ~silent
@@ -126,6 +118,7 @@ class Sample:
         self.labels = self._keep(y)
         self.weights = None if w is None else w[kept.numpy()] / w[kept.numpy()].max()
         self.K, self.n = transition.num_classes, len(self.labels)
+        self.weigher = Reweigher(transition, R, self.labels, self.weights)
 
     def _keep(self, rows: Tensor) -> Tensor:
         return rows if self.kept is None else rows[self.kept]

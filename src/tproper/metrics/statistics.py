@@ -45,12 +45,25 @@ Values = Callable[[Tensor], Tensor]  # example indices (m,) -> one value per cla
 
 
 class Reweigher:
-    """``<R e_y, values>`` for batches of examples, in blocks: memory stays bounded whatever n and K are."""
+    """``<R e_y, values>`` for batches of examples, in blocks: memory stays bounded whatever n and K are.
 
-    def __init__(self, transition: Transition, reconstruction: Reconstruction) -> None:
+    With `labels` whose T is estimated, posterior draws of T come with it (`draws`), and where several answers tell the
+    classes, a correction of the targets (`classes`).
+    """
+
+    def __init__(
+        self,
+        transition: Transition,
+        reconstruction: Reconstruction,
+        labels: Tensor | None = None,
+        weights: FloatArray | None = None,
+    ) -> None:
         self.transition = transition
         self.reconstruction = reconstruction
         self.tables = as_tensors(reconstruction.tables())
+        self.draws = None if labels is None else draws_of(transition, reconstruction, labels, weights)
+        self.classes = None if self.draws is None else self.draws.classes
+        self.correction = None if self.classes is None else torch.as_tensor(self.classes.correction)
 
     def blocks(self, n: int) -> list[Tensor]:
         """Example indices, a block at a time."""
@@ -58,11 +71,27 @@ class Reweigher:
 
     def targets(self, labels: Tensor) -> Tensor:
         """The targets (m, K) of encoded labels."""
-        return self.reconstruction._targets(labels, self.tables, torch.float64)
+        targets = self.reconstruction._targets(labels, self.tables, torch.float64)
+        return targets if self.correction is None else targets @ self.correction.T
 
-    def draws(self, labels: Tensor) -> TransitionDraws | None:
-        """Posterior draws of T, where it is estimated."""
-        return draws_of(self.transition, self.reconstruction, labels)
+    def weigh(self, values: Tensor, labels: Tensor) -> Tensor:
+        """``<r_i, s_i>`` (m,) of encoded labels, for values s_i (m, K)."""
+        if self.correction is not None:
+            values = values @ self.correction  # <A r, s> = <r, A' s>
+        return self.reconstruction.weigh(values, labels, self.tables)
+
+    def luck(self, labels: Tensor, a: FloatArray, sums: FloatArray) -> float:
+        """The variance of a mean with weights a that the corrected targets are free of; `sums` are `target_sums`."""
+        if self.classes is None:
+            return 0.0
+        P = torch.as_tensor(self.classes.posteriors)
+        share = torch.as_tensor(a) @ P
+        means = torch.as_tensor(sums) / share.clamp_min(1.0 / len(P))[:, None]  # S[z]: what class z scores
+        total = 0.0
+        for i in self.blocks(len(labels)):
+            off = self.targets(labels[i]) @ means.T - means.diag()  # <r_i - e_z, S[z]>
+            total += float(torch.as_tensor(a[i.numpy()] ** 2) @ (P[i] * off**2).sum(1))
+        return total
 
     def least_scatter(self) -> FloatArray | None:
         """``min_z Var(r_y[c] | z)`` (K,): by how much labels scatter "is it c?", whatever the classes; dense T only."""
@@ -93,7 +122,7 @@ class Reweigher:
 
     def __call__(self, values: Values, labels: Tensor) -> FloatArray:
         """g (n,) for n encoded labels."""
-        parts = [self.reconstruction.weigh(values(i), labels[i], self.tables) for i in self.blocks(len(labels))]
+        parts = [self.weigh(values(i), labels[i]) for i in self.blocks(len(labels))]
         return torch.cat(parts).numpy()
 
     def reference(
@@ -109,7 +138,7 @@ class Reweigher:
             i = picked[part]
             drawn, shares = drawn_labels(self.transition, posterior(i), rng)
             weight.append(shares)
-            g.append(self.reconstruction.weigh(values(i), drawn, self.tables).numpy())
+            g.append(self.weigh(values(i), drawn).numpy())
         shape = (*batch[:-1], len(rows))
         return np.concatenate(g).reshape(shape), np.concatenate(weight).reshape(shape)
 
@@ -169,7 +198,8 @@ class Estimate:
 
     ``spread = sum a_i^2`` (1/n) and ``bend = (sum a^3 / sum a^2) (slope - 2 mean)``, `slope` being `moment_slope`, but
     not below a share of ``error^2`` (`LEAST_VARIANCE`). With `student`, q is that of Student's t with n - 1 degrees of
-    freedom; with `few_decide`, with as many as the kurtosis leaves. The interval holds every mean with
+    freedom, else that of the normal distribution; with `few_decide`, that of Student's t with as many as the kurtosis
+    leaves (`_freedom`). The interval holds every mean with
     ``delta^2 <= q^2 (V(delta) + U)``, U the variance that an estimated T adds on that side (`widen`).
     """
 
@@ -196,8 +226,10 @@ class Estimate:
             least = self.spread**2 / (1 + self.spread) * apart  # of a mean in which one example of n + 1 is the model's
             self.at_least(least)
         self.bend = (a**3).sum(-1) / self.spread * (slope - 2 * self.mean)
-        self.freedom = _freedom(a, g, values, shares) if few_decide else 1 / self.spread - 1
-        self.quantile = student_quantile(self.freedom) if student else np.full_like(self.mean, Z95)
+        self.freedom = 1 / self.spread - 1 if student else np.full_like(self.mean, np.inf)
+        if few_decide:
+            self.freedom = _freedom(a, g, values, shares, bent=not student, most=self.freedom)
+        self.quantile = student_quantile(self.freedom)
         self.transition_low = self.transition_high = 0.0  # standard errors from T, below and above
         self.draws: TransitionDraws | None = None
 
@@ -220,6 +252,11 @@ class Estimate:
         self.transition_low = max(float(self.mean - low), 0.0) / Z95
         self.transition_high = max(float(high - self.mean), 0.0) / Z95
         self.draws = draws
+
+    def lessen(self, variance: float) -> None:
+        """Take off a part of the sample's variance that is not the mean's."""
+        kept = np.maximum(1 - variance / np.where(self.error2 > 0, self.error2, 1.0), LEAST_VARIANCE[False])
+        self.error2, self.floor, self.stderr = kept * self.error2, kept * self.floor, np.sqrt(kept) * self.stderr
 
     def widen_by(self, stderr: float) -> None:
         """Add an error that does not come from the examples' spread, alike on both sides."""
@@ -264,22 +301,26 @@ class Estimate:
         return np.where(delta == 0, 0.0, t)
 
 
-def _freedom(a: FloatArray, g: FloatArray, reference: FloatArray, shares: FloatArray) -> FloatArray:
-    """Degrees of freedom of the variance of a mean with weights a: n - 1, or fewer where few examples decide it, as
-    where two models differ in some rows alone.
+def _freedom(
+    a: FloatArray, g: FloatArray, reference: FloatArray, shares: FloatArray, bent: bool, most: FloatArray
+) -> FloatArray:
+    """Degrees of freedom of the variance of a mean with weights a: fewer than `most` where few examples decide it, as
+    where two models differ in some rows alone, or where one label in twenty has a target of 10.
 
     The variance of a sample variance is ``(kurtosis - 1) / n`` of its square, that of a chi square with f degrees of
     freedom ``2 / f`` (Satterthwaite, 1946): f is ``2 n / (kurtosis - 1)``, the kurtosis being that of the sample and
-    the reference together.
+    the reference together. `bent`: what the mean tells of the variance, ``V(delta)``, is taken off, so that only the
+    part of ``(g - mean)^2`` counts that is not linear in g: none where g has two values, where Wilson's is exact.
     """
     n = 1 / (a * a).sum(-1)
     g = np.concatenate([g, reference], -1)
     a = np.concatenate([a, shares / shares.sum(-1, keepdims=True)], -1) / 2
-    away2 = (g - (a * g).sum(-1, keepdims=True)) ** 2
-    variance = (a * away2).sum(-1)
+    away = g - (a * g).sum(-1, keepdims=True)
+    variance = (a * away**2).sum(-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        excess = (a * away2**2).sum(-1) / variance**2 - 1
-        return np.where(excess > 0, np.clip(2 * n / excess, 1.0, n - 1), n - 1)
+        tilt = (a * away**3).sum(-1, keepdims=True) / variance if bent else 0.0
+        excess = (a * (away**2 - variance - tilt * away) ** 2).sum(-1) / variance[..., 0] ** 2
+        return np.where(excess > 0, np.clip(2 * n / excess, 1.0, most), most)
 
 
 def bias_corrected_levels(values: FloatArray, at: float) -> FloatArray:
@@ -326,7 +367,9 @@ def estimate(
 
     reference = weigher.reference(values, doubtful, batch, np.random.default_rng(0))
     out = Estimate(g, w, moment_slope(g, w, *reference), student, reference, few_decide)
-    draws = weigher.draws(labels) if len(batch) == 1 else None
-    if draws is not None:
-        out.widen(draws, draws.means(weigher.target_sums(labels, values, w / w.sum())))
+    if weigher.draws is not None:
+        a = w / w.sum()
+        sums = weigher.target_sums(labels, values, a)
+        out.widen(weigher.draws, weigher.draws.means(sums))
+        out.lessen(weigher.luck(labels, a, sums))
     return out

@@ -5,7 +5,7 @@ A weak label's target ``r = R e_y`` has the mean ``R T e_z = e_z`` given class z
 a left inverse of T_s whatever R is (``T_s^{-1}`` where T is square), and its columns sum to one like those of R. So a
 score, which depends on the examples through ``G[c, z] = mean of r_i[c] s_i(z)`` alone, is ``tr(C_s^{-1} G)`` under a
 posterior draw T_s of an estimated T (`EstimatedTransition.samples`): one K x K inverse a draw. With several annotators,
-whose targets are mixed with average shares w_a, ``C_s = sum_a w_a R_a T_{a,s}``.
+whose targets are mixed with average shares w_a, ``C_s = sum_a w_a R_a T_{a,s}`` (several answers a row: `classes`).
 
 Read as quantiles, these values are Fieller's interval for a ratio (Fieller, 1954): where T is a single number t and the
 score is A / t, they are A divided by the ends of t's interval. As in Fieller's there may be no such interval: where
@@ -31,8 +31,10 @@ from ..transitions import (
     Transition,
     posterior_draws,
 )
+from .classes import Classes, class_means
 
 MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 1000, 200, 1 << 23  # as many draws as fit into this many entries
+CLASS_DRAWS = 400  # of the classes of all examples, too
 LARGEST = 50.0  # C_s is the identity at the estimate: a draw whose inverse is this many times larger is useless
 LOST = 0.025  # with this share of draws beyond singular there is no interval at the 95% level
 
@@ -43,6 +45,7 @@ class TransitionDraws:
 
     inverses: FloatArray
     lost: float  # share of the draws that are singular, nearly so, or on the other side of singular
+    classes: Classes | None = None  # of the examples, where several answers tell them
 
     @property
     def singular(self) -> bool:
@@ -68,22 +71,58 @@ class TransitionDraws:
 
 
 def draws_of(
-    transition: Transition, reconstruction: Reconstruction, labels: Tensor | None = None
+    transition: Transition,
+    reconstruction: Reconstruction,
+    labels: Tensor | None = None,
+    weights: FloatArray | None = None,
 ) -> TransitionDraws | None:
     """Draws of an estimated T, from a fixed seed; None where T is known.
 
     `labels` say who answered, where there are annotators; without them all are taken to have.
     """
+    if isinstance(transition, AnnotatorTransition) and labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
+        size = max(sum(transition.sizes), len(labels)) * transition.num_classes
+        parts = _annotator_draws(transition, min(_count(size), CLASS_DRAWS))
+        return None if parts is None else _from_classes(transition, reconstruction, labels, weights, parts)
     confusion = _confusion(transition, reconstruction, labels)
-    if confusion is None:
-        return None
-    K = transition.num_classes
+    return None if confusion is None else _inverted(confusion)
+
+
+def _inverted(confusion: FloatArray) -> TransitionDraws:
+    K = confusion.shape[-1]
     same_side = np.linalg.slogdet(confusion)[0] > 0
     inverses = np.linalg.inv(np.where(same_side[:, None, None], confusion, np.eye(K)))
     fine = same_side & (np.linalg.norm(inverses, axis=(1, 2)) < LARGEST * math.sqrt(K))
     if not fine.any():
         return TransitionDraws(np.eye(K)[None], 1.0)
     return TransitionDraws(inverses[fine], 1 - float(fine.mean()))
+
+
+def _from_classes(
+    transition: AnnotatorTransition,
+    reconstruction: Reconstruction,
+    labels: Tensor,
+    weights: FloatArray | None,
+    parts: list[FloatArray],
+) -> TransitionDraws:
+    """Draws of T and of the classes; they scatter about the mean of the ``C_s^{-1}``, which corrects the targets."""
+    targets = reconstruction.targets(labels).numpy()
+    means, posteriors = class_means(transition, labels, targets, weights, parts)
+    draws = _inverted(means)
+    correction = draws.inverses.mean(axis=0)
+    classes = Classes(posteriors, correction)
+    return TransitionDraws(draws.inverses @ np.linalg.inv(correction), draws.lost, classes)
+
+
+def _annotator_draws(transition: AnnotatorTransition, count: int) -> list[FloatArray] | None:
+    """Of each annotator's T (S, M_a, K), as often as it stands where it is known; None where all are."""
+    parts = [posterior_draws(t, count, a) for a, t in enumerate(transition.transitions)]
+    if all(p is None for p in parts):
+        return None
+    return [
+        np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if p is None else p
+        for t, p in zip(transition.transitions, parts, strict=True)
+    ]
 
 
 def _confusion(transition: Transition, reconstruction: Reconstruction, labels: Tensor | None) -> FloatArray | None:
@@ -94,21 +133,15 @@ def _confusion(transition: Transition, reconstruction: Reconstruction, labels: T
     if not isinstance(transition, AnnotatorTransition):
         T = posterior_draws(transition, _count(transition.num_weak_labels * K))
         return None if T is None else reconstruction.matrix() @ T
-    count = _count(sum(transition.sizes) * K)
-    parts = [posterior_draws(t, count, a) for a, t in enumerate(transition.transitions)]
-    if all(p is None for p in parts):
+    parts = _annotator_draws(transition, _count(sum(transition.sizes) * K))
+    if parts is None:
         return None
     if isinstance(reconstruction, AnswerReconstruction):
         weights = reconstruction.weights / reconstruction.weights.sum()
         shares = weights if labels is None else reconstruction.shares(labels)
-        out = np.zeros((count, K, K))
-        for a, part in enumerate(parts):
-            out += shares[a] * (np.eye(K) if part is None else reconstruction.own(a) @ part)
-        return out
+        return np.sum([w * (reconstruction.own(a) @ T) for a, (w, T) in enumerate(zip(shares, parts, strict=True))], 0)
     rows = np.array(transition.weak_labels)  # an R of the whole T: its complete rows of answers can be listed
-    whole = np.ones((count, len(rows), K))
-    for a, (t, part) in enumerate(zip(transition.transitions, parts, strict=True)):
-        whole *= (t.matrix()[None] if part is None else part)[:, rows[:, a]]
+    whole = np.prod([T[:, rows[:, a]] for a, T in enumerate(parts)], axis=0)
     return np.asarray(reconstruction.matrix() @ whole)
 
 

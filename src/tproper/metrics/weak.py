@@ -58,7 +58,7 @@ def weak_accuracy(
     sample = Sample(labels, transition, reconstruction, prior, sample_weight)
     predicted = sample.predictions(predictions)
     hit = one_hot(predicted, sample.K)
-    result = estimate(sample.weigher, hit, halfway(hit), sample.labels, sample.weights, student=False)
+    result = estimate(sample.weigher, hit, halfway(hit), sample.labels, sample.weights, student=False, few_decide=True)
     least = sample.weigher.least_scatter()
     if least is not None:
         result.scatter_at_least(least[predicted.numpy()], sample.weights)

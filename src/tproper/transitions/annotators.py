@@ -31,6 +31,7 @@ LEAST_VARIANCE = 1e-9  # of a target; otherwise an annotator who is never wrong 
 GRAM_TOL = 1e-13  # eigenvalues of a Gram matrix of unit vectors: below it they are rounding
 MISSING = -1
 BLOCK = 1 << 17  # entries looked up at a time: they stay in the cache
+SPARSE = 0.2  # of the answers given, below which only these are looked up
 
 
 class AnnotatorTransition(Transition):
@@ -220,7 +221,8 @@ class AnswerReconstruction(Reconstruction):
             if not usable[a]:
                 blocks.append(np.full((t.num_weak_labels, K), 1.0 / K))
                 continue
-            own = t.left_inverse("inverse" if t.num_weak_labels == K else _own(method), prior)
+            wide = "min_variance" if method == "inverse" else method
+            own = t.left_inverse("inverse" if t.num_weak_labels == K else wide, prior)
             R = own.matrix()
             blocks.append(R.T)
             self.residual = max(self.residual, own.residual)
@@ -338,11 +340,18 @@ def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:
 
 
 def sum_rows(table: Tensor, index: Tensor) -> Tensor:
-    """``sum over the last axis of table[index]``: (..., m) -> (..., K), without the (..., m, K) array in between."""
+    """``sum over the last axis of table[index]``: (..., m) -> (..., K), without the (..., m, K) array in between.
+
+    The table's last row is zero, that of a missing answer: where most are missing only the others are looked up.
+    """
     if tracing.traced():
         return look_up(table, index).sum(-2)
     rows = index.reshape(-1, index.shape[-1])
-    if table.dtype == torch.float64 and not table.is_cuda:  # torch sums bags of float64 five times slower than this
+    there = rows < len(table) - 1
+    if not table.is_cuda and int(there.sum()) < SPARSE * rows.numel():
+        row, annotator = there.nonzero(as_tuple=True)
+        flat = table.new_zeros(len(rows), table.shape[1]).index_add(0, row, look_up(table, rows[row, annotator]))
+    elif table.dtype == torch.float64 and not table.is_cuda:  # torch sums bags of float64 five times slower than this
         blocks = rows.split(max(1, BLOCK // (rows.shape[1] * table.shape[1])))
         flat = torch.cat([look_up(table, part).sum(1) for part in blocks])
     else:
@@ -353,7 +362,3 @@ def sum_rows(table: Tensor, index: Tensor) -> Tensor:
 def _invertible(t: Transition) -> bool:
     diagnosis = t.diagnose()
     return diagnosis.reconstructible and diagnosis.condition_number <= CONDITION_LIMIT
-
-
-def _own(method: str) -> str:
-    return "min_variance" if method == "inverse" else method

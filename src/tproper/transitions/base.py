@@ -37,7 +37,7 @@ from .._core import (
 from .dense import left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .kinds import LabelKind
-from .shrinkage import shrink
+from .shrinkage import beta_ends, open_ends, shrink
 
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
 
@@ -105,7 +105,9 @@ class Transition(LabelKind):
             raise ValueError("counts: expected how often each label was given, got probabilities; use tp.Transition(T)")
         posterior = shrink(table, structure)
         names = _row_names(counts) if weak_labels is None else weak_labels
-        return EstimatedTransition.from_dirichlet(posterior.concentration, names, posterior.notes)
+        out = EstimatedTransition.from_dirichlet(posterior.concentration, names, posterior.notes)
+        out.counts = table if structure == "auto" else None  # a form that was asked for is known
+        return out
 
     @property
     def weak_labels(self) -> list[Any]:
@@ -217,6 +219,8 @@ class EstimatedTransition(Transition):
         Parameters of the columns' Dirichlet distributions, or of C equally probable sets of them; instead of `draws`.
     weak_labels, notes
         Names of the weak labels; what a reader should know of the estimate.
+    counts : (M, K) array, optional
+        What was counted, where no form of T was asked for: see `shrinkage.open_ends`.
     """
 
     name = "estimated transition"
@@ -229,8 +233,10 @@ class EstimatedTransition(Transition):
         concentration: ArrayLike | None = None,
         weak_labels: Sequence[Any] | None = None,
         notes: Sequence[str] = (),
+        counts: ArrayLike | None = None,
     ) -> None:
         super().__init__(matrix, weak_labels)
+        self.counts = None if counts is None else checks.matrix(counts, "counts")
         if (draws is None) == (concentration is None):
             raise ValueError("draws: expected either draws or concentration, got both or neither")
         self.notes = list(notes)
@@ -268,19 +274,13 @@ class EstimatedTransition(Transition):
         return out
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """(low, high), each (M, K): the central posterior interval of each entry."""
+        """(low, high), each (M, K): the central posterior interval of each entry; from 0 where it was never counted."""
         tail = (1 - checks.real(level, "level", 0, 1)) / 2
         if self.concentration is not None and self.concentration.ndim == 2:
-            from scipy.special import betaincinv
-
-            a = self.concentration
-            rest = a.sum(axis=0) - a
-            inside = (a > 0) & (rest > 0)  # an entry known to be 0 or 1 has no width
-            a, rest = np.where(inside, a, 1), np.where(inside, rest, 1)
-            low, high = (np.where(inside, betaincinv(a, rest, q), self._T) for q in (tail, 1 - tail))
-            return low, high
-        low, high = np.quantile(self._posterior(), [tail, 1 - tail], axis=0)
-        return low, high
+            low, high = beta_ends(self.concentration, self._T, tail)
+        else:
+            low, high = np.quantile(self._posterior(), [tail, 1 - tail], axis=0)
+        return (low, high) if self.counts is None else open_ends(low, high, self.counts, tail)
 
     def _posterior(self) -> FloatArray:
         """The draws that are kept, or enough new ones."""

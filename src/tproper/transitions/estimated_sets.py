@@ -42,7 +42,7 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
         self.a, self.b = checks.real(a, "a", 0, low_open=True), checks.real(b, "b", 0, low_open=True)
         base = partial_labels(num_classes, self.a / (self.a + self.b))
         super().__init__(base.log_weight, f"estimated {base.name}", base.num_weak_labels, self.a / (self.a + self.b))
-        self.concentration = self.draws = None
+        self.concentration = self.draws = self.counts = None
         self.notes, self.classifier = list(notes), None
         self.flip_rates = flip_rates  # (K,): P(class is a wrong candidate), each class by itself
         self.tests = list(tests)

@@ -306,7 +306,7 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
     out["weak_labels"] = None if T._weak_labels is None else [_label_to_plain(n) for n in T._weak_labels]
     if isinstance(T, EstimatedTransition):
         out |= {"family": "estimated", "notes": list(T.notes)}
-        out |= {"concentration": _listed(T.concentration), "draws": _listed(T.draws)}
+        out |= {name: _listed(getattr(T, name)) for name in ("concentration", "draws", "counts")}
     return out
 
 
@@ -356,7 +356,7 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
         return Transition(data["matrix"], _labels_from_plain(data["weak_labels"]))
     if family == "estimated":
         names = _labels_from_plain(data["weak_labels"])
-        given = {k: data[k] for k in ("draws", "concentration", "notes")}
+        given = {k: data[k] for k in ("draws", "concentration", "notes")} | {"counts": data.get("counts")}
         return EstimatedTransition(data["matrix"], weak_labels=names, **given)
     raise ValueError(f"transition: expected a known family, got {family!r}")
 

@@ -120,6 +120,29 @@ def shrink(counts: FloatArray, structure: str = "auto", seen: np.ndarray | None 
     return Shrunk(np.concatenate(parts), kept, float((weight * s).sum()), _notes(kept, weight, s, n))
 
 
+def beta_ends(a: FloatArray, T: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
+    """Central intervals of the entries of Dirichlet columns a (M, K); an entry known to be 0 or 1, as T has it, has no
+    width."""
+    from scipy.special import betaincinv
+
+    rest = a.sum(axis=0) - a
+    inside = (a > 0) & (rest > 0)
+    a, rest = np.where(inside, a, 1), np.where(inside, rest, 1)
+    low, high = (np.where(inside, betaincinv(a, rest, q), T) for q in (tail, 1 - tail))
+    return low, high
+
+
+def open_ends(low: FloatArray, high: FloatArray, counts: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
+    """Intervals of entries, those without a count from 0 to Jeffreys' upper end of "none of n" at least.
+
+    The form that the other counts suggest cannot exclude that such an entry is 0, nor that it is a rare one.
+    """
+    from scipy.special import betaincinv
+
+    most = betaincinv(0.5, counts.sum(axis=0) + 0.5, 1 - tail)
+    return np.where(counts == 0, 0.0, low), np.where(counts == 0, np.maximum(high, most), high)
+
+
 def _log_evidence(form: Form, counts: FloatArray, s: FloatArray) -> FloatArray:
     """log p(counts | s, form) less ``q/2 log N``, for every strength."""
     from scipy.special import gammaln
@@ -186,7 +209,8 @@ def _means(form: Form, counts: FloatArray, s: float, size: int, rng: np.random.G
     worth = (s + 1) / (np.where(n > 0, n, 1.0) + s)  # of one example of class z, in what it says about m
     effective = counts * worth
     if form.pooled:
-        total = effective.sum(axis=1) if form.diagonal == "none" else effective.sum(axis=1) - _pad(effective, M)
+        counted = effective if form.diagonal == "none" else effective * ~np.eye(M, K, dtype=bool)
+        total = counted.sum(axis=1)
         noise = rng.standard_gamma(total + 1.0 / M, size=(size, M)) / (total + 1.0 / M)
         w = _label_weights(form, effective[None] * noise[:, :, None])
     else:
@@ -196,12 +220,6 @@ def _means(form: Form, counts: FloatArray, s: float, size: int, rng: np.random.G
         on = float(effective.diagonal().sum())
         share = rng.beta(on + 0.5, float(effective.sum()) - on + 0.5, size)
     return np.array([_mean(form, float(d), v, counts.shape) for d, v in zip(share, w, strict=True)])
-
-
-def _pad(table: FloatArray, M: int) -> FloatArray:
-    out = np.zeros(M)
-    out[: table.shape[1]] = table.diagonal()
-    return out
 
 
 def _systematic(weight: FloatArray, size: int) -> np.ndarray:
