@@ -201,8 +201,8 @@ def crowd_section(cells: list[dict[str, Any]]) -> list[str]:
         f"annotators who are right with probability {SKILL[0]:g} to {SKILL[1]:g}; their T are estimated "
         "from these same answers by `tp.estimate_annotators`. "
         f"{few:.0f}{'' if few == many else f' to {many:.0f}'} data sets a cell (standard error "
-        f"{100 * (0.05 * 0.95 / few) ** 0.5:.1f} points). All T share the errors of the posteriors, which are "
-        "too sure where an item has few answers of annotators with few answers: `estimate_annotators` says so.",
+        f"{100 * (0.05 * 0.95 / few) ** 0.5:.1f} points). The T and the scored answers err together; what is known of "
+        "the classes corrects both (`tproper.metrics.classes`), so that the error can be smaller than with T known.",
         "",
         *table(
             ["answers an annotator", "answers an item", "covered", "mean error", "RMS error", "with T known", "width"],

@@ -462,11 +462,3 @@ def test_luck_of_annotators_is_not_counted_twice():
     accuracy_of_truth = [float(R.targets(y)[np.arange(n), z].mean()) for R in (known, estimated)]
     assert accuracy_of_truth[0] > 1.025
     assert abs(accuracy_of_truth[1] - 1) < 0.015
-
-
-def test_few_answers_are_told():
-    text = "are few: the posteriors are too sure"
-    _, few, _ = crowd(40, 3, 0, missing=0.0)
-    _, many, _ = crowd(300, 3, 0, missing=0.0)
-    assert any(text in note for note in tp.estimate_annotators(few).notes)
-    assert not any(text in note for note in tp.estimate_annotators(many).notes)

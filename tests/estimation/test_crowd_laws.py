@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tproper as tp
-from tproper.estimation import dawid_skene
+from tproper.estimation import dawid_skene, posterior
 
 
 def long_crowd(seed, n=60, m=7, K=3, per=4, repeats=15):
@@ -89,7 +89,7 @@ def test_an_annotator_without_an_answer_is_the_crowd_and_changes_no_one():
         some, all_ = tp.estimate_annotators(wide[:, :9]), tp.estimate_annotators(wide)
     assert np.abs(some.posteriors - all_.posteriors).max() < 1e-9
     silent = all_.transitions[9].matrix()
-    pooled = sum(c - c.min() for c in some.concentration)  # diagonally dominant, as the crowd is
+    pooled = sum(t.matrix() for t in some.transitions)  # diagonally dominant, as the crowd is
     assert (silent.argmax(axis=0) == pooled.argmax(axis=0)).all()
 
 
@@ -117,7 +117,7 @@ def test_known_classes_are_worth_themselves():
     """With every class known T is counted, and its information is that of the counts, up to the noise of scores."""
     z, answers, _ = three_annotators(0, n=600)
     result = tp.estimate_annotators(answers, true=z)
-    total = result.concentration.sum(axis=1)  # (annotators, classes)
+    total = result.concentration[0].sum(axis=1)  # (annotators, classes)
     counted = np.array([[((answers[:, a] >= 0) & (z == k)).sum() for k in range(3)] for a in range(3)])
     assert (np.abs(total / (counted + result.strength + 0.5) - 1) < 0.25).all()
 
@@ -146,6 +146,19 @@ def test_the_information_is_the_curvature_of_the_likelihood():
         ]
     ) / (4 * step**2)
     assert np.abs(ours - theirs).max() < 0.08 * np.abs(theirs).max()  # equal in expectation
+
+
+def test_a_sweep_holds_the_counts_of_known_classes_and_a_type():
+    """With every class known T is counted: every sweep holds the counts, and a type beside them."""
+    z, answers, _ = three_annotators(0, n=200, right=np.linspace(0.5, 0.9, 30))
+    result = tp.estimate_annotators(answers, true=z)
+    assert result.rho == 0
+    counted = np.array(
+        [[[((answers[:, a] == y) & (z == k)).sum() for k in range(3)] for y in range(3)] for a in range(12)]
+    )
+    types = result.concentration - counted  # (sweeps, annotators, answers, classes)
+    assert types.min() > 0
+    assert set(np.round(types.sum(axis=2).ravel(), 6)) <= {s + posterior.EVEN for s in posterior.STRENGTHS}
 
 
 @pytest.mark.parametrize(("K", "m"), [(3, 3), (3, 6), (5, 12)])

@@ -18,14 +18,13 @@ from .arguments import Seed, features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, named_by_most, run
 from .dependence import Copies, copies, dependence, discounted
 from .information import concentration
+from .posterior import A_CROWD, by_sweep
 from .softmax import LinearSoftmax
 from .warnings import DependenceWarning, IdentifiabilityWarning
 from .with_features import FOLDS, fit_with_features
 
 RANKING_DRAWS = 200
 SHOWN = 12
-# Answers of an annotator to each class, and answers to an item: where there are fewer of both, posteriors are too sure.
-FEW_EACH, FEW_AN_ITEM = 20, 5
 SHARED = 30  # items with two answers, from which it means something that none of them differ
 
 
@@ -46,20 +45,35 @@ class AnnotatorEstimate:
 
     posteriors: FloatArray  # (n, K), items in the order of `answers.items`
     prior: FloatArray  # (K,) shares of the classes
-    concentration: FloatArray = field(repr=False)  # (m, M, K): Dirichlet parameters of each T's columns (`information`)
     answers: Answers
     strength: float  # of shrinkage to the T of all annotators together, in answers for each class
     rho: float  # how much answers depend on each other given the class; 0 where they show no sign of it
     copied: list[Copies]
     classifier: LinearSoftmax | None
     notes: list[str]
+    _fit: Fit = field(repr=False)
+    _log_prior: FloatArray | None = field(repr=False)
+    _seed: int = field(repr=False)
+
+    @cached_property
+    def concentration(self) -> FloatArray:
+        """(C, m, M, K): Dirichlet parameters of each T's columns, a mixture of C, when first asked for.
+
+        By the posterior of a crowd (`posterior`). A few annotators are none, and answers that depend on each
+        other would be taken for more than they are: these have the likelihood's `information` alone (C = 1).
+        """
+        fit, given = self._fit, self._log_prior
+        if fit.crowd.heard < A_CROWD or self.rho > 0:
+            return concentration(fit.crowd, fit, self.posteriors, shares_known=given is not None)[None]
+        return by_sweep(fit.crowd, fit, given, self._seed)
 
     @cached_property
     def transitions(self) -> list[EstimatedTransition]:
-        """One T for each annotator, in the order of `answers.annotators`."""
-        named = self.answers.named and len(self.answers.classes) == self.concentration.shape[1]
+        """One T for each annotator, in the order of `answers.annotators`, when first asked for."""
+        named = self.answers.named and len(self.answers.classes) == self.concentration.shape[2]
         names = self.answers.classes.tolist() if named else None
-        return [EstimatedTransition.from_dirichlet(c, names) for c in self.concentration]
+        each = self.concentration.swapaxes(0, 1)  # (m, C, M, K)
+        return [EstimatedTransition.from_dirichlet(c if len(c) > 1 else c[0], names) for c in each]
 
     @cached_property
     def transition(self) -> AnnotatorTransition:
@@ -69,15 +83,11 @@ class AnnotatorEstimate:
     @cached_property
     def ranking(self) -> list[Ranked]:
         """The annotators from best to worst, by how much their answers say about the class."""
-        rng = np.random.default_rng(0)
-        counts = np.bincount(self.answers.annotator, minlength=len(self.concentration))
+        counts = np.bincount(self.answers.annotator, minlength=len(self.transitions))
         names, rows = self.answers.annotators.tolist(), []
-        for a, c in enumerate(self.concentration):
-            draws = rng.standard_gamma(c, size=(RANKING_DRAWS, *c.shape))
-            low, high = np.quantile(
-                _informativeness(draws / draws.sum(axis=1, keepdims=True), self.prior), [0.025, 0.975]
-            )
-            T = c / c.sum(axis=0)
+        for a, t in enumerate(self.transitions):
+            low, high = np.quantile(_informativeness(t.samples(RANKING_DRAWS, a), self.prior), [0.025, 0.975])
+            T = t.matrix()
             value = float(_informativeness(T[None], self.prior)[0])
             right = float(T.diagonal() @ self.prior) if T.shape[0] == T.shape[1] else None
             rows.append(
@@ -91,7 +101,7 @@ class AnnotatorEstimate:
     def describe(self, classes: Sequence[Any] | None = None) -> str:
         """The table, with names for the classes where they have any (default: those of the answers)."""
         n, K = self.posteriors.shape
-        head = f"{len(self.concentration)} annotators, {n} items, {len(self.answers)} answers, {K} classes"
+        head = f"{len(self.transitions)} annotators, {n} items, {len(self.answers)} answers, {K} classes"
         own = self.answers.classes.tolist() if len(self.answers.classes) == K else range(K)
         named = zip(own if classes is None else classes, self.prior.tolist(), strict=True)
         shares = [f"{name} {share:.3f}" for name, share in named]
@@ -134,7 +144,7 @@ def estimate_annotators(
 
     Dawid-Skene by EM in log space, each annotator shrunk to the T of all of them (`dawid_skene`); answers that depend
     on each other given the class count for less (`dependence`); with features the prior of an item is a classifier's
-    cross-fitted p(x) (`with_features`).
+    cross-fitted p(x) (`with_features`). T, when asked for, is a sampler's that goes on where EM ended (`posterior`).
 
     Parameters
     ----------
@@ -177,8 +187,8 @@ def estimate_annotators(
     posteriors = discounted(fit.evidence.astype(np.float64), log_prior, crowd.degree, rho)
     posteriors[crowd.fixed] = np.eye(K)[known[crowd.fixed]]
     notes += _dependence_notes(crowd, rho, copied)
-    spread = concentration(crowd, fit, posteriors, shares_known=matrix is not None)
-    return AnnotatorEstimate(posteriors, fit.prior, spread, given, fit.strength, rho, copied, classifier, notes)
+    rest = (fit, None if matrix is None else log_prior, int(rng.integers(1 << 31)))
+    return AnnotatorEstimate(posteriors, fit.prior, given, fit.strength, rho, copied, classifier, notes, *rest)
 
 
 def _crowd(answers: Answers | ArrayLike, true: Any, num_classes: int | None, prior_counts: ArrayLike) -> Crowd:
@@ -215,13 +225,6 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
     if crowd.contrary:
         what = "contradict an earlier one of the same annotator to the item; all are counted"
         notes.append(f"{crowd.contrary} answers {what}")
-    each = len(crowd.answers) / max(crowd.heard, 1)
-    an_item = float(np.median(crowd.degree[crowd.degree > 0]))
-    if not len(crowd.fixed) and not with_features and each < FEW_EACH * crowd.num_classes and an_item < FEW_AN_ITEM:
-        notes.append(
-            f"{each:.0f} answers an annotator and {an_item:.0f} an item are few: the posteriors are too sure, an error "
-            "that all T share and no interval includes; more answers an item, true classes or features lessen it"
-        )
     enough = int((crowd.degree >= 3).sum())
     if not len(crowd.fixed) and not with_features and (crowd.heard < 3 or not enough):
         why = f"there are only {crowd.heard} of them" if crowd.heard < 3 else "no item has answers from three of them"

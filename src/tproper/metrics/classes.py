@@ -15,7 +15,8 @@ the scores that luck alone explains,
 
     sum_i a_i^2 sum_z P(z | answers of i) <r_i - e_z, S[z]>^2        for weights a_i that sum to one,
 
-is no longer in them: it is taken off that of the sample (`Reweigher.luck`).
+is no longer in them: it is taken off that of the sample (`Reweigher.luck`). All this asks for T that were drawn
+together, as `estimate_annotators` draws those of a crowd.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from ..transitions import (
     AnnotatorTransition,
     AnswerReconstruction,
     EstimatedPartialLabels,
+    EstimatedTransition,
     Reconstruction,
     Transition,
     posterior_draws,
@@ -80,10 +81,11 @@ def draws_of(
 
     `labels` say who answered, where there are annotators; without them all are taken to have.
     """
-    if isinstance(transition, AnnotatorTransition) and labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
+    if isinstance(transition, AnnotatorTransition) and labels is not None and _together(transition) > 1:
         size = max(sum(transition.sizes), len(labels)) * transition.num_classes
         parts = _annotator_draws(transition, min(_count(size), CLASS_DRAWS))
-        return None if parts is None else _from_classes(transition, reconstruction, labels, weights, parts)
+        if parts is not None and bool(((labels >= 0).sum(1) > 1).any()):
+            return _from_classes(transition, reconstruction, labels, weights, parts)
     confusion = _confusion(transition, reconstruction, labels)
     return None if confusion is None else _inverted(confusion)
 
@@ -114,9 +116,27 @@ def _from_classes(
     return TransitionDraws(draws.inverses @ np.linalg.inv(correction), draws.lost, classes)
 
 
+def _together(transition: AnnotatorTransition) -> int:
+    """How many distributions each T is a mixture of, that belong together: those of a crowd err together; 1 if none.
+
+    A T alone says nothing of what it shares with others, and the answers of a handful, or such as depend on each other,
+    tell classes worse than it looks: `estimate_annotators` gives none of these a mixture.
+    """
+    own = [t.concentration for t in transition.transitions if isinstance(t, EstimatedTransition)]
+    sizes = {1 if c is None or c.ndim == 2 else len(c) for c in own}
+    return sizes.pop() if len(sizes) == 1 else 1
+
+
 def _annotator_draws(transition: AnnotatorTransition, count: int) -> list[FloatArray] | None:
     """Of each annotator's T (S, M_a, K), as often as it stands where it is known; None where all are."""
-    parts = [posterior_draws(t, count, a) for a, t in enumerate(transition.transitions)]
+    size = _together(transition)
+    parts: list[FloatArray | None] = []
+    for a, t in enumerate(transition.transitions):
+        if size > 1 and isinstance(t, EstimatedTransition) and t.concentration is not None:
+            draws = np.random.default_rng(a).standard_gamma(t.concentration[np.arange(count) % size])
+            parts.append(draws / draws.sum(axis=1, keepdims=True))
+        else:
+            parts.append(posterior_draws(t, count, a))
     if all(p is None for p in parts):
         return None
     return [
