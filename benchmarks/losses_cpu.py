@@ -14,9 +14,8 @@ torch: memory that is *kept* (never given back: what the arithmetic costs) and m
 the batch's size is mapped anew: what its memory costs as well; cross entropy makes three of them a pass, a loss one).
 A program of one's own lies between.
 
-PyTorch ends every operation in a barrier of its threads, which waits where another program keeps a core busy; the
-losses' blocks run in threads of their own, with one wait for the whole loss. The records of --busy and of --threads
-have their own names.
+PyTorch ends every operation in a barrier of its threads, which waits where another program keeps a core busy: --busy
+shows what that does to losses and to cross entropy. The records of --busy and of --threads have their own names.
 """
 
 from __future__ import annotations

@@ -12,8 +12,10 @@ import pytest
 
 import tproper as tp
 from tproper.cli.codec import LabelCodec
+from tproper.cli.table_scores import as_text
 from tproper.cli.trust import Trust, trust
 from tproper.estimation import TransitionCheck
+from tproper.metrics import Score
 from tproper.transitions import transition_from_dict, transition_to_dict
 
 
@@ -70,3 +72,14 @@ def test_a_weak_models_notes_are_not_a_page() -> None:
     verdict = Trust(codec, check, {}).lines
     assert [line.split(": ")[-1] for line in verdict[:3]] == ["note 0", "note 1", "note 2"]
     assert verdict[3:] == ["(3 more such notes: --json has them)"]
+
+
+def test_a_note_says_which_column_it_is_of() -> None:
+    def log_loss(note: str) -> Any:
+        return {"log_loss": Score("log loss", 1.0, 0.1, (0.8, 1.2), 9, note=note)}
+
+    both = as_text(log_loss("six zeros"), log_loss("two zeros"))
+    assert "* log loss, from weak labels alone: six zeros" in both
+    assert "* log loss, from clean labels: two zeros" in both
+    assert "* log loss: six zeros" in as_text(log_loss("six zeros"), log_loss("six zeros"))
+    assert "* log loss: six zeros" in as_text(log_loss("six zeros"), None)

@@ -131,10 +131,11 @@ def test_the_command_says_it_in_one_line(data, tmp_path, monkeypatch):
     file.write_bytes(bytes(bad))
     result = run.invoke(app, [*command, "--out", str(tmp_path / "m")])
     assert result.exit_code == 0, result.output
-    assert result.stderr == (
+    lines = result.stderr.splitlines(keepends=True)
+    assert [line for line in lines if "steps of training" not in line] == [  # which so small a table has too few of
         f"warning: checkpoint: {file} cannot be used (it was damaged or edited: its checksum does not match); "
         "training starts afresh\n"
-    )
+    ]
     one, other = (tp.load(tmp_path / name).coef_ for name in ("whole", "m"))
     assert np.array_equal(one, other)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["data", "m", "whole"]

@@ -1,14 +1,16 @@
-"""Losses computed together with their gradients, a block of rows at a time, so that temporaries stay in the cache."""
+"""Losses computed together with their gradients, in few passes over the scores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-BLOCK = 1 << 20  # scores worked on at a time: few enough for the cache, enough for all of PyTorch's threads
+BLOCK = (
+    1 << 20
+)  # scores worked on at a time: temporaries stay in the cache, and all of PyTorch's threads have their share
 GRAIN = 1 << 15  # PyTorch runs simple operations on fewer elements than this in the thread that calls them
 NARROW = 64  # classes up to which torch.softmax, made for long rows, is slower than its parts
 
@@ -47,30 +49,36 @@ class _WithSlope(torch.autograd.Function):
         return slope, None, None, None, None, None
 
 
-Work = Callable[[Tensor, slice, Tensor, float], Tensor]
+class Work(NamedTuple):
+    """What is done to rows of the batch.
+
+    ``run(v, rows, slope, share)`` gives the losses (n,) of the scores v (n, K) of these rows, and fills `slope` (n, K)
+    with `share` of their gradients. With `temporaries` of that size it runs on a block of rows at a time: fresh memory
+    costs more than the arithmetic. Else several threads run on all rows, each on those that are in its cache.
+    """
+
+    run: Callable[[Tensor, slice, Tensor, float], Tensor]
+    temporaries: bool = True
 
 
 def value_and_slope(scores: Tensor, work: Work, wanted: bool = True, share: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Losses (...) and `share` of their gradients (..., K) in the layout of the scores, a block of rows at a time.
-
-    ``work(v, rows, slope, share)`` gives the losses of the rows v (n, K) and fills `slope` (n, K), all in place: large
-    temporary tensors cost more to get from the system than to compute with. Without `wanted` the gradient is dropped.
-    """
+    """Losses (...) and `share` of their gradients (..., K) in the layout of the scores; the latter only if `wanted`."""
     n, K = scores.shape[:-1].numel(), scores.shape[-1]
     flat = scores.detach().reshape(n, K)
     if flat.numel() <= GRAIN and not flat.is_cuda:  # one block, too small for more than the caller's own thread
         slope = torch.empty_like(flat)
         with torch.no_grad():
-            value = work(flat, slice(0, n), slope, share)
+            value = work.run(flat, slice(0, n), slope, share)
         return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope[:0]
     slope = torch.empty_like(flat if wanted else flat[:0])
     value = flat.new_empty(n)
-    step = n if flat.is_cuda else max(1, BLOCK // K)
+    blocks = work.temporaries or not wanted or torch.get_num_threads() == 1
+    step = max(1, BLOCK // K) if blocks and not flat.is_cuda else n
     with torch.no_grad():
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             v = flat[rows]
-            value[rows] = work(v, rows, slope[rows] if wanted else torch.empty_like(v), share)
+            value[rows] = work.run(v, rows, slope[rows] if wanted else torch.empty_like(v), share)
     return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope
 
 

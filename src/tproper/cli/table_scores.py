@@ -217,11 +217,16 @@ def as_text(weak: Scores | None, clean: Scores | None, trusted: Trust | None = N
     for name in next(iter(shown.values()), {}):
         lines.append(f"{_NAMES[name]:<20}" + "".join(f"{cell(scores.get(name)):<34}" for scores in shown.values()))
     lines = [line.rstrip() for line in lines]
-    notes = {(_NAMES[n], s.note) for scores in shown.values() for n, s in scores.items() if s.note}
+    notes: dict[tuple[str, str], list[str]] = {}  # and the columns that they belong to
+    for head, scores in shown.items():
+        for n, s in scores.items():
+            if s.note:
+                notes.setdefault((_NAMES[n], s.note), []).append(f", {head}")
     shares = [s.from_transition for scores in shown.values() for s in scores.values() if s.from_transition > 0]
     if shares:
         lines.append(f"of the width of these intervals, {min(shares):.0%} to {max(shares):.0%} comes from T")
-    lines += [f"* {name}: {note}" for name, note in sorted(notes)]
+    for (name, note), heads in sorted(notes.items()):
+        lines.append(f"* {name}{heads[0] if len(heads) < len(shown) else ''}: {note}")
     if any("outside the possible values" in note for _, note in notes):
         lines.append("  (or the model was trained on these very rows: score it on others)")
     return "\n".join([*lines, *([] if trusted is None else trusted.lines)])

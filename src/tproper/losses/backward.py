@@ -130,7 +130,7 @@ class BackwardLoss(WeakLabelLoss):
             torch.sub(self.potential.link(v), r, out=slope).mul_(share)
             return self.line(v, lambda x: inner(r, x))
 
-        return cpu.hushed(fenchel_young, R.silent(labels))
+        return cpu.hushed(Work(fenchel_young), R.silent(labels))
 
     def pair(self) -> tuple[Any, Any] | str:
         """(F, R)."""

@@ -37,20 +37,31 @@ def cross_entropy(
     Gradient: ``softmax v - r + k alpha/2 (|u|^(alpha-1) sgn u - its mean)``.
     """
     k, alpha = plan.squeeze or (0.0, 2.0)
+    # Where targets have large entries of both signs, <r, x> keeps its digits if x is centred first.
+    centred = k != 0 or plan.by_size is not None
     if plan.dense:
-        take_off = _dense(laid_out(R._targets(labels, tables, dtype), class_major))
+        targets = _dense(laid_out(R._targets(labels, tables, dtype), class_major))
     elif plan.by_size is None:
-        take_off = _index(*plan.numbers, labels)
+        targets = _index(*plan.numbers, labels, centred)
     else:
-        take_off = _sets(laid_out(labels, class_major), tables[plan.by_size], dtype)
+        targets = _sets(laid_out(labels, class_major), tables[plan.by_size], dtype)
 
     def work(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
+        inner, subtract = targets(rows)
         # Scores are compared with the largest one before they are summed: a common shift must not eat their digits.
-        x = v - v.amax(-1, keepdim=True)
-        softmax_into(slope, x, shifted=True)
+        top = v.amax(-1, keepdim=True)
+        if centred:
+            x = v - top
+            softmax_into(slope, x, shifted=True)
+            mean = x.mean(-1, keepdim=True)
+            loss = -inner(x.sub_(mean)).add_(mean)  # targets sum to one
+        else:  # x is needed no longer than slope is free
+            x = torch.sub(v, top, out=slope)
+            loss = -inner(x)
+            softmax_into(slope, x, shifted=True)
         # The largest p is at least 1/K, so its logarithm is exact however far apart the scores are.
-        loss = -slope.amax(-1, keepdim=True).log_()
-        take_off(loss, slope, x, rows, k != 0, share)
+        loss.sub_(slope.amax(-1, keepdim=True).log_())
+        subtract(slope, share)
         if k and alpha == 2:
             loss.add_(_square_sum(x), alpha=k / 2)
             slope.add_(x, alpha=share * k)
@@ -60,7 +71,7 @@ def cross_entropy(
             loss.add_(bent.mul_(x).sum(-1, keepdim=True), alpha=k / 2)
         return loss[:, 0]
 
-    return work
+    return Work(work, centred or plan.dense)
 
 
 def forward_cross_entropy(
@@ -100,7 +111,7 @@ def _mixture(t: Callable[[slice], Tensor], top: Tensor) -> Work:
             slope.mul_(share)
         return torch.where(mass > _smallest(v.dtype), -top[rows] - mass.log(), math.nan)[:, 0]
 
-    return work
+    return Work(work)
 
 
 def _two_valued(d: float, o: float, labels: Tensor) -> Work:
@@ -122,7 +133,7 @@ def _two_valued(d: float, o: float, labels: Tensor) -> Work:
         slope.mul_(own.div_(mass).mul_(share * (d - o)))
         return torch.where(mass > _smallest(v.dtype), -mass.log(), math.nan)[:, 0]
 
-    return work
+    return Work(work, temporaries=False)
 
 
 def _smallest(dtype: torch.dtype) -> float:
@@ -136,11 +147,11 @@ def hushed(work: Work, silent: Tensor | None) -> Work:
     quiet = silent.reshape(-1)
 
     def both(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
-        loss = work(v, rows, slope, share).masked_fill(quiet[rows], 0.0)
+        loss = work.run(v, rows, slope, share).masked_fill(quiet[rows], 0.0)
         slope.masked_fill_(quiet[rows, None], 0.0)
         return loss
 
-    return both
+    return Work(both, work.temporaries)
 
 
 def laid_out(rows: Tensor, class_major: bool) -> Tensor:
@@ -154,48 +165,51 @@ def _square_sum(x: Tensor) -> Tensor:
     return x.square().sum(-1, keepdim=True)
 
 
-# ``loss -= <r, x>`` and ``slope = share (slope - r)`` for a block of rows of targets r; the flag: x is to be centred
-TakeOff = Callable[[Tensor, Tensor, Tensor, slice, bool, float], None]
+# Targets r of a block of rows, as two functions: ``<r, x>`` (n, 1), and ``slope = share (slope - r)`` in place.
+Targets = Callable[[slice], tuple[Callable[[Tensor], Tensor], Callable[[Tensor, float], None]]]
 
 
-def _dense(targets: Tensor) -> TakeOff:
+def _dense(rows_of_r: Tensor) -> Targets:
     """Targets as they are."""
-    targets = targets.reshape(-1, targets.shape[-1])
+    rows_of_r = rows_of_r.reshape(-1, rows_of_r.shape[-1])
 
-    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool, share: float) -> None:
-        r = targets[rows]
-        slope.sub_(r)
-        if share != 1.0:
-            slope.mul_(share)
-        loss.sub_((r * x).sum(-1, keepdim=True))  # before x is centred: exact for the largest score and a one-hot r
-        if centre:
-            x.sub_(x.mean(-1, keepdim=True))
+    def targets(rows: slice) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, float], None]]:
+        r = rows_of_r[rows]
 
-    return take_off
+        def subtract(slope: Tensor, share: float) -> None:
+            slope.sub_(r)
+            if share != 1.0:
+                slope.mul_(share)
+
+        return lambda x: (r * x).sum(-1, keepdim=True), subtract
+
+    return targets
 
 
-def _index(c: float, b: float, labels: Tensor) -> TakeOff:
+def _index(c: float, b: float, labels: Tensor, centred: bool) -> Targets:
     """Targets ``c e_y + b``, ``<r, x> = c x_y + (1 - c) mean x``: uniform noise, complementary labels."""
     index = labels.reshape(-1, 1)
 
-    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool, share: float) -> None:
+    def targets(rows: slice) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, float], None]]:
         at = index[rows]
-        loss.sub_(x.gather(-1, at), alpha=c)
-        if c != 1.0 or centre:
-            mean = x.mean(-1, keepdim=True)
-            loss.sub_(mean, alpha=1 - c)
-            if centre:
-                x.sub_(mean)
-        if share != 1.0:
-            torch.add(loss.new_tensor(-share * b), slope, alpha=share, out=slope)
-        elif b:
-            slope.sub_(b)
-        slope.scatter_add_(-1, at, loss.new_full(loss.shape, -share * c))
 
-    return take_off
+        def inner(x: Tensor) -> Tensor:
+            own = x.gather(-1, at).mul_(c)
+            return own if centred or c == 1.0 else own.add_(x.mean(-1, keepdim=True), alpha=1 - c)
+
+        def subtract(slope: Tensor, share: float) -> None:
+            if share != 1.0:  # both in one pass
+                torch.add(slope.new_tensor(-share * b), slope, alpha=share, out=slope)
+            elif b:
+                slope.sub_(b)
+            slope.scatter_add_(-1, at, slope.new_full(at.shape, -share * c))
+
+        return inner, subtract
+
+    return targets
 
 
-def _sets(masks: Tensor, coefficient: Tensor, dtype: torch.dtype) -> TakeOff:
+def _sets(masks: Tensor, coefficient: Tensor, dtype: torch.dtype) -> Targets:
     """Targets ``c(|S|) 1_S + b``: candidate sets."""
     K = masks.shape[-1]
     size = mask_sizes(masks).reshape(-1, 1)
@@ -210,13 +224,14 @@ def _sets(masks: Tensor, coefficient: Tensor, dtype: torch.dtype) -> TakeOff:
     if bool(crowded.any()):
         smaller = smaller ^ crowded
 
-    def take_off(loss: Tensor, slope: Tensor, x: Tensor, rows: slice, centre: bool, share: float) -> None:
-        mean = x.mean(-1, keepdim=True)
-        x.sub_(mean)  # always, since r sums to one: its entries may be large and of both signs
-        few, step = indicator(smaller[rows], x.dtype), steps[rows]
-        slope.addcmul_(few, -step).sub_(most[rows])
-        if share != 1.0:
-            slope.mul_(share)
-        loss.sub_(step * few.mul_(x).sum(-1, keepdim=True)).sub_(mean)
+    def targets(rows: slice) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, float], None]]:
+        few, step = indicator(smaller[rows], dtype), steps[rows]
 
-    return take_off
+        def subtract(slope: Tensor, share: float) -> None:
+            slope.addcmul_(few, -step).sub_(most[rows])
+            if share != 1.0:
+                slope.mul_(share)
+
+        return lambda x: (few * x).sum(-1, keepdim=True).mul_(step), subtract
+
+    return targets
