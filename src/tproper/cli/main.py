@@ -111,4 +111,9 @@ def main() -> None:
         number = getattr(signal, name, None)  # Windows has no SIGHUP, and nohup ignores it
         if number is not None and signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
-    sys.exit(app())
+    try:
+        sys.exit(app())
+    except ImportError as error:  # what a signal becomes while an extension module is being loaded
+        if isinstance(error.__cause__, SystemExit):
+            raise error.__cause__ from None
+        raise
