@@ -182,7 +182,7 @@ def certain_section(cells: list[dict[str, Any]]) -> list[str]:
         "without width. Such samples often show no error at all, and counts are small: an interval cannot cover 95% "
         "exactly (Wilson's own dips for accuracies near 1). The log loss is infinite as soon as one "
         "error is possible: every interval without an upper end holds it. The calibration error is so close to 0 that "
-        "its interval mostly begins there. None of these can be otherwise.",
+        "its interval mostly begins there.",
         "",
         *table(
             ["labels", "n", "right", *names],

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._core import FloatArray, check_room, checks, group_codes
+from ..metrics import A_CROWD
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
 from .answers import Answers, as_answers, check_order, true_classes
 from .arguments import Seed, features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, named_by_most, run
 from .dependence import Copies, copies, dependence, discounted
 from .information import concentration
-from .posterior import A_CROWD, by_sweep
+from .posterior import by_sweep
 from .softmax import LinearSoftmax
 from .warnings import DependenceWarning, IdentifiabilityWarning
 from .with_features import FOLDS, fit_with_features

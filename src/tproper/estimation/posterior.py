@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from .._core import FloatArray
 from .dawid_skene import Crowd, Fit, normalised
 
-A_CROWD = 30  # annotators, from which on types can be learned
 POWERS = np.array([-1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0])
 STRENGTHS = np.array([3.0, 20.0, 150.0])  # in answers for each class
 EVEN = 0.1  # of an answer: no answer is impossible

@@ -6,6 +6,7 @@ Imports from `certificates` and the rooms above it.
 from .balanced import weak_balanced_accuracy
 from .binned import BinnedErrors
 from .calibration import TopLabel, weak_calibration
+from .classes import A_CROWD
 from .clean_scores import Reliability, clean_scores, reliability
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
 from .inputs import Sample, encoded, probabilities_of, weights_of
@@ -17,6 +18,7 @@ from .uncertainty import TransitionDraws, draws_of
 from .weak import weak_accuracy, weak_brier, weak_log_loss
 
 __all__ = [
+    "A_CROWD",
     "UNINFORMATIVE",
     "Z95",
     "BinnedErrors",

@@ -29,6 +29,7 @@ from torch import Tensor
 from .._core import FloatArray
 from ..transitions import AnnotatorTransition
 
+A_CROWD = 30  # annotators, from which on their T can be drawn together (`estimate_annotators`)
 ROUNDS = 50  # of EM for the class shares
 LEAST = 1e-300  # of a draw of T: no answer is impossible
 
@@ -50,6 +51,7 @@ def class_means(
 ) -> tuple[FloatArray, FloatArray]:
     """C_s (S, K, K) for draws `parts` of each annotator's T (S, M_a, K), and the mean posteriors (n, K)."""
     from scipy.sparse import csr_array
+    from scipy.special import softmax
 
     item, who = (labels >= 0).nonzero(as_tuple=True)
     column = transition.offsets[who.numpy()] + labels[item, who].numpy()
@@ -61,7 +63,7 @@ def class_means(
     out, total = [], np.zeros((n, K))
     for s in range(len(parts[0])):
         joint = given @ np.log(np.maximum(np.concatenate([p[s] for p in parts]), LEAST)) + np.log(shares)
-        P = _normalised(joint)
+        P = softmax(joint, axis=1)
         total += P
         z = (P.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=K - 1)
         one = np.zeros((n, K))
@@ -75,13 +77,9 @@ def class_means(
 
 def _shares(evidence: FloatArray) -> FloatArray:
     """The shares of the classes (K,) that make the answers likeliest, by EM."""
+    from scipy.special import softmax
+
     shares = np.full(evidence.shape[1], 1.0 / evidence.shape[1])
     for _ in range(ROUNDS):
-        shares = np.maximum(_normalised(evidence + np.log(shares)).mean(axis=0), LEAST)
+        shares = np.maximum(softmax(evidence + np.log(shares), axis=1).mean(axis=0), LEAST)
     return shares
-
-
-def _normalised(joint: FloatArray) -> FloatArray:
-    P = np.exp(joint - joint.max(axis=1, keepdims=True))
-    out: FloatArray = P / P.sum(axis=1, keepdims=True)
-    return out

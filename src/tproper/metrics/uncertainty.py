@@ -32,7 +32,7 @@ from ..transitions import (
     Transition,
     posterior_draws,
 )
-from .classes import Classes, class_means
+from .classes import A_CROWD, Classes, class_means
 
 MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 1000, 200, 1 << 23  # as many draws as fit into this many entries
 CLASS_DRAWS = 400  # of the classes of all examples, too
@@ -120,10 +120,14 @@ def _together(transition: AnnotatorTransition) -> int:
     """How many distributions each T is a mixture of, that belong together: those of a crowd err together; 1 if none.
 
     A T alone says nothing of what it shares with others, and the answers of a handful, or such as depend on each other,
-    tell classes worse than it looks: `estimate_annotators` gives none of these a mixture.
+    tell classes worse than it looks: `estimate_annotators` gives none of these a mixture. T that were counted, each for
+    itself, are mixtures of another kind.
     """
-    own = [t.concentration for t in transition.transitions if isinstance(t, EstimatedTransition)]
-    sizes = {1 if c is None or c.ndim == 2 else len(c) for c in own}
+    if len(transition.transitions) < A_CROWD:
+        return 1
+    own = [t for t in transition.transitions if isinstance(t, EstimatedTransition)]
+    mixed = [t.concentration if t.counts is None else None for t in own]
+    sizes = {1 if c is None or c.ndim == 2 else len(c) for c in mixed}
     return sizes.pop() if len(sizes) == 1 else 1
 
 
