@@ -106,15 +106,14 @@ def known_section(cells: list[dict[str, Any]]) -> list[str]:
         f"{data_sets([c['balanced']['tried'] for c in cells])}. Where labels are too few for a ratio it is not "
         "informative, and its interval is the whole range: a dash where that is so in most data sets.",
         "",
-        "Where labels are too few to tell a calibration error from 0, its interval begins at 0 and can be missed on "
-        "one side alone; and where bins agree better than chance would have it, it is not left empty. So it covers "
-        "more than the level asks for, as for a perfect model below"
-        + (", and not so for the model that is farther off." if any("the same" in name for name in names) else "."),
+        "A calibration error cannot lie below 0. Its interval passes from one end to two as the error grows (Feldman "
+        "and Cousins, 1998), so that it covers what the level says at 0 too. Where a bin holds a few rare labels, "
+        "which tell its variance poorly, that is rather taken too large: complementary labels, n = 100.",
         "",
         *table(["labels", "n", *names, "balanced accuracy"], rows),
         "",
-        "How often a perfectly calibrated model is blamed (interval excludes 0; 2.5% is nominal, for 0 is an end of "
-        f"the range; {min(c['blamed']['tried'] for c in cells):.0f} data sets a cell), how often balanced accuracy is "
+        "How often a perfectly calibrated model is blamed (interval excludes 0; 5% is nominal; "
+        f"{min(c['blamed']['tried'] for c in cells):.0f} data sets a cell), how often balanced accuracy is "
         "informative, and its bias in standard errors over all samples.",
         "",
         *table(

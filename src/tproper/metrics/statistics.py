@@ -335,6 +335,24 @@ def bias_corrected_levels(values: FloatArray, at: float) -> FloatArray:
     return np.asarray(ndtr([2 * z0 - Z95, 2 * z0 + Z95]))
 
 
+def lower_tail(away: float) -> float:
+    """The share of a normal estimate's lower tail in the 5% that a parameter >= 0 excludes, `away` standard deviations
+    above 0: half of them from 1.96 on, none at 0 (Feldman and Cousins, 1998).
+
+    They exclude the values whose likelihood is smallest against that of the best parameter >= 0. With a in the lower
+    tail, ``t = Phi^-1(.95 + a)`` and ``s = Phi^-1(1 - a)``, that is so where ``away^2 - 2 s away + t^2 = 0``.
+    """
+    return float(np.interp(away, *_tails()))
+
+
+@functools.cache
+def _tails() -> tuple[FloatArray, FloatArray]:
+    a = np.geomspace(1e-12, (1 - LEVEL) / 2, 200)
+    t, s = ndtri(LEVEL + a), ndtri(1 - a)
+    away = t**2 / (s + np.sqrt(np.maximum(s**2 - t**2, 0)))
+    return np.append(0.0, away), np.append(0.0, a)
+
+
 def student_quantile(df: FloatArray) -> FloatArray:
     """The 97.5% point of Student's t."""
     return np.asarray(stdtrit(np.maximum(df, 1e-3), (1 + LEVEL) / 2))
