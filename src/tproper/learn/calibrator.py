@@ -348,9 +348,9 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
         choice = cast(MethodName, method)
         maps.validate(choice)
     final = maps.fit(choice)
-    in_sample, _ = _mean(maps.risks["identity"] - row_risks(T, y, final(maps.v)), w)
     before, after = maps.outside["identity"], maps.outside[choice]
-    gain = gain_of(T, y, before, after, w, in_sample, parameters(choice, K))
+    validated, _ = _mean(maps.risks["identity"] - maps.risks[choice], w)
+    gain = gain_of(T, y, before, final(maps.v), w, validated, parameters(choice, K), method == "auto")
     if method == "auto" and choice == "identity":
         notes.append("no map lowers the weak risk clearly: none was taken")
     if gain.value + Z95 * gain.stderr < 0:
