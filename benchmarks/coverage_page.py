@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from _pieces import totals
 from coverage_elsewhere import section
 
 LOW, HIGH = 0.93, 0.97  # what is wanted of a 95% interval
 MOST = 0.5  # share of informative scores from which on their coverage is shown
 ANSWERS, SKILL, RIGHT = 25_000, (0.4, 0.95), 0.9  # of a crowd: answers, how often annotators are right, and the model
+AGAINST = {
+    "clean": (0.0, 1.0),
+    "symmetric .3": (0.3, 0.9),
+    "complementary": (0.0, 1 / 3),
+}  # P(label against | right, wrong)
 RARE, ROWS = 0.01, 100  # labels that name the class after all, and clean rows
 
 
@@ -170,22 +176,39 @@ def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
     ]  # fmt: skip
 
 
+def attainable(c: dict[str, Any]) -> str:
+    """The coverages next to 95% that ranges of the count of labels against the prediction can have."""
+    from scipy.stats import binom
+
+    right, wrong = AGAINST[c["kind"]]
+    below = np.concatenate(
+        [[0.0], binom.cdf(np.arange(c["n"] + 1), c["n"], c["right"] * right + (1 - c["right"]) * wrong)]
+    )
+    ranges = below[None, :] - below[:, None]
+    return f"{100 * ranges[ranges <= 0.95].max():.1f}, {100 * ranges[ranges >= 0.95].min():.1f}"
+
+
 def certain_section(cells: list[dict[str, Any]]) -> list[str]:
-    names = list(cells[0]["cover"])
+    names = [name for name in cells[0]["cover"] if name != "log loss"]
     return [
         "",
         "## Models that are certain and hardly ever wrong",
         "",
         f"One-hot predictions, {data_sets([c['sets'] for c in cells])}; "
         f"{sum(c['no width'] * c['sets'] for c in cells):.0f} intervals "
-        "without width. Such samples often show no error at all, and counts are small: an interval cannot cover 95% "
-        "exactly (Wilson's own dips for accuracies near 1). The log loss is infinite as soon as one "
-        "error is possible: every interval without an upper end holds it. The calibration error is so close to 0 that "
-        "its interval mostly begins there.",
+        "without width. Such samples show a handful of labels against the prediction, or none: an interval holds the "
+        'truth for a range of such counts, whose probability jumps past 95%. "Attainable" is the nearest below and the '
+        "nearest above that any range of counts has: what is far from 95% there no interval brings nearer. The log "
+        "loss is not shown: it is infinite as soon as one error is possible, and every interval without an upper end "
+        "holds it. The calibration error takes the mean of such counts for a normal variable, and rather covers too "
+        "often.",
         "",
         *table(
-            ["labels", "n", "right", *names],
-            [[c["kind"], str(c["n"]), f"{c['right']:g}", *(cell(c["cover"][k]) for k in names)] for c in cells],
+            ["labels", "n", "right", "attainable", *names],
+            [
+                [c["kind"], str(c["n"]), f"{c['right']:g}", attainable(c), *(cell(c["cover"][k]) for k in names)]
+                for c in cells
+            ],
         ),
     ]
 
