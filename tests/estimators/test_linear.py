@@ -385,6 +385,9 @@ def test_the_default_penalty_goes_with_rows_variance_and_what_labels_say() -> No
     clean = WeakLabelClassifier(calibrate=False).fit(X, y).l2_
     assert clean == pytest.approx(0.4 * X.var(axis=0).sum() / 900)
     assert l2[900] == pytest.approx(clean / 9)  # one complementary label of ten classes says 1/81 of a clean one
+    for squeeze, k in (((1.0, 2.0), 1.0), ((0.3, 1.5), 0.3)):  # and its target varies 81 times as much
+        backward = WeakLabelClassifier("complementary", "gls", squeeze=squeeze, calibrate=False).fit(X, weak)
+        assert backward.l2_ == pytest.approx(81 * (1 + k) * clean)
     assert WeakLabelClassifier(calibrate=False).fit(10 * X, y).l2_ == pytest.approx(100 * clean)
     twice = WeakLabelClassifier(calibrate=False).fit(X, y, sample_weight=np.full(900, 2.0)).l2_
     assert twice == pytest.approx(clean / 2)
