@@ -21,7 +21,7 @@ from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, fit_calibrator, folds, identity_calibrator, method_of
 from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information, row_count
 from .modules import flag, linear_module, mlp_module, same_form, seeded
-from .scaling import forward_risk, matching_scale
+from .scaling import forward_risk, matching_scale, softmax_above_zero
 
 if TYPE_CHECKING:
     from .classifier import WeakLabelClassifier
@@ -149,10 +149,8 @@ def link_of(loss: nn.Module, scores: FloatArray) -> FloatArray:
 
 def own_probabilities(clf: WeakLabelClassifier, scores: FloatArray) -> FloatArray:
     """The model's probabilities (n, K), calibrated: of bags those among the pooled rows, which T takes to labels."""
-    if clf._changes() is None:
-        p = link_of(clf.loss_, scores)
-    else:  # minus infinity excludes a class
-        p = torch.softmax(torch.as_tensor(clf._calibrated(scores)), -1).numpy()
+    own = clf._changes() is None
+    p = link_of(clf.loss_, scores) if own else softmax_above_zero(clf._calibrated(scores))
     return finite_rows(p, clf.module_)
 
 
