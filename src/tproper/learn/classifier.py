@@ -39,8 +39,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     It minimises ``mean_i loss(v_i, y_i) + l2/2 ||W||^2`` over the scores ``v = model(x)``, where y is a *weak* label
     and the loss knows how weak labels arise (`transition`). Biases and intercepts are not penalised, except for the
-    intercepts of linear forward models of weak labels: a normal prior of standard deviation 2 keeps classes from being
-    given up. Probabilities are calibrated by the weak labels themselves (`calibrate`). With `transition=None` labels
+    intercepts of linear models of weak labels: a normal prior keeps classes from being given up, or from following the
+    labels' noise (`tproper.learn.defaults`). Probabilities are calibrated by the weak labels themselves (`calibrate`). With `transition=None` labels
     are clean, and the linear model is multinomial logistic regression.
 
     Parameters

@@ -11,12 +11,12 @@ from torch import Tensor
 from .._core import FloatArray, limited_deviations
 from ..losses import ForwardLoss, WeakLabelLoss
 from ..transitions import Transition
-from .linear import curvature, is_convex, moments, score_loss
+from .linear import curvature, is_clean, moments, score_loss
 
 SHRINKAGE = 0.4  # measured: within a point of the tuned penalty in every block of docs/weak_table.md
 NETWORK_L2 = 3e-4  # minibatch training: early stopping does what a penalty does for linear models
 NETWORK_RATE = 3e-3  # Adam's, for clean labels
-INTERCEPT_SPREAD = 2.0  # standard deviation of the prior of the intercepts
+INTERCEPT_SPREAD = 2.0  # standard deviation of the prior of forward losses' intercepts
 
 
 def row_count(weights: FloatArray) -> float:
@@ -92,10 +92,17 @@ def default_learning_rate(information: float) -> float:
     return NETWORK_RATE * information**-0.25
 
 
-def intercept_l2(loss: Any, rows: float) -> float:
-    """A normal prior on the intercepts of forward losses of weak labels; 0 elsewhere.
+def intercept_l2(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray | None, rows: float) -> float:
+    """A normal prior on the intercepts of weak labels' losses; 0 for clean labels.
 
-    Free intercepts let such a loss give up a class altogether (its intercept runs to minus infinity), which saves
-    penalty and ruins the log loss. The prior is worth one label or two.
+    Free intercepts let a forward loss give up a class altogether (its intercept runs to minus infinity), which saves
+    penalty and ruins the log loss. The prior is worth one label or two. Those of a backward loss follow the mean of
+    the targets, which says next to nothing of the classes' shares where targets vary much (ten classes, a thousand
+    complementary labels: a share of .1 becomes .1 give or take .09). Prior and noise are weighed as Bayes does: with g
+    the `squared_slope`, a share of about ``1/K e^u``, u standard normal, wants ``g (1 + K k) / n``.
     """
-    return 0.0 if is_convex(loss) else 1.0 / (INTERCEPT_SPREAD**2 * rows)
+    if is_clean(loss.transition):
+        return 0.0
+    if isinstance(loss, ForwardLoss):
+        return 1.0 / (INTERCEPT_SPREAD**2 * rows)
+    return squared_slope(loss, labels, weights) * (1 + loss.transition.num_classes * curvature(loss)) / rows
