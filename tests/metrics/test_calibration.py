@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tproper as tp
-from tproper.metrics import Z95, weak_calibration
+from tproper.metrics import Z95, BinnedErrors, bin_sums, weak_calibration
 from tproper.metrics.binned import QuadraticForm
 
 
@@ -151,3 +151,16 @@ def test_the_interval_of_a_large_error_with_little_noise_is_narrow():
     )  # fmt: skip
     away = Z95 * 1e-3**0.5  # the standard error of theta is theta times the root of 1e-3
     assert form.interval() == pytest.approx((0.3 / (1 + away), 0.3 / (1 - away)), rel=1e-6)
+
+
+@pytest.mark.parametrize("heavy", [0.0, 1.0, 2.0])
+def test_the_square_is_unbiased_whatever_the_weights(heavy):
+    rng = np.random.default_rng(0)
+    sets, n = 20_000, 8
+    a = np.exp(heavy * rng.normal(size=n))
+    h = 0.5 + rng.choice([-1.0, 1.0], size=(sets, n))
+    cell = np.repeat(np.arange(sets), n)
+    errors = BinnedErrors(*(s[:, None] for s in bin_sums(cell, sets, np.tile(a, sets), h.ravel())))
+    assert errors.used.all()
+    squares = errors.form().estimate
+    assert squares.mean() == pytest.approx(0.25, abs=4 * squares.std() / np.sqrt(sets))
