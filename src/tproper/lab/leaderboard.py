@@ -368,7 +368,7 @@ def sentences(leading: Sequence[Lead]) -> str:
         start = f"By {lead.what}, epoch by {lead.rule} labels, {lead.best.title} leads ({lead.value(lead.best)})"
         scatter = "" if lead.clear else ", which is within the scatter of trials"
         if lead.is_proper:
-            margin = "" if lead.other is None else f"; the best other, {lead.other.title}, is {lead.gap} behind{scatter}"
+            margin = f"; the best other, {lead.other.title}, is {lead.gap} behind{scatter}" if lead.other else ""
             out.append(f"{start}, a proper bounded loss{margin}.")
         elif lead.proper is None:
             out.append(f"{start}; no loss here is certified proper and bounded.")
@@ -391,8 +391,9 @@ def summary_table(leading: Mapping[str, Sequence[Lead]]) -> Table:
     ahead, behind, level = (sum(row[-1] == verdict for row in rows) for verdict in ("ahead", "behind", "level"))
     note = (
         f"The best loss that is certified proper and bounded is ahead of all others in {ahead} of {len(rows)} lines, "
-        f"behind in {behind} and level in {level}. Level means that the difference, trial by trial of the same seed, is "
-        f"no larger than trials scatter (a paired t test at {LEVEL:.0%}, shared among the methods of the kind that leads)."
+        f"behind in {behind} and level in {level}. Level means that the difference, trial by trial of the same seed, "
+        f"is no larger than trials scatter (a paired t test at {LEVEL:.0%}, shared among the methods of the kind that "
+        "leads)."
         + (" In the others one of the two is missing." if ahead + behind + level < len(rows) else "")
     )
     head = ["", "by", "epoch by", "best proper bounded loss", "best other loss", "difference", "the first is"]
