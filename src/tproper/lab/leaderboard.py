@@ -393,8 +393,7 @@ def summary_table(leading: Mapping[str, Sequence[Lead]]) -> Table:
         f"The best loss that is certified proper and bounded is ahead of all others in {ahead} of {len(rows)} lines, "
         f"behind in {behind} and level in {level}. Level means that the difference, trial by trial of the same seed, "
         f"is no larger than trials scatter (a paired t test at {LEVEL:.0%}, shared among the methods of the kind that "
-        "leads)."
-        + (" In the others one of the two is missing." if ahead + behind + level < len(rows) else "")
+        "leads)." + (" In the others one of the two is missing." if ahead + behind + level < len(rows) else "")
     )
     head = ["", "by", "epoch by", "best proper bounded loss", "best other loss", "difference", "the first is"]
     return Table("Who leads", note, head, rows)
