@@ -125,7 +125,7 @@ def _blocks(columns: LabelColumns, codec: LabelCodec, source: str | None, featur
 
 
 class _Evenly:
-    """Labels and probabilities of some rows, evenly spread over a table of any length: its first may be of one class."""
+    """Labels and probabilities of some rows, evenly spread over a table of any length: it may be sorted by class."""
 
     def __init__(self) -> None:
         self.rows, self.stride = 0, 1

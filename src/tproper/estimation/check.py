@@ -285,8 +285,8 @@ def _surest(view: View, p: FloatArray) -> list[TransitionTest]:
     text = "the surest examples have no purer labels than T allows"
     if p_value < 0.05:
         text = (
-            f"the {n} surest examples have the labels of their predicted classes more often than T allows if all of "
-            f"them were of these classes, by {z:.1f} standard errors; noise that spares easy examples looks like this"
+            f"the {n} surest examples have the labels of their predicted classes more often than T allows even if all "
+            f"are of these classes, by {z:.1f} standard errors: T is too noisy, or the noise spares easy examples"
         )
     return [TransitionTest("labels of the surest examples", z, p_value, text)] if n else []
 
