@@ -133,6 +133,7 @@ def test_too_few_labels_are_announced_and_dict_is_json():
         ({"bins": "many"}, "bins: expected a number, edges or 'auto', got 'many'"),
         ({"bins": [0.1, 1]}, "bins: expected increasing edges from 0 to 1"),
         ({"bins": [0, 0.5, 0.5, 1]}, "bins: expected increasing edges"),
+        ({"bins": ["a", "b"]}, "bins: expected increasing edges"),
         ({"strategy": "mass"}, "strategy: expected one of quantile, uniform, got 'mass'"),
     ],
 )
