@@ -310,7 +310,7 @@ def annotators(transitions: Iterable[Transition]) -> AnnotatorTransition:
     """Several answers per example, independent given its class: labels are (n, m) integers, -1 = no answer.
 
     ``T[(y_1, ..., y_m), z] = prod_a T_a[y_a, z]`` over the annotators who answered. A row without any answer says
-    nothing. For one label an example, from one of several sources, see `multi_source`.
+    nothing. For one label per example, from one of several sources, see `multi_source`.
     """
     parts = list(transitions) if isinstance(transitions, Iterable) else []
     if not parts:
