@@ -179,7 +179,7 @@ def _square_sum(x: Tensor) -> Tensor:
 
 
 Block = tuple[Callable[[Tensor], Tensor], Callable[[Tensor, float], None], Tensor | None]
-# Targets r of a block of rows: ``<r, x>`` (n, 1); ``slope = share (slope - r)`` in place; y (n, 1) where r is c e_y + b.
+# Targets r of a block of rows: ``<r, x>`` (n, 1), ``slope = share (slope - r)`` in place, y (n, 1) if r is c e_y + b.
 Targets = Callable[[slice], Block]
 
 
