@@ -5,17 +5,20 @@ not the typical ones (Neyman and Scott, 1948): the posteriors of the classes are
 where EM ended a Gibbs sampler goes on (Tanner and Wong, 1987), in turn
 
     classes     z_i      from their posterior given every T,
+    crowd       m        sum of v_a C_a, columns normalised, v_a ~ Exp(1): the Bayesian bootstrap (Rubin, 1981),
     types       j_a      from what each says of annotator a's counts C_a given the classes, T integrated out,
     T           T_a[:, z] ~ Dirichlet(C_a[:, z] + s_j m_j[:, z] + a tenth of an answer, spread evenly),
 
-with m_j the T of all annotators together raised to the power q_j, columns normalised: 0 guesses, 1 is like the crowd,
-above 1 is better than it, below 0 misleads. Someone good at one class mostly is at the others, which the columns of a
-Dirichlet prior alone would not know; s_j says how closely an annotator follows the type, and the crowd how common each
-type is (as the communities of Venanzi and others, 2014). Given its classes a sweep leaves a Dirichlet of every column:
-the mixture of those of some sweeps is kept, in which one number picks the sweep for all annotators.
+with m_j the crowd's T raised to the power q_j, columns normalised: 0 guesses, 1 is like the crowd, above 1 is better
+than it, below 0 misleads. Someone good at one class mostly is at the others, which the columns of a Dirichlet prior
+alone would not know; s_j says how closely an annotator follows the type, and the crowd how common each type is (as the
+communities of Venanzi and others, 2014). Given its classes a sweep leaves a Dirichlet of every column: the mixture of
+those of some sweeps is kept, in which one number picks the sweep for all annotators. Sweeps remember those before them
+(the fewer answers, the longer; half a dozen sweeps count for about one), so that many lie between the first and last.
 
-References: Tanner and Wong (1987), The calculation of posterior distributions by data augmentation; Venanzi, Guiver,
-Kazai, Kohli and Shokouhi (2014), Community-based Bayesian aggregation models for crowdsourcing.
+References: Rubin (1981), The Bayesian bootstrap; Tanner and Wong (1987), The calculation of posterior distributions by
+data augmentation; Venanzi, Guiver, Kazai, Kohli and Shokouhi (2014), Community-based Bayesian aggregation models for
+crowdsourcing.
 """
 
 from __future__ import annotations
@@ -29,9 +32,9 @@ from .dawid_skene import Crowd, Fit, normalised
 POWERS = np.array([-1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0])
 STRENGTHS = np.array([3.0, 20.0, 150.0])  # in answers for each class
 EVEN = 0.1  # of an answer: no answer is impossible
-FIRST, BETWEEN = 50, 3  # sweeps before the first that is kept, and from one to the next ...
-KEPT, ENTRIES = (8, 24), 1 << 22  # ... of this many, as memory allows
-WORK = 1e8  # answers x classes of all sweeps, about, beyond which there are fewer
+FIRST, BETWEEN = 50, 6  # sweeps before the first that is kept, and from one to the next ...
+KEPT, ENTRIES = (8, 50), 1 << 22  # ... of this many, as memory allows
+WORK = 3e8  # answers x classes of all sweeps, about, beyond which there are fewer
 LEAST = 1e-30  # of T
 
 
@@ -82,7 +85,7 @@ class Types:
 
     def draw(self, counts: FloatArray, rng: np.random.Generator) -> FloatArray:
         """What each annotator's Dirichlet parameters are before their own counts (m, M, K)."""
-        A = self._parameters(counts.sum(axis=0))
+        A = self._parameters(np.tensordot(rng.standard_exponential(self.m), counts, 1))
         logs = self._evidence(counts, A) + np.log(self.shares)
         P = normalised(logs)[1]
         chosen: NDArray[np.int64] = (P.cumsum(axis=1) < rng.random((self.m, 1))).sum(axis=1).clip(max=self.size - 1)
@@ -95,17 +98,23 @@ class Types:
         logs = np.log(total + EVEN) * POWERS[:, None, None]
         powers = np.exp(logs - logs.max(axis=1, keepdims=True))
         powers /= powers.sum(axis=1, keepdims=True)
-        return (STRENGTHS[:, None, None] * powers[:, None]).reshape(self.size, self.M, self.K) + EVEN / self.M
+        return (powers[:, None] * STRENGTHS[:, None, None]).reshape(self.size, self.M, self.K) + EVEN / self.M
 
     def _evidence(self, counts: FloatArray, A: FloatArray) -> FloatArray:
-        """log p(counts of annotator a | type), T integrated out (m, types): only answers that were given matter."""
+        """log p(counts of annotator a | type), T integrated out (m, types): only answers that were given matter.
+
+        Few different (answer, class, how often) turn up, and columns of all powers sum to the strength.
+        """
+        from scipy.sparse import csr_array
         from scipy.special import gammaln
 
         who, y, z = np.nonzero(counts)
-        given, n = counts[who, y, z], counts.sum(axis=1)
-        out = np.empty((self.m, self.size))
-        for j, a in enumerate(A):
-            total = a.sum(axis=0)
-            each = gammaln(given + a[y, z]) - gammaln(a)[y, z]
-            out[:, j] = np.bincount(who, each, self.m) - (gammaln(n + total) - gammaln(total)).sum(axis=1)
-        return out
+        kinds, place = np.unique((counts[who, y, z] * self.M + y) * self.K + z, return_inverse=True)
+        often, cell = np.divmod(kinds, self.M * self.K)
+        a = A.reshape(self.size, -1)[:, cell.astype(np.int64)].T  # (kinds, types)
+        starts = np.searchsorted(who, np.arange(self.m + 1))
+        given = csr_array((np.ones(len(who)), place, starts), shape=(self.m, len(kinds)))
+        totals, n = STRENGTHS + EVEN, counts.sum(axis=1)[..., None]
+        beyond = (gammaln(n + totals) - gammaln(totals)).sum(axis=1)  # (m, strengths)
+        each = given @ (gammaln(often[:, None] + a) - gammaln(a))
+        return np.asarray(each - np.tile(beyond, len(POWERS)))

@@ -107,13 +107,12 @@ def _from_classes(
     weights: FloatArray | None,
     parts: list[FloatArray],
 ) -> TransitionDraws:
-    """Draws of T and of the classes; they scatter about the mean of the ``C_s^{-1}``, which corrects the targets."""
+    """Draws of T and of the classes, as they scatter about the ``C^{-1}`` that corrects the targets."""
     targets = reconstruction.targets(labels).numpy()
-    means, posteriors = class_means(transition, labels, targets, weights, parts)
-    draws = _inverted(means)
-    correction = draws.inverses.mean(axis=0)
-    classes = Classes(posteriors, correction)
-    return TransitionDraws(draws.inverses @ np.linalg.inv(correction), draws.lost, classes)
+    means, mean, posteriors = class_means(transition, labels, targets, weights, parts)
+    draws, own = _inverted(means), _inverted(mean[None])
+    lost = max(draws.lost, own.lost)
+    return TransitionDraws(draws.inverses @ np.linalg.inv(own.inverses[0]), lost, Classes(posteriors, own.inverses[0]))
 
 
 def _together(transition: AnnotatorTransition) -> int:
