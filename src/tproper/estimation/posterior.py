@@ -5,7 +5,7 @@ not the typical ones (Neyman and Scott, 1948): the posteriors of the classes are
 where EM ended a Gibbs sampler goes on (Tanner and Wong, 1987), in turn
 
     classes     z_i      from their posterior given every T,
-    crowd       m        sum of v_a C_a, columns normalised, v_a ~ Exp(1): the Bayesian bootstrap (Rubin, 1981),
+    crowd       m[:, z] ~ Dirichlet(sum of C_a[:, z] + a tenth of an answer each),
     types       j_a      from what each says of annotator a's counts C_a given the classes, T integrated out,
     T           T_a[:, z] ~ Dirichlet(C_a[:, z] + s_j m_j[:, z] + a tenth of an answer, spread evenly),
 
@@ -16,9 +16,9 @@ communities of Venanzi and others, 2014). Given its classes a sweep leaves a Dir
 those of some sweeps is kept, in which one number picks the sweep for all annotators. Sweeps remember those before them
 (the fewer answers, the longer; half a dozen sweeps count for about one), so that many lie between the first and last.
 
-References: Rubin (1981), The Bayesian bootstrap; Tanner and Wong (1987), The calculation of posterior distributions by
-data augmentation; Venanzi, Guiver, Kazai, Kohli and Shokouhi (2014), Community-based Bayesian aggregation models for
-crowdsourcing.
+References: Tanner and Wong (1987), The calculation of posterior distributions by data augmentation; Stephens (2000),
+Dealing with label switching in mixture models; Venanzi, Guiver, Kazai, Kohli and Shokouhi (2014), Community-based
+Bayesian aggregation models for crowdsourcing.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def by_sweep(crowd: Crowd, fit: Fit, log_prior: FloatArray | None, seed: int) ->
     logs = np.log(fit.prior) if log_prior is None else log_prior
     for sweep in range(first + between * kept):
         one = _classes(crowd, crowd.evidence(T) + logs, rng)
+        if log_prior is None and not len(crowd.fixed):
+            one = _named_alike(one, fit.P)
         counts = crowd.counts(one).astype(np.float64)
         keep = sweep >= first and (sweep - first) % between == 0
         if sweep < first or keep:
@@ -75,6 +77,17 @@ def _classes(crowd: Crowd, joint: FloatArray, rng: np.random.Generator) -> Float
     return one
 
 
+def _named_alike(one: FloatArray, P: FloatArray) -> FloatArray:
+    """The drawn classes under the names by which they agree most with EM's posteriors P (n, K).
+
+    Other names are as likely, and where few answers tell the classes a chain exchanges them (Stephens, 2000).
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    agree = P.T @ one
+    return one[:, linear_sum_assignment(-agree)[1]] if (agree.argmax(axis=1) != np.arange(len(agree))).any() else one
+
+
 class Types:
     """How common each type of annotator is, and which one everybody has."""
 
@@ -85,7 +98,7 @@ class Types:
 
     def draw(self, counts: FloatArray, rng: np.random.Generator) -> FloatArray:
         """What each annotator's Dirichlet parameters are before their own counts (m, M, K)."""
-        A = self._parameters(np.tensordot(rng.standard_exponential(self.m), counts, 1))
+        A = self._parameters(rng.standard_gamma(counts.sum(axis=0) + EVEN))
         logs = self._evidence(counts, A) + np.log(self.shares)
         P = normalised(logs)[1]
         chosen: NDArray[np.int64] = (P.cumsum(axis=1) < rng.random((self.m, 1))).sum(axis=1).clip(max=self.size - 1)
@@ -95,7 +108,7 @@ class Types:
 
     def _parameters(self, total: FloatArray) -> FloatArray:
         """(types, M, K) for counts (M, K) of all annotators together."""
-        logs = np.log(total + EVEN) * POWERS[:, None, None]
+        logs = np.log(np.maximum(total, LEAST)) * POWERS[:, None, None]
         powers = np.exp(logs - logs.max(axis=1, keepdims=True))
         powers /= powers.sum(axis=1, keepdims=True)
         return (powers[:, None] * STRENGTHS[:, None, None]).reshape(self.size, self.M, self.K) + EVEN / self.M
