@@ -205,9 +205,9 @@ def certain_section(cells: list[dict[str, Any]]) -> list[str]:
         "without width. Such samples show a handful of labels against the prediction, or none: an interval holds the "
         'truth for a range of such counts, whose probability jumps past the level. "Attainable" is the nearest below '
         "and the nearest above that any range of counts has: what is far from the level there no interval brings "
-        "nearer. The log loss is not shown: it is infinite as soon as one error is possible, and every interval without an "
-        "upper end holds it. The calibration error takes the mean of such counts for a normal variable, and rather covers "
-        "too often.",
+        "nearer. The log loss is not shown: it is infinite as soon as one error is possible, and every interval "
+        "without an upper end holds it. The calibration error takes the mean of such counts for a normal variable, and "
+        "rather covers too often.",
         "",
         *table(
             ["labels", "n", "right", "attainable", *names],
