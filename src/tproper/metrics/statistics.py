@@ -36,9 +36,9 @@ LEVEL = 0.95
 BLOCK = 1 << 22  # entries (examples x classes) handled at a time
 REFERENCE_DRAWS = 512  # at least this many reference labels ...
 REFERENCE_ROWS = 4096  # ... from at most this many examples: beyond, the correction is too small to matter
+MOST_SHIFT = 0.5  # of z0: beyond, a thousand draws have no quantile to read
 # How far variance may fall as the mean moves, as a share of the sample's. The relation is exact where g has two values
 # (Wilson never goes below .17) and an extrapolation elsewhere, where three examples can say anything.
-MOST_SHIFT = 0.5  # of z0: beyond, a thousand draws have no quantile to read
 LEAST_VARIANCE = {False: 0.1, True: 0.25}
 
 Values = Callable[[Tensor], Tensor]  # example indices (m,) -> one value per class (m, K)
