@@ -224,6 +224,11 @@ def test_hard_items_make_answers_dependent_and_posteriors_modest():
     with pytest.warns(tp.DependenceWarning, match=r"answers depend on each other given the class \(rho = 0\.\d+\)"):
         result = tp.estimate_annotators(answers)
     assert result.rho > 0
+    T = transition_from_dict(transition_to_dict(result.transition))
+    q = np.full((500, 3), 0.1) + 0.7 * np.eye(3)[z]
+    scores = (tp.weak_accuracy(answers, z, T), tp.weak_balanced_accuracy(answers, z, T),
+              tp.weak_calibration(answers, q, T), tp.paired_test(answers, q, q[:, ::-1].copy(), T))  # fmt: skip
+    assert all(f"(rho = {result.rho:.2f}): where annotators err together" in score.note for score in scores)
     assert log_loss(result.posteriors, z) < log_loss(full_em(answers, 3), z)
 
 

@@ -154,6 +154,21 @@ def test_the_interval_of_a_large_error_with_little_noise_is_narrow():
     assert form.interval() == pytest.approx((0.3 / (1 + away), 0.3 / (1 - away)), rel=1e-6)
 
 
+@pytest.mark.parametrize("away", [0.0, 1.0, 3.0])
+def test_errors_of_known_covariance_are_covered_from_zero_on(away):
+    """Five normal errors; theta `away` standard deviations (under 0) above 0, the end of its range."""
+    variances = np.array([1.0, 1.0, 0.7, 0.5, 0.3])
+    traces = [(variances**k).sum() for k in (1, 2, 3)]
+    mu = np.sqrt(away * np.sqrt(2 * traces[1]) / 5) * np.ones(5)
+    u = mu + np.random.default_rng(0).normal(size=(600, 5)) * np.sqrt(variances)
+    raw = (u**2).sum(1)
+    along = [(u**2 * variances**k).sum(1) / raw for k in (1, 2)]
+    form = QuadraticForm(raw, *(np.full(600, t) for t in traces), *along, np.zeros(600), np.zeros(600, bool), raw)
+    low, high = form.interval()
+    assert (low < high).all()
+    assert 0.935 < np.mean((low <= mu @ mu) & (mu @ mu <= high)) < 0.97
+
+
 @pytest.mark.parametrize("heavy", [0.0, 1.0, 2.0])
 def test_the_square_is_unbiased_whatever_the_weights(heavy):
     rng = np.random.default_rng(0)

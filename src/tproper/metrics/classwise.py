@@ -130,6 +130,7 @@ def _form(cells: Cells, shifts: FloatArray | None) -> QuadraticForm:
     # an example paired with itself says nothing about S^2: it is taken out again, as long as anything is left
     e2 = max(float((once[:, P] ** 2).sum()) - fourth, trace**2 / size)
     e3 = max(float((once[:, P] * twice[:, P]).sum()), e2**2 / trace) if trace > 0 else 0.0
+    e3 = min(e3, e2**1.5)  # as for every S
     p1, p2 = float(start[:, -1] @ once[:, -1]), float((once[:, -1] ** 2).sum())
     sampling = _sampling(cells, v)
     unknown = not cells.errors.used.any() or (cells.errors.error.sum() <= 0 and len(cells.q) < FEW)

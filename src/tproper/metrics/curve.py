@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core import FloatArray, plain
 from .binned import BinnedErrors, QuadraticForm
-from .score import Score, restrict, says_nothing
+from .score import Score, restrict, says_nothing, warning
 from .uncertainty import TransitionDraws
 
 LIMITS = (0.0, 1.0)
@@ -192,7 +192,7 @@ def squared_score(form: QuadraticForm, known: QuadraticForm, n: int, draws: Tran
     name = "squared calibration error"
     value, stderr = float(form.estimate), float(form.stderr())
     from_T = math.sqrt(max(stderr**2 - float(known.stderr()) ** 2, 0.0)) if draws is not None else 0.0
-    score = Score(name, value, stderr, LIMITS, n, limits=LIMITS, stderr_transition=from_T)
+    score = Score(name, value, stderr, LIMITS, n, True, warning(draws), LIMITS, from_T)
     if draws is not None and draws.singular:
         return says_nothing(replace(score, from_transition=1.0), draws.note)
     low, high = (float(x) for x in form.interval())
