@@ -5,7 +5,7 @@ not the typical ones (Neyman and Scott, 1948): the posteriors of the classes are
 where EM ended a Gibbs sampler goes on (Tanner and Wong, 1987), in turn
 
     classes     z_i      from their posterior given every T,
-    crowd       m[:, z] ~ Dirichlet(sum of C_a[:, z] + a tenth of an answer each),
+    crowd       m        sum of v_a C_a, columns normalised, v_a ~ Exp(1): the Bayesian bootstrap (Rubin, 1981),
     types       j_a      from what each says of annotator a's counts C_a given the classes, T integrated out,
     T           T_a[:, z] ~ Dirichlet(C_a[:, z] + s_j m_j[:, z] + a tenth of an answer, spread evenly),
 
@@ -14,11 +14,11 @@ than it, below 0 misleads. Someone good at one class mostly is at the others, wh
 alone would not know; s_j says how closely an annotator follows the type, and the crowd how common each type is (as the
 communities of Venanzi and others, 2014). Given its classes a sweep leaves a Dirichlet of every column: the mixture of
 those of some sweeps is kept, in which one number picks the sweep for all annotators. Sweeps remember those before them
-(the fewer answers, the longer; half a dozen sweeps count for about one), so that many lie between the first and last.
+(the fewer annotators, the longer), so that some lie between those that are kept.
 
-References: Tanner and Wong (1987), The calculation of posterior distributions by data augmentation; Stephens (2000),
-Dealing with label switching in mixture models; Venanzi, Guiver, Kazai, Kohli and Shokouhi (2014), Community-based
-Bayesian aggregation models for crowdsourcing.
+References: Rubin (1981), The Bayesian bootstrap; Tanner and Wong (1987), The calculation of posterior distributions by
+data augmentation; Stephens (2000), Dealing with label switching in mixture models; Venanzi, Guiver, Kazai, Kohli and
+Shokouhi (2014), Community-based Bayesian aggregation models for crowdsourcing.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from .dawid_skene import Crowd, Fit, normalised
 POWERS = np.array([-1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0])
 STRENGTHS = np.array([3.0, 20.0, 150.0])  # in answers for each class
 EVEN = 0.1  # of an answer: no answer is impossible
-FIRST, BETWEEN = 50, 6  # sweeps before the first that is kept, and from one to the next ...
-KEPT, ENTRIES = (8, 50), 1 << 22  # ... of this many, as memory allows
+FIRST, BETWEEN = 50, (6, 20)  # sweeps before the first that is kept, and from one to the next ...
+QUICK = 600_000  # ... answers x classes of these at most, but for the six
+KEPT, ENTRIES = (8, 50), 1 << 22  # how many are kept, as memory allows
 WORK = 3e8  # answers x classes of all sweeps, about, beyond which there are fewer
 LEAST = 1e-30  # of T
 
@@ -45,8 +46,10 @@ def by_sweep(crowd: Crowd, fit: Fit, log_prior: FloatArray | None, seed: int) ->
     """
     rng, K = np.random.default_rng(seed), crowd.num_classes
     kept = int(np.clip(ENTRIES // fit.counts.size, *KEPT))
-    share = min(1.0, WORK / (len(crowd.answers) * K * (FIRST + BETWEEN * kept)))
-    first, between = max(int(FIRST * share), 10), max(int(BETWEEN * share), 1)
+    size = len(crowd.answers) * K
+    between = int(np.clip(QUICK // size, *BETWEEN))
+    share = min(1.0, WORK / (size * (FIRST + between * kept)))
+    first, between = max(int(FIRST * share), 10), max(int(between * share), 1)
     types, T, out = Types(crowd), fit.T.astype(np.float64), []
     logs = np.log(fit.prior) if log_prior is None else log_prior
     for sweep in range(first + between * kept):
@@ -98,7 +101,7 @@ class Types:
 
     def draw(self, counts: FloatArray, rng: np.random.Generator) -> FloatArray:
         """What each annotator's Dirichlet parameters are before their own counts (m, M, K)."""
-        A = self._parameters(rng.standard_gamma(counts.sum(axis=0) + EVEN))
+        A = self._parameters(np.tensordot(rng.standard_exponential(self.m), counts, 1))
         logs = self._evidence(counts, A) + np.log(self.shares)
         P = normalised(logs)[1]
         chosen: NDArray[np.int64] = (P.cumsum(axis=1) < rng.random((self.m, 1))).sum(axis=1).clip(max=self.size - 1)
@@ -108,7 +111,7 @@ class Types:
 
     def _parameters(self, total: FloatArray) -> FloatArray:
         """(types, M, K) for counts (M, K) of all annotators together."""
-        logs = np.log(np.maximum(total, LEAST)) * POWERS[:, None, None]
+        logs = np.log(total + EVEN) * POWERS[:, None, None]
         powers = np.exp(logs - logs.max(axis=1, keepdims=True))
         powers /= powers.sum(axis=1, keepdims=True)
         return (powers[:, None] * STRENGTHS[:, None, None]).reshape(self.size, self.M, self.K) + EVEN / self.M
