@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from _pieces import read_pieces, run_pieces
 from _protocol import RECORDS
-from coverage_page import ANSWERS, RARE, RIGHT, SKILL, render
+from coverage_page import ANSWERS, OF_CROWDS, RARE, RIGHT, SKILL, SURE, render
 from scipy.stats import beta
 
 import tproper as tp
@@ -236,26 +236,35 @@ def jeffreys(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def other_scores(
-    hits: dict[str, float], said: dict[str, int], y: np.ndarray, predicted: np.ndarray, E: Any, right: float
+    hits: dict[str, float],
+    said: dict[str, int],
+    y: np.ndarray,
+    predicted: np.ndarray,
+    E: Any,
+    right: float,
+    sure: float = 0.9,
+    names: tuple[str, ...] = (),
 ) -> None:
-    """The other scores of a model that says .9 for its prediction and is right with probability `right`; which hold
-    the truth, and which said something."""
+    """The other scores (or those of these names) of a model that says `sure` for its prediction and is right with
+    probability `right`; which hold the truth, and which said something."""
     K, n = E.num_classes, len(y)
-    q = np.full((n, K), 0.1 / (K - 1))
-    q[np.arange(n), predicted] = 0.9
-    wrong = 0.1 / (K - 1)
+    wrong = (1 - sure) / (K - 1)
+    q = np.full((n, K), wrong)
+    q[np.arange(n), predicted] = sure
     square = float((q[0] ** 2).sum()) + 1
-    truths = {
-        "balanced accuracy": (tp.weak_balanced_accuracy(y, predicted, E), right),
-        "log loss": (tp.weak_log_loss(y, q, E), -right * math.log(0.9) - (1 - right) * math.log(wrong)),
-        "Brier score": (tp.weak_brier(y, q, E), right * (square - 1.8) + (1 - right) * (square - 2 * wrong)),
-        "calibration error": (tp.weak_calibration(y, q, E), 0.9 - right),
+    truths: dict[str, tuple[Callable[[], Any], float]] = {
+        "balanced accuracy": (lambda: tp.weak_balanced_accuracy(y, predicted, E), right),
+        "log loss": (lambda: tp.weak_log_loss(y, q, E), -right * math.log(sure) - (1 - right) * math.log(wrong)),
+        "Brier score": (lambda: tp.weak_brier(y, q, E), square - 2 * (right * sure + (1 - right) * wrong)),
+        "calibration error": (lambda: tp.weak_calibration(y, q, E), sure - right),
         "paired test": (
-            tp.paired_test(y, predicted, (predicted + 1) % K, E, "accuracy"),
+            lambda: tp.paired_test(y, predicted, (predicted + 1) % K, E, "accuracy"),
             right - (1 - right) / (K - 1),
         ),
     }
-    for name, (score, truth) in truths.items():
+    for name in names or truths:
+        scored, truth = truths[name]
+        score = scored()
         count(hits, name, truth, *score.interval)
         said[name] = said.get(name, 0) + score.informative
 
@@ -292,8 +301,10 @@ def certain(kind: str, n: int, right: float, first: int, sets: int) -> dict[str,
 
 
 def crowd(answers: int, redundancy: int, first: int, sets: int, K: int = 3) -> dict[str, Any]:
-    """Intervals of `weak_accuracy` by answers of annotators whose T were estimated from these very answers."""
-    out = dict.fromkeys(("covered", "off", "square", "width", "from_transition", "known"), 0.0)
+    """Intervals of `weak_accuracy` by answers of annotators whose T were estimated from these very answers, and of the
+    scores that are no multiple of it, for a model that says `SURE`."""
+    out: dict[str, Any] = dict.fromkeys(("covered", "off", "square", "width", "from_transition", "known"), 0.0)
+    out["others"] = {"tried": float(sets)}
     m, n = ANSWERS // answers, ANSWERS // redundancy
     for seed in range(first, first + sets):
         rng = np.random.default_rng([4, seed])
@@ -307,7 +318,9 @@ def crowd(answers: int, redundancy: int, first: int, sets: int, K: int = 3) -> d
             y[np.arange(n), a] = (T[a, :, z].cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=K - 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            score = tp.weak_accuracy(y, predicted, tp.estimate_annotators(y, num_classes=K).transition)
+            E = tp.estimate_annotators(y, num_classes=K, random_state=seed).transition
+            score = tp.weak_accuracy(y, predicted, E)
+            other_scores(out["others"], {}, y, predicted, E, RIGHT, SURE, OF_CROWDS)
         known = tp.weak_accuracy(y, predicted, tp.annotators([tp.Transition(t) for t in T]))
         out["covered"] += score.interval[0] <= RIGHT <= score.interval[1]
         out["off"] += score.value - RIGHT

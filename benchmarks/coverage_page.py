@@ -10,6 +10,8 @@ from coverage_elsewhere import section
 
 LEVEL, LOW, HIGH = 0.95, 0.93, 0.97  # of intervals, and what is wanted of it
 MOST = 0.5  # share of informative scores from which on their coverage is shown
+SURE = 0.99  # what the model says, for the scores by a crowd's answers beside accuracy
+OF_CROWDS = ("balanced accuracy", "calibration error", "paired test")
 ANSWERS, SKILL, RIGHT = 25_000, (0.4, 0.95), 0.9  # of a crowd: answers, how often annotators are right, and the model
 AGAINST = {
     "clean": (0.0, 1.0),
@@ -202,12 +204,12 @@ def certain_section(cells: list[dict[str, Any]]) -> list[str]:
         "",
         f"One-hot predictions, {data_sets([c['sets'] for c in cells])}; "
         f"{sum(c['no width'] * c['sets'] for c in cells):.0f} intervals "
-        "without width. Such samples show a handful of labels against the prediction, or none: an interval holds "
-        'the truth for a range of such counts, whose probability jumps past the level. "Attainable" is the '
-        "nearest below and the nearest above that any range of counts has: what is far from the level there no "
-        "interval brings nearer. The log loss is not shown: it is infinite as soon as one error is possible, and "
-        "every interval without an upper end holds it. The calibration error takes the mean of such counts for a "
-        "normal variable, and rather covers too often.",
+        "without width. Such samples show a handful of labels against the prediction, or none: an interval holds the "
+        'truth for a range of such counts, whose probability jumps past the level. "Attainable" is the nearest below '
+        "and the nearest above that any range of counts has: what is far from the level there no interval brings "
+        "nearer. The log loss is not shown: it is infinite as soon as one error is possible, and every interval "
+        "without an upper end holds it. The calibration error takes the mean of such counts for a normal variable, and "
+        "rather covers too often.",
         "",
         *table(
             ["labels", "n", "right", "attainable", *names],
@@ -221,6 +223,8 @@ def certain_section(cells: list[dict[str, Any]]) -> list[str]:
 
 def crowd_section(cells: list[dict[str, Any]]) -> list[str]:
     few, many = min(c["sets"] for c in cells), max(c["sets"] for c in cells)
+    others = [k for k in OF_CROWDS if all(k in c.get("others", {}) for c in cells)]
+    more = f" The last columns: how often intervals of other scores hold it, for a model that says {SURE:g}."
     return [
         "",
         "## T of annotators, from the scored answers themselves",
@@ -230,14 +234,17 @@ def crowd_section(cells: list[dict[str, Any]]) -> list[str]:
         "from these same answers by `tp.estimate_annotators`. "
         f"{few:.0f}{'' if few == many else f' to {many:.0f}'} data sets a cell (standard error "
         f"{100 * (0.05 * 0.95 / few) ** 0.5:.1f} points). The T and the scored answers err together; what is known of "
-        "the classes corrects both (`tproper.metrics.classes`), so that the error can be smaller than with T known.",
+        "the classes corrects both (`tproper.metrics.classes`), so that the error can be smaller than with T known."
+        + more * bool(others),
         "",
         *table(
-            ["answers an annotator", "answers an item", "covered", "mean error", "RMS error", "with T known", "width"],
+            ["answers an annotator", "answers an item", "covered", "mean error", "RMS error", "with T known", "width",
+             *others],
             [
                 [
                     str(c["answers"]), str(c["redundancy"]), cell(c["covered"]), f"{c['off']:+.4f}",
                     f"{c['square'] ** 0.5:.4f}", f"{c['known'] ** 0.5:.4f}", f"{c['width']:.4f}",
+                    *(cell(c["others"][k]) for k in others),
                 ]
                 for c in cells
             ],

@@ -224,6 +224,11 @@ def test_hard_items_make_answers_dependent_and_posteriors_modest():
     with pytest.warns(tp.DependenceWarning, match=r"answers depend on each other given the class \(rho = 0\.\d+\)"):
         result = tp.estimate_annotators(answers)
     assert result.rho > 0
+    T = transition_from_dict(transition_to_dict(result.transition))
+    q = np.full((500, 3), 0.1) + 0.7 * np.eye(3)[z]
+    scores = (tp.weak_accuracy(answers, z, T), tp.weak_balanced_accuracy(answers, z, T),
+              tp.weak_calibration(answers, q, T), tp.paired_test(answers, q, q[:, ::-1].copy(), T))  # fmt: skip
+    assert all(f"(rho = {result.rho:.2f}): where annotators err together" in score.note for score in scores)
     assert log_loss(result.posteriors, z) < log_loss(full_em(answers, 3), z)
 
 
@@ -309,7 +314,10 @@ def test_one_answer_an_item_rests_on_the_classifier_alone():
         (lambda: tp.estimate_annotators([[0, 1, 1]], start=np.ones(2)), "start: expected one of auto, .*, got array"),
         (lambda: tp.estimate_annotators([[0, 1, 1]], random_state="x"), "random_state: expected an integer"),
         (lambda: tp.estimate_annotators([[0, 1, 1]], random_state=-1), "random_state: expected an integer >= 0"),
-        (lambda: tp.weak_prevalence([0, 1], tp.identity(2), seed=-1), "seed: expected an integer >= 0, got -1"),
+        (
+            lambda: tp.weak_prevalence([0, 1], tp.identity(2), random_state=-1),
+            "random_state: expected an integer >= 0, got -1",
+        ),
         (lambda: tp.Answers([0, 1], [0, 1], [0]), "answer: expected three columns of one length"),
         (lambda: tp.Answers([0], [0], [np.nan]), "answer: expected names or integers, got dtype float64"),
         (lambda: tp.Answers([0], [None], [1]), r"annotator: expected a value in every row, got a missing one"),

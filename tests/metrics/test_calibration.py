@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tproper as tp
-from tproper.metrics import Z95, weak_calibration
+from tproper.metrics import Z95, BinnedErrors, bin_sums, weak_calibration
 from tproper.metrics.binned import QuadraticForm
 
 
@@ -133,6 +133,7 @@ def test_too_few_labels_are_announced_and_dict_is_json():
         ({"bins": "many"}, "bins: expected a number, edges or 'auto', got 'many'"),
         ({"bins": [0.1, 1]}, "bins: expected increasing edges from 0 to 1"),
         ({"bins": [0, 0.5, 0.5, 1]}, "bins: expected increasing edges"),
+        ({"bins": ["a", "b"]}, "bins: expected increasing edges"),
         ({"strategy": "mass"}, "strategy: expected one of quantile, uniform, got 'mass'"),
     ],
 )
@@ -166,3 +167,16 @@ def test_errors_of_known_covariance_are_covered_from_zero_on(away):
     low, high = form.interval()
     assert (low < high).all()
     assert 0.935 < np.mean((low <= mu @ mu) & (mu @ mu <= high)) < 0.97
+
+
+@pytest.mark.parametrize("heavy", [0.0, 1.0, 2.0])
+def test_the_square_is_unbiased_whatever_the_weights(heavy):
+    rng = np.random.default_rng(0)
+    sets, n = 20_000, 8
+    a = np.exp(heavy * rng.normal(size=n))
+    h = 0.5 + rng.choice([-1.0, 1.0], size=(sets, n))
+    cell = np.repeat(np.arange(sets), n)
+    errors = BinnedErrors(*(s[:, None] for s in bin_sums(cell, sets, np.tile(a, sets), h.ravel())))
+    assert errors.used.all()
+    squares = errors.form().estimate
+    assert squares.mean() == pytest.approx(0.25, abs=4 * squares.std() / np.sqrt(sets))

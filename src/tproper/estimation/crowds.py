@@ -79,7 +79,7 @@ class AnnotatorEstimate:
     @cached_property
     def transition(self) -> AnnotatorTransition:
         """`tp.annotators` of the `transitions`: what to train with, on `answers.table()`."""
-        return annotators(self.transitions)
+        return annotators(self.transitions, self.rho)
 
     @cached_property
     def ranking(self) -> list[Ranked]:

@@ -231,7 +231,7 @@ def _annotator_rates(at: _ScoreAt, transition: AnnotatorTransition, annotators: 
             for z in range(min(T.shape)):
                 T[:, z] = _move(T[:, z], z, m)
             new[a] = Transition(T)
-        return AnnotatorTransition(new)
+        return AnnotatorTransition(new, transition.rho)
 
     movable = [a for a, T in enumerate(tables) if any(0 < T[z, z] < 1 for z in range(min(T.shape)))]
     if not movable:

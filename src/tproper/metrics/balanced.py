@@ -67,9 +67,10 @@ def weak_balanced_accuracy(
         share = f"the share of class {z} is {float(shares.D[z]):.3g}, standard error {float(shares.D_stderr[z]):.2g}"
         why = POOR if float(shares.D_stderr[z]) > 2 * float(sampling[z]) else FEW
         return says_nothing(score, f"{share}: {why} {ADVICE}")
-    if not bool(present.all()) and not score.note:
+    if not bool(present.all()) and score.informative:
         absent = ", ".join(map(str, (~present).nonzero()[:, 0].tolist()))
-        return replace(score, note=f"left out, since they do not occur: classes {absent}")
+        left = f"left out, since they do not occur: classes {absent}"
+        return replace(score, note=f"{left}; {score.note}" if score.note else left)
     return score
 
 

@@ -22,6 +22,7 @@ from .._core import FloatArray
 from .statistics import LEVEL, lower_tail
 
 NORMAL = 1e10  # shape of a gamma distribution from which on it is normal to five digits, and SciPy's has none left
+LEAST_SEEN = 0.01  # of a bin's variance: two examples of which one weighs twenty times the other show less
 FEW = 30  # examples that all agree say nothing about spread when they are fewer
 
 
@@ -96,24 +97,31 @@ class BinnedErrors:
     """Calibration errors ``d_b = accuracy - confidence`` in bins, from the sums of weights a, h = g - confidence.
 
     ``sum_b w_b d_b^2`` is estimated by ``sum_b w_b (d_b^2 - var_b)``: the square of a noisy difference is too large
-    by its variance, which the spread within the bin shows. With weights known, this is unbiased; a bin with one
-    example has no spread and is left out (it weighs 1/n).
+    by its variance, which the spread within the bin shows. With shares ``s_i = a_i / sum a`` in the bin,
+
+        E sum s_i^2 (h_i - d)^2 = var (1 - 2 sum s^3 / sum s^2 + sum s^2),
+
+    whose last factor (`seen`) is ``1 - 1/n`` where all weights are alike. So with weights known the estimate is
+    unbiased. A bin with one example, or nearly all of whose weight is on one, has no spread and is left out.
     """
 
-    def __init__(self, counts: FloatArray, a: FloatArray, a2: FloatArray, ah: FloatArray, a2h: FloatArray,
-                 a2h2: FloatArray) -> None:  # fmt: skip
-        # weights beside others of 1e300 times their size have a sum, but no squares that a double holds
-        self.used = (counts >= 2) & (a * a > 0)
-        safe = np.where(self.used, a, 1.0)
+    def __init__(self, counts: FloatArray, a: FloatArray, a2: FloatArray, a3: FloatArray, ah: FloatArray,
+                 a2h: FloatArray, a2h2: FloatArray) -> None:  # fmt: skip
+        # weights beside others of 1e300 times their size have a sum, but no powers that a double holds
+        some = (counts >= 2) & (a**3 > 0) & (a2 > 0)
+        safe = np.where(some, a, 1.0)
+        self.seen = np.where(some, 1 - 2 * a3 / np.where(some, a2, 1.0) / safe + a2 / safe**2, 0.0)
+        self.used = self.seen > LEAST_SEEN
         self.counts = counts
         self.shares = a / a.sum(-1, keepdims=True)  # (..., B)
         self.difference = np.where(a > 0, ah / np.where(a > 0, a, 1.0), np.nan)
         d = np.where(self.used, ah / safe, 0.0)
         scatter = np.maximum(a2h2 - 2 * d * a2h + d * d * a2, 0.0)
-        self.variance = np.where(self.used, scatter / safe**2 * counts / np.maximum(counts - 1, 1), np.nan)
+        self.variance = np.where(self.used, scatter / safe**2 / np.where(self.used, self.seen, 1.0), np.nan)
         self.weight = np.where(self.used, self.shares, 0.0)
         self.u = np.sqrt(self.weight) * d
         self.examples = counts.sum(-1)
+        self.spread = a2.sum(-1) / a.sum(-1) ** 2  # 1/n where all weights are alike
         self.error = self.weight * np.where(self.used, self.variance, 0.0)  # w_b var_b: the diagonal of S
         self.raw = (self.u**2).sum(-1)
 
@@ -131,7 +139,7 @@ class BinnedErrors:
         e = np.where(self.used, self.error if error is None else error, 0.0)
         profile = self.profile
         w = np.where(self.weight > 0, self.weight, 1.0)
-        sampling = np.maximum((profile**2 / w).sum(-1) - 1, 0) / np.maximum(self.examples, 1)
+        sampling = np.maximum((profile**2 / w).sum(-1) - 1, 0) * self.spread
         unknown = ~self.used.any(-1) | ((self.error.sum(-1) <= 0) & (self.examples < FEW))
         if covariance is None:
             traces = (e.sum(-1), (e * e).sum(-1), (e**3).sum(-1), (profile * e).sum(-1), (profile * e * e).sum(-1))

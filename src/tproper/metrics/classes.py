@@ -9,9 +9,10 @@ alone, then. But both show in one thing, the mean of the targets ``r_i`` over th
 p being the shares of the classes and ``S[z] = E[s | z]``: a prediction made without the answers errs independently of
 them, given the class. So the corrected targets ``C^{-1} r`` undo T's error and the answers' luck at once, whatever made
 them. C is seen where classes are; of its distribution these are draws: T from its posterior, then the classes of all
-examples given T and their answers, then C_s (data augmentation: Tanner and Wong, 1987). The mean of ``C_s^{-1}``
-corrects the targets, the draws' scatter about it is the error that is left of T and luck together, and the variance of
-the scores that luck alone explains,
+examples given T and their answers, then C_s (data augmentation: Tanner and Wong, 1987). The inverse of their mean C
+corrects the targets: given the answers G has the mean ``C diag(p) S``, so that nothing is left on average (the mean of
+the inverses would be too large, by the inverse's convexity). The scatter of the ``C_s^{-1}`` about it is the error that
+is left of T and luck together, and the variance of the scores that luck alone explains,
 
     sum_i a_i^2 sum_z P(z | answers of i) <r_i - e_z, S[z]>^2        for weights a_i that sum to one,
 
@@ -39,7 +40,7 @@ class Classes:
     """What the answers say of the examples' classes, and how that corrects their targets."""
 
     posteriors: FloatArray  # (n, K), mean over the draws
-    correction: FloatArray  # (K, K): the mean of ``C_s^{-1}``
+    correction: FloatArray  # (K, K): ``C^{-1}``
 
 
 def class_means(
@@ -48,8 +49,8 @@ def class_means(
     targets: FloatArray,
     weights: FloatArray | None,
     parts: list[FloatArray],
-) -> tuple[FloatArray, FloatArray]:
-    """C_s (S, K, K) for draws `parts` of each annotator's T (S, M_a, K), and the mean posteriors (n, K)."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """C_s (S, K, K) for draws `parts` of each annotator's T (S, M_a, K), their mean, and the mean posteriors (n, K)."""
     from scipy.sparse import csr_array
     from scipy.special import softmax
 
@@ -57,22 +58,27 @@ def class_means(
     column = transition.offsets[who.numpy()] + labels[item, who].numpy()
     n, K = targets.shape
     given = csr_array((np.ones(len(column)), (item.numpy(), column)), shape=(n, int(transition.offsets[-1])))
+    weighed = targets if weights is None else weights[:, None] * targets
     a = np.ones(n) if weights is None else weights
-    rng, index = np.random.default_rng(0), np.arange(n)
-    shares = _shares(given @ np.log(np.maximum(np.concatenate([p.mean(0) for p in parts]), LEAST)))
-    out, total = [], np.zeros((n, K))
-    for s in range(len(parts[0])):
-        joint = given @ np.log(np.maximum(np.concatenate([p[s] for p in parts]), LEAST)) + np.log(shares)
-        P = softmax(joint, axis=1)
+    rng, tables = np.random.default_rng(0), np.maximum(np.concatenate(parts, axis=1), LEAST)  # (S, rows, K)
+    shares = _shares(given @ np.log(tables.mean(0)))
+    out, total = [], np.zeros((K, n))
+    for T in tables:
+        P = softmax((given @ np.log(T)).T + np.log(shares)[:, None], axis=0)  # (K, n): sums over few classes are fast
         total += P
-        z = (P.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=K - 1)
-        one = np.zeros((n, K))
-        one[index, z] = 1.0
-        shares = rng.dirichlet(one.sum(axis=0) + 1.0)
-        mass = a @ one
-        means = targets.T @ (a[:, None] * one) / np.where(mass > 0, mass, 1.0)
-        out.append(np.where(mass > 0, means, np.eye(K)))  # a class without examples corrects nothing
-    return np.array(out), total / len(out)
+        z = (P.cumsum(axis=0) < rng.random(n)).sum(axis=0).clip(max=K - 1)
+        one = (z == np.arange(K)[:, None]).astype(np.float64)
+        shares = rng.dirichlet(one.sum(axis=1) + 1.0)
+        out.append(_means(one, a, weighed))
+    P = total / len(out)
+    return np.array(out), _means(P, a, weighed), P.T
+
+
+def _means(P: FloatArray, a: FloatArray, weighed: FloatArray) -> FloatArray:
+    """Means (K, K) of targets, times their weights a, over the examples of each class, by its probabilities (K, n)."""
+    mass = P @ a
+    means: FloatArray = (P @ weighed).T / np.where(mass > 0, mass, 1.0)
+    return np.where(mass > 0, means, np.eye(len(P)))  # a class without examples corrects nothing
 
 
 def _shares(evidence: FloatArray) -> FloatArray:

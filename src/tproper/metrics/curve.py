@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core import FloatArray, plain
 from .binned import BinnedErrors, QuadraticForm
-from .score import Score, restrict, says_nothing
+from .score import Score, restrict, says_nothing, warning
 from .uncertainty import TransitionDraws
 
 LIMITS = (0.0, 1.0)
@@ -127,8 +127,8 @@ def bin_edges(confidence: FloatArray, count: int, strategy: str, ties: bool = Fa
 
 
 def bin_sums(cell: np.ndarray, size: int, a: FloatArray, h: FloatArray) -> list[FloatArray]:
-    """Per cell: examples, and the sums of a, a^2, a h, a^2 h, a^2 h^2."""
-    terms = (np.ones_like(a), a, a * a, a * h, a * a * h, a * a * h * h)
+    """Per cell: examples, and the sums of a, a^2, a^3, a h, a^2 h, a^2 h^2."""
+    terms = (np.ones_like(a), a, a * a, a**3, a * h, a * a * h, a * a * h * h)
     return [np.bincount(cell, weights=t, minlength=size).astype(np.float64) for t in terms]
 
 
@@ -192,7 +192,7 @@ def squared_score(form: QuadraticForm, known: QuadraticForm, n: int, draws: Tran
     name = "squared calibration error"
     value, stderr = float(form.estimate), float(form.stderr())
     from_T = math.sqrt(max(stderr**2 - float(known.stderr()) ** 2, 0.0)) if draws is not None else 0.0
-    score = Score(name, value, stderr, LIMITS, n, limits=LIMITS, stderr_transition=from_T)
+    score = Score(name, value, stderr, LIMITS, n, True, warning(draws), LIMITS, from_T)
     if draws is not None and draws.singular:
         return says_nothing(replace(score, from_transition=1.0), draws.note)
     low, high = (float(x) for x in form.interval())

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._core import Labels, checks
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample
-from .score import Score, says_nothing, within
+from .score import Score, says_nothing, warning, within
 from .statistics import Estimate, Values, estimate
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
@@ -116,6 +116,7 @@ def _verdict(result: Estimate, score: ScoreName, n: int, K: int) -> PairedTest:
             better = "a" if (low > 0) == (score == "accuracy") else "b"
         elif high - low > guess:
             why = "too few weak labels: the interval is wider than from a perfect model to a guess"
-    facts = (score.replace("_", " "), float(result.mean), stderr, (low, high), n, True, "", limits, from_T, share)
+    note = warning(result.draws)
+    facts = (score.replace("_", " "), float(result.mean), stderr, (low, high), n, True, note, limits, from_T, share)
     test = PairedTest(*facts, p_value, better)
     return says_nothing(test, why) if why else test

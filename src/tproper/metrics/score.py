@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from .._core import plain
 from .statistics import Estimate
+from .uncertainty import TransitionDraws
 
 UNINFORMATIVE = "not informative: "  # how every note of a score that says nothing begins
 
@@ -118,6 +119,11 @@ def within(result: Estimate, limits: tuple[float, float]) -> tuple[float, tuple[
     return stderr, (low, high), from_T, share, ""
 
 
+def warning(draws: TransitionDraws | None) -> str:
+    """What a reader of a score should know of an estimated T."""
+    return "" if draws is None else draws.warning
+
+
 def score_of(
     name: str, result: Estimate, n: int, worst: float, best: float, guess: float, note: str = "", open_end: bool = False
 ) -> Score:
@@ -126,6 +132,7 @@ def score_of(
     `open_end`: nothing bounds the score from the side of `worst`, for the reason in `note`.
     """
     limits = least, most = min(worst, best), max(worst, best)
+    note = "; ".join(filter(None, (note, warning(result.draws))))
     stderr, (low, high), from_T, share, why = within(result, limits)
     if not why:
         if open_end:

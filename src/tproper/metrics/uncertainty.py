@@ -4,8 +4,8 @@ A weak label's target ``r = R e_y`` has the mean ``R T e_z = e_z`` given class z
 ``C_s e_z`` with ``C_s = R T_s`` (K, K), and the corrected targets ``C_s^{-1} r`` are unbiased again: ``C_s^{-1} R`` is
 a left inverse of T_s whatever R is (``T_s^{-1}`` where T is square), and its columns sum to one like those of R. So a
 score, which depends on the examples through ``G[c, z] = mean of r_i[c] s_i(z)`` alone, is ``tr(C_s^{-1} G)`` under a
-posterior draw T_s of an estimated T (`EstimatedTransition.samples`): one K x K inverse a draw. With several annotators,
-whose targets are mixed with average shares w_a, ``C_s = sum_a w_a R_a T_{a,s}`` (several answers a row: `classes`).
+posterior draw T_s of an estimated T (`EstimatedTransition.samples`): a K x K inverse per draw. With several annotators,
+whose targets are mixed with average shares w_a, ``C_s = sum_a w_a R_a T_{a,s}`` (several answers per row: `classes`).
 
 Read as quantiles, these values are Fieller's interval for a ratio (Fieller, 1954): where T is a single number t and the
 score is A / t, they are A divided by the ends of t's interval. As in Fieller's there may be no such interval: where
@@ -15,7 +15,7 @@ draws of T are singular the score can be anything.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
@@ -38,6 +38,10 @@ MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 1000, 200, 1 << 23  # as many draws as fit i
 CLASS_DRAWS = 400  # of the classes of all examples, too
 LARGEST = 50.0  # C_s is the identity at the estimate: a draw whose inverse is this many times larger is useless
 LOST = 0.025  # with this share of draws beyond singular there is no interval at the 95% level
+DEPENDENT = (
+    "answers depend on each other given the class (rho = {:.2f}): where annotators err together the score errs with "
+    "them, and the interval does not allow for it"
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class TransitionDraws:
     inverses: FloatArray
     lost: float  # share of the draws that are singular, nearly so, or on the other side of singular
     classes: Classes | None = None  # of the examples, where several answers tell them
+    rho: float = 0.0  # how much the annotators' answers depend on each other given the class
 
     @property
     def singular(self) -> bool:
@@ -60,6 +65,11 @@ class TransitionDraws:
             f"T is not known well enough: {self.lost:.0%} of its posterior draws cannot be inverted; more clean rows "
             "are needed"
         )
+
+    @property
+    def warning(self) -> str:
+        """What the interval leaves out, if anything."""
+        return DEPENDENT.format(self.rho) if self.rho > 0 else ""
 
     def means(self, table: FloatArray) -> FloatArray:
         """``tr(C_s^{-1} G)`` (S, ...) for sums ``G[c, ..., z]`` (K, ..., K) of targets times class-wise values."""
@@ -87,7 +97,9 @@ def draws_of(
         if parts is not None and bool(((labels >= 0).sum(1) > 1).any()):
             return _from_classes(transition, reconstruction, labels, weights, parts)
     confusion = _confusion(transition, reconstruction, labels)
-    return None if confusion is None else _inverted(confusion)
+    if confusion is None:
+        return None
+    return replace(_inverted(confusion), rho=transition.rho if isinstance(transition, AnnotatorTransition) else 0.0)
 
 
 def _inverted(confusion: FloatArray) -> TransitionDraws:
@@ -107,13 +119,12 @@ def _from_classes(
     weights: FloatArray | None,
     parts: list[FloatArray],
 ) -> TransitionDraws:
-    """Draws of T and of the classes; they scatter about the mean of the ``C_s^{-1}``, which corrects the targets."""
+    """Draws of T and of the classes, as they scatter about the ``C^{-1}`` that corrects the targets."""
     targets = reconstruction.targets(labels).numpy()
-    means, posteriors = class_means(transition, labels, targets, weights, parts)
-    draws = _inverted(means)
-    correction = draws.inverses.mean(axis=0)
-    classes = Classes(posteriors, correction)
-    return TransitionDraws(draws.inverses @ np.linalg.inv(correction), draws.lost, classes)
+    means, mean, posteriors = class_means(transition, labels, targets, weights, parts)
+    draws, own = _inverted(means), _inverted(mean[None])
+    lost = max(draws.lost, own.lost)
+    return TransitionDraws(draws.inverses @ np.linalg.inv(own.inverses[0]), lost, Classes(posteriors, own.inverses[0]))
 
 
 def _together(transition: AnnotatorTransition) -> int:

@@ -38,13 +38,13 @@ class AnnotatorTransition(Transition):
     """T of several answers per example, given the T of each annotator. Labels are (..., m) integers, -1 = no answer.
 
     `matrix()` and `weak_labels` list the complete rows of answers, the last annotator's changing fastest, where there
-    are at most 4,096 of them.
+    are at most 4,096 of them. `rho`: how much answers depend on each other given the class, where that was estimated.
     """
 
     _label_kind = "answers"
 
-    def __init__(self, transitions: Sequence[Transition]) -> None:
-        self.transitions = list(transitions)
+    def __init__(self, transitions: Sequence[Transition], rho: float = 0.0) -> None:
+        self.transitions, self.rho = list(transitions), rho
         self.num_classes = self.transitions[0].num_classes
         self.sizes = [t.num_weak_labels for t in self.transitions]
         self.offsets = np.cumsum([0, *self.sizes])
@@ -306,11 +306,12 @@ class CompleteReconstruction(Reconstruction):
         return (labels < 0).any(-1)
 
 
-def annotators(transitions: Iterable[Transition]) -> AnnotatorTransition:
+def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> AnnotatorTransition:
     """Several answers per example, independent given its class: labels are (n, m) integers, -1 = no answer.
 
     ``T[(y_1, ..., y_m), z] = prod_a T_a[y_a, z]`` over the annotators who answered. A row without any answer says
-    nothing. For one label an example, from one of several sources, see `multi_source`.
+    nothing. For one label per example, from one of several sources, see `multi_source`. `rho`, from 0 to 1, says
+    how much answers depend on each other after all (`tp.estimate_annotators` estimates it): scores then carry a note.
     """
     parts = list(transitions) if isinstance(transitions, Iterable) else []
     if not parts:
@@ -326,7 +327,7 @@ def annotators(transitions: Iterable[Transition]) -> AnnotatorTransition:
                 f"transitions: expected {parts[0].num_classes} classes for every annotator, as for the first, "
                 f"got {t.num_classes} at {a}"
             )
-    return AnnotatorTransition(parts)
+    return AnnotatorTransition(parts, checks.real(rho, "rho", 0, 1))
 
 
 def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:

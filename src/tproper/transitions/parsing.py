@@ -299,7 +299,8 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
         sources = [transition_to_dict(t) for t in T.sources]
         return out | {"family": "multi_source", "sources": sources, "weights": _listed(T.weights)}
     if isinstance(T, AnnotatorTransition):
-        return out | {"family": "annotators", "annotators": [transition_to_dict(t) for t in T.transitions]}
+        parts = [transition_to_dict(t) for t in T.transitions]
+        return out | {"family": "annotators", "annotators": parts, "rho": T.rho}
     out |= {"family": "matrix", "matrix": T.matrix().tolist()}
     if isinstance(T, families.BagTransition):
         return out | {"family": "unlabeled_sets", "pooled": _listed(T.pooled), "prior": _listed(T.prior)}
@@ -349,7 +350,7 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     if family == "multi_source":
         return families.multi_source([transition_from_dict(s) for s in data["sources"]], data["weights"])
     if family == "annotators":
-        return annotators([transition_from_dict(t) for t in data["annotators"]])
+        return annotators([transition_from_dict(t) for t in data["annotators"]], data.get("rho", 0.0))
     if family == "unlabeled_sets":
         return families.BagTransition(data["matrix"], data["pooled"], data["prior"])
     if family == "matrix":
