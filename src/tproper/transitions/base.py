@@ -339,7 +339,9 @@ class Reconstruction:
             )
         self.transition = transition
         self.method = method
-        self._R = _without_rounding(R + (1 - R.sum(axis=0)) / len(R))
+        off = 1 - R.sum(axis=0)
+        off[np.abs(off) <= 4 * np.finfo(float).eps * np.abs(R).sum(axis=0)] = 0.0  # an R from a file stays as it is
+        self._R = _without_rounding(R + off / len(R))
         self._R.setflags(write=False)
         self.residual = float(np.abs(self._R @ T - np.eye(len(R))).max())
         if self.residual > checks.COLUMN_SUM_TOL:
