@@ -21,6 +21,7 @@ import torch
 from _pieces import read_pieces, run_pieces
 from _protocol import RECORDS
 from coverage_page import ANSWERS, OF_CROWDS, RARE, RIGHT, SKILL, SURE, render
+from scipy.stats import beta
 
 import tproper as tp
 from tproper.metrics import TopLabel
@@ -198,7 +199,7 @@ def clean_rows(family: str, rows: int, first: int, sets: int, n: int = 2000, rig
     K = T.num_classes
     hits: dict[str, int] = {}
     others, said = {"tried": float(sets)}, {"tried": sets}
-    width = {"with": 0.0, "today": 0.0}
+    width = dict.fromkeys(("with", "today", "entries", "own counts"), 0.0)
     share = informative = 0.0
     for _ in range(sets):
         classes = rng.integers(0, K, rows)
@@ -207,6 +208,8 @@ def clean_rows(family: str, rows: int, first: int, sets: int, n: int = 2000, rig
         E = tp.Transition.from_counts(counts)
         least, most = E.interval()
         entries = float(np.mean((least <= T.matrix()) & (T.matrix() <= most)))
+        width["entries"] += float((most - least).mean())
+        width["own counts"] += float(np.subtract(*jeffreys(counts)[::-1]).mean())
         others["entries of T"] = others.get("entries of T", 0.0) + entries
         predicted = rng.integers(0, K, n)
         z = np.where(rng.random(n) < right, predicted, (predicted + rng.integers(1, K, n)) % K)
@@ -223,6 +226,13 @@ def clean_rows(family: str, rows: int, first: int, sets: int, n: int = 2000, rig
         "cover": hits, "others": others, "said": said, "width": width, "from_transition": share,
         "informative": informative, "labels": n * sets,
     }  # fmt: skip
+
+
+def jeffreys(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The 95% interval of each entry from its own column's counts alone."""
+    rest = counts.sum(axis=0) - counts
+    low, high = (beta.ppf(q, counts + 0.5, rest + 0.5) for q in (0.025, 0.975))
+    return np.where(counts == 0, 0.0, low), np.where(rest == 0, 1.0, high)
 
 
 def other_scores(

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from _pieces import totals
 from coverage_elsewhere import section
 
-LOW, HIGH = 0.93, 0.97  # what is wanted of a 95% interval
+LEVEL, LOW, HIGH = 0.95, 0.93, 0.97  # of intervals, and what is wanted of it
 MOST = 0.5  # share of informative scores from which on their coverage is shown
 SURE = 0.99  # what the model says, for the scores by a crowd's answers beside accuracy
 OF_CROWDS = ("balanced accuracy", "calibration error", "paired test")
 ANSWERS, SKILL, RIGHT = 25_000, (0.4, 0.95), 0.9  # of a crowd: answers, how often annotators are right, and the model
+AGAINST = {
+    "clean": (0.0, 1.0),
+    "symmetric .3": (0.3, 0.9),
+    "complementary": (0.0, 1 / 3),
+}  # P(label against | right, wrong)
 RARE, ROWS = 0.01, 100  # labels that name the class after all, and clean rows
 
 
@@ -108,15 +114,14 @@ def known_section(cells: list[dict[str, Any]]) -> list[str]:
         f"{data_sets([c['balanced']['tried'] for c in cells])}. Where labels are too few for a ratio it is not "
         "informative, and its interval is the whole range: a dash where that is so in most data sets.",
         "",
-        "Where labels are too few to tell a calibration error from 0, its interval begins at 0 and can be missed on "
-        "one side alone; and where bins agree better than chance would have it, it is not left empty. So it covers "
-        "more than the level asks for, as for a perfect model below"
-        + (", and not so for the model that is farther off." if any("the same" in name for name in names) else "."),
+        "A calibration error cannot lie below 0. Its interval passes from one end to two as the error grows (Feldman "
+        "and Cousins), so that it covers what the level says at 0 too. Where a bin holds a few rare labels, "
+        "which tell its variance poorly, that is rather taken too large: complementary labels, fewest of them.",
         "",
         *table(["labels", "n", *names, "balanced accuracy"], rows),
         "",
-        "How often a perfectly calibrated model is blamed (interval excludes 0; 2.5% is nominal, for 0 is an end of "
-        f"the range; {min(c['blamed']['tried'] for c in cells):.0f} data sets a cell), how often balanced accuracy is "
+        f"How often a perfectly calibrated model is blamed (interval excludes 0; {1 - LEVEL:.0%} is nominal; "
+        f"{min(c['blamed']['tried'] for c in cells):.0f} data sets a cell), how often balanced accuracy is "
         "informative, and its bias in standard errors over all samples.",
         "",
         *table(
@@ -161,34 +166,57 @@ def clean_rows_section(cells: list[dict[str, Any]]) -> list[str]:
         f"The other scores, {data_sets([c['others']['tried'] for c in cells])}. {outside(more)} Balanced accuracy "
         "divides by each class's share as the estimated T gives it, which few clean rows hardly tell: its interval is "
         "wider there than it would have to be. A calibration error has no sign: an accuracy that errs past the "
-        "confidence gives an interval that holds the truth from the other side.",
+        "confidence gives an interval that holds the truth from the other side. Entries of T are shrunk towards what "
+        "the classes have in common: where they have it, their intervals, and those of balanced accuracy with them, "
+        "cover more than the level says, and are narrower all the same than those from each class's own counts "
+        "(Jeffreys; the last column is the ratio of the widths), which cover the level.",
         "",
         *table(
-            ["family", "clean rows", *others],
+            ["family", "clean rows", *others, "width of entries to that of own counts"],
             [
-                [c["family"], str(c["rows"]), *(cell(c["others"][k], told.get(k, 1.0)) for k in others)]
+                [
+                    c["family"], str(c["rows"]), *(cell(c["others"][k], told.get(k, 1.0)) for k in others),
+                    f"{c['width']['entries'] / c['width']['own counts']:.2f}" if "entries" in c["width"] else "",
+                ]
                 for c, told in zip(cells, said, strict=True)
             ],
         ),
     ]  # fmt: skip
 
 
+def attainable(c: dict[str, Any]) -> str:
+    """The coverages next to 95% that ranges of the count of labels against the prediction can have."""
+    from scipy.stats import binom
+
+    right, wrong = AGAINST[c["kind"]]
+    below = np.concatenate(
+        [[0.0], binom.cdf(np.arange(c["n"] + 1), c["n"], c["right"] * right + (1 - c["right"]) * wrong)]
+    )
+    ranges = below[None, :] - below[:, None]
+    return f"{100 * ranges[ranges <= LEVEL].max():.1f}, {100 * ranges[ranges >= LEVEL].min():.1f}"
+
+
 def certain_section(cells: list[dict[str, Any]]) -> list[str]:
-    names = list(cells[0]["cover"])
+    names = [name for name in cells[0]["cover"] if name != "log loss"]
     return [
         "",
         "## Models that are certain and hardly ever wrong",
         "",
         f"One-hot predictions, {data_sets([c['sets'] for c in cells])}; "
         f"{sum(c['no width'] * c['sets'] for c in cells):.0f} intervals "
-        "without width. Such samples often show no error at all, and counts are small: an interval cannot cover 95% "
-        "exactly (Wilson's own dips for accuracies near 1). The log loss is infinite as soon as one "
-        "error is possible: every interval without an upper end holds it. The calibration error is so close to 0 that "
-        "its interval mostly begins there.",
+        "without width. Such samples show a handful of labels against the prediction, or none: an interval holds the "
+        'truth for a range of such counts, whose probability jumps past the level. "Attainable" is the nearest below '
+        "and the nearest above that any range of counts has: what is far from the level there no interval brings "
+        "nearer. The log loss is not shown: it is infinite as soon as one error is possible, and every interval "
+        "without an upper end holds it. The calibration error takes the mean of such counts for a normal variable, and "
+        "rather covers too often.",
         "",
         *table(
-            ["labels", "n", "right", *names],
-            [[c["kind"], str(c["n"]), f"{c['right']:g}", *(cell(c["cover"][k]) for k in names)] for c in cells],
+            ["labels", "n", "right", "attainable", *names],
+            [
+                [c["kind"], str(c["n"]), f"{c['right']:g}", attainable(c), *(cell(c["cover"][k]) for k in names)]
+                for c in cells
+            ],
         ),
     ]
 

@@ -139,11 +139,11 @@ def prevalence(name: str, n: int, clean: int, repeats: int) -> dict[str, Any]:
             counts = np.zeros((T.num_weak_labels, len(pi)))
             np.add.at(counts, (T.sample(z, rng), z), 1)
             used: tp.Transition = tp.Transition.from_counts(counts)
-            low, high = tp.weak_prevalence(y, tp.Transition(used.matrix()), seed=r).interval.T
+            low, high = tp.weak_prevalence(y, tp.Transition(used.matrix()), random_state=r).interval.T
             plain.append(np.mean((low <= pi) & (pi <= high)))
         else:
             used = T
-        low, high = tp.weak_prevalence(y, used, seed=r).interval.T
+        low, high = tp.weak_prevalence(y, used, random_state=r).interval.T
         ours.append(np.mean((low <= pi) & (pi <= high)))
     return {"coverage": float(np.mean(ours)), "coverage_without_T": float(np.mean(plain)) if plain else None}
 

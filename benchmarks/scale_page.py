@@ -219,7 +219,7 @@ warning says so, and training starts afresh. Other files (by name, size and time
 or optimizers are refused, and named; more epochs are welcome.
 
 ```python
-from tproper.streaming import ParquetSource, fit_stream
+from tproper.data import ParquetSource, fit_stream
 
 source = ParquetSource("clicks/", label="label", batch_size=4096, seed=0)
 fit_stream(tp.WeakLabelClassifier("complementary:10"), source, epochs=3, checkpoint="run/checkpoint.safetensors")
@@ -284,7 +284,7 @@ DISTRIBUTED = """## Several processes
 
 ```python
 # torchrun --nproc-per-node=8 train.py
-from tproper.distributed import global_batch, process_group
+from tproper.learn.distributed import global_batch, process_group
 
 with process_group() as device:
     model = DistributedDataParallel(build().to(device))

@@ -103,7 +103,7 @@ def measured(T: tp.Transition, X: np.ndarray, labels: Tensor, n: int, penalty: s
     K, A, y = T.num_classes, X[:n], labels[:n]
     loss = tp.ForwardLoss(T)
     l2 = OLD_L2 if penalty == "3e-4" else default_l2(A, y, loss, None, n)
-    prior = 0.0 if solver == "from zero" else intercept_l2(loss, n)
+    prior = 0.0 if solver == "from zero" else intercept_l2(loss, y, None, n)
 
     def fit(at: Any) -> LinearFit:
         return fit_linear(A, y, loss, None, l2, TOL, MAX_ITER, at, 0, prior)

@@ -21,7 +21,7 @@ from sklearn.datasets import load_breast_cancer, make_classification
 
 import tproper as tp
 from tproper._core import json_text
-from tproper.cli import table_fit
+from tproper.cli import evaluating, table_fit
 from tproper.transitions import transition_to_dict
 
 Run = Callable[..., Any]
@@ -128,7 +128,9 @@ def true_accuracy(folder: Path, model: Path, table: str, run: Run) -> float:
 @pytest.mark.parametrize(("table", "T"), [("crowd", "wrong"), ("cancer", "wrong"), ("pu", "high")])
 def test_a_wrong_t_is_warned_of(folder: Path, specs: Any, run: Run, table: str, T: str) -> None:
     plain, card, facts, out = train(folder, specs, run, table, T)
-    assert "warning: T IS DOUBTFUL: labels contradict the transition" in " ".join(plain.stderr.split())
+    warning = " ".join(plain.stderr.split())
+    assert "warning: T IS DOUBTFUL: labels contradict the transition" in warning
+    assert ("(classes: 0 = " in warning) == (table != "cancer")  # whose sentence has no numbers for them
     block = plain.stdout[plain.stdout.index("from weak labels alone") :]
     assert "WARNING, of all scores above: T IS DOUBTFUL" in block  # the scores carry it
     assert card.count("T IS DOUBTFUL") == 2
@@ -170,3 +172,17 @@ def test_the_right_t_is_left_in_peace(folder: Path, specs: Any, run: Run, table:
     for score in facts["scores"].values():
         low, high = score["interval"]
         assert low <= score["value"] <= (np.inf if high == "inf" else high)
+
+
+def test_rows_that_t_is_checked_with_come_from_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that is sorted by class has one class in its first rows."""
+    monkeypatch.setattr(evaluating, "CHECKED_ROWS", 20)
+    some, rng, row = evaluating._Evenly(), np.random.default_rng(0), 0
+    while row < 1000:
+        index = np.arange(row, min(row + int(rng.integers(0, 150)), 1000))
+        some.add(index, np.stack([index, index], axis=1).astype(float))
+        row += len(index)
+    kept = np.concatenate(some.labels)
+    assert 20 <= len(kept) <= 40
+    np.testing.assert_array_equal(kept, np.arange(0, 1000, some.stride))
+    np.testing.assert_array_equal(np.concatenate(some.p)[:, 0], kept)

@@ -379,6 +379,7 @@ CASES = {
         lambda: tp.certify(lambda q: q),
         "transition: expected the Transition that the callable loss is for, got none",
     ),
+    "certify seed": (lambda: tp.certify(lambda q: -q.log(), T3, seed=-1), "seed: expected an integer >= 0, got -1"),
     "certify with two": (lambda: tp.certify(LOSS, T3), "transition: expected None, since a tproper loss knows its own"),
     "table of another shape": (
         lambda: tp.certify(lambda q: q[:, :2], T3),

@@ -314,7 +314,10 @@ def test_one_answer_an_item_rests_on_the_classifier_alone():
         (lambda: tp.estimate_annotators([[0, 1, 1]], start=np.ones(2)), "start: expected one of auto, .*, got array"),
         (lambda: tp.estimate_annotators([[0, 1, 1]], random_state="x"), "random_state: expected an integer"),
         (lambda: tp.estimate_annotators([[0, 1, 1]], random_state=-1), "random_state: expected an integer >= 0"),
-        (lambda: tp.weak_prevalence([0, 1], tp.identity(2), seed=-1), "seed: expected an integer >= 0, got -1"),
+        (
+            lambda: tp.weak_prevalence([0, 1], tp.identity(2), random_state=-1),
+            "random_state: expected an integer >= 0, got -1",
+        ),
         (lambda: tp.Answers([0, 1], [0, 1], [0]), "answer: expected three columns of one length"),
         (lambda: tp.Answers([0], [0], [np.nan]), "answer: expected names or integers, got dtype float64"),
         (lambda: tp.Answers([0], [None], [1]), r"annotator: expected a value in every row, got a missing one"),

@@ -135,6 +135,24 @@ def test_noise_that_goes_with_confidence():
     assert not check.plausible
 
 
+def test_noise_that_spares_easy_examples_is_seen_in_the_surest():
+    """A model trained with T takes hard examples for doubtful ones, ``p = T^-1 P(y | x)``: only sure ones show it."""
+    rng, n, K = np.random.default_rng(0), 3000, 10
+    T = tp.symmetric_noise(K, 0.17)
+    z, ease = rng.integers(K, size=n), rng.random(n)
+    wrong = 0.09 + 0.24 * (1 - ease) ** 2  # .17 on average
+    y = np.where(rng.random(n) < wrong, (z + rng.integers(1, K, n)) % K, z)
+    shares = np.where(np.eye(K)[z] > 0, 1 - wrong[:, None], wrong[:, None] / (K - 1))
+    p = np.clip(shares @ np.linalg.inv(T.matrix()).T, 0, None)
+    p /= p.sum(axis=1, keepdims=True)
+    *others, surest, _, _ = tp.check_transition(y, T, p).tests
+    assert surest.name == "labels of the surest examples"
+    assert surest.p_value < 0.001
+    assert "T is too noisy, or the noise spares easy examples" in surest.sentence
+    assert all(t.p_value > 0.05 for t in others)
+    assert tp.check_transition(T.sample(z, seed=0), T, p).p_value > 0.5
+
+
 def test_an_impossible_label_is_enough():
     T = tp.Transition([[0.7, 0.3], [0.3, 0.7], [0.0, 0.0]])
     check = tp.check_transition([0, 1] * 50 + [2], T)

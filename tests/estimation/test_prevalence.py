@@ -60,7 +60,7 @@ def test_coverage(clean):
     for r in range(40):
         y = T4.sample(rng.choice(4, 1000, p=SHARES), rng)
         T = tp.Transition.from_counts(clean_counts(clean, rng)) if clean else T4
-        low, high = tp.weak_prevalence(y, T, seed=r).interval.T
+        low, high = tp.weak_prevalence(y, T, random_state=r).interval.T
         inside.append((low <= SHARES) & (high >= SHARES))
     assert 0.9 <= np.mean(inside) <= 0.99
 

@@ -220,6 +220,7 @@ def test_links_with_zeros_are_replaced(loss: str) -> None:
         assert (p > 0).all()
         assert np.isfinite(clf.predict_log_proba(X[n:])).all()
         np.testing.assert_allclose(np.exp(clf.predict_log_proba(X[n:])), p, atol=1e-12)
+        assert (clf.predict_proba(1e5 * X[n:]) > 0).all()  # where softmax has no number for them
         assert clf.calibrator_ is not None
         assert any("link" in note for note in clf.calibrator_.notes)
 
@@ -227,7 +228,7 @@ def test_links_with_zeros_are_replaced(loss: str) -> None:
 def test_few_rows_and_said_so() -> None:
     T = tp.complementary(K)
     v, _, weak = drawn(T, 60)
-    found = tp.calibrate(5 * v, weak, T)
+    found = tp.calibrate(5 * v, weak, "complementary")  # scores tell the number of classes
     assert found.method == "identity"
     assert found.is_identity
     assert "60 rows are too few" in found.notes[0]

@@ -102,7 +102,8 @@ def test_stops_at_the_stated_gradient(loss: str) -> None:
     clf.loss_(v, labels).backward()
     G = v.grad.numpy().T @ (X - mean) + clf.l2 * clf.coef_
     assert np.abs(G[:, sd > 0] / sd[sd > 0]).max() <= 1.01e-6
-    prior = 1 / (4 * 300) if loss == "forward" else 0.0  # intercepts of forward losses: standard deviation 2
+    varies = float((T.reconstruction().targets(labels) - 0.1).square().sum(1).mean()) / 0.9  # 1 for clean labels
+    prior = {"forward": 1 / 4, "backward": varies, "gls": varies * (1 + 10)}[loss] / 300  # of the intercepts
     at_mean = clf.intercept_ + clf.coef_ @ mean
     assert np.abs(v.grad.sum(0).numpy() + prior * at_mean).max() <= 1.01e-6
     assert (clf.coef_[:, sd == 0] == 0).all()  # constant pixels
@@ -385,6 +386,9 @@ def test_the_default_penalty_goes_with_rows_variance_and_what_labels_say() -> No
     clean = WeakLabelClassifier(calibrate=False).fit(X, y).l2_
     assert clean == pytest.approx(0.4 * X.var(axis=0).sum() / 900)
     assert l2[900] == pytest.approx(clean / 9)  # one complementary label of ten classes says 1/81 of a clean one
+    for squeeze, k in (((1.0, 2.0), 1.0), ((0.3, 1.5), 0.3)):  # and its target varies 81 times as much
+        backward = WeakLabelClassifier("complementary", "gls", squeeze=squeeze, calibrate=False).fit(X, weak)
+        assert backward.l2_ == pytest.approx(81 * (1 + k) * clean)
     assert WeakLabelClassifier(calibrate=False).fit(10 * X, y).l2_ == pytest.approx(100 * clean)
     twice = WeakLabelClassifier(calibrate=False).fit(X, y, sample_weight=np.full(900, 2.0)).l2_
     assert twice == pytest.approx(clean / 2)

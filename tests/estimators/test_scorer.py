@@ -11,6 +11,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.ensemble import StackingClassifier
 from sklearn.feature_selection import RFECV
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -78,6 +79,12 @@ def test_tools_that_take_weak_labels_for_classes_are_told_of() -> None:
         GridSearchCV(clf, {"l2": [1e-3]}, scoring="neg_log_loss", cv=2).fit(X[:300], WEAK[:300])
     with pytest.warns(WeakLabelsAsClassesWarning, match="CalibratedClassifierCV takes the weak labels for classes"):
         CalibratedClassifierCV(clf, cv=2).fit(X[:300], WEAK[:300])
+    frozen = CalibratedClassifierCV(FrozenEstimator(clf.fit(X[:300], WEAK[:300])), cv=2)
+    with pytest.warns(WeakLabelsAsClassesWarning, match="takes the labels it is given for classes: clean ones are"):
+        frozen.fit(X[:300], WEAK[:300])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", WeakLabelsAsClassesWarning)
+        frozen.predict_proba(X[:5])  # once is enough
     with pytest.warns(WeakLabelsAsClassesWarning, match="StackingClassifier takes the weak labels for classes"):
         StackingClassifier([("one", clf)], LogisticRegression(max_iter=500), cv=2).fit(X[:300], WEAK[:300])
     with pytest.warns(WeakLabelsAsClassesWarning, match="compares predicted classes with weak labels"):

@@ -361,12 +361,12 @@ def test_the_picture_shows_every_method_that_has_its_scores():
 def test_a_proper_bounded_leader_is_said_and_so_is_one_that_is_not():
     records = [*made("forward", [0.70, 0.72]), *made("nn", [0.60, 0.62])]
     (table,) = board(records)
-    assert "forward log, a proper bounded loss, leads by every score: 71.00 ± 1.00 accuracy (epoch by" in table.note
+    assert "forward log, a proper bounded loss, leads by every score, 4 times of 4 clearly: 71.00 ± 1.00" in table.note
     records = [*made("forward", [0.70, 0.72]), *made("nn", [0.80, 0.80], log_losses=[0.9, 0.9])]
     (table,) = board(records)
     assert (
         "By accuracy, epoch by weak labels, BC + NN leads (80.00 ± 0.00), which is not certified proper and bounded; "
-        "the best that is, forward log, is 9.00 ± 1.00 behind." in table.note
+        "the best that is, forward log, is 9.00 ± 1.00 behind, which is within the scatter of trials." in table.note
     )
     assert "By calibrated log loss, epoch by weak labels, forward log leads (0.290 ± 0.010)" in table.note
     assert [row[0] for row in table.rows] == ["BC + NN", "", "forward log", ""]
@@ -382,10 +382,32 @@ def test_blocks_are_problems_and_a_trial_that_diverged_has_no_mean():
     summary, first, second = board(records, rules=["weak"])
     assert [row[0] for row in summary.rows] == [first.title] * 2  # in the second, a method is alone
     assert "leads" not in second.note
-    assert summary.note == "A proper bounded loss leads in every line."
+    assert summary.note.startswith(
+        "The best loss that is certified proper and bounded is ahead of all others in 1 of 2 lines, behind in 0"
+    )
+    assert summary.note.endswith("In the others one of the two is missing.")
+    assert summary.rows[0][3:] == ["forward log, 70.00 ± 0.00", "BC, 10.00 ± 0.00", "+60.00 ± 0.00", "ahead"]
+    assert summary.rows[1][4:] == ["-", "-", "-"]
     assert (first.title, second.title) == ("complementary: digits, linear", "symmetric:0.3: digits, linear")
     assert [row[1] for row in first.rows] == ["weak", "weak"]
     assert first.rows[1][2:5] == ["10.00 ± 0.00", "-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "verdict", "difference"),
+    [
+        ([0.60, 0.64, 0.62], "ahead", "+10.00 ± 0.00"),  # seed by seed the same difference, whatever seeds scatter
+        ([0.80, 0.84, 0.82], "behind", "-10.00 ± 0.00"),
+        ([0.62, 0.62, 0.62], "ahead", "+10.00 ± 1.15"),
+        ([0.82, 0.82, 0.82], "level", "-10.00 ± 1.15"),  # of eight methods, with three trials each
+    ],
+)
+def test_a_lead_is_what_seeds_have_in_common_and_no_luck(theirs, verdict, difference):
+    losers = [made(name, [0.1, 0.1, 0.1]) for name in ("bc", "ga", "op", "pc", "l_w", "scl_exp", "mcl_mae", "mcl_exp")]
+    records = [*made("forward", [0.70, 0.74, 0.72]), *made("nn", theirs), *(r for rows in losers for r in rows)]
+    other = made("forward", [0.9, 0.9], problem=Problem("symmetric:0.3", "symmetric:0.3"))
+    summary, *_ = board([*records, *other], rules=["weak"])
+    assert summary.rows[0][-2:] == [difference, verdict]
 
 
 def test_of_several_rates_the_one_that_the_search_has_chosen_is_shown():

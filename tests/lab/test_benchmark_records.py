@@ -62,7 +62,7 @@ def within(row, path, value):
         ("selections/clean/raw/accuracy", 7, "expected raw accuracy in the selection clean from 0 to 1, got 7"),
         ("selections/weak/raw/log_loss", math.inf, "expected numbers in the selection weak, got raw log_loss Infinity"),
         ("selections/weak/by_weak/brier", math.nan, "expected numbers in the selection weak, got by_weak brier NaN"),
-        ("weak", [], "expected weak to have 2 numbers, one an epoch, got 0"),
+        ("weak", [], "expected weak to have 2 numbers, one per epoch, got 0"),
     ],
 )
 def test_edited_scores_are_refused(row, path, value, sentence):

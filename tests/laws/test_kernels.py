@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import tproper as tp
+from tproper._core import blocks
 from tproper.losses import fuse, plan_of
 from tproper.losses.kernels import cpu, dispatch
 from tproper.losses.kernels.registry import plan, registered
@@ -38,8 +39,12 @@ def test_every_registered_pair_is_in_the_law():
     assert set(registered()) <= met
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_kernel_is_the_line(name):
+LONG = [f"{T}, {kind}" for T in ("identity", "complementary", "partial", "pair") for kind in ("forward", *SQUEEZES)]
+
+
+@pytest.mark.parametrize(("name", "narrow"), [(name, blocks.NARROW) for name in CASES] + [(name, 1) for name in LONG])
+def test_a_kernel_is_the_line(name, narrow, monkeypatch):
+    monkeypatch.setattr(blocks, "NARROW", narrow)  # rows of more classes go another way
     for dtype, tol in ((torch.float64, 1e-12), (torch.float32, 2e-6)):
         for reduction in ("mean", "sum", "none"):
             loss = make(name, reduction=reduction)
@@ -57,6 +62,22 @@ def test_a_kernel_is_the_line(name):
                 line.backward(up)
                 size = float(b.grad.abs().max())
                 torch.testing.assert_close(a.grad.double(), b.grad, rtol=tol, atol=10 * tol * size)
+
+
+@pytest.mark.parametrize("narrow", [blocks.NARROW, 1])
+@pytest.mark.parametrize("name", LONG)
+def test_neither_a_common_shift_nor_scores_far_apart_cost_digits(name, narrow, monkeypatch):
+    """In float32 a probability is 0 from a score 104 below the largest on: its logarithm must not be taken."""
+    monkeypatch.setattr(blocks, "NARROW", narrow)
+    loss = make(name, reduction="none")
+    v, y = batch(loss.transition)
+    for scores in (40 * v, v.mul(8).round().div(8) + 1e6):  # multiples of 1/8 keep their digits beside a million
+        a, b = scores.float().requires_grad_(), scores.float().double().requires_grad_()
+        ours, line = loss(a, y), loss.pointwise(b, y)
+        torch.testing.assert_close(ours.double(), line, rtol=2e-6, atol=2e-5)
+        ours.sum().backward()
+        line.sum().backward()
+        torch.testing.assert_close(a.grad.double(), b.grad, rtol=2e-6, atol=2e-5 * float(b.grad.abs().max()))
 
 
 @pytest.mark.parametrize("name", [*CASES])

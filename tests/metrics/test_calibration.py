@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tproper as tp
-from tproper.metrics import Z95, weak_calibration
+from tproper.metrics import Z95, BinnedErrors, bin_sums, weak_calibration
 from tproper.metrics.binned import QuadraticForm
 
 
@@ -133,6 +133,7 @@ def test_too_few_labels_are_announced_and_dict_is_json():
         ({"bins": "many"}, "bins: expected a number, edges or 'auto', got 'many'"),
         ({"bins": [0.1, 1]}, "bins: expected increasing edges from 0 to 1"),
         ({"bins": [0, 0.5, 0.5, 1]}, "bins: expected increasing edges"),
+        ({"bins": ["a", "b"]}, "bins: expected increasing edges"),
         ({"strategy": "mass"}, "strategy: expected one of quantile, uniform, got 'mass'"),
     ],
 )
@@ -151,3 +152,31 @@ def test_the_interval_of_a_large_error_with_little_noise_is_narrow():
     )  # fmt: skip
     away = Z95 * 1e-3**0.5  # the standard error of theta is theta times the root of 1e-3
     assert form.interval() == pytest.approx((0.3 / (1 + away), 0.3 / (1 - away)), rel=1e-6)
+
+
+@pytest.mark.parametrize("away", [0.0, 1.0, 3.0])
+def test_errors_of_known_covariance_are_covered_from_zero_on(away):
+    """Five normal errors; theta `away` standard deviations (under 0) above 0, the end of its range."""
+    variances = np.array([1.0, 1.0, 0.7, 0.5, 0.3])
+    traces = [(variances**k).sum() for k in (1, 2, 3)]
+    mu = np.sqrt(away * np.sqrt(2 * traces[1]) / 5) * np.ones(5)
+    u = mu + np.random.default_rng(0).normal(size=(600, 5)) * np.sqrt(variances)
+    raw = (u**2).sum(1)
+    along = [(u**2 * variances**k).sum(1) / raw for k in (1, 2)]
+    form = QuadraticForm(raw, *(np.full(600, t) for t in traces), *along, np.zeros(600), np.zeros(600, bool), raw)
+    low, high = form.interval()
+    assert (low < high).all()
+    assert 0.935 < np.mean((low <= mu @ mu) & (mu @ mu <= high)) < 0.97
+
+
+@pytest.mark.parametrize("heavy", [0.0, 1.0, 2.0])
+def test_the_square_is_unbiased_whatever_the_weights(heavy):
+    rng = np.random.default_rng(0)
+    sets, n = 20_000, 8
+    a = np.exp(heavy * rng.normal(size=n))
+    h = 0.5 + rng.choice([-1.0, 1.0], size=(sets, n))
+    cell = np.repeat(np.arange(sets), n)
+    errors = BinnedErrors(*(s[:, None] for s in bin_sums(cell, sets, np.tile(a, sets), h.ravel())))
+    assert errors.used.all()
+    squares = errors.form().estimate
+    assert squares.mean() == pytest.approx(0.25, abs=4 * squares.std() / np.sqrt(sets))

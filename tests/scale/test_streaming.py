@@ -92,6 +92,17 @@ def test_files_come_in_the_order_of_their_numbers(tmp_path):
     assert [n for b in open_table(tmp_path).batches() for n in b["id"].to_pylist()] == list(range(12))
 
 
+@pytest.mark.parametrize("name", [None, "row"])
+def test_an_index_of_pandas_is_no_feature_unless_it_is_asked_for(tmp_path, name):
+    """A shuffled frame is written with its index as one more column of numbers."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [0.1, 0.2, 0.3], "label": [0, 1, 2]}, index=pd.Index([2, 0, 1], name=name))
+    frame.to_parquet(tmp_path / "shuffled.parquet")
+    assert ParquetSource(tmp_path / "shuffled.parquet", label="label").features == ["a"]
+    column = name or "__index_level_0__"
+    assert ParquetSource(tmp_path / "shuffled.parquet", label="label", features=["a", column]).features == ["a", column]
+
+
 def test_memory_holds_one_block_not_the_file(folder, monkeypatch):
     source, largest = with_ids(folder, block_rows=64), 0
     located = ParquetSource._located

@@ -4,7 +4,7 @@ Imports nothing of tproper.
 """
 
 from . import checks, plugins, tracing
-from .blocks import Work, softmax_into, value_and_slope, with_slope
+from .blocks import Work, finds_top, softmax_into, value_and_slope, with_slope
 from .checks import (
     COLUMN_SUM_TOL,
     RANK_TOL,
@@ -69,6 +69,7 @@ __all__ = [
     "count_text",
     "critical_k_of",
     "entmax",
+    "finds_top",
     "finite_number",
     "finite_rows",
     "fold_numbers",

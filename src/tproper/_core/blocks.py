@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-BLOCK = (
-    1 << 20
-)  # scores worked on at a time: temporaries stay in the cache, and all of PyTorch's threads have their share
+BLOCK = 1 << 20  # scores worked on at a time by one thread: temporaries stay in the cache
+SHARED = 1 << 22  # by several: every operation ends in a barrier, which waits where another program keeps a core busy
 GRAIN = 1 << 15  # PyTorch runs simple operations on fewer elements than this in the thread that calls them
 NARROW = 64  # classes up to which torch.softmax, made for long rows, is slower than its parts
 
@@ -72,8 +71,9 @@ def value_and_slope(scores: Tensor, work: Work, wanted: bool = True, share: floa
         return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope[:0]
     slope = torch.empty_like(flat if wanted else flat[:0])
     value = flat.new_empty(n)
-    blocks = work.temporaries or not wanted or torch.get_num_threads() == 1
-    step = max(1, BLOCK // K) if blocks and not flat.is_cuda else n
+    alone = torch.get_num_threads() == 1
+    blocks = work.temporaries or not wanted or alone
+    step = max(1, (BLOCK if alone else SHARED) // K) if blocks and not flat.is_cuda else n
     with torch.no_grad():
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
@@ -97,9 +97,14 @@ def with_slope(scores: Tensor, work: Work, plain: Callable[[Tensor], Tensor], me
     return out
 
 
+def finds_top(out: Tensor) -> bool:
+    """Whether `softmax_into` looks for the largest score itself, which costs no pass of its own."""
+    return out.stride(-1) == 1 and out.shape[-1] > NARROW
+
+
 def softmax_into(out: Tensor, x: Tensor, shifted: bool = False) -> Tensor:
     """softmax(x) in `out`, (n, K); `shifted`: the largest score of every row is 0."""
-    if out.stride(-1) == 1 and out.shape[-1] > NARROW:
+    if finds_top(out):
         return torch.softmax(x, -1, out=out)
     torch.exp(x if shifted else x - x.amax(-1, keepdim=True), out=out)
     return out.div_(out.sum(-1, keepdim=True))

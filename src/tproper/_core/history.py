@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def thin(entries: list[T], step: Callable[[T], int], most: int) -> None:
-    """Leave at most `most` entries of a history that grows by one a step; does nothing before there are more.
+    """Leave at most `most` entries of a history that grows by one per step; does nothing before there are more.
 
     Of older steps every second stays, then every fourth, and so on (those whose number a power of two divides), and
     always the last. About half of `most` is left, so a step costs constant time on average.

@@ -121,6 +121,7 @@ def certify(
     seed : int
         For the numerical search.
     """
+    checks.integer(seed, "seed", 0)
     if isinstance(loss, WeakLabelLoss):
         if transition is not None:
             raise ValueError("transition: expected None, since a tproper loss knows its own")

@@ -199,7 +199,7 @@ def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, see
     worst, tie = _against_the_truth(table, T, truths, guesses, at_guesses)
     bounds, ray = _probe_bounds(table, K, guesses, at_guesses)
     proper = worst is None
-    return CallableVerdict(proper, proper and tie is None, bounds, worst or tie, ray)
+    return CallableVerdict(proper, proper and tie is None, bounds + 0.0, worst or tie, ray)  # no -0
 
 
 def _against_the_truth(

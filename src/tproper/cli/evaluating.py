@@ -124,6 +124,29 @@ def _blocks(columns: LabelColumns, codec: LabelCodec, source: str | None, featur
     reader.finish()
 
 
+class _Evenly:
+    """Labels and probabilities of some rows, evenly spread over a table of any length: it may be sorted by class."""
+
+    def __init__(self) -> None:
+        self.rows, self.stride = 0, 1
+        self.labels: list[Encoded] = []
+        self.p: list[FloatArray] = []
+
+    def add(self, labels: Encoded, p: FloatArray) -> None:
+        """The next rows, of which every `stride`-th is kept."""
+        start = -self.rows % self.stride
+        self.labels.append(labels[start :: self.stride])
+        self.p.append(p[start :: self.stride])
+        self.rows += len(p)
+        while sum(map(len, self.p)) > 2 * CHECKED_ROWS:
+            self.labels, self.p = [np.concatenate(self.labels)[::2]], [np.concatenate(self.p)[::2]]
+            self.stride *= 2
+
+    def trust(self, codec: LabelCodec) -> Trust | None:
+        """What they say of T."""
+        return trust(np.concatenate(self.labels), np.concatenate(self.p), codec) if self.rows else None
+
+
 def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source: str | None) -> Evaluation:
     """Scores from weak labels, unless their T forbids it, and from true classes, where a column of them is given.
 
@@ -137,8 +160,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     weak = None if why else StreamedScores(codec.transition)
     clean = None if columns.true is None else StreamedScores(identity(len(schema.classes)))
     rows = labelled = 0
-    seen: list[Encoded] = []  # labels and probabilities that T is checked with
-    shown: list[FloatArray] = []
+    checked = _Evenly()
     overlap = Overlap(schema.marks)
     for block in _blocks(columns, codec, source, schema.features):
         rows += len(block.X)
@@ -148,9 +170,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
         p = trained.probabilities(block.X, block.rows.__getitem__)
         if weak is not None:
             weak.add(block.labels[given], p[given])
-            if sum(map(len, shown)) < CHECKED_ROWS:
-                seen.append(block.labels[given])
-                shown.append(p[given])
+            checked.add(block.labels[given], p[given])
         if clean is not None and block.true is not None:
             known = block.true >= 0
             clean.add(block.true[known], p[known])
@@ -159,10 +179,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     counts = {"all": rows, "weak": labelled, "without_label": rows - labelled}
     if clean is not None and clean.rows == 0:
         raise ValueError(f"--true-label: expected classes in the column {columns.true!r}, got none in {rows} rows")
-    trusted = None
-    if seen:
-        trusted = trust(np.concatenate(seen), np.concatenate(shown), codec)
     if clean is not None:
         counts["clean"] = clean.rows
     from_weak, from_clean = (None if scores is None else scores.scores() for scores in (weak, clean))
-    return Evaluation(codec.transition.name, from_weak, from_clean, trusted, counts, overlap.warning())
+    return Evaluation(codec.transition.name, from_weak, from_clean, checked.trust(codec), counts, overlap.warning())

@@ -161,7 +161,7 @@ class _Bins:
     def __init__(self) -> None:
         self.edges: FloatArray | None = None
         self.sums: list[FloatArray] = []
-        self.confidence = np.zeros(0)
+        self.confidence: FloatArray = np.zeros(())
         self.table: FloatArray = np.zeros(())  # sums of targets by bin and predicted class, where T is estimated
 
     def add(self, labels: Encoded, q: FloatArray, transition: Transition) -> Score:
@@ -170,14 +170,11 @@ class _Bins:
         top = TopLabel(sample.weigher, sample.probabilities(q), sample.labels, None)
         if self.edges is None:
             self.edges = bin_edges(top.confidence, top.worthwhile_bins(), "quantile")
-            size = len(self.edges) - 1
-            self.sums = [np.zeros(size) for _ in range(6)]
-            self.confidence = np.zeros(size)
         cell = np.searchsorted(self.edges[1:-1], top.confidence, side="left")
         size = len(self.edges) - 1
-        for total, part in zip(self.sums, bin_sums(cell, size, top.weights, top.g - top.confidence), strict=True):
-            total += part
-        self.confidence += np.bincount(cell, weights=top.confidence, minlength=size)
+        parts = bin_sums(cell, size, top.weights, top.g - top.confidence)
+        self.sums = [total + part for total, part in zip(self.sums, parts, strict=True)] if self.sums else parts
+        self.confidence = self.confidence + np.bincount(cell, weights=top.confidence, minlength=size)
         if top.draws is not None:
             self.table = self.table + top.transition_table(self.edges)
         return score_of("overconfidence", top.overconfidence, sample.n, -1.0, 1.0, 1.0)

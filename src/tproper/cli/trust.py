@@ -35,21 +35,25 @@ class Trust:
         if self.check.plausible:
             return []
         worst = min(self.check.tests, key=lambda test: test.p_value)
+        names = "".join(f" {line}" for line in self._names([worst.sentence]))
         return [
             f"T IS DOUBTFUL: labels contradict the transition {self.codec.transition.name} "
-            f"(p = {self.check.p_value:.2g}): {worst.sentence}. Do not trust scores and probabilities that rest on it; "
-            "tproper.check_transition says more"
+            f"(p = {self.check.p_value:.2g}): {worst.sentence}{names}. Do not trust scores and probabilities that rest "
+            "on it; tproper.check_transition says more"
         ]
 
     @property
     def lines(self) -> list[str]:
         """What stands below a table of scores."""
         out = [*self._moves(), *self._verdict()]
-        numbered = re.search(r"\b(class|classes|label|annotators?|source) \(?\d", "\n".join(out))
-        if numbered:
-            names = {"classes": self.codec.classes, "annotators": self.codec.annotators, "sources": self.codec.sources}
-            out.append(f"({'; '.join(f'{kind}: {_numbered(n)}' for kind, n in names.items() if n)})")
-        return out
+        return out if not self.check.plausible else [*out, *self._names(out)]
+
+    def _names(self, lines: Sequence[str]) -> list[str]:
+        """What numbers of classes, annotators and sources stand for, where lines have some."""
+        if not re.search(r"\b(class|classes|label|annotators?|source) \(?\d", "\n".join(lines)):
+            return []
+        names = {"classes": self.codec.classes, "annotators": self.codec.annotators, "sources": self.codec.sources}
+        return [f"({'; '.join(f'{kind}: {_numbered(n)}' for kind, n in names.items() if n)})"]
 
     def _moves(self) -> list[str]:
         """How far each score moves, sampling error included, within what is possible."""

@@ -110,7 +110,8 @@ class ParquetSource:
         The column with weak labels: integers, or lists of candidate classes (then `num_classes` is needed), or lists of
         num_classes booleans.
     features : sequence of str, optional
-        Columns of numbers; all but the label by default. Missing values are refused, not filled in.
+        Columns of numbers; by default all but the label and what pandas has kept as the index of rows, as in a table
+        that was shuffled before it was written. Missing values are refused, not filled in.
     batch_size : int
     block_rows : int
         Rows held in memory and shuffled together. More is closer to a full shuffle and costs more memory. Larger row
@@ -154,11 +155,12 @@ class ParquetSource:
             self._groups += [_Group(file, j, n, starts[j]) for j, n in enumerate(sizes) if n]
         check_same_columns([(file, schema.names) for file, schema in schemas.items()])
         names = schemas[self.files[0]].names
+        index = (schemas[self.files[0]].pandas_metadata or {}).get("index_columns", [])  # names, or a range
         self.rows = sum(g.rows for g in self._groups)
         if not self.rows:
             raise ValueError(f"path: expected rows in {path}, got none")
         self.label = label
-        self.features = [n for n in names if n != label] if features is None else list(features)
+        self.features = [n for n in names if n != label and n not in index] if features is None else list(features)
         for what, column in [("label", label), *(("features", f) for f in self.features)]:
             if column not in names:
                 raise ValueError(f"{what}: expected a column of {self.files[0]}, got {column!r}")

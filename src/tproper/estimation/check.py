@@ -20,7 +20,7 @@ from ..transitions import AnnotatorTransition, CandidateSetTransition, StackedTr
 from .agreement import pair_fits, total_agreement
 from .groups import Group, make_groups
 from .hull import fit_hull, one_hot_block
-from .limits import anchors, confusions, testable
+from .limits import anchors, confusions, purity, testable
 from .matching import MOST_ROWS, ScoreTests
 from .views import Index, OneLabel, SetLabel, SeveralAnswers, View, view_of
 
@@ -93,10 +93,11 @@ def check_transition(
 
     From labels alone: are the label shares in the hull of T's columns (`hull.py`); are the sizes of candidate sets, and
     the shares of sources, those of T; do annotators agree as often as T says. With a model's probabilities also: are
-    the label shares in the hull in every group of like predictions, whatever the model's calibration; do labels match
-    ``T p`` in groups (`matching.py`), and does the residual vary with confidence (noise that differs within a class),
-    both after recalibration and up to a calibration error of `tolerance`. An estimated T brings its own error into
-    every test. `p_value` is Bonferroni's over all tests.
+    the label shares in the hull in every group of like predictions, and the labels of the surest examples no purer than
+    T allows (`limits.purity`), both whatever the model's calibration; do labels match ``T p`` in groups
+    (`matching.py`), and does the residual vary with confidence (noise that differs within a class), both after
+    recalibration and up to a calibration error of `tolerance`. An estimated T brings its own error into every test.
+    `p_value` is Bonferroni's over all tests.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ def check_transition(
     notes = confusions(view)
     if p is not None:
         groups = make_groups(p, view.features)
-        tests += _in_groups(view, groups)
+        tests += [*_in_groups(view, groups), *_surest(view, p)]
         if view.num_classes <= MOST_MATCHED:
             tests += _matches(view, p, groups, tolerance, seed)
         else:
@@ -275,6 +276,19 @@ def _in_groups(view: View, groups: list[Group]) -> list[TransitionTest]:
     fit = fit_hull([b for _, b in used], view.shifts([b for _, b in used]))
     text = _farthest(view, [(g, g.rows, prior) for (g, _), prior in zip(used, fit.priors, strict=True)])
     return [TransitionTest("label shares in groups of predictions", fit.statistic, fit.p_value, text)]
+
+
+def _surest(view: View, p: FloatArray) -> list[TransitionTest]:
+    if not isinstance(view, OneLabel):
+        return []
+    z, p_value, n = purity(view, p)
+    text = "the surest examples have no purer labels than T allows"
+    if p_value < 0.05:
+        text = (
+            f"the {n} surest examples have the labels of their predicted classes more often than T allows even if all "
+            f"are of these classes, by {z:.1f} standard errors: T is too noisy, or the noise spares easy examples"
+        )
+    return [TransitionTest("labels of the surest examples", z, p_value, text)] if n else []
 
 
 def _matches(view: View, p: FloatArray, groups: list[Group], tolerance: float, seed: int) -> list[TransitionTest]:

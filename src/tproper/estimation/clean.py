@@ -79,7 +79,7 @@ def estimate_transition(
 
 
 def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_classes: int | None) -> Evidence:
-    """One label a row, checked, beside the known classes."""
+    """One label per row, checked, beside the known classes."""
     labels = _labels(weak)
     classes = _known(true, len(labels), num_classes)
     clean = bool((classes >= 0).any())

@@ -35,7 +35,7 @@ FEW_ITEMS, FEW_ROUNDS = 5_000, 6  # of EM with one T for all, which tells the tw
 MORE_ITEMS, MORE_ROUNDS = 50_000, 40  # ... and where that does not tell
 MANY = 1 << 21  # answers x classes, from which float32 is used ...
 LONGEST = 10_000  # ... where no sum has more terms than this
-FEW = 32  # answers an item, up to which they are compared with each other
+FEW = 32  # answers per item, up to which they are compared with each other
 
 
 @dataclass

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import ndtr
 
 from .._core import FloatArray
 from .groups import surest
 from .hull import Block, fit_hull
 from .views import OneLabel, SetLabel, SeveralAnswers, View
 
+SUREST = (0.05, 0.1, 0.25, 0.5)  # shares of the examples, the surest first, whose labels may be too pure for T
+FEWEST_SURE = 50  # examples
 HARDLY = 0.2  # columns of T whose L1 distance (at most 2) is below this are hardly told apart
 
 
@@ -98,6 +101,35 @@ def anchors(view: View, p: FloatArray) -> tuple[bool, list[str]]:
             f"Nothing in these labels can confirm T's column of class {listed}: too few examples are predicted as such"
         )
     return False, notes
+
+
+def purity(view: OneLabel, p: FloatArray) -> tuple[float, float, int]:
+    """Are the labels of the surest examples purer than T allows? Statistic, p-value, and how many examples.
+
+    Noise that differs within a class, as people's on easy and hard images, is least where a model is surest. With
+    ``h_z(y) = T[y, z] / sum_z' T[y, z']``, how much label y speaks for class z, and whatever the classes of examples
+    predicted as z are, the mean of h_z over their labels is at most ``b_z = max_z' sum_y h_z(y) T[y, z']``, reached
+    where all are of the class that the maximum is at. So the sum of ``h_z(y) - b_z`` over examples that p alone has
+    chosen has a mean of at most 0, whatever the model's calibration is; all classes count together, with one degree of
+    freedom where the test by groups has many. The least p-value over the `SUREST` shares, times their number.
+    """
+    T = view.T
+    h = (T / np.maximum(T.sum(axis=1, keepdims=True), 1e-300)).T  # (K, M)
+    means, squares = h @ T, h**2 @ T
+    at = means.argmax(axis=1)
+    every = np.arange(len(h))
+    bound, variance = means[every, at], np.maximum(squares[every, at] - means[every, at] ** 2, 0.0)
+    moved = None if view.draws is None else np.einsum("zm,smz->sz", h, view.draws[:, :, at]) - bound
+    top, order = p.argmax(axis=1), np.argsort(-p.max(axis=1), kind="stable")
+    found = (0.0, 1.0, 0)
+    for share in SUREST:
+        rows = order[: max(FEWEST_SURE, round(share * view.n))]
+        number = np.bincount(top[rows], minlength=len(h))
+        spread = float(number @ variance) + (0.0 if moved is None else float(np.mean((moved @ number) ** 2)))
+        if spread > 1e-12 and len(rows) <= view.n:
+            z = float((h[top[rows], view.index[rows]] - bound[top[rows]]).sum()) / np.sqrt(spread)
+            found = min(found, (z, float(ndtr(-z)), len(rows)), key=lambda f: f[1])
+    return found[0], min(1.0, len(SUREST) * found[1]), found[2]
 
 
 def _at_corner(block: Block, z: int) -> Callable[[FloatArray], FloatArray]:

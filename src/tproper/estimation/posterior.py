@@ -1,6 +1,6 @@
 """What the answers leave open of all T together: draws of the classes and, given them, the T of every annotator.
 
-EM ends at the likeliest T. With few answers an annotator there are thousands of numbers in them, and the likeliest are
+EM ends at the likeliest T. With few answers per annotator there are thousands of numbers in them, and the likeliest are
 not the typical ones (Neyman and Scott, 1948): the posteriors of the classes are too sure, and all T err alike. So from
 where EM ended a Gibbs sampler goes on (Tanner and Wong, 1987), in turn
 

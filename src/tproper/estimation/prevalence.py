@@ -59,7 +59,7 @@ class Prevalence:
         return "\n".join([*lines, *self.notes])
 
 
-def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) -> Prevalence:
+def weak_prevalence(labels: Labels, transition: Transition, *, random_state: int = 0) -> Prevalence:
     """Class shares of the population that weak labels come from, with intervals that include T's own error.
 
     Parameters
@@ -67,7 +67,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
     labels : weak labels as the transition takes them
     transition : Transition
         Known, or estimated (`EstimatedTransition`): then each repetition has its own draw of T.
-    seed : int
+    random_state : int
         Of the repetitions.
     """
     if not isinstance(transition, Transition):
@@ -89,7 +89,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, seed: int = 0) ->
     T = _rows(transition, kinds)  # (U, K)
     value = class_shares(T[None], shares[None])[0]
 
-    rng = np.random.default_rng(checks.integer(seed, "seed", 0))
+    rng = np.random.default_rng(checks.integer(random_state, "random_state", 0))
     size = int(np.clip(ENTRIES // T.size, 200, REPEATS))
     again = rng.multinomial(n, shares / shares.sum(), size) / n
     from_labels = class_shares(T[None], again)

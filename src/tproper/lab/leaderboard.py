@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from scipy.special import stdtrit
+
 from ..transitions import Transition
 from .datasets import NAMES
 from .methods import Card, find_method
@@ -268,32 +270,49 @@ CONTESTS = (
 )
 
 
+LEVEL = 0.05  # of the tests whether the best loss of a kind is ahead
+
+
 @dataclass(frozen=True)
 class Lead:
-    """Who leads a block by one score and one choice of epochs, and the best loss that is proper and bounded."""
+    """The best loss of a block that is certified proper and bounded beside the best other, by one score and rule."""
 
     rule: str
     what: str
     format: tuple[float, int]
-    best: Entry
-    score: tuple[float, float]
+    means: Mapping[str, tuple[float, float]]
     proper: Entry | None
-    behind: tuple[float, float]
+    other: Entry | None
+    ahead: tuple[float, float]  # by how much the first is better, and the standard error; nan where one is missing
+    clear: bool  # whether that is more than trials scatter
+
+    @property
+    def best(self) -> Entry:
+        """Who leads; a tie goes to the first."""
+        best = self.other if self.proper is None or self.ahead[0] < 0 else self.proper
+        assert best is not None
+        return best
 
     @property
     def is_proper(self) -> bool:
         """Whether the leader is proper and bounded itself."""
         return self.best is self.proper
 
-    @property
-    def value(self) -> str:
-        """The leader's score."""
-        return number(*self.score, *self.format)
+    def value(self, entry: Entry) -> str:
+        """A method's score."""
+        return number(*self.means[entry.config.key], *self.format)
 
     @property
     def gap(self) -> str:
-        """What the best proper and bounded loss lacks."""
-        return number(*self.behind, *self.format)
+        """How far the two are apart."""
+        return number(abs(self.ahead[0]), self.ahead[1], *self.format)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the proper bounded loss is ahead of all others."""
+        if self.proper is None or self.other is None:
+            return "-"
+        return "level" if not self.clear else "ahead" if self.is_proper else "behind"
 
 
 def leads(block: Block, cards: Mapping[str, Card | None], rules: Sequence[str] = RULES) -> list[Lead]:
@@ -303,35 +322,60 @@ def leads(block: Block, cards: Mapping[str, Card | None], rules: Sequence[str] =
         for score, what, written, sign in CONTESTS:
             means = {e.config.key: e.mean(rule, score) for e in block.entries}
             ranked = [e for e in block.entries if not math.isnan(means[e.config.key][0])]
+            ranked.sort(key=lambda e: -sign * means[e.config.key][0])
             if not ranked:
                 continue
-            certified = {e.config.key: is_proper_and_bounded(cards[e.config.key]) for e in ranked}
-            ranked.sort(key=lambda e: (-sign * means[e.config.key][0], not certified[e.config.key]))
-            proper = next((e for e in ranked if certified[e.config.key]), None)
-            mean, error = means[ranked[0].config.key]
-            other, other_error = means[(proper or ranked[0]).config.key]
-            behind = (abs(mean - other), math.hypot(error, other_error))
-            out.append(Lead(rule, what, written, ranked[0], (mean, error), proper, behind))
+            certified = [e for e in ranked if is_proper_and_bounded(cards[e.config.key])]
+            others = [e for e in ranked if e not in certified]
+            proper, other = (next(iter(kind), None) for kind in (certified, others))
+            ahead, clear = (math.nan, math.nan), False
+            if proper is not None and other is not None:
+                ahead, clear = compared(certified, others, rule, score, sign)
+            out.append(Lead(rule, what, written, means, proper, other, ahead, clear))
     return out
 
 
+def compared(
+    ones: Sequence[Entry], others: Sequence[Entry], rule: str, score: tuple[str, str], sign: float
+) -> tuple[tuple[float, float], bool]:
+    """By how much the best of some methods (the first) is better than the best of others, the standard error, and
+    whether that is more than trials scatter.
+
+    A seed fixes the split, the labels that are drawn, the first weights and the batches, so trials are compared seed by
+    seed: a paired t test. Of many methods that are equally good one is best by luck: the level is shared among all
+    methods of the kind that leads (Bonferroni).
+    """
+    pair = ones[0], others[0]
+    first, second = (dict(zip([r["seed"] for r in e.records], e.values(rule, score), strict=True)) for e in pair)
+    both = first.keys() & second.keys()
+    if len(both) < 2:
+        return (sign * (pair[0].mean(rule, score)[0] - pair[1].mean(rule, score)[0]), math.nan), False
+    mean, sd, n = moments([sign * (first[seed] - second[seed]) for seed in both])
+    error, candidates = sd / math.sqrt(n), len(ones if mean >= 0 else others)
+    return (mean, error), bool(abs(mean) > stdtrit(n - 1, 1 - LEVEL / 2 / candidates) * error)
+
+
 def sentences(leading: Sequence[Lead]) -> str:
-    """Whether a proper bounded loss leads, and if not, how far behind it is."""
+    """Whether a proper bounded loss leads, by how much, and if not, how far behind it is."""
     out = []
     names = {lead.best.title for lead in leading}
     if len(leading) > 1 and len(names) == 1 and all(lead.is_proper for lead in leading):
-        values = ", ".join(f"{lead.value} {lead.what} (epoch by {lead.rule} labels)" for lead in leading)
-        return f"{names.pop()}, a proper bounded loss, leads by every score: {values}."
+        values = ", ".join(f"{lead.value(lead.best)} {lead.what} (epoch by {lead.rule} labels)" for lead in leading)
+        clear = sum(lead.clear for lead in leading)
+        margin = f", {clear} times of {len(leading)} clearly" if any(lead.other for lead in leading) else ""
+        return f"{names.pop()}, a proper bounded loss, leads by every score{margin}: {values}."
     for lead in leading:
-        start = f"By {lead.what}, epoch by {lead.rule} labels, {lead.best.title} leads ({lead.value})"
+        start = f"By {lead.what}, epoch by {lead.rule} labels, {lead.best.title} leads ({lead.value(lead.best)})"
+        scatter = "" if lead.clear else ", which is within the scatter of trials"
         if lead.is_proper:
-            out.append(f"{start}, a proper bounded loss.")
+            margin = f"; the best other, {lead.other.title}, is {lead.gap} behind{scatter}" if lead.other else ""
+            out.append(f"{start}, a proper bounded loss{margin}.")
         elif lead.proper is None:
             out.append(f"{start}; no loss here is certified proper and bounded.")
         else:
             out.append(
                 f"{start}, which is not certified proper and bounded; the best that is, "
-                f"{lead.proper.title}, is {lead.gap} behind."
+                f"{lead.proper.title}, is {lead.gap} behind{scatter}."
             )
     return " ".join(out)
 
@@ -341,17 +385,17 @@ def summary_table(leading: Mapping[str, Sequence[Lead]]) -> Table:
     rows = []
     for title, block in leading.items():
         for lead in block:
-            proper = "-" if lead.proper is None else lead.proper.title
-            gap = "-" if lead.proper is None else "leads" if lead.is_proper else lead.gap
-            rows.append([title, lead.what, lead.rule, f"{lead.best.title}, {lead.value}", proper, gap])
-    behind = sum(not lead.is_proper for block in leading.values() for lead in block)
-    note = "A proper bounded loss leads in every line."
-    if behind:
-        note = (
-            f"A proper bounded loss leads in {len(rows) - behind} of {len(rows)} lines; the last column says by how "
-            "much it is behind in the others."
-        )
-    head = ["", "by", "epoch by", "leads", "best proper bounded loss", "behind by"]
+            both = ["-" if e is None else f"{e.title}, {lead.value(e)}" for e in (lead.proper, lead.other)]
+            sign = "" if math.isnan(lead.ahead[0]) else "+" if lead.is_proper else "-"
+            rows.append([title, lead.what, lead.rule, *both, sign + lead.gap if sign else "-", lead.verdict])
+    ahead, behind, level = (sum(row[-1] == verdict for row in rows) for verdict in ("ahead", "behind", "level"))
+    note = (
+        f"The best loss that is certified proper and bounded is ahead of all others in {ahead} of {len(rows)} lines, "
+        f"behind in {behind} and level in {level}. Level means that the difference, trial by trial of the same seed, "
+        f"is no larger than trials scatter (a paired t test at {LEVEL:.0%}, shared among the methods of the kind that "
+        "leads)." + (" In the others one of the two is missing." if ahead + behind + level < len(rows) else "")
+    )
+    head = ["", "by", "epoch by", "best proper bounded loss", "best other loss", "difference", "the first is"]
     return Table("Who leads", note, head, rows)
 
 

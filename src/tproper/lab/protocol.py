@@ -82,7 +82,7 @@ class TrialConfig:
     k: float = 0.0
     alpha: float = 2.0
     protocol: Protocol = field(default_factory=Protocol)
-    #: The weak labels; None: the paper's, one uniform complementary label an image.
+    #: The weak labels; None: the paper's, one uniform complementary label per image.
     problem: Problem | None = None
     #: Learning rate of what a method learns beside the model (the logits of T).
     learned_lr: float = 0.0

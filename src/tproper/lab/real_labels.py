@@ -6,7 +6,7 @@ A specification is a source, its columns, and how T is known::
     cifar10n:random1   cifar10n:random2   cifar10n:random3   cifar10n:aggregate   cifar10n:worst   cifar10n:all
     llava:1   llava:3                   the first, or the first three, of a model's complementary labels
     file:mine.npz:noisy                 your own: the array `labels` (n,) or (n, m), in the order of the images
-    file:mine.npz:complementary         (several a row, -1 = none: all of them; file:mine.npz:complementary:1 the first)
+    file:mine.npz:complementary         (several per row, -1 = none: all; file:mine.npz:complementary:1 the first)
 
     ...:T=true        (the default) the frequencies of the labels given the true classes
     ...:T=uniform     complementary labels: uniform; noisy labels: symmetric, with the true share of wrong labels

@@ -227,7 +227,7 @@ def _check_benchmark(record: Record, where: str) -> None:
     if missing:
         raise RecordError(f"{where}: a record of a benchmark lacks {', '.join(missing)}")
     if len(record["weak"]) != epochs:
-        raise RecordError(f"{where}: expected weak to have {epochs} numbers, one an epoch, got {len(record['weak'])}")
+        raise RecordError(f"{where}: expected weak to have {epochs} numbers, one per epoch, got {len(record['weak'])}")
     for rule in RULES:
         epoch = record["selections"][rule]["epoch"]
         if not 1 <= epoch <= epochs:

@@ -32,6 +32,7 @@ from .scaling import (
     identity_scaling,
     parameters,
     row_risks,
+    softmax_above_zero,
 )
 
 Inputs = Literal["scores", "probabilities"]
@@ -120,8 +121,7 @@ class Calibrator:
 
     def probabilities(self, scores: ArrayLike | Tensor) -> FloatArray:
         """Calibrated class probabilities (n, K), of the kind of scores that the calibrator was fitted to."""
-        p = torch.softmax(torch.as_tensor(self.scores(scores)), -1).numpy()
-        return np.maximum(p, np.finfo(p.dtype).tiny)  # a score 1e4 behind has no number for its probability
+        return softmax_above_zero(self.scores(scores))
 
     def on_top_of(self, factor: float, note: str = "") -> Calibrator:
         """The same map of `factor` times the scores."""
@@ -199,7 +199,7 @@ def calibrate(
         Scores (logits), or probabilities: rows that lie in the simplex are taken for probabilities, and their logarithm
         is scaled. A probability of zero is mixed with the uniform distribution first (`Calibrator.floor`).
     labels : weak labels as the transition takes them
-    transition : Transition, or what `make_transition` takes
+    transition : Transition, or what `make_transition` takes; a text may leave the number of classes to the scores
     method : "auto", "identity", "temperature", "bias", "vector" or "matrix"
         "auto" goes from simple to rich. A temperature, drawn towards one by its standard error, is taken unless it
         raises the cross-validated weak risk by more than one standard error of the paired difference; a richer map only
@@ -227,11 +227,12 @@ def fit_calibrator(
     cautious: bool = True,
 ) -> Calibrator:
     """`calibrate`; without `cautious`, "auto" has no reason to stay near the scores as they are."""
-    T = make_transition(transition)
     if method != "auto" and method not in METHODS:
         raise ValueError(f"method: expected 'auto' or one of {', '.join(METHODS)}, got {method!r}")
+    v = checks.matrix(scores, "scores")
+    T = make_transition(transition, v.shape[1] if isinstance(transition, str) else None)
     K = T.num_classes
-    v = _as_scores(scores, K)
+    v = _as_scores(v, K)
     y = T.encode(labels)
     if len(y) != len(v):
         raise ValueError(f"labels: expected one for each of the {len(v)} rows of scores, got {len(y)}")
@@ -348,9 +349,9 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
         choice = cast(MethodName, method)
         maps.validate(choice)
     final = maps.fit(choice)
-    in_sample, _ = _mean(maps.risks["identity"] - row_risks(T, y, final(maps.v)), w)
     before, after = maps.outside["identity"], maps.outside[choice]
-    gain = gain_of(T, y, before, after, w, in_sample, parameters(choice, K))
+    validated, _ = _mean(maps.risks["identity"] - maps.risks[choice], w)
+    gain = gain_of(T, y, before, final(maps.v), w, validated, parameters(choice, K), method == "auto")
     if method == "auto" and choice == "identity":
         notes.append("no map lowers the weak risk clearly: none was taken")
     if gain.value + Z95 * gain.stderr < 0:

@@ -39,9 +39,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     It minimises ``mean_i loss(v_i, y_i) + l2/2 ||W||^2`` over the scores ``v = model(x)``, where y is a *weak* label
     and the loss knows how weak labels arise (`transition`). Biases and intercepts are not penalised, except for the
-    intercepts of linear forward models of weak labels: a normal prior of standard deviation 2 keeps classes from being
-    given up. Probabilities are calibrated by the weak labels themselves (`calibrate`). With `transition=None` labels
-    are clean, and the linear model is multinomial logistic regression.
+    intercepts of linear models of weak labels: a normal prior keeps classes from being given up, or from following the
+    labels' noise (`tproper.learn.defaults`). Probabilities are calibrated by the weak labels themselves (`calibrate`).
+    With `transition=None` labels are clean, and the linear model is multinomial logistic regression.
 
     Parameters
     ----------
@@ -69,8 +69,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         Class names in the order of T's columns. Default: the sorted distinct labels where weak labels carry the names
         of classes (clean, noisy, complementary), else 0 .. K-1.
     l2 : float or "auto"
-        Penalty on the weights. "auto", for linear models: in proportion to the features' variance and to 1/n, less for
-        weaker labels (`tproper.learn.defaults`); 3e-4 for networks. `tune` finds what suits the data.
+        Penalty on the weights. "auto", for linear models: in proportion to the features' variance and to 1/n, for
+        weaker labels less of it for forward losses and more for others (`tproper.learn.defaults`); 3e-4 for networks.
+        `tune` finds what suits the data.
     max_iter : int
         Iterations of the linear solver (L-BFGS, float64).
     tol : float

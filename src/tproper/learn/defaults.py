@@ -9,15 +9,14 @@ import numpy as np
 from torch import Tensor
 
 from .._core import FloatArray, limited_deviations
-from ..losses import ForwardLoss
+from ..losses import ForwardLoss, WeakLabelLoss
 from ..transitions import Transition
-from .linear import is_convex, moments
-from .scaling import forward_risk
+from .linear import curvature, is_clean, moments, score_loss
 
 SHRINKAGE = 0.4  # measured: within a point of the tuned penalty in every block of docs/weak_table.md
 NETWORK_L2 = 3e-4  # minibatch training: early stopping does what a penalty does for linear models
 NETWORK_RATE = 3e-3  # Adam's, for clean labels
-INTERCEPT_SPREAD = 2.0  # standard deviation of the prior of the intercepts
+INTERCEPT_SPREAD = 2.0  # standard deviation of the prior of forward losses' intercepts
 
 
 def row_count(weights: FloatArray) -> float:
@@ -25,33 +24,45 @@ def row_count(weights: FloatArray) -> float:
     return max(float(weights.sum()), float(np.count_nonzero(weights)))
 
 
-def informativeness(transition: Transition, labels: Tensor, weights: FloatArray | None) -> float:
-    """What one weak label says of its class: 1 for clean labels, 1/(K-1)^2 for complementary ones.
+def squared_slope(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray | None) -> float:
+    """The mean squared gradient of the loss at zero scores, relative to cross entropy's of clean labels.
 
-    The trace of the Fisher information of the scores at the uniform distribution, relative to clean labels: the mean
-    of ``||q - 1/K||^2 / (1 - 1/K)``, q the posterior of the class given the label.
+    For a forward loss this is what one weak label says of its class, 1 for clean labels and 1/(K-1)^2 for
+    complementary ones: the trace of the Fisher information, the mean of ``||q - 1/K||^2 / (1 - 1/K)``, q the posterior
+    of the class given the label. For a backward loss q is the target ``R e_y``, and this is how much targets vary:
+    (K-1)^2 for complementary labels.
     """
-    K, n = transition.num_classes, len(labels)
+    K, n = loss.transition.num_classes, len(labels)
     w = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
-    _, E = forward_risk(transition, labels, w)(np.zeros((K, n)))  # w (1/K - q)
+    _, E = score_loss(loss, labels, w)(np.zeros((K, n)))  # w (1/K - q)
     used = w > 0
     return float(np.sum(E[:, used] ** 2 / w[used]) / (1 - 1 / K))
 
 
-def default_l2(X: Any, labels: Tensor, loss: Any, weights: FloatArray | None, rows: float) -> float:
-    """``0.4 sqrt(information of a label) x (total variance of the features) / n``.
+def default_l2(X: Any, labels: Tensor, loss: WeakLabelLoss, weights: FloatArray | None, rows: float) -> float:
+    """``0.4 s x (total variance of the features) / n``, where s says how weak labels differ from clean ones.
 
     A penalty is a prior on the scores' spread, so it is measured in the features' variance and shrinks with the rows.
-    Weaker labels flatten the loss; with the full penalty forward losses would give up classes, with one
-    in proportion they would fit noise: the root lies between. No feature counts far above the others
+    With g the `squared_slope`, s is ``sqrt(g)`` for forward losses. Weaker labels flatten them; with the full penalty
+    they would give up classes, with one in proportion they would fit noise: the root lies between. Backward losses
+    have the curvature of clean labels, and k more where they are squeezed, whatever the labels say, while the noise of
+    their gradient grows with g: there s is ``(1 + k) g``. No feature counts far above the others
     (`limited_deviations`).
     """
     w = np.full(len(labels), 1.0 / len(labels)) if weights is None else weights / weights.sum()
     mean, variance = moments(X, w)
     counted = float(np.sum(limited_deviations(variance, mean) ** 2))
-    information = informativeness(loss.transition, labels, weights) if isinstance(loss, ForwardLoss) else 1.0
+    if isinstance(loss, ForwardLoss):
+        strength = math.sqrt(informativeness(loss.transition, labels, weights))
+    else:
+        strength = (1 + curvature(loss)) * squared_slope(loss, labels, weights)
     # no information or no variance: any penalty will do, and one keeps the problem well posed
-    return SHRINKAGE * math.sqrt(information) * counted / rows or NETWORK_L2
+    return SHRINKAGE * strength * counted / rows or NETWORK_L2
+
+
+def informativeness(transition: Transition, labels: Tensor, weights: FloatArray | None) -> float:
+    """What one weak label says of its class: the `squared_slope` of the forward log loss."""
+    return squared_slope(ForwardLoss(transition, validate=False), labels, weights)
 
 
 def label_information(loss: Any, labels: Tensor | None = None, weights: FloatArray | None = None) -> float:
@@ -81,10 +92,17 @@ def default_learning_rate(information: float) -> float:
     return NETWORK_RATE * information**-0.25
 
 
-def intercept_l2(loss: Any, rows: float) -> float:
-    """A normal prior on the intercepts of forward losses of weak labels; 0 elsewhere.
+def intercept_l2(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray | None, rows: float) -> float:
+    """A normal prior on the intercepts of weak labels' losses; 0 for clean labels.
 
-    Free intercepts let such a loss give up a class altogether (its intercept runs to minus infinity), which saves
-    penalty and ruins the log loss. The prior is worth one label or two.
+    Free intercepts let a forward loss give up a class altogether (its intercept runs to minus infinity), which saves
+    penalty and ruins the log loss. The prior is worth one label or two. Those of a backward loss follow the mean of
+    the targets, which says next to nothing of the classes' shares where targets vary much (ten classes, a thousand
+    complementary labels: a share of .1 becomes .1 give or take .09). Prior and noise are weighed as Bayes does: with g
+    the `squared_slope`, a share of about ``1/K e^u``, u standard normal, wants ``g (1 + K k) / n``.
     """
-    return 0.0 if is_convex(loss) else 1.0 / (INTERCEPT_SPREAD**2 * rows)
+    if is_clean(loss.transition):
+        return 0.0
+    if isinstance(loss, ForwardLoss):
+        return 1.0 / (INTERCEPT_SPREAD**2 * rows)
+    return squared_slope(loss, labels, weights) * (1 + loss.transition.num_classes * curvature(loss)) / rows

@@ -21,7 +21,7 @@ from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, fit_calibrator, folds, identity_calibrator, method_of
 from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information, row_count
 from .modules import flag, linear_module, mlp_module, same_form, seeded
-from .scaling import forward_risk, matching_scale
+from .scaling import forward_risk, matching_scale, softmax_above_zero
 
 if TYPE_CHECKING:
     from .classifier import WeakLabelClassifier
@@ -93,7 +93,7 @@ def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None)
         assert isinstance(start, nn.Linear)
         at = (start.weight.detach().cpu().double().numpy(), start.bias.detach().cpu().double().numpy())
     clf.l2_ = default_l2(X, labels, clf.loss_, weights, clf._rows) if clf.l2 == "auto" else float(clf.l2)
-    prior = intercept_l2(clf.loss_, clf._rows)
+    prior = intercept_l2(clf.loss_, labels, weights, clf._rows)
     fit = linear.fit_linear(X, labels, clf.loss_, weights, clf.l2_, clf.tol, clf.max_iter, at, clf.verbose, prior)
     clf.module_ = linear_module(fit.coef, fit.intercept)
     clf.history_, clf.n_iter_ = fit.history, max(1, fit.iterations)
@@ -149,10 +149,8 @@ def link_of(loss: nn.Module, scores: FloatArray) -> FloatArray:
 
 def own_probabilities(clf: WeakLabelClassifier, scores: FloatArray) -> FloatArray:
     """The model's probabilities (n, K), calibrated: of bags those among the pooled rows, which T takes to labels."""
-    if clf._changes() is None:
-        p = link_of(clf.loss_, scores)
-    else:  # minus infinity excludes a class
-        p = torch.softmax(torch.as_tensor(clf._calibrated(scores)), -1).numpy()
+    own = clf._changes() is None
+    p = link_of(clf.loss_, scores) if own else softmax_above_zero(clf._calibrated(scores))
     return finite_rows(p, clf.module_)
 
 

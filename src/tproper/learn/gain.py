@@ -25,40 +25,45 @@ def gain_of(
     transition: Transition,
     labels: Tensor,
     before: FloatArray,
-    after: FloatArray,
+    kept: FloatArray,
     weights: FloatArray,
-    in_sample: float,
+    validated: float,
     parameters: int,
+    chosen: bool,
 ) -> Score:
-    """The fall of the mean of ``-log (T p)_y`` from scores `before` to `after` (n, K), with a 95% interval for the map
-    that is kept.
+    """The fall of the mean of ``-log (T p)_y`` from scores `before` to those of the map that is `kept` (n, K), with a
+    95% interval.
 
-    `after` are cross-validated: each row's map was not fitted to its label. `in_sample` is the fall that the map fitted
-    to all rows has on those same rows, `parameters` its number of parameters. Two things make the plain standard error
-    too small on a few hundred labels, and both are allowed for:
+    The map was fitted to these same labels. `validated`, the value, is the cross-validated fall, `parameters` how many
+    the map has. With x the map in units of its standard error (p independent normal variables) and mu the best one,
 
-    * a few rows on which the model was sure and wrong decide, and where chance left them out mean and spread are too
-      small together. The interval is that of every other score (`tproper.metrics`): it asks of each candidate mean what
-      spread it would entail, with labels drawn from the calibrated model as a reference.
-    * the map was chosen by the same labels. With e the gradient of the mean risk at the best map and H its curvature,
-      the fitted map lies ``H^-1 e`` away from the best one, and cross-validation takes the *mean* of ``e' H^-1 e`` off
-      the in-sample fall, where the value it took here is due. With p parameters its standard deviation is
-      ``sqrt(2 / p)`` of that mean (chi square), which the difference of the two falls shows.
+        2 n (fall here) = |x|^2,    2 n (true fall) = |mu|^2 - |x - mu|^2 = |x|^2 - 2 x'(x - mu).
+
+    Along mu, ``x'(x - mu)`` is |x| times a standard normal variable, which a plain interval around the fall here says
+    exactly, however small mu is; across, it is chi square with p - 1 degrees of freedom, which adds as much to its
+    variance as to its mean and to ``|x|^2``. The optimism, fall here less `validated`, is ``p / n``: p - 1 parts of it
+    are taken off, and the root of p - 1 of them is a standard error of its own. A map that was `chosen`, by the same
+    labels, is one with a large x, which is as uncertain as one more chi square: 2 are added to p - 1 under that root.
+
+    A few rows on which the model was sure and wrong decide, and where chance left them out mean and spread are too
+    small together. So the plain interval is that of every other score (`tproper.metrics`): it asks of each candidate
+    mean what spread it would entail, with labels drawn from the calibrated model as a reference.
     """
     n = len(labels)
     if weights.sum() ** 2 / (weights @ weights) < 2:  # one row has no standard error
         return no_gain(n)
-    g = row_risks(transition, labels, before) - row_risks(transition, labels, after)
+    g = row_risks(transition, labels, before) - row_risks(transition, labels, kept)
     rows = reference_rows(n)
     doubt = 1.0 / (n + 1)  # a model that says 0 or 1 may be wrong once in n + 1 times
-    p = torch.softmax(torch.as_tensor(after[rows]), -1)
+    p = torch.softmax(torch.as_tensor(kept[rows]), -1)
     p = torch.where(p > 0, (1 - doubt) * p + doubt / p.shape[1], 0.0)  # a masked class stays out
     drawn, shares = drawn_labels(transition, p / p.sum(-1, keepdim=True), np.random.default_rng(0))
     used = shares > 0
     rows, drawn, shares = rows[used], drawn[torch.as_tensor(used)], shares[used]
-    reference = row_risks(transition, drawn, before[rows]) - row_risks(transition, drawn, after[rows])
+    reference = row_risks(transition, drawn, before[rows]) - row_risks(transition, drawn, kept[rows])
     result = Estimate(g, weights, moment_slope(g, weights, reference, shares), True, (reference, shares))
-    result.widen_by(float(np.sqrt(2 / parameters)) * max(in_sample - float(result.mean), 0.0))
-    low, high = result.interval()
-    stderr = float(np.hypot(result.stderr, result.stderr_transition))
-    return Score(NAME, float(result.mean), stderr, (float(low), float(high)), n)
+    part = max(float(result.mean) - validated, 0.0) / parameters
+    result.widen_by(math.sqrt(parameters - 1 + 2 * chosen) * part)
+    low, high = (float(end) - (parameters - 1) * part for end in result.interval())
+    stderr = float(np.hypot(result.stderr, math.sqrt(parameters) * part))
+    return Score(NAME, validated, stderr, (min(low, validated), max(high, validated)), n)

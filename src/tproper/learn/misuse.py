@@ -37,12 +37,23 @@ def warn_in_fit(transition: Transition) -> None:
 
 
 def warn_in_predict(transition: Transition) -> None:
-    """Named scorers (``scoring="accuracy"``) in cross-validation compare predictions with the labels of the fit."""
+    """Named scorers (``scoring="accuracy"``) in cross-validation compare predictions with the labels of the fit.
+
+    `CalibratedClassifierCV` around a ``FrozenEstimator`` never fits: it predicts, and may have clean labels of its own.
+    """
     if is_clean(transition):
         return
     scorer = validation = False
     for frame in _frames():
         module, owner = frame.f_globals.get("__name__"), frame.f_locals.get("self")
+        if module == "sklearn.calibration" and frame.f_code.co_name == "fit" and _is_frozen(owner):
+            warnings.warn(
+                "CalibratedClassifierCV takes the labels it is given for classes: clean ones are right, weak ones ruin "
+                "probabilities; tproper.calibrate calibrates by weak labels",
+                WeakLabelsAsClassesWarning,
+                stacklevel=3,
+            )
+            return
         scorer |= module == "sklearn.metrics._scorer" and hasattr(owner, "_score_func")
         validation |= module == "sklearn.model_selection._validation" and frame.f_code.co_name in SCORING
     if scorer and validation:
@@ -52,6 +63,10 @@ def warn_in_predict(transition: Transition) -> None:
             WeakLabelsAsClassesWarning,
             stacklevel=3,
         )
+
+
+def _is_frozen(tool: object) -> bool:
+    return type(getattr(tool, "estimator", None)).__name__ == "FrozenEstimator"
 
 
 def _frames() -> Iterator[FrameType]:

@@ -56,6 +56,12 @@ def centred(scores: FloatArray) -> FloatArray:
     return scores - mean[:, None]
 
 
+def softmax_above_zero(scores: FloatArray) -> FloatArray:
+    """Softmax (n, K); what is too small for a number is the smallest one, and only a masked class (-inf) has none."""
+    p = torch.softmax(torch.as_tensor(scores), -1).numpy()
+    return np.where(np.isneginf(scores), 0.0, np.maximum(p, np.finfo(p.dtype).tiny))
+
+
 def identity_scaling(num_classes: int) -> Scaling:
     """Nothing changed."""
     return Scaling(np.array(1.0), np.zeros(num_classes))

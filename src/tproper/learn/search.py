@@ -53,7 +53,7 @@ def default_grid(model: Any) -> list[dict[str, list[Any]]]:
     if model == "linear":
         return [
             {"loss": ["forward"], "l2": list(L2)},
-            {"loss": ["gls"], "squeeze": [(0.1, 2.0), (1.0, 2.0), (1.0, 1.5)], "l2": [1e-4, 1e-2]},
+            {"loss": ["gls"], "squeeze": [(0.1, 2.0), (1.0, 2.0), (1.0, 1.5)], "l2": ["auto"]},
         ]
     return [
         {"loss": ["forward"], "l2": [1e-5, 1e-3], "learning_rate": [1e-3, 3e-3, 1e-2]},

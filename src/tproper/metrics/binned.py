@@ -16,12 +16,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammainc, ndtr
+from scipy.special import gammainc, gammaincinv, ndtr, ndtri
 
 from .._core import FloatArray
-from .statistics import LEVEL
+from .statistics import LEVEL, lower_tail
 
 NORMAL = 1e10  # shape of a gamma distribution from which on it is normal to five digits, and SciPy's has none left
+LEAST_SEEN = 0.01  # of a bin's variance: two examples of which one weighs twenty times the other show less
 FEW = 30  # examples that all agree say nothing about spread when they are fewer
 
 
@@ -50,31 +51,34 @@ class QuadraticForm:
         return np.sqrt(np.maximum(4 * self.raw * self.p1 - 2 * self.e2, 2 * self.e2))
 
     def interval(self) -> tuple[FloatArray, FloatArray]:
-        """Every theta >= 0 under which the observed value is not among the extreme 5%."""
+        """Every theta >= 0 under which the observed value is not among the extreme 5% (`_ends`)."""
         given = np.broadcast_arrays(self.raw, self.e1, self.e2, self.e3, self.p1, self.p2, self.sampling)
         ends = np.reshape([_ends(*row) for row in zip(*(x.ravel() for x in given), strict=True)], (*self.raw.shape, 2))
         return np.where(self.unknown, 0.0, ends[..., 0]), np.where(self.unknown, 1.0, ends[..., 1])
 
 
-def _ends(raw: float, e1: float, *others: float) -> tuple[float, float]:
-    """The ends of the interval of one quadratic form."""
-    low, high = (_root(level, raw, e1, *others) for level in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
-    if _excess(0.0, (1 - LEVEL) / 2, raw, e1, *others) <= 0:
-        # The sum is smaller than noise alone would make it: no theta fits, which is chance and not certainty. Then the
-        # upper end is what a sum as large as the noise would give.
-        high = _root((1 - LEVEL) / 2, max(raw, e1), e1, *others)
-    return low, high
+def _ends(raw: float, e1: float, e2: float, *others: float) -> tuple[float, float]:
+    """The ends of the interval of one quadratic form.
+
+    How the tails share the 5% depends on how many standard deviations theta lies above 0, the end of its range
+    (`lower_tail`): at 0 all are in the upper one, so that a perfect model is blamed as often as the level says, and no
+    sum is too small for every theta. Where it is among the smallest 5% that noise alone makes, chance was kind, and no
+    more: the upper end is then that of the 5% point.
+    """
+    least = e1 + _gamma_point(1 - LEVEL, 2 * e2, 8 * others[0])
+    return _root(LEVEL, raw, e1, e2, *others), _root(0.0, max(raw, least), e1, e2, *others)
 
 
 def _excess(theta: float, level: float, raw: float, e1: float, e2: float, e3: float, p1: float, p2: float,
             sampling: float) -> float:  # fmt: skip
-    """P(|u|^2 <= raw) under theta, less `level`: it falls with theta."""
+    """P(|u|^2 <= raw) under theta, less `level` and the share of the lower tail: it falls with theta."""
     k2 = 2 * e2 + 4 * theta * p1 + theta**2 * sampling
-    return _shifted_gamma(raw - theta - e1, k2, 8 * e3 + 24 * theta * p2) - level
+    away = theta / math.sqrt(k2) if k2 > 0 else math.inf
+    return _shifted_gamma(raw - theta - e1, k2, 8 * e3 + 24 * theta * p2) - level - lower_tail(away)
 
 
 def _root(level: float, raw: float, e1: float, *others: float) -> float:
-    """The theta under which P(|u|^2 <= raw) is `level`; 0 where it is below at once, NaN where there is none."""
+    """The theta at which `_excess` is 0; 0 where it is below at once, NaN where there is none."""
     from scipy.optimize import brentq
 
     given = (level, raw, e1, *others)
@@ -93,24 +97,31 @@ class BinnedErrors:
     """Calibration errors ``d_b = accuracy - confidence`` in bins, from the sums of weights a, h = g - confidence.
 
     ``sum_b w_b d_b^2`` is estimated by ``sum_b w_b (d_b^2 - var_b)``: the square of a noisy difference is too large
-    by its variance, which the spread within the bin shows. With weights known, this is unbiased; a bin with one
-    example has no spread and is left out (it weighs 1/n).
+    by its variance, which the spread within the bin shows. With shares ``s_i = a_i / sum a`` in the bin,
+
+        E sum s_i^2 (h_i - d)^2 = var (1 - 2 sum s^3 / sum s^2 + sum s^2),
+
+    whose last factor (`seen`) is ``1 - 1/n`` where all weights are alike. So with weights known the estimate is
+    unbiased. A bin with one example, or nearly all of whose weight is on one, has no spread and is left out.
     """
 
-    def __init__(self, counts: FloatArray, a: FloatArray, a2: FloatArray, ah: FloatArray, a2h: FloatArray,
-                 a2h2: FloatArray) -> None:  # fmt: skip
-        # weights beside others of 1e300 times their size have a sum, but no squares that a double holds
-        self.used = (counts >= 2) & (a * a > 0)
-        safe = np.where(self.used, a, 1.0)
+    def __init__(self, counts: FloatArray, a: FloatArray, a2: FloatArray, a3: FloatArray, ah: FloatArray,
+                 a2h: FloatArray, a2h2: FloatArray) -> None:  # fmt: skip
+        # weights beside others of 1e300 times their size have a sum, but no powers that a double holds
+        some = (counts >= 2) & (a**3 > 0) & (a2 > 0)
+        safe = np.where(some, a, 1.0)
+        self.seen = np.where(some, 1 - 2 * a3 / np.where(some, a2, 1.0) / safe + a2 / safe**2, 0.0)
+        self.used = self.seen > LEAST_SEEN
         self.counts = counts
         self.shares = a / a.sum(-1, keepdims=True)  # (..., B)
         self.difference = np.where(a > 0, ah / np.where(a > 0, a, 1.0), np.nan)
         d = np.where(self.used, ah / safe, 0.0)
         scatter = np.maximum(a2h2 - 2 * d * a2h + d * d * a2, 0.0)
-        self.variance = np.where(self.used, scatter / safe**2 * counts / np.maximum(counts - 1, 1), np.nan)
+        self.variance = np.where(self.used, scatter / safe**2 / np.where(self.used, self.seen, 1.0), np.nan)
         self.weight = np.where(self.used, self.shares, 0.0)
         self.u = np.sqrt(self.weight) * d
         self.examples = counts.sum(-1)
+        self.spread = a2.sum(-1) / a.sum(-1) ** 2  # 1/n where all weights are alike
         self.error = self.weight * np.where(self.used, self.variance, 0.0)  # w_b var_b: the diagonal of S
         self.raw = (self.u**2).sum(-1)
 
@@ -128,7 +139,7 @@ class BinnedErrors:
         e = np.where(self.used, self.error if error is None else error, 0.0)
         profile = self.profile
         w = np.where(self.weight > 0, self.weight, 1.0)
-        sampling = np.maximum((profile**2 / w).sum(-1) - 1, 0) / np.maximum(self.examples, 1)
+        sampling = np.maximum((profile**2 / w).sum(-1) - 1, 0) * self.spread
         unknown = ~self.used.any(-1) | ((self.error.sum(-1) <= 0) & (self.examples < FEW))
         if covariance is None:
             traces = (e.sum(-1), (e * e).sum(-1), (e**3).sum(-1), (profile * e).sum(-1), (profile * e * e).sum(-1))
@@ -148,3 +159,11 @@ def _shifted_gamma(x: float, k2: float, k3: float) -> float:
     if shape >= NORMAL:
         return ndtr(x / np.sqrt(k2))
     return gammainc(shape, max(x / scale + shape, 0.0))
+
+
+def _gamma_point(level: float, k2: float, k3: float) -> float:
+    """The x at which `_shifted_gamma` is `level`."""
+    if k2 <= 0 or k3 <= 0:
+        return 0.0
+    shape, scale = 4 * k2**3 / k3**2, k3 / (2 * k2)
+    return np.sqrt(k2) * ndtri(level) if shape >= NORMAL else (gammaincinv(shape, level) - shape) * scale

@@ -86,7 +86,8 @@ def _given_edges(bins: int | str | ArrayLike) -> FloatArray | None:
     if np.ndim(bins) == 0:
         checks.integer(bins, "bins", 1)
         return None
-    edges = np.array(bins, dtype=np.float64)
+    given = checks.array(bins, "bins")
+    edges = given.astype(np.float64) if given.dtype.kind in "fiu" else np.empty(0)
     if edges.ndim != 1 or len(edges) < 2 or edges[0] != 0 or edges[-1] != 1 or not (np.diff(edges) > 0).all():
         raise ValueError(f"bins: expected increasing edges from 0 to 1, got {bins!r}")
     return edges

@@ -33,7 +33,7 @@ class Cells:
         self.size = self.K * self.B
         inner = torch.as_tensor(edges[:, 1:-1].copy())
         self.cell = (torch.searchsorted(inner, q.T.contiguous()).T + self.B * torch.arange(self.K)).contiguous()
-        sums, confidence = [np.zeros(self.size) for _ in range(6)], np.zeros(self.size)
+        sums, confidence = [np.zeros(self.size) for _ in range(7)], np.zeros(self.size)
         for i in weigher.blocks(len(q)):
             flat, weight = self.cell[i].reshape(-1).numpy(), np.repeat(a[i.numpy()], self.K)
             h = (weigher.targets(labels[i]) - q[i]).reshape(-1).numpy()
@@ -44,10 +44,10 @@ class Cells:
         mass = self.errors.shares
         self.confidence = np.where(mass > 0, confidence.reshape(mass.shape) / np.where(mass > 0, mass, 1.0), np.nan)
         self.u = self.errors.u.ravel() / np.sqrt(self.K)
-        # z_i = scale * a_i (h_i - d) in each of example i's cells; counts / (counts - 1) makes tr S unbiased
-        used, counts = self.errors.used, self.errors.counts
-        ratio = np.sqrt(counts / np.maximum(counts - 1, 1) / np.where(used, mass, 1.0) / self.K)
-        self.scale = torch.as_tensor(np.where(used, ratio, 0.0).ravel())
+        # z_i = scale * a_i (h_i - d) in each of example i's cells; what of the variance is seen makes tr S unbiased
+        used = self.errors.used
+        ratio = np.sqrt(self.K * np.where(used, mass * self.errors.seen, 1.0))
+        self.scale = torch.as_tensor(np.where(used, 1 / ratio, 0.0).ravel())
         self.centre = torch.as_tensor(np.where(used, self.errors.difference, 0.0).ravel())
 
     def blocks(self) -> list[tuple[Tensor, Tensor]]:
@@ -130,6 +130,7 @@ def _form(cells: Cells, shifts: FloatArray | None) -> QuadraticForm:
     # an example paired with itself says nothing about S^2: it is taken out again, as long as anything is left
     e2 = max(float((once[:, P] ** 2).sum()) - fourth, trace**2 / size)
     e3 = max(float((once[:, P] * twice[:, P]).sum()), e2**2 / trace) if trace > 0 else 0.0
+    e3 = min(e3, e2**1.5)  # as for every S
     p1, p2 = float(start[:, -1] @ once[:, -1]), float((once[:, -1] ** 2).sum())
     sampling = _sampling(cells, v)
     unknown = not cells.errors.used.any() or (cells.errors.error.sum() <= 0 and len(cells.q) < FEW)

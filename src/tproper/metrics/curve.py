@@ -127,8 +127,8 @@ def bin_edges(confidence: FloatArray, count: int, strategy: str, ties: bool = Fa
 
 
 def bin_sums(cell: np.ndarray, size: int, a: FloatArray, h: FloatArray) -> list[FloatArray]:
-    """Per cell: examples, and the sums of a, a^2, a h, a^2 h, a^2 h^2."""
-    terms = (np.ones_like(a), a, a * a, a * h, a * a * h, a * a * h * h)
+    """Per cell: examples, and the sums of a, a^2, a^3, a h, a^2 h, a^2 h^2."""
+    terms = (np.ones_like(a), a, a * a, a**3, a * h, a * a * h, a * a * h * h)
     return [np.bincount(cell, weights=t, minlength=size).astype(np.float64) for t in terms]
 
 

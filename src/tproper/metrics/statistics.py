@@ -12,13 +12,14 @@ did not turn up at all it collapses to a point. Three things put that right:
   that is certain of itself is not believed entirely: one example's worth of the reference is drawn uniformly;
 * a sample without spread gets that of one example of the reference, so that only a constant score has no width.
 
-For T = I the interval of an accuracy is exactly Wilson's. All functions work along the last axis, so that a test
-can run thousands of data sets at once.
+For T = I the interval of an accuracy is Wilson's, but for its dip around one count (`LEAST_VARIANCE`). All functions
+work along the last axis, so that a test can run thousands of data sets at once.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -36,10 +37,12 @@ LEVEL = 0.95
 BLOCK = 1 << 22  # entries (examples x classes) handled at a time
 REFERENCE_DRAWS = 512  # at least this many reference labels ...
 REFERENCE_ROWS = 4096  # ... from at most this many examples: beyond, the correction is too small to matter
-# How far variance may fall as the mean moves, as a share of the sample's. The relation is exact where g has two values
-# (Wilson never goes below .17) and an extrapolation elsewhere, where three examples can say anything.
 MOST_SHIFT = 0.5  # of z0: beyond, a thousand draws have no quantile to read
-LEAST_VARIANCE = {False: 0.1, True: 0.25}
+# How far variance may fall as the mean moves, as a share of the sample's: an interval around one count of n reaches
+# down to -log(.95)/n, where 5% of samples show a count. Wilson's own (.17) covers 90% there: Brown, Cai and DasGupta
+# (2001), who mend it so. Where g has more than two values the relation is an extrapolation, which needs a bound too.
+LEAST_VARIANCE = ((1 + math.log(LEVEL)) / Z95) ** 2
+LEAST_KEPT = 0.1  # of the sample's variance, whatever is taken off
 
 Values = Callable[[Tensor], Tensor]  # example indices (m,) -> one value per class (m, K)
 
@@ -219,7 +222,7 @@ class Estimate:
         with np.errstate(divide="ignore", invalid="ignore"):
             self.stderr = np.sqrt(population / (1 - self.spread))  # n - 1, the unbiased one
         self.error2 = self.stderr**2 if student else population
-        self.floor = LEAST_VARIANCE[student] * self.error2
+        self.floor = LEAST_VARIANCE * self.error2
         values, shares = reference
         if student:
             apart = (shares * (values - self.mean[..., None]) ** 2).sum(-1) / shares.sum(-1)
@@ -255,7 +258,7 @@ class Estimate:
 
     def lessen(self, variance: float) -> None:
         """Take off a part of the sample's variance that is not the mean's."""
-        kept = np.maximum(1 - variance / np.where(self.error2 > 0, self.error2, 1.0), LEAST_VARIANCE[False])
+        kept = np.maximum(1 - variance / np.where(self.error2 > 0, self.error2, 1.0), LEAST_KEPT)
         self.error2, self.floor, self.stderr = kept * self.error2, kept * self.floor, np.sqrt(kept) * self.stderr
 
     def widen_by(self, stderr: float) -> None:
@@ -333,6 +336,24 @@ def bias_corrected_levels(values: FloatArray, at: float) -> FloatArray:
     share = float(np.mean(values < at) + np.mean(values == at) / 2)
     z0 = np.clip(ndtri(share), -MOST_SHIFT, MOST_SHIFT)
     return np.asarray(ndtr([2 * z0 - Z95, 2 * z0 + Z95]))
+
+
+def lower_tail(away: float) -> float:
+    """The share of a normal estimate's lower tail in the 5% that a parameter >= 0 excludes, `away` standard deviations
+    above 0: half of them from 1.96 on, none at 0 (Feldman and Cousins, 1998).
+
+    They exclude the values whose likelihood is smallest against that of the best parameter >= 0. With a in the lower
+    tail, ``t = Phi^-1(.95 + a)`` and ``s = Phi^-1(1 - a)``, that is so where ``away^2 - 2 s away + t^2 = 0``.
+    """
+    return float(np.interp(away, *_tails()))
+
+
+@functools.cache
+def _tails() -> tuple[FloatArray, FloatArray]:
+    a = np.geomspace(1e-12, (1 - LEVEL) / 2, 200)
+    t, s = ndtri(LEVEL + a), ndtri(1 - a)
+    away = t**2 / (s + np.sqrt(np.maximum(s**2 - t**2, 0)))
+    return np.append(0.0, away), np.append(0.0, a)
 
 
 def student_quantile(df: FloatArray) -> FloatArray:

@@ -4,8 +4,8 @@ A weak label's target ``r = R e_y`` has the mean ``R T e_z = e_z`` given class z
 ``C_s e_z`` with ``C_s = R T_s`` (K, K), and the corrected targets ``C_s^{-1} r`` are unbiased again: ``C_s^{-1} R`` is
 a left inverse of T_s whatever R is (``T_s^{-1}`` where T is square), and its columns sum to one like those of R. So a
 score, which depends on the examples through ``G[c, z] = mean of r_i[c] s_i(z)`` alone, is ``tr(C_s^{-1} G)`` under a
-posterior draw T_s of an estimated T (`EstimatedTransition.samples`): one K x K inverse a draw. With several annotators,
-whose targets are mixed with average shares w_a, ``C_s = sum_a w_a R_a T_{a,s}`` (several answers a row: `classes`).
+posterior draw T_s of an estimated T (`EstimatedTransition.samples`): a K x K inverse per draw. With several annotators,
+whose targets are mixed with average shares w_a, ``C_s = sum_a w_a R_a T_{a,s}`` (several answers per row: `classes`).
 
 Read as quantiles, these values are Fieller's interval for a ratio (Fieller, 1954): where T is a single number t and the
 score is A / t, they are A divided by the ends of t's interval. As in Fieller's there may be no such interval: where

@@ -40,7 +40,7 @@ def weak_accuracy(
     """Accuracy from weak labels: the mean of ``r_i[prediction_i]``.
 
     The value is unbiased, hence may pass 1 by chance; what is printed and the interval do not. With clean labels
-    (``tp.identity(K)``) it is the accuracy, and the interval is Wilson's.
+    (``tp.identity(K)``) it is the accuracy, and the interval is Wilson's (at one count mended: `statistics`).
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core import Mark, atomic_file
 
-#: One colour a loss, in every picture; told apart without red and green, on white and on dark ground.
+#: One colour per loss, in every picture; told apart without red and green, on white and on dark ground.
 COLOURS = {"bc": "#c65102", "ga": "#d99a00", "gls": "#00795a", "forward": "#0072b2", "brier": "#7a3e9d"}
 
 #: What a loss is called, in every table and legend.

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._core import Work, look_up, softmax_into, tracing
+from ..._core import Work, finds_top, look_up, softmax_into, tracing
 from ...transitions import Reconstruction, Tables, Transition, indicator, mask_sizes
 from .registry import Plan, plan
 
@@ -47,20 +47,28 @@ def cross_entropy(
         targets = _sets(laid_out(labels, class_major), tables[plan.by_size], dtype)
 
     def work(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
-        inner, subtract = targets(rows)
-        # Scores are compared with the largest one before they are summed: a common shift must not eat their digits.
-        top = v.amax(-1, keepdim=True)
+        inner, subtract, at = targets(rows)
+        if not finds_top(slope):
+            at = None  # the largest score must be sought anyway, and stands in for the label's
+        # Scores are compared with one of the row before they are summed: a common shift must not eat their digits.
+        near = _picked(v, at)
         if centred:
-            x = v - top
-            softmax_into(slope, x, shifted=True)
+            x = v - near
+            softmax_into(slope, x, shifted=at is None)
             mean = x.mean(-1, keepdim=True)
             loss = -inner(x.sub_(mean)).add_(mean)  # targets sum to one
+        elif at is not None and plan.numbers[0] == 1.0:  # <e_y, v - v_y> = 0
+            loss = torch.zeros_like(near)
+            softmax_into(slope, v)
         else:  # x is needed no longer than slope is free
-            x = torch.sub(v, top, out=slope)
+            x = torch.sub(v, near, out=slope)
             loss = -inner(x)
-            softmax_into(slope, x, shifted=True)
-        # The largest p is at least 1/K, so its logarithm is exact however far apart the scores are.
-        loss.sub_(slope.amax(-1, keepdim=True).log_())
+            softmax_into(slope, x, shifted=at is None)
+        own = _picked(slope, at)
+        if at is not None and bool((own < _smallest(v.dtype)).any()):
+            own = _picked(slope)  # the largest p is at least 1/K: its logarithm is exact however far apart scores are
+            loss.add_(_picked(v).sub_(near))
+        loss.sub_(own.log_())
         subtract(slope, share)
         if k and alpha == 2:
             loss.add_(_square_sum(x), alpha=k / 2)
@@ -159,21 +167,27 @@ def laid_out(rows: Tensor, class_major: bool) -> Tensor:
     return rows.T.contiguous().T if class_major else rows
 
 
+def _picked(x: Tensor, at: Tensor | None = None) -> Tensor:
+    """The entry `at` (n, 1) of every row, by default the largest."""
+    return x.amax(-1, keepdim=True) if at is None else x.gather(-1, at)
+
+
 def _square_sum(x: Tensor) -> Tensor:
     if x.stride(-1) == 1:  # needs no temporary, but is slow along columns
         return torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_()
     return x.square().sum(-1, keepdim=True)
 
 
-# Targets r of a block of rows, as two functions: ``<r, x>`` (n, 1), and ``slope = share (slope - r)`` in place.
-Targets = Callable[[slice], tuple[Callable[[Tensor], Tensor], Callable[[Tensor, float], None]]]
+Block = tuple[Callable[[Tensor], Tensor], Callable[[Tensor, float], None], Tensor | None]
+# Targets r of a block of rows: ``<r, x>`` (n, 1), ``slope = share (slope - r)`` in place, y (n, 1) if r is c e_y + b.
+Targets = Callable[[slice], Block]
 
 
 def _dense(rows_of_r: Tensor) -> Targets:
     """Targets as they are."""
     rows_of_r = rows_of_r.reshape(-1, rows_of_r.shape[-1])
 
-    def targets(rows: slice) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, float], None]]:
+    def targets(rows: slice) -> Block:
         r = rows_of_r[rows]
 
         def subtract(slope: Tensor, share: float) -> None:
@@ -181,7 +195,7 @@ def _dense(rows_of_r: Tensor) -> Targets:
             if share != 1.0:
                 slope.mul_(share)
 
-        return lambda x: (r * x).sum(-1, keepdim=True), subtract
+        return lambda x: (r * x).sum(-1, keepdim=True), subtract, None
 
     return targets
 
@@ -190,7 +204,7 @@ def _index(c: float, b: float, labels: Tensor, centred: bool) -> Targets:
     """Targets ``c e_y + b``, ``<r, x> = c x_y + (1 - c) mean x``: uniform noise, complementary labels."""
     index = labels.reshape(-1, 1)
 
-    def targets(rows: slice) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, float], None]]:
+    def targets(rows: slice) -> Block:
         at = index[rows]
 
         def inner(x: Tensor) -> Tensor:
@@ -204,7 +218,7 @@ def _index(c: float, b: float, labels: Tensor, centred: bool) -> Targets:
                 slope.sub_(b)
             slope.scatter_add_(-1, at, slope.new_full(at.shape, -share * c))
 
-        return inner, subtract
+        return inner, subtract, at
 
     return targets
 
@@ -224,7 +238,7 @@ def _sets(masks: Tensor, coefficient: Tensor, dtype: torch.dtype) -> Targets:
     if bool(crowded.any()):
         smaller = smaller ^ crowded
 
-    def targets(rows: slice) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, float], None]]:
+    def targets(rows: slice) -> Block:
         few, step = indicator(smaller[rows], dtype), steps[rows]
 
         def subtract(slope: Tensor, share: float) -> None:
@@ -232,6 +246,6 @@ def _sets(masks: Tensor, coefficient: Tensor, dtype: torch.dtype) -> Targets:
             if share != 1.0:
                 slope.mul_(share)
 
-        return lambda x: (few * x).sum(-1, keepdim=True).mul_(step), subtract
+        return lambda x: (few * x).sum(-1, keepdim=True).mul_(step), subtract, None
 
     return targets
