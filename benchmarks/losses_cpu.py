@@ -11,7 +11,8 @@ memory back to the system when more than a threshold of it lies at the end of th
 depends on what ran before. Fresh pages cost more than the arithmetic, so that the same code is fast in one run and slow
 in the next. Both extremes are therefore measured, each in a process of its own and the same for every loss and for
 torch: memory that is *kept* (never given back: what the arithmetic costs) and memory that is *fresh* (every tensor of
-the batch's size is mapped anew: what its memory costs as well; cross entropy makes three of them a pass, a loss one).
+the batch's size is mapped anew: what its memory costs as well; cross entropy makes three of them a pass, a loss one,
+or two where it is squeezed).
 A program of one's own lies between.
 
 PyTorch ends every operation in a barrier of its threads, which waits where another program keeps a core busy: --busy
