@@ -181,7 +181,7 @@ def test_a_newton_step_without_its_constraint(monkeypatch):
         return p + 0.01 * arguments[2], product, solve  # a gradient that is a little off
 
     monkeypatch.setattr(_newton, "_linearised", faulty)
-    monkeypatch.setattr("tproper.potentials.conjugates._nested_roots", lambda base, penalty, q: torch.zeros_like(q))
+    monkeypatch.setattr("tproper.potentials.conjugates.nested_roots", lambda base, penalty, q: torch.zeros_like(q))
     caught(laws.inverse_link_inverts, tp.LogSumExp().squeezed(1.0, 2.0), 4)
 
 

@@ -10,6 +10,7 @@ from tproper._core import numerics as _numerics
 from tproper.potentials import NotComputedError
 from tproper.potentials import conjugates as _solvers
 from tproper.potentials import counted as _counted
+from tproper.potentials.nested import nested_roots
 
 BASES = {
     "log-sum-exp": tp.LogSumExp(),
@@ -70,7 +71,7 @@ def test_large_scores_are_settled_without_nested_roots(name, monkeypatch):
     def refuse(*_):
         raise AssertionError("nested roots")
 
-    monkeypatch.setattr(_solvers, "_nested_roots", refuse)
+    monkeypatch.setattr(_solvers, "nested_roots", refuse)
     for k, alpha, q in extremes(15, seed=1):
         F = BASES[name].squeezed(k, alpha)
         claimed, v = F.conjugate(q), F.inverse_link(q)
@@ -83,7 +84,7 @@ def test_the_slow_solver_agrees_with_the_fast_one(name):
     base = BASES[name]
     for k, alpha, q in [(0.5, 1.5, [[2.5, -0.5, -1.0]]), (0.02, 1.3, [[0.9, 0.6, 0.1, -0.6]])]:
         F, target = base.squeezed(k, alpha), torch.tensor(q, dtype=torch.float64)
-        v = _solvers._nested_roots(base, _counted.Penalty(k, alpha), target)
+        v = nested_roots(base, _counted.Penalty(k, alpha), target)
         assert torch.allclose((target * v).sum(-1) - F.value(v), F.conjugate(target), rtol=1e-12)
 
 
@@ -159,7 +160,7 @@ def test_a_link_that_is_nearly_a_step_is_inverted_by_its_shares(a, k, alpha, mon
     monkeypatch.setattr(_solvers, "newton", None)
     value = F.conjugate(q)
     monkeypatch.setattr(F.base, "steep", False)
-    v = _solvers._nested_roots(F.base, _counted.Penalty(k, alpha), q)
+    v = nested_roots(F.base, _counted.Penalty(k, alpha), q)
     torch.testing.assert_close(value, (q * v).sum(-1) - F.value(v), rtol=1e-12, atol=1e-12)
 
 

@@ -34,6 +34,7 @@ from .numerics import (
     log_mixture,
     look_up,
     project_simplex,
+    short_of_one,
     simplex_threshold,
     spherical_threshold,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "random_folds",
     "read_sealed",
     "seeded_torch",
+    "short_of_one",
     "simplex_threshold",
     "softmax_into",
     "spherical_threshold",

@@ -128,6 +128,12 @@ def limited_deviations(variance: FloatArray, mean: FloatArray) -> FloatArray:
     return np.minimum(deviation, LARGEST_UNIT * np.median(varies)) if len(varies) else deviation
 
 
+def short_of_one(columns: FloatArray) -> FloatArray:
+    """What columns (K, M) lack of the sum 1; nothing where that is rounding: what was made to sum to one stays."""
+    off = 1 - columns.sum(axis=0)
+    return np.where(np.abs(off) <= 4 * np.finfo(float).eps * np.abs(columns).sum(axis=0), 0.0, off)
+
+
 def in_simplex(columns: FloatArray) -> np.ndarray:
     """Which vectors (..., K), known to sum to one, have no entry below -1e-12."""
     return columns.min(axis=-1) >= -SIMPLEX_TOL

@@ -33,6 +33,7 @@ from .._core import (
     label_stream,
     log_mixture,
     look_up,
+    short_of_one,
 )
 from .dense import left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
@@ -339,7 +340,7 @@ class Reconstruction:
             )
         self.transition = transition
         self.method = method
-        self._R = _without_rounding(R + _missing(R) / len(R))
+        self._R = _without_rounding(R + short_of_one(R) / len(R))
         self._R.setflags(write=False)
         self.residual = float(np.abs(self._R @ T - np.eye(len(R))).max())
         if self.residual > checks.COLUMN_SUM_TOL:
@@ -390,15 +391,8 @@ def _without_rounding(R: FloatArray) -> FloatArray:
     """Entries that are zero but for rounding become zero; the largest entry of the column takes what they leave."""
     size = np.abs(R)
     out = np.where(size < ROUNDING * size.max(axis=0), 0.0, R)
-    largest, columns = size.argmax(axis=0), np.arange(R.shape[1])
-    out[largest, columns] += _missing(out)
+    out[size.argmax(axis=0), np.arange(R.shape[1])] += short_of_one(out)
     return out
-
-
-def _missing(R: FloatArray) -> FloatArray:
-    """What columns lack of the sum 1; nothing where that is rounding, so that an R from a file stays as it is."""
-    off = 1 - R.sum(axis=0)
-    return np.where(np.abs(off) <= 4 * np.finfo(float).eps * np.abs(R).sum(axis=0), 0.0, off)
 
 
 def _row_names(table: Any) -> list[Any] | None:
