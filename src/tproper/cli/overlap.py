@@ -1,8 +1,8 @@
 """Whether a table holds rows that a model was trained on: their scores would be too good, and should say so.
 
 A model keeps the smallest marks of its training rows, 64 bits of each row's features from which no feature can be read.
-Marks are as good as random, so of the rows of a table whose marks are as small, those that match are the same share as of
-all its rows (Broder, 1997): rows that were trained on are seen in a small part of the training table, too.
+Marks are as good as random, so of a table's rows with marks as small as these, as large a share matches as of all its
+rows (Broder, 1997): a small part of the training table is recognised, too.
 """
 
 from __future__ import annotations
