@@ -80,6 +80,16 @@ def test_clean_rows_say_which_class_is_which():
     assert with_both.stderr.max() < with_clean.stderr.max() / 2
 
 
+def test_where_every_class_is_known_T_is_counted():
+    X, z = blobs(300, 3, 0)
+    y = SKEWED.sample(z, seed=0)
+    T = tp.estimate_transition(y, z, X, random_state=0)
+    counted = tp.estimate_transition(y, z)
+    np.testing.assert_allclose(T.matrix(), counted.matrix(), atol=1e-3)
+    np.testing.assert_allclose(T.stderr, counted.stderr, rtol=0.02)
+    assert (T.classifier.predict_proba(X).argmax(axis=1) == z).mean() > 0.9
+
+
 def test_more_labels_than_classes_without_clean_rows():
     T = tp.Transition([[0.7, 0.1], [0.1, 0.6], [0.2, 0.3]])
     X, z = blobs(2000, 2, 3)

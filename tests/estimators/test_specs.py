@@ -170,6 +170,8 @@ def test_losses_come_back_the_same(loss: tp.BackwardLoss) -> None:
     y = loss.transition.sample(np.arange(20) % loss.transition.num_classes, 0)
     if loss.transition.label_kind == "answers":
         y[::3, 0] = -1
+    if hasattr(loss, "reconstruction"):
+        assert np.array_equal(loss.reconstruction.matrix(), back.reconstruction.matrix())
     assert torch.equal(loss(v, y), back(v, y))
     assert torch.equal(loss.probabilities(v), back.probabilities(v))
 

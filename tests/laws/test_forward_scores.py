@@ -86,6 +86,15 @@ def test_structured_is_dense(name, score):
     assert np.allclose(ours.lower_bounds(), theirs.lower_bounds(), atol=1e-6)
 
 
+def test_what_a_confident_model_leaves_to_a_label_keeps_its_digits():
+    """q_y = (1 - p_y)/(K - 1), where p_y is 1 to rounding: the sum of the others knows it."""
+    T, v = tp.complementary(5), torch.tensor([[20.0, 0.0, 1.0, -1.0, 0.5]])
+    a, b = v.clone().requires_grad_(), v.double().requires_grad_()
+    ours, exact = forward(T, "tsallis:0.5")(a, [1]), forward(dense(T), "tsallis:0.5")(b, [1])
+    assert float(ours.detach()) == pytest.approx(float(exact.detach()), rel=1e-6)
+    torch.testing.assert_close(*(torch.autograd.grad(x.sum(), y)[0].double() for x, y in ((ours, a), (exact, b))))
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("a", [0.5, 1.01, 1.1, 1.5, 2.0, 3.0])
 def test_tsallis_of_a_label_of_probability_zero(a, dtype):

@@ -36,6 +36,16 @@ def test_links_sum_to_one_and_probabilities_lie_in_the_simplex(name):
     laws.probabilities_lie_in_the_simplex(F, 5)
 
 
+@EVERY
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_scores_that_are_not_numbers_have_no_probabilities(name, dtype):
+    """A model that has diverged is not to look like one that says 0 to every class."""
+    v = torch.tensor([[math.nan, 0.0, 1.0], [math.nan] * 3, [math.inf, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=dtype)
+    p = POTENTIALS[name]().probabilities(v)
+    assert p[:3].isnan().all()
+    assert p[3].isfinite().all()
+
+
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_all_of_them_agree_on_the_likeliest_class(name):
     F, v = POTENTIALS[name](), centred(20, 5, seed=2)

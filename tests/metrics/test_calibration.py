@@ -154,6 +154,14 @@ def test_the_interval_of_a_large_error_with_little_noise_is_narrow():
     assert form.interval() == pytest.approx((0.3 / (1 + away), 0.3 / (1 - away)), rel=1e-6)
 
 
+def test_where_the_shares_of_few_examples_leave_every_error_possible_the_interval_ends_at_the_largest():
+    T, q = tp.identity(2), np.array([0.502, 0.503, 0.514, 0.515, 0.528, 0.529, 0.546, 0.547, 0.58, 0.595])
+    form = QuadraticForm(*map(np.asarray, (0.046, 0.212, 0.0099, 0.00048, 0.0156, 0.00027, 0.38, False, 0.2)))
+    assert form.interval()[1] == np.inf
+    score = weak_calibration(np.tile([0, 1], 5), np.column_stack([q, 1 - q]), T, bins=5).squared_error
+    assert 0 <= score.interval[0] < score.interval[1] <= 1
+
+
 @pytest.mark.parametrize("away", [0.0, 1.0, 3.0])
 def test_errors_of_known_covariance_are_covered_from_zero_on(away):
     """Five normal errors; theta `away` standard deviations (under 0) above 0, the end of its range."""

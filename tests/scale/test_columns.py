@@ -73,7 +73,10 @@ def test_a_suffix_may_be_in_capitals(tmp_path):
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_text_of_any_layout_is_not_rounded(kind):
-    column = pa.array(["1", "9007199254740993"]).cast(kind)
+    try:
+        column = pa.array(["1", "9007199254740993"]).cast(kind)
+    except pa.ArrowNotImplementedError as e:
+        pytest.skip(f"pyarrow {pa.__version__}: {e}")
     for same in (column, column.cast(pa.large_string()).dictionary_encode()):
         assert first_inexact(same) == (1, "9007199254740993")
     truth = pa.array(["true", "0"]).cast(kind)

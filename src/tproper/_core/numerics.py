@@ -72,7 +72,8 @@ def project_simplex(q: Tensor) -> Tensor:
     """The nearest point of the probability simplex, ``max(q - tau, 0)`` with tau such that it sums to one.
 
     Its Jacobian is ``diag(s) - s s^T / sum s`` with s the indicator of the support: the support is decided once, so
-    that an entry exactly at the threshold is either in both tau and the result, or in neither.
+    that an entry exactly at the threshold is either in both tau and the result, or in neither. Without a support, where
+    q is not finite, p is NaN.
     """
     # Neither p nor its gradient sees a shift of q: without one, q - tau has no digits left at scores of 1e21.
     x = q.float() if q.dtype in (torch.float16, torch.bfloat16) else q  # sums of many entries need the digits
@@ -80,7 +81,7 @@ def project_simplex(q: Tensor) -> Tensor:
     support = x.detach() > simplex_threshold(x.detach())
     inside = torch.where(support, x, 0.0)
     tau = (inside.sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
-    p = torch.where(support, x - tau, 0.0)
+    p = torch.where(support, x - tau, 0 * tau.detach())
     return (p - p.detach().clamp_max(0)).to(q.dtype)  # rounding may leave an entry just below zero
 
 

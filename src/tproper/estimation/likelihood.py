@@ -135,9 +135,8 @@ def effective_rows(evidence: Evidence, T: FloatArray, P: FloatArray) -> FloatArr
     mixed = (evidence.rows_of(T) * p).sum(axis=0)
     scaled = p / mixed
     H = np.zeros((evidence.M, evidence.K, evidence.K))
-    ends = [*evidence._edges[1:], p.shape[1]]
-    for y, begin, end in zip(evidence._labels, evidence._edges, ends, strict=True):
-        H[y] = scaled[:, begin:end] @ scaled[:, begin:end].T
+    for y, begin, rows in zip(evidence._labels, evidence._edges, evidence._repeats, strict=True):
+        H[y] = scaled[:, begin : begin + rows] @ scaled[:, begin : begin + rows].T
     prior = 1.0 / (evidence.M * np.maximum(T, 1e-4) ** 2)  # one pseudo-count per class bounds what is unknown
     C = np.linalg.inv(H + np.einsum("yz,zw->yzw", prior, np.eye(evidence.K)))
     S = C.sum(axis=0)

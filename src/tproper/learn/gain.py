@@ -40,10 +40,9 @@ def gain_of(
         2 n (fall here) = |x|^2,    2 n (true fall) = |mu|^2 - |x - mu|^2 = |x|^2 - 2 x'(x - mu).
 
     Along mu, ``x'(x - mu)`` is |x| times a standard normal variable, which a plain interval around the fall here says
-    exactly, however small mu is; across, it is chi square with p - 1 degrees of freedom, which adds as much to its
-    variance as to its mean and to ``|x|^2``. The optimism, fall here less `validated`, is ``p / n``: p - 1 parts of it
-    are taken off, and the root of p - 1 of them is a standard error of its own. A map that was `chosen`, by the same
-    labels, is one with a large x, which is as uncertain as one more chi square: 2 are added to p - 1 under that root.
+    exactly, however small mu is; across, it is chi square with p - 1 degrees of freedom. The optimism, fall here less
+    `validated`, is about ``p / n``: p - 1 parts of it are taken off, and 2 (p - 1) squares of a part are added to the
+    variance. A map that was `chosen` by the same labels is one with a large x: that counts as one more chi square.
 
     A few rows on which the model was sure and wrong decide, and where chance left them out mean and spread are too
     small together. So the plain interval is that of every other score (`tproper.metrics`): it asks of each candidate
@@ -63,7 +62,7 @@ def gain_of(
     reference = row_risks(transition, drawn, before[rows]) - row_risks(transition, drawn, kept[rows])
     result = Estimate(g, weights, moment_slope(g, weights, reference, shares), True, (reference, shares))
     part = max(float(result.mean) - validated, 0.0) / parameters
-    result.widen_by(math.sqrt(parameters - 1 + 2 * chosen) * part)
+    result.widen_by(math.sqrt(2 * (parameters - 1 + chosen)) * part)
     low, high = (float(end) - (parameters - 1) * part for end in result.interval())
     stderr = float(np.hypot(result.stderr, math.sqrt(parameters) * part))
     return Score(NAME, validated, stderr, (min(low, validated), max(high, validated)), n)

@@ -90,7 +90,7 @@ class ForwardLoss(WeakLabelLoss):
         if needs == "label":
             return Weak(at_label)
         if isinstance(T, UniformTransition):
-            q = T.off_diagonal + T.gap * p
+            q = T.diagonal * p + T.off_diagonal * _others(p)
             return Weak(at_label, q.square().sum(-1), q, labels)
         if needs == "norm":
             return Weak(at_label, ((p @ self.tables["gram"].to(p.dtype)) * p).sum(-1))
@@ -152,6 +152,12 @@ class ForwardLoss(WeakLabelLoss):
     def extra_repr(self) -> str:
         """For printing the module."""
         return self.transition.name if self.plain else f"{self.transition.name}, score: {self.score.name}"
+
+
+def _others(p: Tensor) -> Tensor:
+    """``1 - p_z``, for the likeliest class as the sum of the others: of 1 - p few digits are left beside p = 1."""
+    most = p.argmax(-1, keepdim=True)
+    return (1 - p).scatter(-1, most, p.scatter(-1, most, 0.0).sum(-1, keepdim=True))
 
 
 def _rows(transitions: Tensor, labels: Tensor) -> Tensor:

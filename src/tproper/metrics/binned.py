@@ -78,7 +78,7 @@ def _excess(theta: float, level: float, raw: float, e1: float, e2: float, e3: fl
 
 
 def _root(level: float, raw: float, e1: float, *others: float) -> float:
-    """The theta at which `_excess` is 0; 0 where it is below at once, NaN where there is none."""
+    """The theta at which `_excess` is 0; 0 where it is below at once, infinite where it never is."""
     from scipy.optimize import brentq
 
     given = (level, raw, e1, *others)
@@ -90,6 +90,8 @@ def _root(level: float, raw: float, e1: float, *others: float) -> float:
         if not end > 0:
             break
         top = 2 * top + 1e-300
+    if end > 0:  # so few examples that no theta is excluded
+        return math.inf
     return brentq(_excess, 0.0, top, args=given, xtol=1e-300, maxiter=2000) if start > 0 >= end else math.nan
 
 

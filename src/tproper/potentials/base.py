@@ -147,6 +147,8 @@ class Separable(Potential):
     This is all that the solvers for squeezed potentials need to know.
     """
 
+    steep: bool = False  # the density rises nearly like a step: `_inverse_density` takes its place
+
     @abstractmethod
     def _phi(self, p: Tensor) -> Tensor:
         """F* is a sum of this."""
@@ -154,6 +156,10 @@ class Separable(Potential):
     @abstractmethod
     def _density(self, s: Tensor) -> tuple[Tensor, Tensor]:
         """p_z, increasing, and its slope as functions of ``s = v_z - lambda``."""
+
+    def _inverse_density(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """s and its slope as functions of p_z."""
+        raise NotImplementedError
 
     @abstractmethod
     def _density_range(self, K: int) -> tuple[float, float]:

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .._core import centre, centred_solve, critical_k_of, increasing_root, simplex_threshold
-from .counted import Counted, Penalty, centred, distinct, is_separable
+from .counted import Counted, Grouped, Penalty, centred, distinct, is_separable
 from .kinks import MOST_CLASSES, ellipsoid_minimiser
 from .newton import derivatives, newton
 
@@ -100,7 +100,7 @@ def _separable_maximum(F: Squeezed, base: Separable, penalty: Penalty, q: Tensor
 
     Where scores reach 1e15 (alpha near 1, small k) F is as good as max v. Below that Newton's method starts from there,
     with the ties at the top moved apart as F wants them; then from a small multiple of q. What is still open is found
-    by nested roots, which cannot fail.
+    by nested roots, which cannot fail; where the density is steep, Newton's method would.
     """
     values, count, index = distinct(q)
     if values.shape[-1] > q.shape[-1] // 4:  # little to be saved
@@ -114,10 +114,10 @@ def _separable_maximum(F: Squeezed, base: Separable, penalty: Penalty, q: Tensor
     floor = p.clamp_min(1e-9)
     apart = base._inverse_link(floor / (count * floor).sum(-1, keepdim=True))
     apart = centred(v + torch.where(p > 0, apart - apart.amax(-1, keepdim=True), 0.0), count)
-    for start in (apart, torch.zeros_like(v)):
+    for start in () if base.steep else (apart, torch.zeros_like(v)):
 
         def attempt(rows: Tensor, start: Tensor = start) -> tuple[Tensor, Tensor]:
-            # where Newton's method works it takes a dozen evaluations; elsewhere (Tsallis, a > 6) it takes thousands
+            # where Newton's method works it takes a dozen evaluations; elsewhere it takes thousands
             return newton(Counted(base, count[rows]), penalty, values[rows], count[rows], start[rows], budget=60)
 
         _improve(v, gap, attempt)
@@ -142,16 +142,26 @@ def _improve(
 
 
 def _unknown(F: Squeezed, penalty: Penalty, q: Tensor) -> Tensor:
-    """The minimiser for a potential about which nothing is known, by its second derivatives (B, K, K)."""
-    if q.numel() * q.shape[-1] > MOST_DERIVATIVES:
-        raise NotComputedError(
-            f"conjugate: numerical, not computed for {F.name} at {len(q)} targets of {q.shape[-1]} classes, whose "
-            f"second derivatives take {q.numel() * q.shape[-1] / 2**27:.0f} GiB"
-        )
+    """The minimiser for a potential about which nothing is known, by its second derivatives (B, K, K).
+
+    Most treat classes alike, so that equal targets have equal scores: these are tried first, and the gap of all K
+    scores says whether it was so.
+    """
     v, gap, ones = q.clone(), torch.full_like(q[:, 0], math.inf), torch.ones_like(q)
+    values, count, index = distinct(q)
+
+    def by_groups(rows: Tensor) -> tuple[Tensor, Tensor]:
+        x = newton(Grouped(F.base, index[rows]), penalty, values[rows], count[rows])[0]
+        return newton(F.base, penalty, q[rows], ones[rows], x.gather(-1, index[rows]), budget=0)
 
     def by_newton(rows: Tensor) -> tuple[Tensor, Tensor]:
-        return newton(F.base, penalty, q[rows], ones[rows])
+        targets = q[rows]
+        if targets.numel() * q.shape[-1] > MOST_DERIVATIVES:
+            raise NotComputedError(
+                f"conjugate: numerical, not computed for {F.name} at {len(targets)} targets of {q.shape[-1]} classes, "
+                f"whose second derivatives take {targets.numel() * q.shape[-1] / 2**27:.0f} GiB"
+            )
+        return newton(F.base, penalty, targets, ones[rows])
 
     def by_limit(rows: Tensor) -> tuple[Tensor, Tensor]:
         v, p, w = _as_if_max(penalty, q[rows], ones[rows])
@@ -162,7 +172,9 @@ def _unknown(F: Squeezed, penalty: Penalty, q: Tensor) -> Tensor:
 
     attempts = [by_newton] if F.base.domain == "affine" else [by_newton, by_limit]
     # scores are often that large below alpha = 1.5; elsewhere Newton's method is the safer bet
-    for attempt in [*(reversed(attempts) if F.alpha < 1.5 else attempts), by_cuts]:
+    attempts = attempts[::-1] if F.alpha < 1.5 else attempts
+    few = [by_groups] if values.shape[-1] <= q.shape[-1] // 4 else []
+    for attempt in [*few, *attempts, by_cuts]:
         _improve(v, gap, attempt, ENOUGH if attempt is by_cuts else GAP_TOL)
     return _settled(F.name, v, gap)
 
@@ -218,40 +230,68 @@ def _settled(name: str, v: Tensor, gap: Tensor) -> Tensor:
 def _nested_roots(base: Separable, penalty: Penalty, q: Tensor) -> Tensor:
     values, multiplicity, index = distinct(q)
     s_uniform, s_one = base._density_range(q.shape[-1])
-    memory = {"v": torch.zeros_like(values), "lambda": torch.zeros_like(values[:, :1])}  # where the next roots are near
+    coordinate = _by_share if base.steep else _by_score
+    memory = {"x": torch.zeros_like(values), "lambda": torch.zeros_like(values[:, :1])}  # where the next roots are near
+    low, high = -values.amax(-1, keepdim=True), 1 - values.amin(-1, keepdim=True)
+    offset = 1 + high - low  # t is often 0, of which no digit would be right
 
     def total(x: Tensor) -> Tensor:
         return (multiplicity * x).sum(-1, keepdim=True)
 
-    def solve(t: Tensor) -> tuple[Tensor, Tensor]:
-        """sum v at the multiplier t, with its slope in t."""
-        c = values + t
-        v_low, v_high = penalty.inverse(c - 1), penalty.inverse(c)  # p in [0, 1] pins v between these
+    def coordinates(c: Tensor, lam: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """v, the slope of p in v - lambda, and the penalty's curvature."""
+        memory["x"], v, d = coordinate(base, penalty, c, lam, memory["x"])
+        return v, d, penalty.curvature(v).clamp(1e-300, 1e300)
 
-        def coordinates(lam: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            """v, the slope of p in v - lambda, and the penalty's curvature."""
-
-            def balance(v: Tensor) -> tuple[Tensor, Tensor]:
-                p, dp = base._density(v - lam)
-                return p.clamp_max(1) + penalty.derivative(v) - c, torch.where(p < 1, dp, 0.0) + penalty.curvature(v)
-
-            v = memory["v"] = increasing_root(balance, v_low, v_high, memory["v"])
-            return v, base._density(v - lam)[1], penalty.curvature(v).clamp(1e-300, 1e300)
+    def solve(shifted: Tensor) -> tuple[Tensor, Tensor]:
+        """sum v at the multiplier ``t = shifted - offset``, with its slope in t."""
+        c = values + (shifted - offset)
 
         def excess(lam: Tensor) -> tuple[Tensor, Tensor]:
-            v, d, e = coordinates(lam)
+            v, d, e = coordinates(c, lam)
             return 1 - total((c - penalty.derivative(v)).clamp(0, 1)), total(d * e / (d + e))
 
-        low = v_low.amax(-1, keepdim=True) - s_one
-        high = v_high.amax(-1, keepdim=True) - s_uniform
+        low = penalty.inverse(c - 1).amax(-1, keepdim=True) - s_one
+        high = penalty.inverse(c).amax(-1, keepdim=True) - s_uniform
         memory["lambda"] = increasing_root(excess, low, high, memory["lambda"], tol=2e-14)
-        v, d, e = coordinates(memory["lambda"])
+        v, d, e = coordinates(c, memory["lambda"])
         through = total(d * e / (d + e)).clamp_min(1e-300)
+        memory["v"] = v
         return total(v), total(1 / (d + e)) + total(d / (d + e)).square() / through
 
-    low, high = -values.amax(-1, keepdim=True), 1 - values.amin(-1, keepdim=True)
-    solve(increasing_root(solve, low, high, (low + high) / 2, tol=2e-13))
+    solve(increasing_root(solve, low + offset, high + offset, (low + high) / 2 + offset, tol=2e-13))
     return centre(memory["v"].gather(-1, index))
+
+
+Coordinate: TypeAlias = tuple[Tensor, Tensor, Tensor]  # the unknown, v, and the slope of p in v - lambda
+
+
+def _by_score(base: Separable, penalty: Penalty, c: Tensor, lam: Tensor, start: Tensor) -> Coordinate:
+    """The v with ``density(v - lambda) + psi'(v) = c``, where p in [0, 1] pins it."""
+
+    def balance(v: Tensor) -> tuple[Tensor, Tensor]:
+        p, dp = base._density(v - lam)
+        return p.clamp_max(1) + penalty.derivative(v) - c, torch.where(p < 1, dp, 0.0) + penalty.curvature(v)
+
+    v = increasing_root(balance, penalty.inverse(c - 1), penalty.inverse(c), start)
+    return v, v, base._density(v - lam)[1]
+
+
+def _by_share(base: Separable, penalty: Penalty, c: Tensor, lam: Tensor, start: Tensor) -> Coordinate:
+    """The same by the root 1 + p of ``lambda + s(p) = g(c - p)``, s the inverse of the density, g that of psi'.
+
+    Where the density is nearly a step, v - lambda knows no digit of p, and Newton's steps in v lead nowhere.
+    """
+
+    def balance(x: Tensor) -> tuple[Tensor, Tensor]:
+        s, ds = base._inverse_density(x - 1)
+        return lam + s - penalty.inverse(c - (x - 1)), ds + penalty.inverse_slope(c - (x - 1))
+
+    zero, one = torch.ones_like(c), torch.full_like(c, 2.0)
+    x = increasing_root(
+        balance, torch.where(balance(one)[0] <= 0, one, zero), torch.where(balance(zero)[0] >= 0, zero, one), start
+    )
+    return x, penalty.inverse(c - (x - 1)), base._curvature(x - 1)
 
 
 def _most_uniform(F: Squeezed, q: Tensor) -> tuple[Tensor, Tensor]:

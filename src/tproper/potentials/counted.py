@@ -134,3 +134,16 @@ class Counted:
     def conjugate(self, p: Tensor) -> Tensor:
         """F*(p)"""
         return (self.count * self.base._phi(p)).sum(-1)
+
+
+class Grouped:
+    """Any potential seen through the distinct scores that classes share, index (B, K) says which."""
+
+    def __init__(self, base: Potential, index: Tensor) -> None:
+        self.base, self.index = base, index
+
+    def _value(self, x: Tensor) -> Tensor:
+        return self.base._value(x.gather(-1, self.index))
+
+    def _link(self, x: Tensor) -> Tensor:
+        return torch.zeros_like(x).scatter(-1, self.index, self.base._link(x.gather(-1, self.index)))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
-from .counted import Counted, Penalty, centred, row_sum
+from .counted import Counted, Grouped, Penalty, centred, row_sum
 
 if TYPE_CHECKING:  # `base` imports the solvers
     from .base import Potential
 
+    AnyPotential: TypeAlias = Potential | Counted | Grouped
+
 
 def newton(
-    base: Potential | Counted,
+    base: AnyPotential,
     penalty: Penalty,
     q: Tensor,
     count: Tensor,
@@ -68,7 +70,7 @@ class _Problem:
     smooth: the direction is the same, ``E dv = du``.
     """
 
-    def __init__(self, base: Potential | Counted, penalty: Penalty, q: Tensor, count: Tensor, budget: float) -> None:
+    def __init__(self, base: AnyPotential, penalty: Penalty, q: Tensor, count: Tensor, budget: float) -> None:
         self.base, self.penalty, self.q, self.count = base, penalty, q, count
         self.budget = budget  # evaluations of the objective that are left
         self.dual = penalty.dual
@@ -89,7 +91,7 @@ class _Problem:
         elif penalty.k > 0:  # psi is flat at zero: start where it alone would put v, inside the domain of F
             v = centred(penalty.inverse(centred(self.q, count)), count)
             for _ in range(60):
-                outside = ~torch.isfinite(self.objective(v))
+                outside = ~torch.isfinite(self.objective(v) + self.base._link(v).sum(-1))  # on the edge, links are not
                 if not bool(outside.any()):
                     break
                 v = torch.where(outside[:, None], v / 2, v)
@@ -168,12 +170,12 @@ class _Problem:
 
 
 def _linearised(
-    base: Potential | Counted, penalty: Penalty, v: Tensor, u: Tensor, count: Tensor
+    base: AnyPotential, penalty: Penalty, v: Tensor, u: Tensor, count: Tensor
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """grad F, the product with H = Hessian of F, and the solution of ``(H + E) x = y``, E the penalty's curvature.
 
     In O(K) where F is separable, ``H = diag(s) - s s^T / sum s`` (Sherman-Morrison). Below alpha = 2, E is infinite at
-    zero and the solution is written with G = 1/E.
+    zero and the solution is written with G = 1/E. Coordinates that `count` classes share count as often.
     """
     dual, E = penalty.dual, penalty.curvature(v)
     G = penalty.inverse_slope(u) if dual else torch.ones_like(v)
@@ -193,16 +195,23 @@ def _linearised(
             return x + inverse * s * (row_sum(count * s * x) / through)
 
         return p, product, solve
-    p, H = derivatives(base._value, v)
+    root = count.clamp_min(1).sqrt()  # slots that are not used have no part in any sum
+    slope, H = derivatives(base._value, v)
+    H = H / (root[:, :, None] * root[:, None, :])  # as if each class had its own coordinate, which keeps it symmetric
     eye = torch.eye(v.shape[-1], dtype=v.dtype)
+    W = G.sqrt() if dual else torch.ones_like(v)
     if dual:
-        W = G.sqrt()
         A = eye + W[:, :, None] * H * W[:, None, :]
-        return p, lambda x: (H @ x[..., None])[..., 0], lambda y: W * torch.linalg.solve_ex(A, W * y)[0]
-    # F is flat along (1, ..., 1), on which nothing depends; the ridge is for penalties that are flat at zero
-    A = H + torch.diag_embed(E) + 1 / v.shape[-1]
-    A = A + 1e-14 * A.diagonal(dim1=-2, dim2=-1).amax(-1)[:, None, None] * eye
-    return p, lambda x: (H @ x[..., None])[..., 0], lambda y: torch.linalg.solve_ex(A, y)[0]
+    else:
+        # F is flat along (1, ..., 1), on which nothing depends; the ridge is for penalties that are flat at zero
+        A = H + torch.diag_embed(E) + root[:, :, None] * root[:, None, :] / row_sum(count)[..., None]
+        A = A + 1e-14 * A.diagonal(dim1=-2, dim2=-1).amax(-1)[:, None, None] * eye
+    factors = torch.linalg.lu_factor_ex(A)[:2]
+
+    def solved(y: Tensor) -> Tensor:
+        return W * torch.linalg.lu_solve(*factors, (W * root * y)[..., None])[..., 0] / root
+
+    return slope / root.square(), lambda x: (H @ (root * x)[..., None])[..., 0] / root, solved
 
 
 def derivatives(value: Callable[[Tensor], Tensor], v: Tensor) -> tuple[Tensor, Tensor]:

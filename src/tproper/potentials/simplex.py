@@ -108,8 +108,7 @@ class Tsallis(SparsePotential):
     """Tsallis entropies, ``F*(p) = (sum p^a - 1) / (a (a - 1))``, a > 0; a -> 1 is log-sum-exp, a = 2 sparsemax.
 
     Link: ``p_z = ((a-1)(v_z - lambda))_+^(1/(a-1))`` with lambda such that it sums to one. For a > 1 it is sparse.
-    Squeezed, bounds take milliseconds for a < 6. Beyond, and for a T without structure, they may take seconds (K = 8,
-    a of 10 to 30): v^(1/(a-1)) is nearly a step, Newton's method gives up, and roots are found within roots.
+    For large a, v^(1/(a-1)) is nearly a step: bounds of the squeezed potential are then found by roots within roots.
     """
 
     def __init__(self, a: float) -> None:
@@ -117,6 +116,7 @@ class Tsallis(SparsePotential):
         if abs(self.a - 1) < 1e-4:
             raise ValueError(f"a: expected a number at least 0.0001 away from 1, where it is LogSumExp(), got {a!r}")
         self.name = f"Tsallis({self.a:g})"
+        self.steep = self.a > 3
 
     def maximiser(self, v: Tensor) -> Tensor:
         """argmax over the simplex of <p, v> - F*(p)."""
@@ -124,7 +124,7 @@ class Tsallis(SparsePotential):
 
     def _inverse_link(self, p: Tensor) -> Tensor:
         p = inside_domain(p, self.name, open_set=self.a < 1).clamp_min(0)
-        return centre(p.pow(self.a - 1) / (self.a - 1))
+        return centre(self._inverse_density(p)[0])
 
     def _phi(self, p: Tensor) -> Tensor:
         return (p.clamp_min(0).pow(self.a) - p) / (self.a * (self.a - 1))
@@ -132,6 +132,9 @@ class Tsallis(SparsePotential):
     def _density(self, s: Tensor) -> tuple[Tensor, Tensor]:
         p = ((self.a - 1) * s).clamp_min(0).pow(1 / (self.a - 1))
         return p, torch.where(p > 0, p.pow(2 - self.a), torch.zeros_like(p))
+
+    def _inverse_density(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        return p.pow(self.a - 1) / (self.a - 1), p.pow(self.a - 2)
 
     def _density_range(self, K: int) -> tuple[float, float]:
         return K ** (1 - self.a) / (self.a - 1), 1 / (self.a - 1)

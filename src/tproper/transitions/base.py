@@ -339,7 +339,7 @@ class Reconstruction:
             )
         self.transition = transition
         self.method = method
-        self._R = _without_rounding(R + (1 - R.sum(axis=0)) / len(R))
+        self._R = _without_rounding(R + _missing(R) / len(R))
         self._R.setflags(write=False)
         self.residual = float(np.abs(self._R @ T - np.eye(len(R))).max())
         if self.residual > checks.COLUMN_SUM_TOL:
@@ -391,8 +391,14 @@ def _without_rounding(R: FloatArray) -> FloatArray:
     size = np.abs(R)
     out = np.where(size < ROUNDING * size.max(axis=0), 0.0, R)
     largest, columns = size.argmax(axis=0), np.arange(R.shape[1])
-    out[largest, columns] += 1 - out.sum(axis=0)
+    out[largest, columns] += _missing(out)
     return out
+
+
+def _missing(R: FloatArray) -> FloatArray:
+    """What columns lack of the sum 1; nothing where that is rounding, so that an R from a file stays as it is."""
+    off = 1 - R.sum(axis=0)
+    return np.where(np.abs(off) <= 4 * np.finfo(float).eps * np.abs(R).sum(axis=0), 0.0, off)
 
 
 def _row_names(table: Any) -> list[Any] | None:
