@@ -79,6 +79,8 @@ def test_text_of_any_layout_is_not_rounded(kind):
         pytest.skip(f"pyarrow {pa.__version__}: {e}")
     for same in (column, column.cast(pa.large_string()).dictionary_encode()):
         assert first_inexact(same) == (1, "9007199254740993")
+    for digits in (310, 5000):  # more than a float has, and more than Python reads
+        assert first_inexact(pa.array(["1" * digits]).cast(kind)) == (0, "1" * 37 + "...")
     truth = pa.array(["true", "0"]).cast(kind)
     assert holds_truth(truth)
 

@@ -234,8 +234,9 @@ def fit_calibrator(
     K = T.num_classes
     v = _as_scores(v, K)
     y = T.encode(labels)
-    if len(y) != len(v):
-        raise ValueError(f"labels: expected one for each of the {len(v)} rows of scores, got {len(y)}")
+    if y.shape != (len(v), *T.label_shape):
+        got = len(y) if y.ndim == 1 + len(T.label_shape) else f"shape {tuple(y.shape)}"
+        raise ValueError(f"labels: expected one for each of the {len(v)} rows of scores, got {got}")
     w = _counts(sample_weight, len(v))
     kind, floor = _kind(inputs, v), 0.0
     notes: list[str] = []
