@@ -13,7 +13,7 @@ from conftest import blobs
 
 pytest.importorskip("pyarrow")
 
-from tproper.cli.overlap import KEPT, Overlap, kept_marks, row_marks
+from tproper.cli.overlap import Overlap, kept_marks, row_marks
 
 WARNING = "this table holds rows that the model was trained on"
 
@@ -35,9 +35,19 @@ def test_training_rows_are_told_of(workshop: Path, tmp_path: Path, run: Callable
         assert result.exit_code == 0, result.output
         told.append(json.loads(result.stdout)["overlap"])
         assert (WARNING in result.stderr) == (told[-1] is not None)
-    assert told[0].startswith(f"{WARNING} ({KEPT} of {KEPT} that were looked for)")
+    assert told[0].startswith(f"{WARNING} (240 of 240 that were looked for)")
     assert told[1].startswith(WARNING)
     assert told[2] is None
+
+
+def test_a_small_part_of_the_training_rows_is_told_of_and_a_few_of_them_among_many_are_not() -> None:
+    X = np.random.default_rng(0).standard_normal((6000, 3))
+    overlap = Overlap(kept_marks(X[:4000]))
+    overlap.add(X[100:300])
+    assert overlap.warning() is not None  # a twentieth of what was trained on, but all of this table
+    overlap = Overlap(kept_marks(X[:4000]))
+    overlap.add(X[3900:])
+    assert overlap.warning() is None  # a twentieth of this table
 
 
 def test_marks_are_those_of_the_numbers() -> None:

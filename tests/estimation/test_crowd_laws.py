@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
 import tproper as tp
 from tproper.estimation import dawid_skene, posterior
@@ -159,6 +160,20 @@ def test_a_sweep_holds_the_counts_of_known_classes_and_a_type():
     types = result.concentration - counted  # (sweeps, annotators, answers, classes)
     assert types.min() > 0
     assert set(np.round(types.sum(axis=2).ravel(), 6)) <= {s + posterior.EVEN for s in posterior.STRENGTHS}
+
+
+def test_types_are_weighed_by_what_they_say_of_the_counts():
+    """The Dirichlet-multinomial, written out; and drawn classes keep the names of the posteriors."""
+    rng = np.random.default_rng(0)
+    (item, who, answer), z = long_crowd(0)
+    crowd = tp.estimate_annotators(tp.Answers(item, who, answer))._fit.crowd
+    types, counts = posterior.Types(crowd), crowd.counts(np.eye(3)[z])
+    A = types._parameters(counts.sum(axis=0))
+    c, a = counts[:, None], A[None]  # (annotators, types, answers, classes)
+    each = (gammaln(a + c) - gammaln(a)).sum(axis=2) + gammaln(a.sum(axis=2)) - gammaln((a + c).sum(axis=2))
+    np.testing.assert_allclose(types._evidence(counts, A), each.sum(axis=2), atol=1e-9)
+    one, order = np.eye(3)[z], rng.permutation(3)
+    np.testing.assert_array_equal(posterior._named_alike(one[:, order], 0.8 * one + 0.1), one)
 
 
 @pytest.mark.parametrize(("K", "m"), [(3, 3), (3, 6), (5, 12)])

@@ -267,6 +267,10 @@ def test_answers_that_tell_the_classes_correct_what_made_T():
     assert math.sqrt(score.stderr**2 - score.stderr_transition**2) < 0.9 * known.stderr  # luck is taken off
     em, ours = estimate._fit.T, np.array([t.matrix() for t in estimate.transitions])
     assert np.abs(ours - tables).sum() < 0.75 * np.abs(em - tables).sum()
+    labels = torch.as_tensor(answers)
+    weigher = Reweigher(estimate.transition, estimate.transition.reconstruction(), labels)
+    P = weigher.classes.posteriors  # by which corrected targets are those of the classes, on average
+    np.testing.assert_allclose(weigher.targets(labels).numpy().T @ P, np.diag(P.sum(axis=0)), atol=1e-8)
 
 
 @pytest.mark.parametrize("m", [3, 40])

@@ -293,6 +293,8 @@ def test_clean_scores_are_the_scores_at_the_identity():
     assert curve.accuracy == pytest.approx(weak.accuracy[used])
     assert curve.confidence == pytest.approx(weak.confidence[used])
     assert clean_scores(torch.as_tensor(z), torch.as_tensor(q)) == scores
+    with pytest.raises(ValueError, match="bins: expected an integer >= 1, got 0"):
+        reliability(z, q, bins=0)
     assert clean_scores(z.tolist(), q.tolist()) == scores
 
 

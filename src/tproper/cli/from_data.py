@@ -222,8 +222,8 @@ def _partial(question: Question) -> Estimate:
 def positive_negative(classes: Sequence[str] | None) -> list[str]:
     """The two classes of positive-unlabeled data."""
     if classes is None or len(classes) != 2:
-        given = None if classes is None else ",".join(classes)
-        raise ValueError(f"--classes: expected POSITIVE,NEGATIVE for positive-unlabeled data, got {given!r}")
+        given = "none" if classes is None else ",".join(classes)
+        raise ValueError(f"--classes: expected POSITIVE,NEGATIVE for positive-unlabeled data, got {given}")
     return list(classes)
 
 

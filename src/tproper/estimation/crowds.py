@@ -78,7 +78,11 @@ class AnnotatorEstimate:
 
     @cached_property
     def transition(self) -> AnnotatorTransition:
-        """`tp.annotators` of the `transitions`: what to train with, on `answers.table()`."""
+        """`tp.annotators` of the `transitions`: what to train with, on `answers.table()`.
+
+        To score by answers, let them be among those that T is estimated from: then what T got wrong shows in them, and
+        scores allow for it. T from a few dozen answers per annotator scores models slightly too high by other answers.
+        """
         return annotators(self.transitions, self.rho)
 
     @cached_property

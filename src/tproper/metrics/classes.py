@@ -48,9 +48,10 @@ def class_means(
     labels: Tensor,
     targets: FloatArray,
     weights: FloatArray | None,
-    parts: list[FloatArray],
+    mixture: FloatArray,
+    count: int,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """C_s (S, K, K) for draws `parts` of each annotator's T (S, M_a, K), their mean, and the mean posteriors (n, K)."""
+    """C_s (S, K, K) for draws of all T from Dirichlet mixtures (C, rows, K), their mean, and mean posteriors (n, K)."""
     from scipy.sparse import csr_array
     from scipy.special import softmax
 
@@ -60,17 +61,20 @@ def class_means(
     given = csr_array((np.ones(len(column)), (item.numpy(), column)), shape=(n, int(transition.offsets[-1])))
     weighed = targets if weights is None else weights[:, None] * targets
     a = np.ones(n) if weights is None else weights
-    rng, tables = np.random.default_rng(0), np.maximum(np.concatenate(parts, axis=1), LEAST)  # (S, rows, K)
-    shares = _shares(given @ np.log(tables.mean(0)))
+    rng, log_T = np.random.default_rng(0), transition.tables()["log_T"][:-1]  # without that of a missing answer
+    shares = _shares(given @ np.maximum(log_T, np.log(LEAST)))
     out, total = [], np.zeros((K, n))
-    for T in tables:
-        P = softmax((given @ np.log(T)).T + np.log(shares)[:, None], axis=0)  # (K, n): sums over few classes are fast
-        total += P
+    for s in range(count):
+        T = rng.standard_gamma(mixture[s % len(mixture)])
+        T /= np.repeat(np.add.reduceat(T, transition.offsets[:-1]), transition.sizes, axis=0)
+        logs = np.log(np.maximum(T, LEAST))
+        P = softmax((given @ logs).T + np.log(shares)[:, None], axis=0)  # (K, n): sums over few classes are fast
         z = (P.cumsum(axis=0) < rng.random(n)).sum(axis=0).clip(max=K - 1)
         one = (z == np.arange(K)[:, None]).astype(np.float64)
         shares = rng.dirichlet(one.sum(axis=1) + 1.0)
+        total += P
         out.append(_means(one, a, weighed))
-    P = total / len(out)
+    P = total / count
     return np.array(out), _means(P, a, weighed), P.T
 
 

@@ -45,6 +45,7 @@ def reliability(labels: ArrayLike | Tensor, probabilities: ArrayLike | Tensor, b
     Bins are left-open, ``(b/B, (b+1)/B]``, as in `weak_calibration`: a certain prediction is in the last one.
     """
     z, p = _arrays(labels, probabilities)
+    bins = checks.integer(bins, "bins", 1)
     confidence, hit = p.max(axis=1), p.argmax(axis=1) == z
     if not np.isfinite(confidence).all():  # a model that diverged: its error is not a number, and no bin holds it
         nothing = np.empty(0)

@@ -91,11 +91,10 @@ def draws_of(
 
     `labels` say who answered, where there are annotators; without them all are taken to have.
     """
-    if isinstance(transition, AnnotatorTransition) and labels is not None and _together(transition) > 1:
-        size = max(sum(transition.sizes), len(labels)) * transition.num_classes
-        parts = _annotator_draws(transition, min(_count(size), CLASS_DRAWS))
-        if parts is not None and bool(((labels >= 0).sum(1) > 1).any()):
-            return _from_classes(transition, reconstruction, labels, weights, parts)
+    if isinstance(transition, AnnotatorTransition) and labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
+        mixture = _together(transition)
+        if mixture is not None:
+            return _from_classes(transition, reconstruction, labels, weights, mixture)
     confusion = _confusion(transition, reconstruction, labels)
     if confusion is None:
         return None
@@ -117,41 +116,39 @@ def _from_classes(
     reconstruction: Reconstruction,
     labels: Tensor,
     weights: FloatArray | None,
-    parts: list[FloatArray],
+    mixture: FloatArray,
 ) -> TransitionDraws:
     """Draws of T and of the classes, as they scatter about the ``C^{-1}`` that corrects the targets."""
     targets = reconstruction.targets(labels).numpy()
-    means, mean, posteriors = class_means(transition, labels, targets, weights, parts)
+    count = min(_count(max(sum(transition.sizes), len(labels)) * transition.num_classes), CLASS_DRAWS)
+    means, mean, posteriors = class_means(transition, labels, targets, weights, mixture, count)
     draws, own = _inverted(means), _inverted(mean[None])
     lost = max(draws.lost, own.lost)
     return TransitionDraws(draws.inverses @ np.linalg.inv(own.inverses[0]), lost, Classes(posteriors, own.inverses[0]))
 
 
-def _together(transition: AnnotatorTransition) -> int:
-    """How many distributions each T is a mixture of, that belong together: those of a crowd err together; 1 if none.
+def _together(transition: AnnotatorTransition) -> FloatArray | None:
+    """The distributions that all T together are a mixture of (C, rows, K): those of a crowd err together; None if none.
 
     A T alone says nothing of what it shares with others, and the answers of a handful, or such as depend on each other,
     tell classes worse than it looks: `estimate_annotators` gives none of these a mixture. T that were counted, each for
     itself, are mixtures of another kind.
     """
-    if len(transition.transitions) < A_CROWD:
-        return 1
-    own = [t for t in transition.transitions if isinstance(t, EstimatedTransition)]
-    mixed = [t.concentration if t.counts is None else None for t in own]
-    sizes = {1 if c is None or c.ndim == 2 else len(c) for c in mixed}
-    return sizes.pop() if len(sizes) == 1 else 1
+    own = [t for t in transition.transitions if isinstance(t, EstimatedTransition) and t.counts is None]
+    mixed = [t.concentration for t in own if t.concentration is not None and t.concentration.ndim == 3]
+    if len(mixed) < max(len(transition.transitions), A_CROWD) or len({len(c) for c in mixed}) > 1:
+        return None
+    return np.concatenate(mixed, axis=1)
 
 
 def _annotator_draws(transition: AnnotatorTransition, count: int) -> list[FloatArray] | None:
     """Of each annotator's T (S, M_a, K), as often as it stands where it is known; None where all are."""
-    size = _together(transition)
-    parts: list[FloatArray | None] = []
-    for a, t in enumerate(transition.transitions):
-        if size > 1 and isinstance(t, EstimatedTransition) and t.concentration is not None:
-            draws = np.random.default_rng(a).standard_gamma(t.concentration[np.arange(count) % size])
-            parts.append(draws / draws.sum(axis=1, keepdims=True))
-        else:
-            parts.append(posterior_draws(t, count, a))
+    mixture = _together(transition)
+    if mixture is None:
+        parts = [posterior_draws(t, count, a) for a, t in enumerate(transition.transitions)]
+    else:
+        draws = np.random.default_rng(0).standard_gamma(mixture[np.arange(count) % len(mixture)])
+        parts = [d / d.sum(axis=1, keepdims=True) for d in np.split(draws, transition.offsets[1:-1], axis=1)]
     if all(p is None for p in parts):
         return None
     return [
