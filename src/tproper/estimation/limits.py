@@ -122,11 +122,11 @@ def purity(view: OneLabel, p: FloatArray) -> tuple[float, float, int]:
     moved = None if view.draws is None else np.einsum("zm,smz->sz", h, view.draws[:, :, at]) - bound
     top, order = p.argmax(axis=1), np.argsort(-p.max(axis=1), kind="stable")
     found = (0.0, 1.0, 0)
-    for share in SUREST:
+    for share in SUREST if view.n >= FEWEST_SURE else ():
         rows = order[: max(FEWEST_SURE, round(share * view.n))]
         number = np.bincount(top[rows], minlength=len(h))
         spread = float(number @ variance) + (0.0 if moved is None else float(np.mean((moved @ number) ** 2)))
-        if spread > 1e-12 and len(rows) <= view.n:
+        if spread > 1e-12:
             z = float((h[top[rows], view.index[rows]] - bound[top[rows]]).sum()) / np.sqrt(spread)
             found = min(found, (z, float(ndtr(-z)), len(rows)), key=lambda f: f[1])
     return found[0], min(1.0, len(SUREST) * found[1]), found[2]
