@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -231,6 +232,13 @@ def test_data_frames() -> None:
     np.testing.assert_allclose(clf.predict_proba(frame), plain[:, np.argsort(NAMES)], atol=1e-12)
     with pytest.raises(ValueError, match="feature names"):
         clf.predict(frame[frame.columns[::-1]])
+
+
+def test_a_network_takes_a_frame_that_lends_its_memory() -> None:
+    frame = pd.DataFrame(X[TRAIN][:200].astype(np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        WeakLabelClassifier(model="mlp", epochs=1, calibrate=False).fit(frame, Y[TRAIN][:200])
 
 
 def test_polars() -> None:

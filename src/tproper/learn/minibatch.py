@@ -45,7 +45,9 @@ class Rows:
     def __init__(self, X: Any, dtype: torch.dtype, device: torch.device) -> None:
         self.device, self.dtype = device, dtype
         self.sparse = X.tocsr() if issparse(X) else None
-        self.dense: Any = None if issparse(X) else torch.as_tensor(X, dtype=dtype).to(device)
+        self.dense: Any = None
+        if not issparse(X):  # pandas lends read-only arrays, which torch cannot share
+            self.dense = torch.as_tensor(X if X.flags.writeable else X.copy(), dtype=dtype).to(device)
 
     def __len__(self) -> int:
         return (self.dense if self.sparse is None else self.sparse).shape[0]
