@@ -238,7 +238,8 @@ def test_a_network_takes_a_frame_that_lends_its_memory() -> None:
     frame = pd.DataFrame(X[TRAIN][:200].astype(np.float32))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        WeakLabelClassifier(model="mlp", epochs=1, calibrate=False).fit(frame, Y[TRAIN][:200])
+        clf = WeakLabelClassifier(model="mlp", epochs=1, calibrate=False).fit(frame, Y[TRAIN][:200])
+        clf.predict_proba(frame)
 
 
 def test_polars() -> None:
