@@ -311,7 +311,8 @@ def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> Annotator
 
     ``T[(y_1, ..., y_m), z] = prod_a T_a[y_a, z]`` over the annotators who answered. A row without any answer says
     nothing. For one label per example, from one of several sources, see `multi_source`. `rho`, from 0 to 1, says
-    how much answers depend on each other after all (`tp.estimate_annotators` estimates it): scores then carry a note.
+    how much answers depend on each other after all (`tp.estimate_annotators` estimates it): scores by such an estimate
+    carry a note.
     """
     parts = list(transitions) if isinstance(transitions, Iterable) else []
     if not parts:
