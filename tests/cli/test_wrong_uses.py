@@ -331,6 +331,31 @@ def test_wrong_use(
     assert listing(folder) == before, "nothing may be left behind"
 
 
+@pytest.mark.parametrize(
+    "twice",
+    [["--ignore", "kind", "--ignore", "id"], ["--features=x", "--features=y"], ["--seed", 1, "--seed", 2]],
+    ids=["ignore", "features", "seed"],
+)
+def test_an_option_given_twice_is_refused(
+    twice: list[object], workshop: Path, tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    """The last alone would count: `--ignore z --ignore id` would train on z, the true class."""
+    text = (workshop / "weak.csv").read_text().splitlines()
+    table(tmp_path, "\n".join(["kind,id," + text[0], *(f"{i % 3},{i},{line}" for i, line in enumerate(text[1:]))]))
+    result = run(*train(tmp_path, "bad.csv"), *twice)
+    assert result.exit_code == 2, result.output
+    assert "given 2 times; give it once" in " ".join(result.stderr.replace("│", " ").split())
+    assert not (tmp_path / "new").exists()
+
+
+def test_options_that_may_be_given_twice_and_flags_are_not_refused(workshop: Path, run: Callable[..., Any]) -> None:
+    result = run("inspect", "complementary:3", "--json", "--json")
+    assert result.exit_code == 0, result.output
+    two = ["--transition", "a=symmetric:0.2", "--transition", "a=symmetric:0.3"]
+    result = run(*train(workshop, transition=None), *two)
+    assert "given 2 times" not in result.stderr
+
+
 def test_there_are_fifty() -> None:
     assert len({name for name, _, _ in CASES}) == len(CASES) >= 50
 

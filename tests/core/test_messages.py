@@ -302,6 +302,14 @@ CASES = {
         "scores: expected the last dimension to be the 3 classes, got shape (2, 4)",
     ),
     "empty batch": (lambda: LOSS(torch.zeros(0, 3), []), "scores: expected at least one example, got shape (0, 3)"),
+    "labels with a hole": (
+        lambda: T3.encode([0.0, float("nan"), 2.0]),
+        "labels: expected a label for every example, got 1 of 3 missing, the first at position 1; leave these ",
+    ),
+    "labels with None": (
+        lambda: T3.encode(np.array([0, 1, None, None], dtype=object)),
+        "labels: expected a label for every example, got 2 of 4 missing, the first at position 2; leave these ",
+    ),
     "empty labels": (lambda: T3.encode([]), "labels: expected at least one label, got an empty batch"),
     "no integer": (lambda: LOSS(V, torch.tensor([0.0, 1.0])), "labels: expected integers in [0, 3), got dtype float32"),
     "booleans": (lambda: LOSS(V, [True, False]), "labels: expected integers in [0, 3), got dtype bool"),
@@ -363,7 +371,8 @@ CASES = {
     ),
     "transitions that are none": (
         lambda: LOSS(V, [0, 1], transitions=torch.ones(2, 3, 3)),
-        "transitions: expected every T[i] to have columns of probabilities that sum to 1",
+        "transitions: expected every T[i] to have columns of probabilities that sum to 1, got the sum 3 in column 0 of "
+        "T[0]",
     ),
     "transitions without rank": (
         lambda: LOSS(V, [0, 1], transitions=torch.stack([torch.eye(3), torch.full((3, 3), 1 / 3)])),

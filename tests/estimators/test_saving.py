@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
@@ -244,3 +245,6 @@ def test_a_pipeline_is_told_how_it_is_saved(tmp_path: Path) -> None:
     pipeline = make_pipeline(StandardScaler(), tp.WeakLabelClassifier("symmetric:0.2"))
     with pytest.raises(ValueError, match=r"expected a WeakLabelClassifier, got a Pipeline, .* pipeline\[-1\]"):
         tp.save(pipeline, tmp_path / "model")
+    search = GridSearchCV(tp.WeakLabelClassifier("symmetric:0.2"), {"l2": [0.1]}, cv=2).fit(np.eye(8), [0, 1] * 4)
+    with pytest.raises(ValueError, match="expected a WeakLabelClassifier, got GridSearchCV; save its best_estimator_"):
+        tp.save(search, tmp_path / "model")

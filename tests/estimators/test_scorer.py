@@ -9,14 +9,21 @@ import pytest
 import torch
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
-from sklearn.ensemble import StackingClassifier
+from sklearn.ensemble import AdaBoostClassifier, StackingClassifier
 from sklearn.feature_selection import RFECV
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+    cross_val_score,
+)
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import SelfTrainingClassifier
 
 import tproper as tp
 from tproper.learn.misuse import WeakLabelsAsClassesWarning
@@ -89,6 +96,33 @@ def test_tools_that_take_weak_labels_for_classes_are_told_of() -> None:
         StackingClassifier([("one", clf)], LogisticRegression(max_iter=500), cv=2).fit(X[:300], WEAK[:300])
     with pytest.warns(WeakLabelsAsClassesWarning, match="compares predicted classes with weak labels"):
         RFECV(clf, step=40, min_features_to_select=60, scoring="accuracy", cv=2).fit(X[:100], WEAK[:100])
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        (SelfTrainingClassifier, "SelfTrainingClassifier"),
+        (OneVsRestClassifier, "a classifier of sklearn.multiclass"),
+        (OneVsOneClassifier, "a classifier of sklearn.multiclass"),
+        (AdaBoostClassifier, "AdaBoostClassifier"),
+    ],
+)
+def test_other_learners_of_classes_are_told_of(tool: type, name: str) -> None:
+    clf = tp.WeakLabelClassifier("symmetric:0.3", classes=range(10), calibrate=False)
+    labels = tp.symmetric_noise(10, 0.3).sample(Y[:300], 0)
+    if tool is SelfTrainingClassifier:
+        labels[250:] = -1  # what it is for
+    with pytest.warns(WeakLabelsAsClassesWarning, match=f"{name} takes the weak labels for classes"):
+        tool(clf).fit(X[:300], labels)
+
+
+def test_a_threshold_tuned_on_weak_labels_is_told_of_and_a_fixed_one_is_not() -> None:
+    clf = tp.WeakLabelClassifier("symmetric:0.2", classes=range(2), calibrate=False)
+    with pytest.warns(WeakLabelsAsClassesWarning, match="TunedThresholdClassifierCV takes the weak labels"):
+        TunedThresholdClassifierCV(clf, cv=2).fit(X[:200], Y[:200] % 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", WeakLabelsAsClassesWarning)
+        FixedThresholdClassifier(clf).fit(X[:200], Y[:200] % 2)
 
 
 def test_right_uses_are_not_warned_of() -> None:

@@ -220,6 +220,26 @@ def test_what_is_no_transition_is_refused():
             loss(v, y, transitions=given)
     with pytest.raises(ValueError, match=r"transitions: expected shape .*got \(3, 3, 3\)"):
         loss(v, y, transitions=good.expand(3, 3, 3))
+    with pytest.raises(ValueError, match=r"sum to 1, got the sum 2 in column \d of T\[0\]$"):
+        loss(v, y, transitions=torch.eye(3).roll(1, 0) + torch.eye(3))
+    with pytest.raises(ValueError, match=r"of T\[0\]; its rows sum to one: pass the transpose"):
+        loss(v, y, transitions=good.T)
+    with pytest.raises(ValueError, match=r"got -0.1 at row 2, column 0 of T\[2\]"):
+        loss(v, y, transitions=wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("make", [tp.ForwardLoss, tp.BackwardLoss])
+def test_transitions_in_half_precision_are_rounded_not_wrong(make, dtype):
+    """Columns of bfloat16 sum to one within 4e-3; the loss is that of T, as near as its digits allow."""
+    loss, v, y = make(tp.identity(5)), centred(6, 5).float(), torch.arange(6) % 5
+    T = torch.as_tensor(random_columns(5, 5, 0)).float() / 2 + torch.eye(5) / 2
+    assert ((T.to(dtype).float().sum(0) - 1).abs() > 1e-4).any()
+    want = loss(v, y, transitions=T)
+    for given in (T.to(dtype), T.to(dtype).expand(6, 5, 5)):
+        assert abs(float(loss(v, y, transitions=given) - want)) < 8 * torch.finfo(dtype).eps * (1 + abs(float(want)))
+    with pytest.raises(ValueError, match=r"columns of probabilities that sum to 1, got the sum 1\.1"):
+        loss(v, y, transitions=(1.1 * T).to(dtype))
 
 
 def test_a_transition_does_not_cut_off_a_gradient_in_silence():
@@ -229,6 +249,10 @@ def test_a_transition_does_not_cut_off_a_gradient_in_silence():
     ):
         tp.Transition(T)
     assert tp.Transition(T.detach()).num_classes == 3
+    with pytest.raises(ValueError, match=r"matrix: expected numbers, got a tensor that requires a gradient"):
+        tp.Reconstruction(T, tp.identity(3))
+    with pytest.raises(ValueError, match=r"counts: expected numbers, got a tensor that requires a gradient"):
+        tp.Transition.from_counts(9 * T)
 
 
 # Habits of PyTorch.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import torch
@@ -89,6 +89,15 @@ def unmasked(value: Any, name: str) -> Any:
         count = int(np.ma.getmaskarray(value).sum())
         raise ValueError(f"{name}: expected no masked entries, got {count}; fill them in, or leave their rows out")
     return value
+
+
+def no_gradient(value: Any, name: str, instead: str) -> None:
+    """Refuse a tensor that is being learned: numbers are read from it once, and its gradient would stay away."""
+    if isinstance(value, Tensor) and value.requires_grad:
+        raise ValueError(
+            f"{name}: expected numbers, got a tensor that requires a gradient, which cannot be passed on; "
+            f"{instead}, or detach it"
+        )
 
 
 def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
@@ -210,6 +219,12 @@ def _tensor(labels: Labels, device: torch.device | None, name: str = "labels") -
             labels = labels.long()
         return labels if device is None else labels.to(device)
     given = array(labels, name)
+    if given.dtype == object and given.size:
+        missing = np.array([absent(v) for v in given.flat])
+        if missing.any():
+            _no_label(int(missing.sum()), int(missing.argmax()), given.size, name)
+        if all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in given.flat):
+            given = given.astype(np.int64)
     if given.dtype == object or given.dtype.kind in "USMm":
         raise ValueError(f"{name}: expected numbers, got {short(labels)}; encode names as indices first")
     if given.dtype.kind == "c":
@@ -219,6 +234,13 @@ def _tensor(labels: Labels, device: torch.device | None, name: str = "labels") -
     # torch cannot share read-only memory, such as tables read from disk
     given = np.asarray(given, order="C") if given.flags.writeable else given.copy()
     return torch.as_tensor(given, device=device)
+
+
+def _no_label(count: int, first: int, size: int, name: str) -> NoReturn:
+    raise ValueError(
+        f"{name}: expected a label for every example, got {count} of {size} missing, the first at position {first}; "
+        "leave these examples out"
+    )
 
 
 def absent(value: Any) -> bool:
@@ -243,6 +265,8 @@ def index_labels(
     out = _tensor(labels, device, name)
     if out.numel() == 0:
         raise ValueError(f"{name}: expected at least one label, got an empty batch")
+    if out.is_floating_point() and readable(out) and bool(out.isnan().any()):
+        _no_label(int(out.isnan().sum()), int(out.isnan().flatten().int().argmax()), out.numel(), name)
     if out.is_floating_point() or out.is_complex() or out.dtype == torch.bool:
         raise ValueError(f"{name}: expected integers in [0, {size}), got dtype {str(out.dtype).replace('torch.', '')}")
     if validate and readable(out):

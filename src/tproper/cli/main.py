@@ -51,6 +51,20 @@ class _Command(TyperCommand):
         return load_command(str(self.name)).make_context(info_name, args, parent=parent, **extra)
 
 
+class _Once(TyperCommand):
+    """A command that refuses an option given twice: of `--ignore a --ignore b` only b would be ignored, in silence."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        order: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
+        for option in order:
+            single = option.param_type_name == "option" and not option.multiple and not option.is_flag
+            if single and order.count(option) > 1:
+                raise typer.BadParameter(
+                    f"given {order.count(option)} times; give it once (several values: A,B)", ctx=ctx, param=option
+                )
+        return super().parse_args(ctx, args)
+
+
 class _Commands(TyperGroup):
     """All commands, none of them imported."""
 
@@ -76,7 +90,7 @@ def load_command(name: str) -> Any:
     else:
         function = _others()[name].load()
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    single.command(name)(user_errors(flat(function)))
+    single.command(name, cls=_Once)(user_errors(flat(function)))
     return typer.main.get_command(single)
 
 

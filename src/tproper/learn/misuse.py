@@ -15,7 +15,14 @@ from ..transitions import Transition
 from .linear import is_clean
 
 # modules whose estimators compare scores with the labels of the fit, and functions that score what they fitted
-LEARNERS = {"sklearn.calibration": "CalibratedClassifierCV", "sklearn.ensemble._stacking": "StackingClassifier"}
+LEARNERS = {
+    "sklearn.calibration": "CalibratedClassifierCV",
+    "sklearn.ensemble._stacking": "StackingClassifier",
+    "sklearn.ensemble._weight_boosting": "AdaBoostClassifier",
+    "sklearn.multiclass": "a classifier of sklearn.multiclass",
+    "sklearn.semi_supervised._self_training": "SelfTrainingClassifier",
+}
+THRESHOLDS = "_fit_and_score_over_thresholds"  # of TunedThresholdClassifierCV; a fixed threshold compares nothing
 SCORING = ("_score", "_permutation_test_score")
 
 
@@ -25,8 +32,11 @@ class WeakLabelsAsClassesWarning(UserWarning):
 
 def warn_in_fit(transition: Transition) -> None:
     """`CalibratedClassifierCV` and its like learn a map from scores to the labels that they are given."""
-    modules = {frame.f_globals.get("__name__") for frame in _frames()}
+    frames = list(_frames())
+    modules = {frame.f_globals.get("__name__") for frame in frames}
     tool = next((name for module, name in LEARNERS.items() if module in modules), None)
+    if any(frame.f_code.co_name == THRESHOLDS for frame in frames):
+        tool = "TunedThresholdClassifierCV"
     if not is_clean(transition) and tool is not None:
         warnings.warn(
             f"{tool} takes the weak labels for classes, which ruins probabilities; the classifier "

@@ -67,7 +67,8 @@ def save(
             "holds; save its last step, pipeline[-1], and the steps before it, pipeline[:-1], with skops or joblib"
         )
     if not isinstance(estimator, WeakLabelClassifier):
-        raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(estimator).__name__}")
+        hint = "; save its best_estimator_" if hasattr(estimator, "best_estimator_") else ""
+        raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(estimator).__name__}{hint}")
     check_is_fitted(estimator, "module_")
     if estimator.model not in ("linear", "mlp"):
         raise ValueError(

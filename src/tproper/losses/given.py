@@ -8,6 +8,9 @@ from torch import Tensor
 from .._core import Labels, checks, tracing
 from ..transitions import per_example_targets
 
+HALVES = (torch.float16, torch.bfloat16)
+SLACK = 1e-4  # float32 column sums are one to about 1e-6 each; this leaves room for many weak labels
+
 
 def given_transitions(transitions: Tensor, labels: Labels, scores: Tensor, validate: bool) -> tuple[Tensor, Tensor]:
     """T as (1, M, K) or (n, M, K), and labels: indices (n,), or masks (n, M) of the weak labels it may be.
@@ -22,7 +25,8 @@ def given_transitions(transitions: Tensor, labels: Labels, scores: Tensor, valid
         raise ValueError(
             f"transitions: expected an array (n, weak labels, K), got {checks.short(transitions)}"
         ) from None
-    if not T.is_floating_point() or T.dtype in (torch.float16, torch.bfloat16):
+    given = T.dtype
+    if not T.is_floating_point() or given in HALVES:
         T = T.float()  # a float64 T is kept as it is: targets need its digits
     if T.ndim == 2:
         T = T[None]
@@ -31,6 +35,8 @@ def given_transitions(transitions: Tensor, labels: Labels, scores: Tensor, valid
             f"transitions: expected shape (n, weak labels, K), (1, weak labels, K) or (weak labels, K) for scores "
             f"{tuple(scores.shape)}, got {tuple(transitions.shape if isinstance(transitions, Tensor) else T.shape)}"
         )
+    if given in HALVES:
+        T = _unrounded(T, given, validate)
     M = T.shape[1]
     if isinstance(labels, Tensor) and labels.dtype == torch.bool:
         encoded = checks.mask_labels(labels, M, device=scores.device, validate=validate)
@@ -39,22 +45,44 @@ def given_transitions(transitions: Tensor, labels: Labels, scores: Tensor, valid
         encoded = checks.index_labels(labels, M, device=scores.device, validate=validate)
         checks.same_leading_shape(scores, encoded)
     if validate and tracing.readable(T):
-        good = _stochastic(T[:1])
+        good = _stochastic(T[:1], SLACK)
         if len(T) > 1 and encoded.dtype != torch.bool:
             own = T.detach()[torch.arange(n, device=T.device), encoded]
-            good &= ((own >= 0) & (own <= 1 + 1e-4)).all()
-        _require(good)
+            good &= ((own >= 0) & (own <= 1 + SLACK)).all()
+        _require(good, T, SLACK)
     return T, encoded
 
 
-def _stochastic(T: Tensor) -> Tensor:
-    """float32 column sums are one to about 1e-6 each; 1e-4 leaves room for many weak labels."""
-    return (T.detach() >= 0).all() & ((T.detach().sum(1) - 1).abs() <= 1e-4).all()
+def _unrounded(T: Tensor, given: torch.dtype, validate: bool) -> Tensor:
+    """Columns of half precision, made to sum to one again.
+
+    Each entry was rounded by at most half an eps of itself, so a column sums to one within half an eps.
+    """
+    slack = SLACK + torch.finfo(given).eps
+    if validate and tracing.readable(T):
+        _require(_stochastic(T, slack), T, slack)
+    return T / T.sum(1, keepdim=True)
 
 
-def _require(good: Tensor) -> None:
-    if not bool(good):
-        raise ValueError("transitions: expected every T[i] to have columns of probabilities that sum to 1")
+def _stochastic(T: Tensor, slack: float) -> Tensor:
+    return (T.detach() >= 0).all() & ((T.detach().sum(1) - 1).abs() <= slack).all()
+
+
+def _require(good: Tensor, T: Tensor, slack: float) -> None:
+    """Where one T is not good: say which, and what it holds."""
+    if bool(good):
+        return
+    held = T.detach()
+    bad = ~((held >= 0) & (held <= 1 + slack))
+    rule = "transitions: expected every T[i] to have columns of probabilities that sum to 1"
+    if bool(bad.any()):
+        i, y, z = bad.nonzero()[0].tolist()
+        raise ValueError(f"{rule}, got {float(held[i, y, z]):g} at row {y}, column {z} of T[{i}]")
+    sums = held.sum(1)
+    i, z = divmod(int((sums - 1).abs().argmax()), T.shape[2])
+    rows = bool(((held[i].sum(1) - 1).abs() <= slack).all())
+    hint = "; its rows sum to one: pass the transpose, T[y, z] = P(weak label y | class z)" if rows else ""
+    raise ValueError(f"{rule}, got the sum {float(sums[i, z]):g} in column {z} of T[{i}]{hint}")
 
 
 def targets_of(transitions: Tensor, labels: Tensor, validate: bool) -> Tensor:
@@ -62,5 +90,5 @@ def targets_of(transitions: Tensor, labels: Tensor, validate: bool) -> Tensor:
     if labels.dtype == torch.bool:
         raise ValueError("labels: expected indices of weak labels for backward correction, got masks; use ForwardLoss")
     if validate and tracing.readable(transitions):
-        _require(_stochastic(transitions))
+        _require(_stochastic(transitions, SLACK), transitions, SLACK)
     return per_example_targets(transitions.expand(len(labels), -1, -1), labels, validate)

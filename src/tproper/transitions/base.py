@@ -40,6 +40,7 @@ from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .kinds import LabelKind
 from .shrinkage import beta_ends, open_ends, shrink
 
+LEARNED = "to learn T give it to the loss's call, loss(scores, labels, transitions=T)"
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
 
 Tables = Mapping[str, Tensor]
@@ -63,11 +64,7 @@ class Transition(LabelKind):
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
 
     def __init__(self, matrix: ArrayLike | Tensor, weak_labels: Sequence[Any] | None = None) -> None:
-        if isinstance(matrix, Tensor) and matrix.requires_grad:
-            raise ValueError(
-                "matrix: expected numbers, got a tensor that requires a gradient, which a Transition cannot pass on; "
-                "to learn T give it to the loss's call, loss(scores, labels, transitions=T), or detach it"
-            )
+        checks.no_gradient(matrix, "matrix", LEARNED)
         self._T = checks.column_stochastic(matrix)
         self._T.setflags(write=False)
         self.num_weak_labels, self.num_classes = self._T.shape
@@ -98,6 +95,7 @@ class Transition(LabelKind):
         with many they are the plain frequencies. Counts need not be whole numbers. `structure`: "auto", or the form to
         shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary".
         """
+        checks.no_gradient(counts, "counts", LEARNED)
         table = checks.matrix(counts, "counts")
         checks.entries(table, (table >= 0) & (table <= 2**53), "counts", "numbers from 0 to 2^53")
         if not table.any():
@@ -329,6 +327,7 @@ class Reconstruction:
     """
 
     def __init__(self, matrix: ArrayLike | Tensor, transition: Transition, method: str = "given") -> None:
+        checks.no_gradient(matrix, "matrix", LEARNED)
         R = checks.matrix(matrix, "matrix")
         if not isinstance(transition, Transition):
             raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
