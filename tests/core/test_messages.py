@@ -304,11 +304,11 @@ CASES = {
     "empty batch": (lambda: LOSS(torch.zeros(0, 3), []), "scores: expected at least one example, got shape (0, 3)"),
     "labels with a hole": (
         lambda: T3.encode([0.0, float("nan"), 2.0]),
-        "labels: expected a label for every example, got 1 of 3 missing, the first at position 1; leave these ",
+        "labels: expected integers in [0, 3), got dtype float64 with 1 of 3 missing, the first at position 1; ",
     ),
     "labels with None": (
         lambda: T3.encode(np.array([0, 1, None, None], dtype=object)),
-        "labels: expected a label for every example, got 2 of 4 missing, the first at position 2; leave these ",
+        "labels: expected a number for every example, got 2 of 4 missing, the first at position 2; leave these ",
     ),
     "empty labels": (lambda: T3.encode([]), "labels: expected at least one label, got an empty batch"),
     "no integer": (lambda: LOSS(V, torch.tensor([0.0, 1.0])), "labels: expected integers in [0, 3), got dtype float32"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -222,7 +222,7 @@ def _tensor(labels: Labels, device: torch.device | None, name: str = "labels") -
     if given.dtype == object and given.size:
         missing = np.array([absent(v) for v in given.flat])
         if missing.any():
-            _no_label(int(missing.sum()), int(missing.argmax()), given.size, name)
+            raise ValueError(f"{name}: expected a number for every example, got {_missing(missing)}")
         if all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in given.flat):
             given = given.astype(np.int64)
     if given.dtype == object or given.dtype.kind in "USMm":
@@ -236,11 +236,9 @@ def _tensor(labels: Labels, device: torch.device | None, name: str = "labels") -
     return torch.as_tensor(given, device=device)
 
 
-def _no_label(count: int, first: int, size: int, name: str) -> NoReturn:
-    raise ValueError(
-        f"{name}: expected a label for every example, got {count} of {size} missing, the first at position {first}; "
-        "leave these examples out"
-    )
+def _missing(at: NDArray[np.bool_]) -> str:
+    """How many values are missing, and what to do."""
+    return f"{int(at.sum())} of {at.size} missing, the first at position {int(at.argmax())}; leave these examples out"
 
 
 def absent(value: Any) -> bool:
@@ -265,10 +263,11 @@ def index_labels(
     out = _tensor(labels, device, name)
     if out.numel() == 0:
         raise ValueError(f"{name}: expected at least one label, got an empty batch")
-    if out.is_floating_point() and readable(out) and bool(out.isnan().any()):
-        _no_label(int(out.isnan().sum()), int(out.isnan().flatten().int().argmax()), out.numel(), name)
     if out.is_floating_point() or out.is_complex() or out.dtype == torch.bool:
-        raise ValueError(f"{name}: expected integers in [0, {size}), got dtype {str(out.dtype).replace('torch.', '')}")
+        got = f"dtype {str(out.dtype).replace('torch.', '')}"
+        if out.is_floating_point() and readable(out) and bool(out.isnan().any()):
+            got += f" with {_missing(out.isnan().cpu().numpy())}"
+        raise ValueError(f"{name}: expected integers in [0, {size}), got {got}")
     if validate and readable(out):
         low, high = (int(x) for x in torch.aminmax(out))
         if low < 0 or high >= size:

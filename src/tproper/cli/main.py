@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from .errors import user_errors
-from .options import flat
+from .options import LIST, flat
 
 # The file of each command, and what `tproper --help` says of it (the first line of its own help).
 COMMANDS = {
@@ -52,16 +52,17 @@ class _Command(TyperCommand):
 
 
 class _Once(TyperCommand):
-    """A command that refuses an option given twice: of `--ignore a --ignore b` only b would be ignored, in silence."""
+    """A command that refuses a list given twice: of `--ignore a --ignore b` only b would be ignored, in silence.
+
+    Of a single value the last one counts, as everywhere.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         order: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
         for option in order:
-            single = option.param_type_name == "option" and not option.multiple and not option.is_flag
-            if single and order.count(option) > 1:
-                raise typer.BadParameter(
-                    f"given {order.count(option)} times; give it once (several values: A,B)", ctx=ctx, param=option
-                )
+            if option.metavar == LIST and order.count(option) > 1:
+                why = f"given {order.count(option)} times; give it once, with all its values: {LIST}"
+                raise typer.BadParameter(why, ctx=ctx, param=option)
         return super().parse_args(ctx, args)
 
 

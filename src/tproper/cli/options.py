@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 else:
     core = Later("_core")
 
+LIST = "A,B"  # how a list of columns or classes is given, once: see `main`
+
 Data = Annotated[Path, typer.Argument(help="a .csv, .tsv or .parquet file, or a folder of Parquet files")]
 Model = Annotated[Path, typer.Argument(help="the folder that `tproper train` wrote")]
 Specs = Annotated[
@@ -28,12 +30,13 @@ Specs = Annotated[
         "estimate for T from the table itself; NAME=SPEC once per annotator, or per source with --source-column",
     ),
 ]
-Features = Annotated[str | None, typer.Option(help="use only these columns: A,B; or all")]
-Ignore = Annotated[str | None, typer.Option(help="use all columns but these: C,D")]
+Features = Annotated[str | None, typer.Option(metavar=LIST, help="use only these columns, or all")]
+Ignore = Annotated[str | None, typer.Option(metavar=LIST, help="use all columns but these")]
 Classes = Annotated[
     str | None,
     typer.Option(
-        help="the classes in the order of the transition: a,b,c (default: as the labels name them; "
+        metavar=LIST,
+        help="the classes in the order of the transition (default: as the labels name them; "
         "positive-unlabeled data: POSITIVE,NEGATIVE)"
     ),
 ]
@@ -49,7 +52,7 @@ Seed = Annotated[int, typer.Option(help="random seed")]
 class LabelOptions:
     """What `train`, `evaluate` and `estimate` are told of label columns; each declares which of the last two it has."""
 
-    label: Annotated[str, typer.Option(help="the column with the weak labels; A,B,C for several annotators")]
+    label: Annotated[str, typer.Option(metavar=LIST, help="the column with the weak labels; one per annotator")]
     true_label: Annotated[
         str | None, typer.Option(help="the column with the true class, empty where it is unknown")
     ] = None

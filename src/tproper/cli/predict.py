@@ -9,7 +9,7 @@ import typer
 
 from .errors import say
 from .later import Later
-from .options import Data, Json, Model, echo_json
+from .options import LIST, Data, Json, Model, echo_json
 
 if TYPE_CHECKING:
     from . import streaming as work
@@ -21,7 +21,7 @@ def predict(
     model: Model,
     data: Data,
     out: Annotated[Path | None, typer.Option(help=".csv, .tsv or .parquet to write (default: CSV on stdout)")] = None,
-    keep: Annotated[str | None, typer.Option(help="columns of the table to pass through: A,B")] = None,
+    keep: Annotated[str | None, typer.Option(metavar=LIST, help="columns of the table to pass through")] = None,
     as_json: Json = False,
 ) -> None:
     """Class probabilities and the likeliest class for every row, in order."""
