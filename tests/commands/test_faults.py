@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import tproper as tp
 from tproper.cli import evaluating, from_data, training  # noqa: F401  (no import may fail for want of space)
-from tproper.cli.main import app, main
+from tproper.cli.main import app
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and signals")
 
@@ -127,16 +127,3 @@ def test_a_folder_without_permission_is_said_before_the_work(name: str, table: P
 
 def test_the_limit_of_these_tests_is_not_this_process() -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] in (resource.RLIM_INFINITY, -1)
-
-
-def test_a_signal_during_an_import_ends_the_command_as_any_other(monkeypatch):
-    """Extension modules turn the exit of the signal's handler into an ImportError."""
-
-    def interrupted():
-        raise ImportError("initialization failed") from SystemExit(143)
-
-    monkeypatch.setattr(sys.modules["tproper.cli.main"], "app", interrupted)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 143

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -91,3 +92,19 @@ def test_help_needs_no_letters_beyond_ascii(name: str) -> None:
     out = subprocess.run(command, capture_output=True, text=True, env=plain, check=False)
     assert (out.returncode, out.stderr) == (0, "")
     assert out.stdout.isascii()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_waits_until_a_module_is_loaded(number, tmp_path):
+    """An extension module that starts would abort the process, or take the exception for a failed import."""
+    (tmp_path / "slow.py").write_text(
+        f"import os, time\ntry:\n    os.kill(os.getpid(), {int(number)})\n    time.sleep(0.2)\n"
+        "except BaseException:\n    print('met while loading')\nprint('loaded')\n"
+    )
+    code = (
+        "import importlib, time\nmain = importlib.import_module('tproper.cli.main')\n"
+        "def app():\n    import slow\n    time.sleep(30)\nmain.app = app\nmain.main()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=25)
+    assert run.stdout.split() == ["loaded"]
+    assert "KeyboardInterrupt" in run.stderr if number == signal.SIGINT else run.returncode == 128 + number, run.stderr

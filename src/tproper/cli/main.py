@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import signal
 import sys
+import threading
 from importlib.metadata import EntryPoint, entry_points
+from types import FrameType
 from typing import Any
 
 import typer
@@ -15,6 +18,8 @@ from typer.core import TyperCommand, TyperGroup
 from .. import __version__
 from .errors import user_errors
 from .options import LIST, flat
+
+AGAIN = 0.05  # seconds until a signal comes again that met a module being loaded
 
 # The file of each command, and what `tproper --help` says of it (the first line of its own help).
 COMMANDS = {
@@ -122,13 +127,25 @@ def main() -> None:
     """Entry point; SIGTERM and SIGHUP end the command as an exception would, so that nothing half-written stays."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a letter that the terminal lacks is shown by its code
         sys.stdout.reconfigure(errors="backslashreplace")
-    for name in ("SIGTERM", "SIGHUP"):
+    for name in ("SIGTERM", "SIGHUP", "SIGINT"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP, and nohup ignores it
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, lambda number, frame: sys.exit(128 + number))
-    try:
-        sys.exit(app())
-    except ImportError as error:  # what a signal becomes while an extension module is being loaded
-        if isinstance(error.__cause__, SystemExit):
-            raise error.__cause__ from None
-        raise
+        if number is not None and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _stop)
+    sys.exit(app())
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Raise what ends the command, but not while a module is loaded: extension modules that start meet it as an
+    exception of their own, as a failed import or not at all, and C++ aborts the process. The signal comes again then.
+    """
+    above = frame
+    while above is not None:
+        if above.f_globals.get("__name__") == "importlib._bootstrap":
+            again = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
+        above = above.f_back
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(128 + number)
