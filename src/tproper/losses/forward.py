@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, inner, log_mixture
+from .._core import FloatArray, Work, checks, inner, log_mixture, log_total, safe_log
 from ..potentials import LogSumExp, Potential
 from ..transitions import (
     AnnotatorTransition,
@@ -83,7 +83,10 @@ class ForwardLoss(WeakLabelLoss):
         if self.plain:
             return -self.transition.log_probability(scores, labels, self.tables)
         p = self.probabilities(scores)
-        rows = self.transition.log_rows(labels, self.tables, scores.dtype).exp()
+        rows = self.transition.log_rows(labels, self.tables, scores.dtype)
+        if isinstance(self.score, LogScore):  # products of many answers' probabilities underflow
+            return -log_total(safe_log(p) + rows)
+        rows = rows.exp()
         return self.score.loss(self._weak(p, inner(rows, p), labels))
 
     def _weak(self, p: Tensor, at_label: Tensor, labels: Tensor) -> Weak:
