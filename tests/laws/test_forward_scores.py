@@ -108,6 +108,49 @@ def test_tsallis_of_a_label_of_probability_zero(a, dtype):
     assert torch.isfinite(v.grad).all()
 
 
+@pytest.mark.parametrize(
+    ("T", "score"),
+    [
+        (tp.identity(4), "log"),
+        (tp.complementary(5), "log"),
+        (tp.complementary(5), tp.LogSumExp()),
+        (tp.complementary(5), tp.Tsallis(0.5)),
+        (tp.partial_labels(3, 0.0), "log"),
+        (tp.annotators([tp.identity(3), tp.symmetric_noise(3, 0.2)]), "log"),
+    ],
+    ids=str,
+)
+def test_a_label_that_a_sparse_link_excludes(T, score):
+    """It costs infinity, as one that cannot occur does, and leaves the other rows' gradients alone."""
+    y = every_label(T)
+    p = torch.eye(T.num_classes, dtype=torch.float64)
+    loss = forward(T, score, link=tp.Sparsemax())
+    v = (3 * p).repeat_interleave(len(y), 0).requires_grad_()
+    got = loss(v, y.repeat(T.num_classes, *[1] * (y.ndim - 1)))
+    excluded = torch.as_tensor(T.matrix().T.reshape(-1) == 0)
+    assert excluded.any()
+    assert torch.equal(got.detach() == np.inf, excluded)
+    got.sum().backward()
+    assert torch.isfinite(v.grad).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("link", [None, tp.Tsallis(1.5), tp.Sparsemax(), tp.Brier()], ids=str)
+def test_more_annotators_than_a_product_has_room_for(link, dtype):
+    """``prod_a T_a[y_a, z]`` over 2000 answers is no number; its logarithm is."""
+    T = tp.annotators([tp.symmetric_noise(3, 0.3)] * 2000)
+    y = torch.as_tensor(T.sample(np.arange(3), 0))
+    v = torch.tensor([[0.2, 0.1, -0.3], [0.4, 0.3, 0.1], [-0.1, 0.1, 0.0]], dtype=dtype, requires_grad=True)
+    loss = forward(T, link=link)
+    rows = torch.as_tensor(tp.symmetric_noise(3, 0.3).matrix()).log()[y].sum(1)
+    x = v.detach().double().requires_grad_()
+    got, want = loss(v, y), -torch.logsumexp(rows + loss.probabilities(x).log(), -1)
+    assert torch.allclose(got.double(), want, rtol=1e-5)
+    for out in (got, want):
+        out.sum().backward()
+    assert torch.allclose(v.grad.double(), x.grad, atol=1e-4)
+
+
 def test_many_candidate_classes_need_no_list():
     """Brier and spherical know ||T p||^2 by the Gram matrix; a score that needs all of q says that it cannot."""
     T = tp.partial_labels(40, 0.1)

@@ -183,8 +183,8 @@ def classes_last(value: Tensor, num_classes: int) -> Tensor:
     return value
 
 
-def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool) -> Tensor:
-    """One finite weight >= 0 per example, not all of them zero; `like` has the shape, dtype and device due."""
+def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool, some: bool = True) -> Tensor:
+    """One finite weight >= 0 per example, with `some` not all zero; `like` has the shape, dtype and device due."""
     value = unmasked(value, "weights")
     try:
         out = torch.as_tensor(value, device=like.device).to(like.dtype)
@@ -196,7 +196,7 @@ def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool) -> 
         low, high = (float(x) for x in torch.aminmax(out.detach()))
         if not (low >= 0 and np.isfinite(high)):  # a NaN fails this too
             raise ValueError(f"weights: expected finite numbers >= 0, got values from {low:g} to {high:g}")
-        if high == 0:
+        if some and high == 0:
             raise ValueError("weights: expected at least one weight > 0, got zeros only")
     return out
 
@@ -213,7 +213,8 @@ def different(names: Sequence[Any], name: str) -> None:
         seen.add(key)
 
 
-def _tensor(labels: Labels, device: torch.device | None, name: str = "labels") -> Tensor:
+def label_tensor(labels: Labels, device: torch.device | None, name: str = "labels") -> Tensor:
+    """Labels of any kind as a tensor of numbers or booleans."""
     if isinstance(labels, Tensor):
         if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # few operations know these
             labels = labels.long()
@@ -234,6 +235,17 @@ def _tensor(labels: Labels, device: torch.device | None, name: str = "labels") -
     # torch cannot share read-only memory, such as tables read from disk
     given = np.asarray(given, order="C") if given.flags.writeable else given.copy()
     return torch.as_tensor(given, device=device)
+
+
+def ignored(labels: Labels, index: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+    """Labels with 0 in place of `index`, and where that was; of masks and flags nothing is ignored."""
+    given = label_tensor(labels, device)
+    if given.dtype == torch.bool:
+        return given, torch.zeros_like(given)
+    if not given.is_floating_point():
+        given = given.long()  # a narrow type would take the index into its range: to uint8, -100 is 156
+    out = given == index
+    return given.masked_fill(out, 0), out
 
 
 def _missing(at: NDArray[np.bool_]) -> str:
@@ -260,7 +272,7 @@ def index_labels(
     labels: Labels, size: int, name: str = "labels", device: torch.device | None = None, validate: bool = True
 ) -> Tensor:
     """Integer labels in [0, size) as an int64 tensor."""
-    out = _tensor(labels, device, name)
+    out = label_tensor(labels, device, name)
     if out.numel() == 0:
         raise ValueError(f"{name}: expected at least one label, got an empty batch")
     if out.is_floating_point() or out.is_complex() or out.dtype == torch.bool:
@@ -280,7 +292,7 @@ def positive_unlabeled_labels(labels: Labels) -> Labels:
 
     A batch of ones would mean "unlabeled" here and "positive" there: what cannot be told apart is not guessed.
     """
-    out = _tensor(labels, None)
+    out = label_tensor(labels, None)
     if out.dtype == torch.bool:
         return (~out).long()
     if out.numel() and readable(out) and bool((out == -1).any()):
@@ -295,7 +307,7 @@ def mask_labels(labels: Labels, num_classes: int, device: torch.device | None = 
     """Candidate sets as a boolean tensor (..., K), True = still possible; collections of sets are accepted too."""
     if isinstance(labels, Sequence) and len(labels) and isinstance(labels[0], (set, frozenset)):
         labels = masks_of_sets(labels, num_classes)
-    out = _tensor(labels, device)
+    out = label_tensor(labels, device)
     if out.is_floating_point() or out.ndim == 0 or out.shape[-1] != num_classes:
         raise ValueError(
             f"labels: expected boolean candidate masks (n, {num_classes}), True = class still possible, "

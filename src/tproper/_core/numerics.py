@@ -59,13 +59,23 @@ def look_up(table: Tensor, index: Tensor) -> Tensor:
 
 def log_mixture(scores: Tensor, log_weights: Tensor) -> Tensor:
     """``log sum_z w_z p_z`` for p = softmax(scores), with an exact -inf and zero gradient where all terms are 0."""
-    terms = torch.log_softmax(scores, -1) + log_weights
+    return log_total(torch.log_softmax(scores, -1) + log_weights)
+
+
+def log_total(terms: Tensor) -> Tensor:
+    """logsumexp over the last axis, with an exact -inf and zero gradient where all terms are -inf."""
     impossible = torch.isneginf(terms).all(-1, keepdim=True)
     # logsumexp of nothing but -inf has a NaN gradient: replace the terms by zeros, then put -inf back.
     terms = terms.masked_fill(impossible, 0.0)
     top = terms.amax(-1, keepdim=True).detach()  # taken out first: the gradient of logsumexp rounds at scores of 1e6
     out = torch.logsumexp(terms - top, -1) + top[..., 0]
     return out.masked_fill(impossible[..., 0], -math.inf)
+
+
+def safe_log(p: Tensor) -> Tensor:
+    """``log p``, -inf with a zero gradient at 0."""
+    zero = p <= 0
+    return p.masked_fill(zero, 1.0).log().masked_fill(zero, -math.inf)
 
 
 def project_simplex(q: Tensor) -> Tensor:

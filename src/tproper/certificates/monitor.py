@@ -128,8 +128,8 @@ class LossMonitor:
         bound: Tensor | float = self.bound
         if labels is not None:
             if self.loss.ignore_index is not None:
-                given = torch.as_tensor(labels)
-                labels = given[given != self.loss.ignore_index]
+                labels, out = self.loss.ignored(labels)
+                labels = labels[~out]
                 if not len(labels):
                     return
             # on a GPU a look at the labels would make the host wait; the loss has looked at them anyway

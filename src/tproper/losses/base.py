@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core import FloatArray, Labels, Work, checks, tracing, value_and_slope, with_slope
-from ..transitions import Reconstruction, Tables, Transition
+from ..transitions import Reconstruction, StackedTransition, Tables, Transition
 from .given import given_transitions
 from .kernels import cpu, dispatch
 
@@ -89,7 +89,7 @@ class WeakLabelLoss(nn.Module, ABC):
     * labels: weak labels as the transition takes them ((...) indices, (..., K) candidate masks, ...);
     * weights (...): optional example weights; an example of weight 0 is left out, whatever its loss is;
     * transitions: optional, replaces `transition`: (M, K) or (1, M, K) for all examples (a T that is being learned),
-      or (n, M, K), one T per example (instance-dependent noise). Gradients reach it.
+      or (..., M, K), one T per example (instance-dependent noise). Gradients reach it.
 
     Under autocast losses are float32, as torch's own; examples whose label is `ignore_index` are left out.
 
@@ -197,27 +197,40 @@ class WeakLabelLoss(nn.Module, ABC):
                 return self._evaluate(scores, labels, weights, transitions, reduction).to(dtype)
         return self._evaluate(scores, labels, weights, transitions, reduction).to(dtype)
 
-    def _ignored(self, scores: Tensor, labels: Labels, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _ignored(self, scores: Tensor, labels: Labels, weights: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Labels with `ignore_index` replaced by a valid one, and weights that leave these examples out."""
-        given = torch.as_tensor(labels, device=scores.device)
-        out = torch.eq(given, cast(int, self.ignore_index))
+        given, out = self.ignored(labels, scores.device)
+        if given.dtype == torch.bool:
+            return given, weights
+        dtype = torch.promote_types(scores.dtype, torch.float32)
         if weights is None:
-            return given.masked_fill(out, 0), (~out).to(torch.promote_types(scores.dtype, torch.float32))
-        return given.masked_fill(out, 0), torch.as_tensor(weights, device=scores.device).masked_fill(out, 0)
+            return given, (~out).to(dtype)
+        like = scores.detach()[..., 0].to(dtype)
+        return given, checks.example_weights(weights, like, False).masked_fill(out, 0)
+
+    def ignored(self, labels: Labels, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+        """Labels with 0 in place of `ignore_index`, and which examples (...) they leave out."""
+        given, out = checks.ignored(labels, cast(int, self.ignore_index), device)
+        if isinstance(self.transition, StackedTransition) and out.ndim > 1 and out.shape[-1] == 2:
+            out = out.any(-1)  # pairs of source and label
+            given = given.masked_fill(out[..., None], 0)
+        return given, out
 
     def _evaluate(
         self, scores: Tensor, labels: Labels, weights: Tensor | None, transitions: Tensor | None, reduction: Reduction
     ) -> Tensor:
         if weights is not None:
-            strict = self.validate and self.ignore_index is None  # a batch may be ignored as a whole
-            weights = checks.example_weights(weights, scores[..., 0], strict)
+            some = self.ignore_index is None  # else a batch may be ignored as a whole
+            weights = checks.example_weights(weights, scores[..., 0], self.validate, some)
         if transitions is None:
             encoded = self.transition.encode(labels, scores.device, self.validate)
             checks.same_leading_shape(scores, encoded, self.transition.label_shape)
             losses = self._each(left_out(scores, weights), encoded, reduction == "mean" and weights is None)
         else:
             transitions, encoded = given_transitions(transitions, labels, scores, self.validate)
-            losses = self.pointwise_with(transitions, left_out(scores, weights), encoded)
+            rows = left_out(scores, weights).reshape(-1, scores.shape[-1])
+            losses = self.pointwise_with(transitions, rows, encoded)
+            losses = losses.reshape(scores.shape[:-1] + losses.shape[1:])
         return self._reduce(losses, weights, reduction)
 
     def _reduce(self, losses: Tensor, weights: Tensor | None, reduction: Reduction = "mean") -> Tensor:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, inner, log_mixture
+from .._core import FloatArray, Work, checks, inner, log_mixture, log_total, safe_log
 from ..potentials import LogSumExp, Potential
 from ..transitions import (
     AnnotatorTransition,
@@ -82,7 +83,10 @@ class ForwardLoss(WeakLabelLoss):
         if self.plain:
             return -self.transition.log_probability(scores, labels, self.tables)
         p = self.probabilities(scores)
-        rows = self.transition.log_rows(labels, self.tables, scores.dtype).exp()
+        rows = self.transition.log_rows(labels, self.tables, scores.dtype)
+        if isinstance(self.score, LogScore):  # products of many answers' probabilities underflow
+            return -log_total(safe_log(p) + rows)
+        rows = rows.exp()
         return self.score.loss(self._weak(p, inner(rows, p), labels))
 
     def _weak(self, p: Tensor, at_label: Tensor, labels: Tensor) -> Weak:
@@ -114,10 +118,14 @@ class ForwardLoss(WeakLabelLoss):
             work = cpu.mixture(log_rows) if cpu.possible(scores) else None
             return in_kernel(scores, work, lambda v: -log_mixture(v, log_rows))
         # T is learned: log T has no gradient where T is zero, but the loss has one, -p_z / (T p)_y
-        log_p = torch.log_softmax(scores, -1)
-        top = log_p.masked_fill(rows == 0, -torch.inf).amax(-1, keepdim=True).detach()
-        top = torch.where(torch.isfinite(top), top, 0.0)
-        return -((rows.to(scores.dtype) * (log_p - top).exp()).sum(-1).log() + top[:, 0])
+        rows, log_p = rows.to(scores.dtype), torch.log_softmax(scores, -1)
+        gone = rows == 0
+        top = log_p.masked_fill(gone, -torch.inf).amax(-1, keepdim=True).detach()
+        impossible = torch.isneginf(top)  # an infinite loss, without a gradient to spread NaN by
+        room = math.log(torch.finfo(scores.dtype).max) / 2  # times zero it shall be zero
+        away = log_p - torch.where(impossible, 0.0, top)
+        mass = (rows * torch.where(gone, away.clamp_max(room), away).exp()).sum(-1)
+        return -(torch.where(impossible[:, 0], 1.0, mass).log() + top[:, 0])
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Softmax, or the probabilities of the potential that was given as a link."""

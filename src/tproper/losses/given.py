@@ -15,35 +15,44 @@ SLACK = 1e-4  # float32 column sums are one to about 1e-6 each; this leaves room
 def given_transitions(transitions: Tensor, labels: Labels, scores: Tensor, validate: bool) -> tuple[Tensor, Tensor]:
     """T as (1, M, K) or (n, M, K), and labels: indices (n,), or masks (n, M) of the weak labels it may be.
 
-    T for each example may be large, and is read as little as the loss reads it: of (n, M, K) the first T is checked to
-    have columns that sum to one, and of the others the rows of the labels to be probabilities.
+    Scores (..., K) are n rows. T for each of them may be large, and is read as little as the loss reads it: of
+    (n, M, K) the first T is checked to have columns that sum to one, and of the others the rows of the labels to be
+    probabilities.
     """
-    n, K = scores.shape if scores.ndim == 2 else (-1, -1)
+    lead, n, K = scores.shape[:-1], scores.shape[:-1].numel(), scores.shape[-1]
     try:
         T = torch.as_tensor(transitions, device=scores.device)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(
             f"transitions: expected an array (n, weak labels, K), got {checks.short(transitions)}"
         ) from None
+    if T.is_complex():
+        raise ValueError("transitions: expected real numbers, got complex ones")
     given = T.dtype
     if not T.is_floating_point() or given in HALVES:
         T = T.float()  # a float64 T is kept as it is: targets need its digits
     if T.ndim == 2:
         T = T[None]
-    if T.ndim != 3 or T.shape[0] not in (1, n) or T.shape[2] != K:
+    shared = T.ndim == 3 and len(T) == 1
+    if T.ndim < 3 or T.shape[-1] != K or not (shared or T.shape[:-2] == lead):
+        each = f"({', '.join(map(str, lead))}, weak labels, {K})" if lead else f"(1, weak labels, {K})"
         raise ValueError(
-            f"transitions: expected shape (n, weak labels, K), (1, weak labels, K) or (weak labels, K) for scores "
-            f"{tuple(scores.shape)}, got {tuple(transitions.shape if isinstance(transitions, Tensor) else T.shape)}"
+            f"transitions: expected shape {each} or (weak labels, {K}) for scores {tuple(scores.shape)}, got "
+            f"{tuple(transitions.shape if isinstance(transitions, Tensor) else T.shape)}"
         )
+    T = T if shared else T.reshape(n, *T.shape[-2:])
     if given in HALVES:
         T = _unrounded(T, given, validate)
     M = T.shape[1]
-    if isinstance(labels, Tensor) and labels.dtype == torch.bool:
-        encoded = checks.mask_labels(labels, M, device=scores.device, validate=validate)
+    encoded = checks.label_tensor(labels, scores.device)
+    if encoded.dtype == torch.bool:
+        encoded = checks.mask_labels(encoded, M, validate=validate)
         checks.same_leading_shape(scores, encoded, (M,))
+        encoded = encoded.reshape(n, M)
     else:
-        encoded = checks.index_labels(labels, M, device=scores.device, validate=validate)
+        encoded = checks.index_labels(encoded, M, validate=validate)
         checks.same_leading_shape(scores, encoded)
+        encoded = encoded.reshape(n)
     if validate and tracing.readable(T):
         good = _stochastic(T[:1], SLACK)
         if len(T) > 1 and encoded.dtype != torch.bool:
@@ -91,4 +100,4 @@ def targets_of(transitions: Tensor, labels: Tensor, validate: bool) -> Tensor:
         raise ValueError("labels: expected indices of weak labels for backward correction, got masks; use ForwardLoss")
     if validate and tracing.readable(transitions):
         _require(_stochastic(transitions, SLACK), transitions, SLACK)
-    return per_example_targets(transitions.expand(len(labels), -1, -1), labels, validate)
+    return per_example_targets(transitions, labels, validate)

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, checks
+from .._core import FloatArray, checks, safe_log
 from ..potentials import Brier, LogSumExp, Potential, Sparsemax, Spherical, Tsallis
 
 Needs = Literal["label", "norm", "all"]
@@ -79,7 +79,7 @@ class LogScore(Score):
 
     def loss(self, q: Weak) -> Tensor:
         """``-log q_y``."""
-        return -q.at_label.log()
+        return -safe_log(q.at_label)
 
     def bound(self, T: FloatArray, y: int) -> float:
         """All p on the class that makes y likeliest."""

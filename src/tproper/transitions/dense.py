@@ -95,20 +95,22 @@ def _tightest(T: FloatArray) -> FloatArray:
 
 
 def per_example_targets(transitions: Tensor, labels: Tensor, validate: bool = True) -> Tensor:
-    """Targets (n, K) for one T per example (n, M, K): the minimum-variance R (the inverse where T is square).
+    """Targets (n, K) for one T per example (n, M, K), or one for all (1, M, K), by the minimum-variance R.
 
-    ``r = (T^T D^-1 T)^-1 T^T D^-1 e_y``, D = diag(T 1/K), through the QR decomposition of ``D^-1/2 T``: one per
-    example, in float64, because forming ``T^T D^-1 T`` would square the condition number.
+    ``r = (T^T D^-1 T)^-1 T^T D^-1 e_y``, D = diag(T 1/K), which is the inverse where T is square, through the QR
+    decomposition of ``D^-1/2 T``: one for each T, in float64, because forming ``T^T D^-1 T`` would square the condition
+    number.
     """
-    n, M, K = transitions.shape
+    _, M, K = transitions.shape
     if M < K:
         raise NotReconstructibleError(
             f"transitions: expected at least as many weak labels as the {K} classes, got {M}; use ForwardLoss"
         )
     T = transitions.double()
-    root = T.mean(-1, keepdim=True).sqrt()  # (n, M, 1); zero for labels that never occur
-    scaled = torch.where(root > 0, T / torch.where(root > 0, root, 1.0), 0.0)
-    Q, U = torch.linalg.qr(scaled)
+    mass = T.mean(-1)  # (n, M); zero for labels that never occur
+    occurs = mass > 0
+    root = torch.where(occurs, mass, 1.0).sqrt()  # the slope of sqrt at 0 is infinite
+    Q, U = torch.linalg.qr(torch.where(occurs[..., None], T / root[..., None], 0.0))
     if validate and tracing.readable(U):
         pivots = U.detach().diagonal(dim1=-2, dim2=-1).abs()
         rounding = 4 * torch.finfo(transitions.dtype).eps  # T in float32 cannot be closer to singular than this
@@ -118,8 +120,12 @@ def per_example_targets(transitions: Tensor, labels: Tensor, validate: bool = Tr
                 f"transitions: expected rank {K} for every example, got less at row {int(deficient.nonzero()[0])}; "
                 "use ForwardLoss (proper, though not strictly)"
             )
-    index = labels[:, None, None]
-    own = Q.gather(1, index.expand(n, 1, K)).transpose(-1, -2)  # (n, K, 1): Q^T e_y
-    mass = root.gather(1, index)[:, 0]  # (n, 1)
-    target = torch.linalg.solve_triangular(U, own, upper=True)[..., 0] / torch.where(mass > 0, mass, 1.0)
-    return torch.where(mass > 0, target, 1.0 / K)
+    # R^T e_y of all labels where there is one T, of each example's own label where there are many
+    own = Q if len(T) == 1 else Q.gather(1, labels[:, None, None].expand(-1, 1, K))
+    R = torch.linalg.solve_triangular(U, own.transpose(-1, -2), upper=True).transpose(-1, -2)
+    index = labels[:, None]
+    if len(T) == 1:
+        R, root, occurs = (x[0].index_select(0, labels) for x in (R, root[..., None], occurs[..., None]))
+    else:
+        R, root, occurs = R[:, 0], root.gather(1, index), occurs.gather(1, index)
+    return torch.where(occurs, R / root, 1.0 / K)

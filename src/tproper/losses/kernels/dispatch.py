@@ -223,6 +223,6 @@ def call(loss: Any, scores: Tensor, labels: Labels, weights: Any, reduction: str
     encoded, fault = _checked(loss, scores, labels)
     checks.same_leading_shape(scores, encoded, loss.transition.label_shape)
     if weights is not None:
-        strict = loss.validate and loss.ignore_index is None  # a batch may be ignored as a whole
-        weights = checks.example_weights(weights, scores.detach()[..., 0].float(), strict)
+        some = loss.ignore_index is None  # else a batch may be ignored as a whole
+        weights = checks.example_weights(weights, scores.detach()[..., 0].float(), loss.validate, some)
     return run(loss, scores, encoded, weights, reduction, fault, dtype=dtype)
