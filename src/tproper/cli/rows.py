@@ -124,7 +124,7 @@ def _codec(
     if table.source is not None:
         codes, values = texts(table.source)
         times = Counter(values[c] for c in codes if c >= 0)
-        shares = {name: times[name] / max(sum(times[n] for n in specs), 1) for name in specs}
+        shares = {name: n / max(sum(times[n] for n in specs), 1) for name, n in times.items()}
     transition, names = resolve(specs, table.used, classes, shares, truth=table.true_names)
     return LabelCodec(transition, names, list(specs) if table.source is not None else ()), None
 
