@@ -206,3 +206,20 @@ def test_marks_of_missing_labels_among_the_classes() -> None:
         "empty"
     )
     assert misreadings([], ["ant", "nonesuch"]) == []
+
+
+def test_a_true_class_among_the_features_is_said(tmp_path: Path, run: Run) -> None:
+    """`simulate --keep-true` leaves the class in the table; as a number it would be the best feature of all."""
+    data, weak = tmp_path / "clean.csv", tmp_path / "weak.csv"
+    data.write_text("x,rank,digit\n" + "".join(f"{i % 11},{i * i % 7 % 3},{i % 3}\n" for i in range(90)))
+    given = ["--transition", "complementary", "--out"]
+    assert run("simulate", data, "--label", "digit", "--keep-true", *given, weak).exit_code == 0
+    told = run("train", weak, "--label", "weak_label", *given, tmp_path / "m", "--holdout", 0)
+    assert told.exit_code == 0, told.output
+    said = " ".join(told.stderr.split())
+    assert "column 'digit' holds the numbers that the classes are named by, tells much of the labels" in said
+    assert "'rank'" not in said
+    assert "--ignore digit" in said
+    told = run("train", weak, "--label", "weak_label", *given, tmp_path / "n", "--holdout", 0, "--ignore", "digit")
+    assert told.exit_code == 0
+    assert "named by" not in told.stderr
