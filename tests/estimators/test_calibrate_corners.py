@@ -148,3 +148,12 @@ def test_cross_fits_of_labels_that_say_nothing_are_no_better_than_equal_probabil
         labels = T.encode(weak)
         excess = scaling.row_risks(T, labels, scores[-1]) - scaling.row_risks(T, labels, 0 * scores[-1])
         assert excess.mean() > -2.5 * excess.std() / np.sqrt(n)
+
+
+def test_scores_of_two_classes_in_one_column_are_explained() -> None:
+    T, v = tp.symmetric_noise(2, 0.1), np.random.default_rng(0).standard_normal(200)
+    with pytest.raises(ValueError, match=r"\(n, K\), .* got \(200,\); for two classes pass np.c_\[-v / 2, v / 2\] of"):
+        tp.calibrate(v, np.zeros(200, dtype=int), T)
+    both = np.c_[-v / 2, v / 2]
+    two = tp.calibrate(both, (v > 0).astype(int), T, method="identity").probabilities(both)
+    np.testing.assert_allclose(two[:, 1], 1 / (1 + np.exp(-v)))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, random_folds
+from .._core import FloatArray, Split, random_folds
 from ..data import Bar
 from .rows import Rows
 from .schema import Schema
@@ -34,10 +34,33 @@ class Unseen:
     how: str  # in words
 
 
-def cross_fitted(rows: Rows, schema: Schema, make: Callable[[], Any], folds: int | None, seed: int) -> Unseen:
+def splits_of(rows: Rows, folds: int | None, seed: int) -> list[Split]:
+    """(rows to train on, rows to score) of each fold."""
+    n = len(rows.X)
+    splits = random_folds(n, min(folds or FOLDS, n), np.random.default_rng(seed), rows.group)
+    for train, _ in splits:
+        check_groups(rows, train)
+    return splits
+
+
+def check_groups(rows: Rows, part: NDArray[np.int64]) -> None:
+    """A model needs two groups to hold one out itself: refused here, where all groups are known, by what to do."""
+    if rows.group is None or len(np.unique(rows.group[part])) > 1:
+        return
+    count = len(np.unique(rows.group))
+    if count == 1:
+        raise ValueError("--group: expected at least two groups, got one; leave it out")
+    raise ValueError(
+        f"--group: expected at least two groups beside those that are scored, got {count} in all; give --holdout 0, "
+        "which scores none, or more --folds"
+    )
+
+
+def cross_fitted(
+    rows: Rows, schema: Schema, make: Callable[[], Any], splits: Sequence[Split], folds: int | None
+) -> Unseen:
     """Fit one model for each fold to the rows outside of it; `make` gives an estimator."""
-    n, parts = len(rows.X), folds or FOLDS
-    splits = random_folds(n, min(parts, n), np.random.default_rng(seed), rows.group)
+    n = len(rows.X)
     p = np.full((n, len(schema.classes)), np.nan)
     X = schema.inputs(rows.X)
     with Bar("scoring", len(splits), "folds") as bar:

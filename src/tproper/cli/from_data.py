@@ -32,7 +32,7 @@ from .errors import say, spoken
 from .estimate import EstimateOptions, From
 from .reading import LabelColumns, Read, label_columns, read
 from .resolving import class_names, label_notes, members_of
-from .schema import identifier_notes, joined_names, split_names, standardisation
+from .schema import identifier_notes, joined_names, listed_classes, standardisation
 
 MOST_MAPS = 12
 NO_PICTURE = "it needs labels that are not sets of classes, and the extra tproper[plots]"
@@ -62,7 +62,7 @@ def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | 
     kind, label = options.source.value, options.label
     if columns.several and kind != From.annotators:
         raise ValueError(f"--label: expected one column to estimate T from {kind}, got {label!r}; use annotators")
-    classes = split_names(options.classes, "--classes")
+    classes = listed_classes(options.classes)
     if kind == From.pu:
         positive_negative(classes)
     if kind == From.clean and columns.true is None:

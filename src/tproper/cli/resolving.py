@@ -213,7 +213,10 @@ def _stack(parts: list[Transition], names: list[str], shares: dict[str, float] |
         return multi_source(parts)
     absent = [n for n in names if shares.get(n, 0.0) <= 0]
     if absent:
-        raise ValueError(f"--transition: expected rows of every source in --source-column, got none of {absent[0]!r}")
+        raise ValueError(
+            f"--transition: expected rows of every source in --source-column, got none of {absent[0]!r}"
+            f"{nearest(absent[0], list(shares))}"
+        )
     return multi_source(parts, [shares[n] for n in names])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray
 from ..data import MISSING, texts
 from ..learn import KINDS
+from ..metrics import forward_risk
 from ..transitions import (
     ENUMERATION_LIMIT,
     AnnotatorTransition,
@@ -24,7 +26,7 @@ from .errors import recorded_warnings
 from .from_data import Estimate, Question, choose_kind, estimate_read
 from .reading import Read
 from .resolving import blank_label, label_notes, resolve, resolve_answers
-from .schema import identifier_notes
+from .schema import identifier_notes, joined_names
 from .train import Settings
 
 ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
@@ -105,6 +107,7 @@ def make_rows(
     if blank.any():
         full, given = keep_blank(full, labels, blank, settings.loss)
     notes = doubts + label_notes(table.named, codec.classes) + identifier_notes(table.X, features)
+    notes += class_notes(X[~absent], features, codec, labels[~absent])
     return Rows(X, given, full, labels, absent, codec, int((~keep).sum()), notes, true, group, estimate)
 
 
@@ -124,7 +127,7 @@ def _codec(
     if table.source is not None:
         codes, values = texts(table.source)
         times = Counter(values[c] for c in codes if c >= 0)
-        shares = {name: times[name] / max(sum(times[n] for n in specs), 1) for name in specs}
+        shares = {name: n / max(sum(times[n] for n in specs), 1) for name, n in times.items()}
     transition, names = resolve(specs, table.used, classes, shares, truth=table.true_names)
     return LabelCodec(transition, names, list(specs) if table.source is not None else ()), None
 
@@ -151,6 +154,27 @@ def _check_variety(present: Encoded, codec: LabelCodec, column: str) -> None:
     if len(np.unique(present, axis=0)) < 2:
         only = codec.name(present[0]) if len(present) else "none"
         raise ValueError(f"--label: expected at least two different labels in the column {column!r}, got only {only!r}")
+
+
+def class_notes(X: FloatArray, names: Sequence[str], codec: LabelCodec, labels: Encoded) -> list[str]:
+    """Columns that hold the numbers by which classes are named, and tell of the labels: perhaps the class itself.
+
+    As classes they must make the labels likelier than their own shares do; a feature that happens to have as many
+    values does not. Two classes are left alone: good features of two values are nothing odd.
+    """
+    if not len(X) or len(codec.classes) < 3 or not all(re.fullmatch(r"-?\d{1,9}", name) for name in codec.classes):
+        return []
+    numbers, T, out = np.array(codec.classes, dtype=np.float64), codec.transition, []
+    for name, column in zip(names, X.T, strict=True):
+        if column[0] in numbers and np.array_equal(np.unique(column), np.sort(numbers)):
+            q = (column[:, None] == numbers).astype(np.float64)
+            shares = np.tile(q.mean(axis=0), (len(q), 1))
+            if forward_risk(labels, q, T) < forward_risk(labels, shares, T):
+                out.append(
+                    f"column {name!r} holds the numbers that the classes are named by, tells much of the labels, and "
+                    f"is a feature; if it is the class itself, leave it out with --ignore {joined_names([name])}"
+                )
+    return out
 
 
 def keep_blank(

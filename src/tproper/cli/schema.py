@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 import shlex
@@ -26,23 +25,43 @@ MOST_NAMED = 8  # columns in a piece of advice
 FEWEST_ROWS = 20  # from which on a column can look like an identifier
 
 
+_NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",\r\n][^,\r\n]*)?)\s*(,|$)')  # in quotes, or plain; what follows
+
+
 def split_names(text: str | None, option: str) -> list[str] | None:
-    """``A,B,"C, D"``: names separated by commas, quoted where they contain one."""
+    """``A,B,"C, D"``: names separated by commas, in quotes where they contain one, or spaces around them."""
     if text is None:
         return None
-    try:
-        (names,) = ([n.strip() for n in line] for line in csv.reader([text], skipinitialspace=True, strict=True))
-    except (csv.Error, ValueError):  # line breaks, quotes that do not close, nothing at all
-        names = []
-    nameless = "" in names and '""' not in text  # "" in quotes is a column without a name, as pandas writes its index
+    names: list[str] = []
+    nameless, position, more = False, 0, ","
+    while more:
+        match = _NAME.match(text, position)
+        if match is None:  # line breaks, quotes that do not close
+            names = []
+            break
+        quoted, plain, more = match.groups()
+        names.append((plain or "").strip() if quoted is None else quoted.replace('""', '"'))
+        nameless |= quoted is None and not names[-1]  # "" in quotes is a column without a name: pandas' index
+        position = match.end()
     if not names or nameless or len(set(names)) != len(names):
         raise ValueError(f"{option}: expected different names separated by commas, got {text!r}")
     return names
 
 
+def listed_classes(text: str | None) -> list[str] | None:
+    """``--classes``, without spaces around the names: labels are read without them."""
+    names = split_names(text, "--classes")
+    return None if names is None else [name.strip() for name in names]
+
+
 def joined_names(names: Sequence[str]) -> str:
     """What `split_names` takes apart, as an option is written in a shell."""
-    text = ",".join(f'"{n}"' if "," in n or not n else n for n in names)
+
+    def quoted(name: str) -> str:
+        plain = name and name == name.strip() and not re.search(r'^"|[,\r\n]', name)
+        return name if plain else '"' + name.replace('"', '""') + '"'
+
+    text = ",".join(map(quoted, names))
     return text if re.fullmatch(r"[\w.,:/+-]+", text) else shlex.quote(text)
 
 

@@ -17,7 +17,7 @@ from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, te
 from .codec import LabelCodec, class_codec
 from .later import Later
 from .resolving import parse_sources, resolve
-from .schema import FeatureReader, Schema, split_names
+from .schema import FeatureReader, Schema, listed_classes, split_names
 from .simulate import Weakening
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def weaken_file(data: Path, plan: Weakening, out: Path) -> tuple[LabelCodec, dic
 
 def simulation_codec(table: Table, plan: Weakening, specs: dict[str, str]) -> LabelCodec:
     """T and the class names; the label column is read once for them where ``--classes`` does not give them."""
-    classes = split_names(plan.classes, "--classes")
+    classes = listed_classes(plan.classes)
     seen: dict[str, None] = {}
     if classes is None:
         for batch in table.batches([plan.label]):

@@ -12,7 +12,7 @@ from .errors import check_writable
 from .reading import LabelColumns, label_columns, read
 from .resolving import annotators_of_file, parse_sources
 from .rows import estimate_kind, make_rows
-from .schema import split_names
+from .schema import listed_classes
 from .train import Settings, TableOptions
 from .training import Report
 
@@ -27,7 +27,7 @@ def fit_table(data: Path, options: TableOptions, settings: Settings, out: Path) 
     if "" in specs and kind is None and annotators_of_file(specs[""]) is not None:
         columns = columns.of_annotators()
     features = columns.features(options.features, options.ignore)
-    classes = split_names(options.classes, "--classes")
+    classes = listed_classes(options.classes)
     names = {"features": features, "label": columns.label, "source": columns.source, "specs": specs}
     if options.stream:
         _check_streamed(table, options, columns, features, settings, kind is not None)

@@ -25,13 +25,15 @@ from ..transitions import Transition, identity, transition_to_dict
 from . import table_scores as scoring
 from .cards import in_words, model_card, summary
 from .codec import LabelCodec
-from .cross_fit import Unseen, cross_fitted, fit_part, held_out
+from .cross_fit import Unseen, check_groups, cross_fitted, fit_part, held_out, splits_of
 from .errors import recorded_warnings
 from .overlap import kept_marks
 from .rows import Rows
 from .schema import Schema, standardisation
 from .train import Settings
 from .trust import Trust, trust
+
+FEWEST_TO_TUNE = 10  # rows: two in each of five folds
 
 
 def make_schema(codec: LabelCodec, scaling: tuple[FloatArray, FloatArray] | None, table: dict[str, Any]) -> Schema:
@@ -131,17 +133,21 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:
     """Fit to all rows and score them by cross-fitting, or hold some out; write the model folder."""
     n, share = len(rows.X), settings.holdout or 0.0
+    if settings.tune and n < FEWEST_TO_TUNE:
+        raise ValueError(f"--tune: expected at least {FEWEST_TO_TUNE} rows with a label, got {n}")
     chosen, held = held_out_rows(n, share, np.random.default_rng(settings.seed), rows.group)
+    check_groups(rows, chosen)
+    splits = splits_of(rows, settings.folds, settings.seed) if settings.holdout is None and n >= 4 else []
     scaling = standardisation(rows.X[chosen], columns["features"]) if settings.standardize else None
     schema = replace(make_schema(rows.codec, scaling, columns), marks=kept_marks(rows.X[chosen]))
     estimator = make_estimator(settings, rows.transition, schema.classes)
     with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows"):
         fit_part(estimator, schema.inputs(rows.X), rows, chosen)
     unseen = None
-    if settings.holdout is None and n >= 4:
+    if splits:
         params, names = getattr(estimator, "best_params_", {}), estimator.classes_
         unseen = cross_fitted(
-            rows, schema, lambda: with_params(estimator, params, names), settings.folds, settings.seed
+            rows, schema, lambda: with_params(estimator, params, names), splits, settings.folds
         )
     elif len(held) > 1:
         unseen = held_out(estimator, rows, schema, held)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +126,29 @@ def is_number(kind: pa.DataType) -> bool:
 
     t = pa.types
     return any(test(kind) for test in (t.is_integer, t.is_floating, t.is_decimal, t.is_boolean, t.is_null))
+
+
+def common_type(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
+    """A type that holds the values of columns of these types, none of them changed; None where there is none.
+
+    Text in any layout is text, whole numbers and fractions are float64, and what is missing throughout is of any type.
+    """
+    import pyarrow as pa
+
+    t, distinct = pa.types, list(dict.fromkeys(kinds))
+    if len(distinct) == 1:
+        return distinct[0]
+    plain = [kind.value_type if t.is_dictionary(kind) else kind for kind in distinct]
+    plain = [pa.string() if t.is_large_string(kind) or t.is_string_view(kind) else kind for kind in plain]
+    plain = [pa.float64() if t.is_floating(kind) else kind for kind in plain]
+    for apart in (t.is_binary, t.is_decimal):  # Arrow would call text bytes, and lose digits of decimals among others
+        if len({apart(kind) for kind in plain if not t.is_null(kind)}) > 1:
+            return None
+    try:
+        schemas = [pa.schema([("", kind)]) for kind in plain]
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
 
 
 def check_number_type(kind: pa.DataType, name: str) -> None:

@@ -12,6 +12,8 @@ OFTEN = 20  # times; a name seen once beside a similar one seen so often may be 
 CLOSE = 0.8  # similarity of two spellings, as difflib measures it
 MOST = 500  # names compared with each other: a second at most
 _JOINED = re.compile(r"\s*[,;/]\s*|\s+or\s+")
+# how programs write what is missing; those spellings of it that are read as missing are no classes
+_ABSENT = frozenset(["none", "null", "nil", "na", "<na>", "#na", "n/a", "#n/a", "nan", "-nan", "nat"])
 _WHOLE_FLOAT = re.compile(r"-?\d+\.0")
 WITH_GAPS = (
     "pandas reads whole numbers beside empty cells as floats and writes 3 as 3.0: write all of them alike, with "
@@ -42,7 +44,8 @@ def look_alikes(counts: Mapping[str, int]) -> list[str]:
 
 def misreadings(labels: Iterable[str], classes: Sequence[str]) -> list[str]:
     """Sentences about labels that probably do not mean what they are read as: a class in another spelling, several
-    classes in one cell without the separator of sets, or "not a cat" for the complementary label ``cat``.
+    classes in one cell without the separator of sets, the mark of a missing label, or "not a cat" for the
+    complementary label ``cat``.
     """
     known = {_key(name): name for name in classes}
     out = []
@@ -58,6 +61,12 @@ def misreadings(labels: Iterable[str], classes: Sequence[str]) -> list[str]:
         out.append(
             f"the class {joined[0]!r}{_others(joined)} looks like several classes in one cell; a candidate set is "
             f"written {'|'.join(parts[joined[0]])!r}"
+        )
+    absent = [name for name in classes if name.casefold() in _ABSENT]
+    if absent:
+        out.append(
+            f"the class {absent[0]!r}{_others(absent)} looks like the mark of a missing label; if it is one, leave "
+            "such cells empty"
         )
     if classes and all(name.casefold().startswith("not ") for name in classes):
         out.append(
@@ -86,7 +95,12 @@ def nearest(name: str, names: Sequence[str]) -> str:
     if same in names and float_twins([name, same]):
         return f"; {same!r} is the same number: {WITH_GAPS}"
     close = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    if not close:
+        return ""
+    if unicodedata.normalize("NFC", close[0]) == unicodedata.normalize("NFC", name):
+        return f"; {close[0]!a} looks the same, but is {name!a} in another Unicode form: copy it from there"
+    spaces = "" if close[0] == close[0].strip() else " (in a list of names, double quotes keep the spaces)"
+    return f"; did you mean {close[0]!r}?{spaces}"
 
 
 def _key(name: str) -> object:

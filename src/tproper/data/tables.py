@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, checks, other_encoding
 from ..transitions import SET_SEPARATOR
-from .columns import decoded, is_number
+from .columns import common_type, decoded, is_list, is_number
 from .folders import check_file, check_same_columns, data_files
 from .spelling import nearest
 
@@ -35,6 +36,11 @@ CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time (more if the header is long
 LONGEST_HEADER = 1 << 28  # bytes
 # whole numbers whose spelling or digits a float would lose: +1, 007, and those of 15 digits or more
 _MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
+_OTHER_FORMATS = {
+    b"\x1f\x8b": "bytes packed by gzip; give the file a name that ends in .csv.gz, or unpack it",
+    b"PK\x03\x04": "a zip archive, as Excel workbooks are; save the table as CSV",
+    b"PAR1": "a Parquet file; give it a name that ends in .parquet",
+}
 _TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 
 
@@ -129,11 +135,11 @@ class _CSV(Table):
 
         self._block = CSV_BLOCK
         with _reading(path):
-            _check_encoding(path)
+            _check_bytes(path)
             while not self.names:
                 try:
                     # the header alone: types of the first block's values are not wanted
-                    self.names = list(csv.open_csv(path, *self._options(None)[:2]).schema.names)
+                    self.names = list(csv.open_csv(self._bytes(), *self._options(None)[:2]).schema.names)
                 except ValueError as error:  # a header longer than the block looks like an empty file
                     if "Empty CSV" not in str(error) or path.stat().st_size == 0:
                         raise
@@ -163,7 +169,13 @@ class _CSV(Table):
     def _open(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         from pyarrow import csv
 
-        return iter(csv.open_csv(self.path, *self._options(columns)))
+        return iter(csv.open_csv(self._bytes(), *self._options(columns)))
+
+    def _bytes(self) -> Any:
+        """The file's bytes, unpacked: Arrow itself knows gzip by .gz alone, not by .GZ."""
+        import pyarrow as pa
+
+        return pa.input_stream(str(self.path), compression="gzip" if _gzipped(self.path) else None)
 
     def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
         """Integers, else floats, else text: the first that loses nothing of any value in the file."""
@@ -183,17 +195,20 @@ class _Parquet(Table):
         super().__init__(path)
         from pyarrow import dataset
 
+        self._mixed: dict[str, str] = {}  # columns whose types no type can hold, and what they are
         with _reading(path):
             files = data_files(path, (".parquet", ".pq")) if path.is_dir() else [path]
             if not files:
                 raise TableError(f"{path}: expected a folder with Parquet files, got none")
-            self._data = dataset.dataset(
-                [str(file) for file in files],
-                format="parquet",
-                partitioning="hive",
-                partition_base_dir=str(path) if path.is_dir() else None,
-            )
-            self._check_columns(files)
+            found: dict[str, Any] = {
+                "source": [str(file) for file in files],
+                "format": "parquet",
+                "partitioning": "hive",
+                "partition_base_dir": str(path) if path.is_dir() else None,
+            }
+            self._data = dataset.dataset(**found)
+            if len(files) > 1:
+                self._data = dataset.dataset(**found, schema=self._agreed(files))
             self.names = list(self._data.schema.names)
             held = set(next(self._data.get_fragments()).physical_schema.names)
             parts = {part.partition("=")[0] for file in self._data.files for part in Path(file).parts if "=" in part}
@@ -201,14 +216,33 @@ class _Parquet(Table):
             self.rows = self._data.count_rows()
         self._check_names()
 
-    def _check_columns(self, files: list[Path]) -> None:
-        schemas = [fragment.physical_schema.names for fragment in self._data.get_fragments()]
+    def _agreed(self, files: list[Path]) -> pa.Schema:
+        """Every file has the same columns; the type of each is one that holds what all files have there.
+
+        Arrow takes the types of the first file, and would make 1 of a 2 below a true, or round what follows a float32.
+        """
+        schemas = [fragment.physical_schema for fragment in self._data.get_fragments()]
         try:
-            check_same_columns(list(zip(files, schemas, strict=True)))
+            check_same_columns([(file, schema.names) for file, schema in zip(files, schemas, strict=True)])
         except ValueError as error:
             raise TableError(str(error).replace("path", str(self.path), 1)) from None
+        schema = self._data.schema
+        kinds = {own.remove_metadata(): file for own, file in zip(schemas, files, strict=True)}  # one file of each kind
+        for name in schemas[0].names if len(kinds) > 1 else []:
+            types = {own.field(name).type: file for own, file in kinds.items()}
+            kind = common_type(types)
+            if kind is None:
+                first, other = next(pair for pair in combinations(types, 2) if common_type(pair) is None)
+                self._mixed[name] = f"{first} in {types[first]} and {other} in {types[other]}"
+            else:
+                schema = schema.set(schema.get_field_index(name), schema.field(name).with_type(kind))
+        return schema
 
     def _open(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        for name in self.names if columns is None else columns:
+            if name in self._mixed:
+                rule = "expected the same type of values in every file"
+                raise TableError(f"column {name!r}: {rule}, got {self._mixed[name]}; write the files alike")
         width = len(self.names if columns is None else columns)
         scanner = self._data.scanner(
             columns=None if columns is None else list(columns),
@@ -224,13 +258,21 @@ class _Parquet(Table):
         return {name: self._data.schema.field(name).type for name in columns}
 
 
-def _check_encoding(path: Path) -> None:
-    """Refuse another encoding by its name: otherwise its bytes might pass for an odd table."""
+def _gzipped(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def _check_bytes(path: Path) -> None:
+    """Refuse another encoding or format by its name: otherwise its bytes might pass for an odd table."""
     try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            name = other_encoding(file.read(4))
+        with gzip.open(path) if _gzipped(path) else path.open("rb") as file:
+            start = file.read(4)
     except (EOFError, zlib.error, gzip.BadGzipFile):  # reported when it is read
         return
+    other = next((words for mark, words in _OTHER_FORMATS.items() if start.startswith(mark)), None)
+    if other is not None:
+        raise TableError(f"{path}: expected text, got {other}")
+    name = other_encoding(start)
     if name is not None:
         raise TableError(f"{path}: expected text in UTF-8, got {name}; save the file as UTF-8")
 
@@ -334,6 +376,8 @@ def numbers(column: pa.Array) -> FloatArray | None:
     kinds, column = pa.types, decoded(column)
     if kinds.is_string(column.type):
         column = missing_as_null(column)
+        if not _castable(column, pa.float64()):  # perhaps for spaces around the numbers
+            column = missing_as_null(pc.utf8_trim_whitespace(column))
         try:
             column = column.cast(pa.float64())
         except pa.ArrowInvalid:  # true and false are 1 and 0, but not among other numbers
@@ -359,7 +403,7 @@ def holds_truth(column: pa.Array) -> bool | None:
     column = decoded(column)
     if not pa.types.is_string(column.type):
         return None
-    values = missing_as_null(column).drop_null()
+    values = missing_as_null(pc.utf8_trim_whitespace(column)).drop_null()
     return bool(pc.any(pc.is_in(values, value_set=pa.array(list(_TRUTH)))).as_py()) if len(values) else None
 
 
@@ -382,6 +426,9 @@ def texts(column: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
 
     kinds, column = pa.types, decoded(column)
     if kinds.is_nested(column.type):
+        members = column.type.value_type if is_list(column.type) else column.type
+        if kinds.is_nested(members) or kinds.is_boolean(members):  # a mask says nothing of the order of classes
+            raise TableError(f"expected a label, or a list of the names of candidates, in every row, got {column.type}")
         rows = column.to_pylist()
         values = [None if row is None or None in row else SET_SEPARATOR.join(map(_text, row)) for row in rows]
         column = pa.array(values, type=pa.string())

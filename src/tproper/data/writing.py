@@ -9,7 +9,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from .tables import arrow, missing_as_null, texts
+from .columns import decoded, is_list
+from .tables import TableError, arrow, missing_as_null, texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,23 +59,38 @@ class TableWriter:
         if not self._started:
             self._stream.write(_csv_lines([pa.array([n]) for n in arrays], separator))
             self._started = True
-        self._stream.write(_csv_lines(list(arrays.values()), separator))
+        self._stream.write(_csv_lines([_as_text(n, c) for n, c in arrays.items()], separator))
 
     def _typed(self, name: str, column: pa.Array) -> pa.Array:
         kind = self._types.get(name)
         return column if kind is None or column.type == kind else missing_as_null(column).cast(kind)
 
 
-def _csv_lines(columns: list[pa.Array], separator: str) -> bytes:
+def _as_text(name: str, column: pa.Array) -> pa.Array:
+    """The column as text, lists as a|b|c; what text cannot hold is refused."""
     import pyarrow as pa
+
+    column = decoded(column)
+    try:
+        if is_list(column.type):
+            codes, values = texts(column)
+            if (codes < 0).sum() == column.null_count:  # else a member is missing in some list
+                return pa.array([None if c < 0 else values[c] for c in codes], type=pa.string())
+        elif not pa.types.is_nested(column.type):
+            return column.cast(pa.string())
+    except (TableError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    raise TableError(
+        f"column {name!r}: expected values that can be written as text, got {column.type}; write Parquet instead"
+    )
+
+
+def _csv_lines(columns: list[pa.Array], separator: str) -> bytes:
     import pyarrow.compute as pc
 
     cells = []
     for array in columns:
-        if pa.types.is_dictionary(array.type) or pa.types.is_nested(array.type):
-            codes, values = texts(array)
-            array = pa.array([None if c < 0 else values[c] for c in codes], type=pa.string())
-        array = pc.fill_null(array.cast(pa.string()), "")
+        array = pc.fill_null(array, "")
         special = pc.match_substring_regex(array, f'["\r\n{separator}]')
         if pc.any(special).as_py():
             quoted = pc.binary_join_element_wise('"', pc.replace_substring(array, '"', '""'), '"', "")

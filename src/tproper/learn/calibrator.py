@@ -229,7 +229,7 @@ def fit_calibrator(
     """`calibrate`; without `cautious`, "auto" has no reason to stay near the scores as they are."""
     if method != "auto" and method not in METHODS:
         raise ValueError(f"method: expected 'auto' or one of {', '.join(METHODS)}, got {method!r}")
-    v = checks.matrix(scores, "scores")
+    v = _as_scores(scores, None)
     T = make_transition(transition, v.shape[1] if isinstance(transition, str) else None)
     K = T.num_classes
     v = _as_scores(v, K)
@@ -407,9 +407,15 @@ def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:
     return np.ones(n) if w is None else w * (row_count(w) / w.sum())
 
 
-def _as_scores(scores: ArrayLike | Tensor, K: int) -> FloatArray:
+def _as_scores(scores: ArrayLike | Tensor, K: int | None) -> FloatArray:
+    given = checks.array(scores, "scores")
+    if given.ndim == 1:  # as scikit-learn has them for two classes
+        raise ValueError(
+            f"scores: expected shape (n, {K or 'K'}), rows x classes, got {given.shape}; for two classes pass "
+            "np.c_[-v / 2, v / 2] of a decision function v, or np.c_[1 - p, p] of probabilities p of class 1"
+        )
     v = checks.matrix(scores, "scores")
-    if v.shape[1] != K:
+    if K is not None and v.shape[1] != K:
         raise ValueError(f"scores: expected shape (n, {K}), rows x classes, got {v.shape}")
     return v
 

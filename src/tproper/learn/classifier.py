@@ -27,6 +27,7 @@ from . import fitting, linear, misuse
 from . import labels as _labels
 from . import search as _search
 from .calibrator import Calibrator
+from .coded import check_codes
 from .estimating import asks_for_estimate, with_estimate
 from .modules import flag, untracked
 from .scaling import row_risks
@@ -209,6 +210,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
         A fit that raises leaves the classifier as it was.
         """
+        check_codes(self._transition_or_loss(), self.classes)
         before = Before(self)
         try:
             return self._fit(X, y, sample_weight, true, groups)

@@ -107,13 +107,7 @@ def _positive_unlabeled(y: Any, transition: Transition, classes: NDArray[Any]) -
     Other codings are refused: the answers of `predict` would not be in them.
     """
     labels = _scalars(y)
-    if labels.dtype.kind == "b" or (labels.dtype.kind in "iuf" and (labels == -1).any()):
-        got = "booleans" if labels.dtype.kind == "b" else "-1"
-        raise ValueError(
-            f"y: expected 0 = labeled positive and 1 = unlabeled, with class 0 the positive one, got {got}; "
-            f"pass np.where({'y' if labels.dtype.kind == 'b' else 'y == 1'}, 0, 1)"
-        )
-    rows = transition.encode(_lookup(labels, Vocabulary(transition, classes)))
+    rows = transition.encode(rows_of(labels, transition, classes))
     share, r = float((rows == 0).double().mean()), float(transition.matrix()[0].max())
     if share > r + 5 * (r * (1 - r) / len(rows)) ** 0.5:
         raise ValueError(
@@ -121,6 +115,20 @@ def _positive_unlabeled(y: Any, transition: Transition, classes: NDArray[Any]) -
             f"got {share:.3g}: the labels may be coded the other way round, or r is too small"
         )
     return rows
+
+
+def rows_of(labels: NDArray[Any], transition: Transition, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """The rows of T of labels (n,), one name for each example."""
+    if not transition.positive_unlabeled:
+        out: NDArray[np.int64] = encode(labels, transition, classes).numpy()
+        return out
+    if labels.dtype.kind == "b" or (labels.dtype.kind in "iuf" and (labels == -1).any()):
+        got = "booleans" if labels.dtype.kind == "b" else "-1"
+        raise ValueError(
+            f"y: expected 0 = labeled positive and 1 = unlabeled, with class 0 the positive one, got {got}; "
+            f"pass np.where({'y' if labels.dtype.kind == 'b' else 'y == 1'}, 0, 1)"
+        )
+    return _lookup(labels, Vocabulary(transition, classes))
 
 
 def check_informative(labels: Tensor, transition: Transition) -> None:

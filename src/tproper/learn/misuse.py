@@ -32,7 +32,7 @@ class WeakLabelsAsClassesWarning(UserWarning):
 
 def warn_in_fit(transition: Transition) -> None:
     """`CalibratedClassifierCV` and its like learn a map from scores to the labels that they are given."""
-    frames = list(_frames())
+    frames = list(callers())
     modules = {frame.f_globals.get("__name__") for frame in frames}
     tool = next((name for module, name in LEARNERS.items() if module in modules), None)
     if any(frame.f_code.co_name == THRESHOLDS for frame in frames):
@@ -54,7 +54,7 @@ def warn_in_predict(transition: Transition) -> None:
     if is_clean(transition):
         return
     scorer = validation = False
-    for frame in _frames():
+    for frame in callers():
         module, owner = frame.f_globals.get("__name__"), frame.f_locals.get("self")
         if module == "sklearn.calibration" and frame.f_code.co_name == "fit" and _is_frozen(owner):
             warnings.warn(
@@ -79,7 +79,8 @@ def _is_frozen(tool: object) -> bool:
     return type(getattr(tool, "estimator", None)).__name__ == "FrozenEstimator"
 
 
-def _frames() -> Iterator[FrameType]:
+def callers() -> Iterator[FrameType]:
+    """The calls that led to the function that asks, from its caller on outwards."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         yield frame

@@ -41,8 +41,9 @@ def calibrated_scorer(transition: TransitionLike | None = None) -> CalibratedSco
 
     ``GridSearchCV(model, grid, scoring=tp.calibrated_scorer()).fit(X, weak_labels)``. The score is minus the forward
     risk ``-log (T p)_y``, which is proper for every T and bounded, after one temperature fitted to the same held-out
-    rows: it ranks models by what they know, not by how sure they are. An unbiased estimate of the log loss
-    (``weak_scorer("log_loss", T)``) is not bounded, and rewards models that run away.
+    rows: it ranks models by what they know, not by how sure they are. ``weak_scorer("log_loss", T)`` is the
+    same risk of the probabilities as they are. An unbiased estimate of the log loss (`weak_log_loss`) is not bounded,
+    and rewards models that run away.
 
     Parameters
     ----------

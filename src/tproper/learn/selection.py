@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core import FloatArray, Labels
 from . import search as _search
 from .classifier import WeakLabelClassifier
+from .coded import check_codes
 from .estimating import asks_for_estimate, with_estimate
 from .settings import Weights, check_verbose
 
@@ -66,6 +67,7 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         if not isinstance(base, WeakLabelClassifier):
             raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(base).__name__}")
         check_verbose(self.verbose)
+        check_codes(base._transition_or_loss(), base.classes)
         if asks_for_estimate(base.transition):  # once, for all folds and settings
             base = with_estimate(base, X, y, true, groups)
         result, self.best_estimator_ = _search.search_and_fit(
