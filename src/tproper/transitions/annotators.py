@@ -32,6 +32,10 @@ GRAM_TOL = 1e-13  # eigenvalues of a Gram matrix of unit vectors: below it they 
 MISSING = -1
 BLOCK = 1 << 17  # entries looked up at a time: they stay in the cache
 SPARSE = 0.2  # of the answers given, below which only these are looked up
+DEPENDENT = (
+    "answers depend on each other given the class (rho = {:.2f}): where annotators err together the score errs with "
+    "them, and the interval does not allow for it"
+)
 
 
 class AnnotatorTransition(Transition):
@@ -45,6 +49,7 @@ class AnnotatorTransition(Transition):
 
     def __init__(self, transitions: Sequence[Transition], rho: float = 0.0) -> None:
         self.transitions, self.rho = list(transitions), rho
+        self.caution = DEPENDENT.format(rho) if rho > 0 else ""
         self.num_classes = self.transitions[0].num_classes
         self.sizes = [t.num_weak_labels for t in self.transitions]
         self.offsets = np.cumsum([0, *self.sizes])
@@ -311,7 +316,7 @@ def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> Annotator
 
     ``T[(y_1, ..., y_m), z] = prod_a T_a[y_a, z]`` over the annotators who answered. A row without any answer says
     nothing. For one label per example, from one of several sources, see `multi_source`. `rho`, from 0 to 1, says
-    how much answers depend on each other after all (`tp.estimate_annotators` estimates it): scores by such an estimate
+    how much answers depend on each other after all (`tp.estimate_annotators` estimates it): scores by such answers
     carry a note.
     """
     parts = list(transitions) if isinstance(transitions, Iterable) else []
