@@ -1,6 +1,7 @@
 """Scores that share R share the draws of an estimated T: made once, the same numbers, and gone with R."""
 
 import gc
+import pickle
 import weakref
 
 import numpy as np
@@ -209,3 +210,37 @@ def test_every_score_by_dependent_answers_says_so(kind, monkeypatch):
     ends = [np.array([[s.value, *s.interval] for s in found]) for found in (with_note, without)]
     np.testing.assert_array_equal(*ends)
     assert all(s.note.startswith("not informative: ") != s.informative for s in with_note)
+
+
+class Says:
+    """An estimator that says what it was given."""
+
+    def __init__(self, q):
+        self.q = q
+
+    def predict_proba(self, X):
+        return self.q
+
+    def predict(self, X):
+        return self.q.argmax(axis=1)
+
+
+@pytest.mark.parametrize("prior", [None, [0.2, 0.3, 0.5]])
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "brier"])
+def test_a_scorer_draws_once_for_all_folds(name, prior, makings):
+    T, y, z, _ = single(tp.Transition.from_counts([[80, 10, 5], [10, 70, 5], [5, 10, 60], [5, 10, 30]]))
+    models = [Says(np.random.default_rng(i).dirichlet(np.ones(3), len(z))) for i in range(4)]
+    scorer = pickle.loads(pickle.dumps(tp.weak_scorer(name, T, prior=prior)))
+    found = [scorer(model, z, y) for model in models]
+    assert len(makings) == (4 if name == "balanced_accuracy" and prior is not None else 1)
+    function = getattr(tp, f"weak_{name}")
+    given = [model.q if name == "brier" else model.predict(z) for model in models]
+    sign = -1 if name == "brier" else 1
+    assert found == [sign * function(y, q, T, prior=prior).value for q in given]
+
+
+def test_a_calibrator_draws_once_for_before_and_after(makings):
+    T, y, z, _ = single(counted(tp.pair_noise(3, 0.3), 100))
+    calibrator = tp.calibrate(4 * np.eye(3)[z] + np.random.default_rng(0).normal(size=(len(z), 3)), y, T)
+    assert set(calibrator.reliability) == {"before", "after"}
+    assert len(makings) == 1
