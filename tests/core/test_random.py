@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 import tproper as tp
+from tproper._core import drawn_classes
 from tproper._core.numerics import critical_k_of, project_simplex
 
 seeds = st.integers(0, 10**6)
@@ -165,3 +166,16 @@ def test_squeezed_conjugates_are_attained_and_never_exceeded(base, seed, K, alph
         trial = v + scale * (0.01 + v.abs().amax(-1, keepdim=True)) * torch.as_tensor(rng.standard_normal(v.shape))
         trial = trial - trial.mean(-1, keepdim=True)
         assert ((q * trial).sum(-1) - F.value(trial) <= claimed + 1e-9 * (1 + claimed.abs())).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_classes_are_drawn_by_their_probabilities(axis, dtype):
+    P = np.random.default_rng(0).dirichlet([0.2, 1.0, 3.0, 0.5], 40_000).astype(dtype)
+    P[:3] = np.eye(4)[:3]
+    P[3] = [0.25, 0.25, 0.25, 0.2499]  # a sum that rounding left below one
+    rows = P.T if axis == 0 else P
+    z = drawn_classes(rows, np.random.default_rng(1), axis)
+    u = np.random.default_rng(1).random(len(P))
+    assert z.tolist() == [min(int(np.searchsorted(p.cumsum(), x)), 3) for p, x in zip(P, u, strict=True)]
+    np.testing.assert_allclose(np.bincount(z) / len(P), P.mean(axis=0), atol=0.006)

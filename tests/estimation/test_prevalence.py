@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tproper as tp
+from tproper.estimation import prevalence
 from tproper.estimation.prevalence import class_shares
 
 T4 = tp.Transition([[0.8, 0.1, 0.05, 0.1], [0.1, 0.7, 0.1, 0.1], [0.05, 0.1, 0.6, 0.2], [0.05, 0.1, 0.25, 0.6]])
@@ -267,3 +268,27 @@ def test_coverage_of_few_candidate_sets():
         low, high = tp.weak_prevalence(T.sample(rng.choice(5, 8, p=shares), s), T).interval.T
         inside.append((low <= shares) & (shares <= high))
     assert np.mean(inside) > 0.92
+
+
+@pytest.mark.parametrize("kind", ["one label", "annotators", "known"])
+def test_repetitions_in_blocks_are_those_of_all_at_once(kind, monkeypatch):
+    """Draws of T for every kind of label would fill the memory where answers hardly repeat."""
+    rng = np.random.default_rng(0)
+    known = tp.pair_noise(3, 0.2)
+    T = tp.Transition.from_counts(np.column_stack([rng.multinomial(60, p) for p in known.matrix().T]))
+    T = {"one label": T, "annotators": tp.annotators([T] * 6), "known": known}[kind]
+    y = T.sample(rng.integers(3, size=400), 1)
+    U = len(np.unique(np.reshape(y, (400, -1)), axis=0))
+    shapes = []
+    plain = prevalence.class_shares
+    monkeypatch.setattr(prevalence, "class_shares", lambda T, q: shapes.append(T.shape) or plain(T, q))
+    monkeypatch.setattr(prevalence, "ENTRIES", 200 * 3 * U)
+    whole = tp.weak_prevalence(y, T)
+    monkeypatch.setattr(prevalence, "ENTRIES", 30 * 3 * U)
+    shapes.clear()
+    parts = tp.weak_prevalence(y, T)
+    assert max(np.prod(shape) for shape in shapes) <= 30 * 3 * U
+    np.testing.assert_array_equal(parts.value, whole.value)
+    np.testing.assert_allclose(parts.interval, whole.interval, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(parts.stderr, whole.stderr, rtol=1e-12)
+    assert parts.notes == whole.notes

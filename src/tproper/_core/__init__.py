@@ -42,7 +42,7 @@ from .numerics import (
 )
 from .plain import count_text, finite_number, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
-from .streams import label_stream, seeded_torch
+from .streams import drawn_classes, label_stream, seeded_torch
 
 __all__ = [
     "COLUMN_SUM_TOL",
@@ -71,6 +71,7 @@ __all__ = [
     "compact",
     "count_text",
     "critical_k_of",
+    "drawn_classes",
     "entmax",
     "finds_top",
     "finite_number",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from . import checks
 
@@ -29,6 +30,16 @@ def label_stream(seed: Any) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(WEAK_LABELS,)))
     except (TypeError, ValueError):
         raise ValueError(f"seed: expected a whole number >= 0 or a numpy Generator, got {checks.short(seed)}") from None
+
+
+def drawn_classes(P: NDArray[np.floating[Any]], rng: np.random.Generator, axis: int = -1) -> NDArray[np.int64]:
+    """A class for each example from its probabilities, which lie along `axis` of P (n, K): one random number for each.
+
+    The first class whose cumulative probability reaches it; the last where rounding leaves their sum below it.
+    """
+    u = np.expand_dims(rng.random(P.size // P.shape[axis]), axis)
+    out: NDArray[np.int64] = (P.cumsum(axis=axis) < u).sum(axis=axis).clip(max=P.shape[axis] - 1)
+    return out
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, mark
 from ..data import CELLS, open_table, watched
-from ..transitions import identity
+from ..transitions import Reconstruction, identity
 from .codec import Answered, Encoded, LabelCodec, class_codec
 from .options import LabelOptions
 from .overlap import Overlap
@@ -142,9 +142,9 @@ class _Evenly:
             self.labels, self.p = [np.concatenate(self.labels)[::2]], [np.concatenate(self.p)[::2]]
             self.stride *= 2
 
-    def trust(self, codec: LabelCodec) -> Trust | None:
+    def trust(self, codec: LabelCodec, reconstruction: Reconstruction) -> Trust:
         """What they say of T."""
-        return trust(np.concatenate(self.labels), np.concatenate(self.p), codec) if self.rows else None
+        return trust(np.concatenate(self.labels), np.concatenate(self.p), codec, reconstruction)
 
 
 def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source: str | None) -> Evaluation:
@@ -182,4 +182,5 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     if clean is not None:
         counts["clean"] = clean.rows
     from_weak, from_clean = (None if scores is None else scores.scores() for scores in (weak, clean))
-    return Evaluation(codec.transition.name, from_weak, from_clean, checked.trust(codec), counts, overlap.warning())
+    trusted = None if weak is None else checked.trust(codec, weak.reconstruction)
+    return Evaluation(codec.transition.name, from_weak, from_clean, trusted, counts, overlap.warning())

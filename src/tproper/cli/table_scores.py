@@ -37,7 +37,7 @@ from ..metrics import (
     weak_calibration,
     weak_log_loss,
 )
-from ..transitions import Transition
+from ..transitions import Reconstruction, Transition
 from .codec import Encoded
 from .trust import NAMES, Trust
 
@@ -88,8 +88,10 @@ def why_no_scores(transition: Transition) -> str:
 class StreamedScores:
     """Add blocks of encoded labels and probabilities; ask for the scores at the end."""
 
-    def __init__(self, transition: Transition) -> None:
+    def __init__(self, transition: Transition, reconstruction: str | Reconstruction = "auto") -> None:
         self.transition = transition
+        # one R for all: scores that share it share the draws of an estimated T
+        self.reconstruction = transition.reconstruction(reconstruction)
         self.rows = 0
         self._limit = max(BLOCK_ROWS, BLOCK_CELLS // transition.num_classes)
         self._waiting: list[tuple[Encoded, FloatArray]] = []
@@ -117,40 +119,45 @@ class StreamedScores:
     def _score(self, labels: Encoded, q: FloatArray) -> None:
         for name, score in _MEANS.items():
             value = q.argmax(axis=1) if name == "accuracy" else q
-            self._parts[name].append(score(labels, value, self.transition))
+            self._parts[name].append(score(labels, value, self.transition, reconstruction=self.reconstruction))
         if self._bins is None:
             self._bins = _Bins()
-        self._parts["overconfidence"].append(self._bins.add(labels, q, self.transition))
+        self._parts["overconfidence"].append(self._bins.add(labels, q, self.transition, self.reconstruction))
 
     def scores(self) -> Scores:
         """The scores of all rows added."""
         labels, q = self._take()
+        T, R, parts = self.transition, self.reconstruction, self._parts
         if self._bins is None:
             predicted = q.argmax(axis=1)
             return {
-                "accuracy": weak_accuracy(labels, predicted, self.transition),
-                "balanced_accuracy": weak_balanced_accuracy(labels, predicted, self.transition),
-                "log_loss": weak_log_loss(labels, q, self.transition),
-                "brier": weak_brier(labels, q, self.transition),
-                "calibration": weak_calibration(labels, q, self.transition),
+                "accuracy": weak_accuracy(labels, predicted, T, reconstruction=R),
+                "balanced_accuracy": weak_balanced_accuracy(labels, predicted, T, reconstruction=R),
+                "log_loss": weak_log_loss(labels, q, T, reconstruction=R),
+                "brier": weak_brier(labels, q, T, reconstruction=R),
+                "calibration": weak_calibration(labels, q, T, reconstruction=R),
             }
         self._score(labels, q)
-        K, parts = self.transition.num_classes, self._parts
-        draws = draws_of(self.transition, self.transition.reconstruction())
+        K, draws = T.num_classes, draws_of(T, R)
         limits = {"accuracy": (0.0, 1.0, 1 / K), "log_loss": (math.inf, 0.0, math.log(K)), "brier": (2, 0, 1 - 1 / K)}
         out: Scores = {}
         for name, (worst, best, guess) in limits.items():
             infinite = [p for p in parts[name] if not math.isfinite(p.value)]
+            if infinite:
+                out[name] = infinite[0]
+                continue
             pooled: Any = _Pooled.of(parts[name], draws)
-            out[name] = infinite[0] if infinite else score_of(_NAMES[name], pooled, self.rows, worst, best, guess)
+            out[name] = score_of(_NAMES[name], pooled, self.rows, worst, best, guess).noted(T.caution)
         over: Any = _Pooled.of(parts["overconfidence"], draws)
-        out["calibration"] = self._bins.calibration(score_of("overconfidence", over, self.rows, -1.0, 1.0, 1.0), draws)
-        return out
+        curve = self._bins.calibration(score_of("overconfidence", over, self.rows, -1.0, 1.0, 1.0), draws)
+        return out | {"calibration": curve.noted(T.caution)}
 
 
-def scores_of(transition: Transition, labels: Encoded, probabilities: FloatArray) -> Scores:
+def scores_of(
+    transition: Transition, labels: Encoded, probabilities: FloatArray, reconstruction: str | Reconstruction = "auto"
+) -> Scores:
     """The scores of rows in memory."""
-    streamed = StreamedScores(transition)
+    streamed = StreamedScores(transition, reconstruction)
     streamed.add(labels, probabilities)
     return streamed.scores()
 
@@ -164,9 +171,9 @@ class _Bins:
         self.confidence: FloatArray = np.zeros(())
         self.table: FloatArray = np.zeros(())  # sums of targets by bin and predicted class, where T is estimated
 
-    def add(self, labels: Encoded, q: FloatArray, transition: Transition) -> Score:
+    def add(self, labels: Encoded, q: FloatArray, transition: Transition, reconstruction: Reconstruction) -> Score:
         """A block; gives its overconfidence."""
-        sample = Sample(labels, transition, "auto", None, None)
+        sample = Sample(labels, transition, reconstruction, None, None)
         top = TopLabel(sample.weigher, sample.probabilities(q), sample.labels, None)
         if self.edges is None:
             self.edges = bin_edges(top.confidence, top.worthwhile_bins(), "quantile")

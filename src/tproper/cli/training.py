@@ -126,8 +126,9 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
     if why or labelled.sum() < 2:
         return Quality(None, clean, None, unseen.how, why or "fewer than two of these rows have a weak label")
     labels, p = rows.own[unseen.rows][labelled], unseen.p[labelled]
-    weak = scoring.scores_of(codec.transition, labels, p)
-    return Quality(weak, clean, trust(labels, p, codec), unseen.how)
+    R = codec.transition.reconstruction()
+    weak = scoring.scores_of(codec.transition, labels, p, R)
+    return Quality(weak, clean, trust(labels, p, codec, R), unseen.how)
 
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:

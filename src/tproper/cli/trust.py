@@ -11,8 +11,9 @@ import numpy as np
 
 from .._core import FloatArray
 from ..data import short
-from ..estimation import Sensitivity, TransitionCheck, check_transition, sensitivity
+from ..estimation import Sensitivity, TransitionCheck, check_transition, sensitivities
 from ..metrics import restrict
+from ..transitions import Reconstruction
 from .codec import Encoded, LabelCodec
 
 CHECKED_ROWS = 20_000  # more rows would add nothing
@@ -85,21 +86,16 @@ class Trust:
         return {"check": self.check.to_dict(), "sensitivity": {name: s.to_dict() for name, s in self.moved.items()}}
 
 
-def trust(labels: Encoded, p: FloatArray, codec: LabelCodec) -> Trust:
-    """From weak labels, and probabilities of models that had not seen them."""
+def trust(
+    labels: Encoded, p: FloatArray, codec: LabelCodec, reconstruction: str | Reconstruction = "auto"
+) -> Trust:
+    """From weak labels, and probabilities of models that had not seen them; by the R of their scores."""
     if len(labels) > CHECKED_ROWS:
         some = np.linspace(0, len(labels) - 1, CHECKED_ROWS).round().astype(np.int64)
         labels, p = labels[some], p[some]
-    moved = {}
-    for name in NAMES:
-        try:
-            predicted = p.argmax(axis=1) if name == "accuracy" else p
-            moved[name] = sensitivity(
-                name, labels, predicted, codec.transition, classes=codec.classes, annotators=codec.annotators or None
-            )
-        except ValueError:  # an infinite log loss moves nowhere
-            continue
-    return Trust(codec, check_transition(labels, codec.transition, p), moved)
+    T, names = codec.transition, codec.annotators or None
+    moved = sensitivities(labels, p, T, reconstruction, classes=codec.classes, annotators=names)
+    return Trust(codec, check_transition(labels, T, p), moved)
 
 
 def _numbered(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from .clean import estimate_transition
 from .crowds import AnnotatorEstimate, estimate_annotators
 from .prevalence import Prevalence, weak_prevalence
 from .pu import PUEstimate, estimate_pu
-from .sensitivity import Sensitivity, sensitivity
+from .sensitivity import Sensitivity, sensitivities, sensitivity
 from .warnings import DependenceWarning, FamilyWarning, IdentifiabilityWarning
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "estimate_annotators",
     "estimate_pu",
     "estimate_transition",
+    "sensitivities",
     "sensitivity",
     "weak_prevalence",
 ]

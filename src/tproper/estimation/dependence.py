@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray
+from .._core import FloatArray, drawn_classes
 from .dawid_skene import Crowd, Fit, advance, from_votes, normalised
 
 ANSWERS, ENTRIES = 10_000, 1 << 22  # that rho is estimated with, at most: answers, answers x T's entries
@@ -140,7 +140,7 @@ def dependence(crowd: Crowd, fit: Fit, log_prior: FloatArray, sign: float, rng: 
 def _independent(crowd: Crowd, fit: Fit, log_prior: FloatArray, sign: float, rng: np.random.Generator) -> float:
     """rho of independent answers, drawn from the fit and fitted again."""
     a = crowd.answers
-    z = (fit.P.cumsum(axis=1) < rng.random((crowd.n, 1))).sum(axis=1).clip(max=crowd.num_classes - 1)
+    z = drawn_classes(fit.P, rng)
     z[crowd.fixed] = crowd.known[crowd.fixed]
     cdf = np.cumsum(fit.T, axis=1)
     u = rng.random(len(a))

@@ -57,12 +57,15 @@ class Fit:
 
 def chi_square(statistic: float, df: float, noncentrality: float = 0.0) -> float:
     """Upper tail; 1 without degrees of freedom."""
-    from scipy.special import chdtrc
-    from scipy.stats import ncx2
-
     if df <= 0 or statistic <= 0:
         return 1.0
-    return float(ncx2.sf(statistic, df, noncentrality) if noncentrality > 0 else chdtrc(df, statistic))
+    if noncentrality > 0:
+        from scipy.stats import ncx2  # a second to load
+
+        return float(ncx2.sf(statistic, df, noncentrality))
+    from scipy.special import chdtrc
+
+    return float(chdtrc(df, statistic))
 
 
 def one_hot_block(counts: FloatArray, T: FloatArray, reference: FloatArray | None = None) -> Block | None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray
+from .._core import FloatArray, drawn_classes
 from .hull import chi_square
 from .softmax import softmax
 from .views import DRAWS_EACH, Index, OneLabel, SetLabel, SeveralAnswers, View
@@ -144,9 +144,7 @@ class ScoreTests:
 
     def _simulate(self, view: View, rng: np.random.Generator) -> Any:
         """Labels drawn from T and p."""
-        n, K = self.p.shape
-        classes = np.minimum((self.p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), K - 1)
-        return view.simulate(self.rows, classes, rng)
+        return view.simulate(self.rows, drawn_classes(self.p, rng), rng)
 
     def _scores(self, likelihood: FloatArray) -> tuple[FloatArray, FloatArray]:
         """u (n, K) and the labels' probability (T p)_y (n,)."""

@@ -24,9 +24,8 @@ Shokouhi (2014), Community-based Bayesian aggregation models for crowdsourcing.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._core import FloatArray
+from .._core import FloatArray, drawn_classes
 from .dawid_skene import Crowd, Fit, normalised
 
 POWERS = np.array([-1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0])
@@ -73,7 +72,7 @@ def by_sweep(crowd: Crowd, fit: Fit, log_prior: FloatArray | None, seed: int) ->
 def _classes(crowd: Crowd, joint: FloatArray, rng: np.random.Generator) -> FloatArray:
     """A class for every item from its posterior, as one-hot rows (n, K); known ones stay."""
     P = normalised(joint.astype(crowd.dtype))[1]
-    z = (P.cumsum(axis=1) < rng.random((crowd.n, 1), dtype=np.float64)).sum(axis=1).clip(max=crowd.num_classes - 1)
+    z = drawn_classes(P, rng)
     z[crowd.fixed] = crowd.known[crowd.fixed]
     one = np.zeros(P.shape, dtype=crowd.dtype)
     one[np.arange(crowd.n), z] = 1.0
@@ -104,7 +103,7 @@ class Types:
         A = self._parameters(np.tensordot(rng.standard_exponential(self.m), counts, 1))
         logs = self._evidence(counts, A) + np.log(self.shares)
         P = normalised(logs)[1]
-        chosen: NDArray[np.int64] = (P.cumsum(axis=1) < rng.random((self.m, 1))).sum(axis=1).clip(max=self.size - 1)
+        chosen = drawn_classes(P, rng)
         seen = np.bincount(chosen, minlength=self.size)
         self.shares = np.maximum(rng.dirichlet(seen + 1.0 / self.size), LEAST)
         return A[chosen]

@@ -11,6 +11,7 @@ also leave room for labels that might occur, and have not, and hold all shares t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,9 +93,11 @@ def weak_prevalence(labels: Labels, transition: Transition, *, random_state: int
     rng = np.random.default_rng(checks.integer(random_state, "random_state", 0))
     size = int(np.clip(ENTRIES // T.size, 200, REPEATS))
     again = rng.multinomial(n, shares / shares.sum(), size) / n
-    from_labels = class_shares(T[None], again)
+    step = max(1, ENTRIES // T.size)  # the draws of all repetitions together would be large
+    blocks = [slice(i, i + step) for i in range(0, size, step)]
+    from_labels = np.concatenate([class_shares(T[None], again[b]) for b in blocks])
     draws = _draws(transition, kinds, size, rng)
-    repeats = from_labels if draws is None else class_shares(draws, again)
+    repeats = from_labels if draws is None else np.concatenate([class_shares(draws(b), again[b]) for b in blocks])
     low, high = np.quantile(repeats, [0.025, 0.975], axis=0)
     interval = np.stack([np.minimum(low, value), np.maximum(high, value)], axis=1)
     variance = repeats.var(axis=0)
@@ -221,21 +224,28 @@ def likely(T: FloatArray, counts: np.ndarray, value: FloatArray, classes: np.nda
     return out
 
 
-def _draws(transition: Transition, kinds: torch.Tensor, size: int, rng: np.random.Generator) -> FloatArray | None:
-    """Draws of the rows (S, U, K) of the labels that occur, up to a factor; None where T is known."""
+def _draws(
+    transition: Transition, kinds: torch.Tensor, size: int, rng: np.random.Generator
+) -> Callable[[slice], FloatArray] | None:
+    """Some of `size` draws of the rows (S, U, K) of the labels that occur, up to a factor; None where T is known."""
     if isinstance(transition, CandidateSetTransition):  # what its rate is changes a row by a factor alone
         return None
-    if isinstance(transition, EstimatedTransition):
-        return transition.samples(size, rng)[:, transition.row_index(kinds).numpy()]
     if not isinstance(transition, AnnotatorTransition):
-        draws = posterior_draws(transition, size)
-        return None if draws is None else draws[:, transition.row_index(kinds).numpy()]
+        if isinstance(transition, EstimatedTransition):
+            T: FloatArray | None = transition.samples(size, rng)
+        else:
+            T = posterior_draws(transition, size)
+        return None if T is None else T[:, transition.row_index(kinds).numpy()].__getitem__
     parts = [posterior_draws(t, size, a) for a, t in enumerate(transition.transitions)]
     if all(p is None for p in parts):
         return None
-    tables = [t.matrix() if p is None else p for t, p in zip(transition.transitions, parts, strict=True)]
-    log = log_likelihood(tables, kinds.numpy())
-    return np.exp(log - log.max(axis=2, keepdims=True))
+
+    def drawn(some: slice) -> FloatArray:
+        tables = [t.matrix() if p is None else p[some] for t, p in zip(transition.transitions, parts, strict=True)]
+        log = log_likelihood(tables, kinds.numpy())
+        return np.exp(log - log.max(axis=2, keepdims=True))
+
+    return drawn
 
 
 def _rows(transition: Transition, kinds: torch.Tensor) -> FloatArray:

@@ -20,10 +20,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks
-from ..metrics import encoded, restrict, weak_accuracy, weak_brier, weak_log_loss
+from ..metrics import Score, encoded, restrict, weak_accuracy, weak_brier, weak_log_loss
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
+    Reconstruction,
     StackedTransition,
     Transition,
     UniformTransition,
@@ -33,6 +34,7 @@ from ..transitions import (
 )
 
 SCORES = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
+MOVES = (0.05, 0.1)
 DENSE_CLASSES = 400  # beyond, only the rate that all classes share is moved
 MOST_RATES = 10  # moved one by one: those that matter most
 INSIDE = 1e-3  # a moved rate stays this far from 0 and 1
@@ -75,7 +77,7 @@ def sensitivity(
     labels: Labels,
     predictions: ArrayLike | Tensor,
     transition: Transition,
-    moves: Sequence[float] = (0.05, 0.1),
+    moves: Sequence[float] = MOVES,
     *,
     classes: Sequence[Any] | None = None,
     annotators: Sequence[Any] | None = None,
@@ -105,26 +107,64 @@ def sensitivity(
         raise ValueError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
     if not math.isfinite(base.value):
         raise ValueError(f"predictions: expected a finite {base.name}, got {base.value}; {base.note}")
-    at = _ScoreAt(score, encoded(transition, labels), predictions, transition.num_classes, base.limits)
-    rates = _rates(at, transition, classes, annotators)
-    ranges, intervals, low, high, limits = {}, {}, base.shown, base.shown, base.interval
-    for m in sorted(steps):  # up to m, so that a larger move has the larger range
-        values = [(v, moved) for moved in rates.moved(m) for v in rates.values(moved)]
-        least, most = (end(values, key=lambda pair: pair[0], default=(base.value, None)) for end in (min, max))
-        low, high = ranges[m] = min(low, restrict(least[0], base.limits)), max(high, restrict(most[0], base.limits))
-        bottom, top = (base.interval if moved is None else at.limits(moved) for _, moved in (least, most))
-        limits = intervals[m] = min(low, limits[0], bottom[0]), max(high, limits[1], top[1])
-    return Sensitivity(base.name, base.shown, ranges, rates.name, rates.effect, intervals)
+    at = _ScoreAt(score, encoded(transition, labels), predictions, base, transition.num_classes)
+    return _around([at], transition, steps, classes, annotators)[score]
+
+
+def sensitivities(
+    labels: Labels,
+    probabilities: FloatArray,
+    transition: Transition,
+    reconstruction: str | Reconstruction = "auto",
+    *,
+    classes: Sequence[Any] | None = None,
+    annotators: Sequence[Any] | None = None,
+) -> dict[str, Sensitivity]:
+    """`sensitivity` of every score of the same probabilities, but for one that is not finite.
+
+    `reconstruction`: that of "auto", from whoever has made it; scores that share it share the draws of an estimated T.
+    """
+    R, y = transition.reconstruction(reconstruction), encoded(transition, labels)
+    scored = []
+    for name, score in SCORES.items():
+        predictions = probabilities.argmax(axis=1) if name == "accuracy" else probabilities
+        base = score(y, predictions, transition, reconstruction=R)
+        if math.isfinite(base.value):
+            scored.append(_ScoreAt(name, y, predictions, base, transition.num_classes))
+    return _around(scored, transition, MOVES, classes, annotators)
+
+
+def _around(
+    scored: Sequence[_ScoreAt],
+    transition: Transition,
+    steps: Sequence[float],
+    classes: Sequence[Any] | None,
+    annotators: Sequence[Any] | None,
+) -> dict[str, Sensitivity]:
+    """Scores of the same labels, by name."""
+    crowd = _Annotators(scored, transition, annotators) if isinstance(transition, AnnotatorTransition) else None
+    out = {}
+    for at in scored:
+        rates = _rates(at, transition, classes) if crowd is None else crowd.rates(at)
+        base = at.base
+        ranges, intervals, low, high, limits = {}, {}, base.shown, base.shown, base.interval
+        for m in sorted(steps):  # up to m, so that a larger move has the larger range
+            values = [(v, moved) for moved in rates.moved(m) for v in rates.values(moved)]
+            least, most = (end(values, key=lambda pair: pair[0], default=(base.value, None)) for end in (min, max))
+            low, high = ranges[m] = min(low, restrict(least[0], base.limits)), max(high, restrict(most[0], base.limits))
+            bottom, top = (base.interval if moved is None else at.limits(moved) for _, moved in (least, most))
+            limits = intervals[m] = min(low, limits[0], bottom[0]), max(high, limits[1], top[1])
+        out[at.name] = Sensitivity(base.name, base.shown, ranges, rates.name, rates.effect, intervals)
+    return out
 
 
 class _ScoreAt:
-    """A weak score of the same labels and predictions at another T; anything is possible where T has no inverse."""
+    """A weak score at T (`base`), and of the same labels and predictions at another T; anything is possible where that
+    has no inverse."""
 
-    def __init__(
-        self, name: str, labels: Tensor, predictions: Any, num_classes: int, anything: tuple[float, float]
-    ) -> None:
-        self.name, self.labels, self.predictions, self.num_classes = name, labels, predictions, num_classes
-        self.anything = anything
+    def __init__(self, name: str, labels: Tensor, predictions: Any, base: Score, num_classes: int) -> None:
+        self.name, self.labels, self.predictions, self.base = name, labels, predictions, base
+        self.num_classes, self.anything = num_classes, base.limits
 
     def limits(self, T: Transition) -> tuple[float, float]:
         """Its interval."""
@@ -139,16 +179,6 @@ class _ScoreAt:
             return [SCORES[self.name](self.labels, self.predictions, T).value]
         except NotReconstructibleError:
             return list(self.anything)
-
-    def means(self, T: Transition) -> list[float]:
-        """The same for several annotators: the mean of ``<r_i, s_i>`` alone, without its interval."""
-        try:
-            R = T.reconstruction()
-        except NotReconstructibleError:
-            return list(self.anything)
-        silent = R.silent(self.labels)
-        heard = slice(None) if silent is None else ~silent.numpy()
-        return [float((R.targets(self.labels).numpy()[heard] * self.each[heard]).sum(axis=1).mean())]
 
     @cached_property
     def each(self) -> FloatArray:
@@ -184,9 +214,7 @@ def _none(at: _ScoreAt) -> _Rates:
     return _Rates("", 0.0, lambda m: [], at.values)
 
 
-def _rates(
-    at: _ScoreAt, transition: Transition, classes: Sequence[Any] | None, annotators: Sequence[Any] | None
-) -> _Rates:
+def _rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | None) -> _Rates:
     """What can be moved."""
     K = transition.num_classes
     if isinstance(transition, families.IndependentSets):
@@ -194,8 +222,6 @@ def _rates(
         return _one_rate(at, "p, the probability of a wrong candidate,", lambda m: partial_labels(K, _inside(p, m)))
     if isinstance(transition, CandidateSetTransition):
         return _none(at)
-    if isinstance(transition, AnnotatorTransition):
-        return _annotator_rates(at, transition, annotators)
     if isinstance(transition, UniformTransition) and K > DENSE_CLASSES:
         d, name = transition.diagonal, transition.name
         if not 0 < d < 1:
@@ -218,37 +244,74 @@ def _inside(value: float, move: float) -> float:
     return min(max(value + move, min(INSIDE, value)), max(1 - INSIDE, value))
 
 
-def _annotator_rates(at: _ScoreAt, transition: AnnotatorTransition, annotators: Sequence[Any] | None) -> _Rates:
-    """Each annotator's share of right answers, alone and all at once."""
-    tables = [t.matrix() for t in transition.transitions]
-    if annotators is not None and len(annotators) != len(tables):
-        raise ValueError(f"annotators: expected the names of {len(tables)} annotators, got {len(annotators)}")
+class _Annotators:
+    """Each annotator's share of right answers, moved alone and all at once.
 
-    def moved(moves: Mapping[int, float]) -> Transition:
-        new = list(transition.transitions)
-        for a, m in moves.items():
-            T = tables[a].copy()
-            for z in range(min(T.shape)):
-                T[:, z] = _move(T[:, z], z, m)
-            new[a] = Transition(T)
-        return AnnotatorTransition(new, transition.rho)
+    The scores move mostly the same: what was made for one of them serves the others.
+    """
 
-    movable = [a for a, T in enumerate(tables) if any(0 < T[z, z] < 1 for z in range(min(T.shape)))]
-    if not movable:
-        return _none(at)
-    alone = movable[:MOST_RATES]
-    slopes = [_slope(at.means, moved({a: -INSIDE}), moved({a: INSIDE})) for a in alone]
-    worst = int(np.argmax(np.abs(slopes)))
+    def __init__(
+        self, scored: Sequence[_ScoreAt], transition: AnnotatorTransition, names: Sequence[Any] | None
+    ) -> None:
+        self.scored, self.transition = scored, transition
+        self.tables = [t.matrix() for t in transition.transitions]
+        if names is not None and len(names) != len(self.tables):
+            raise ValueError(f"annotators: expected the names of {len(self.tables)} annotators, got {len(names)}")
+        self.names = range(len(self.tables)) if names is None else names
+        self.made: dict[tuple[tuple[int, float], ...], Transition] = {}
+        self.found: dict[Transition, dict[str, list[float]]] = {}
 
-    def every(m: float) -> list[Transition]:
-        both = [moved(dict.fromkeys(movable, side * m)) for side in (-1, 1)]
-        mixed = [
-            moved({a: side * m if s > 0 else -side * m for a, s in zip(alone, slopes, strict=True)}) for side in (-1, 1)
-        ]
-        return [*both, *mixed, *(moved({a: side * m}) for a in alone for side in (-1, 1))]
+    def rates(self, at: _ScoreAt) -> _Rates:
+        """What can be moved of one score."""
+        movable = [a for a, T in enumerate(self.tables) if any(0 < T[z, z] < 1 for z in range(min(T.shape)))]
+        if not movable:
+            return _none(at)
+        alone = movable[:MOST_RATES]
 
-    name = alone[worst] if annotators is None else annotators[alone[worst]]
-    return _Rates(f"the share of right answers of annotator {name}", slopes[worst], every, at.means)
+        def values(T: Transition) -> list[float]:
+            return self._means(T)[at.name]
+
+        slopes = [_slope(values, self._moved({a: -INSIDE}), self._moved({a: INSIDE})) for a in alone]
+        worst = int(np.argmax(np.abs(slopes)))
+
+        def every(m: float) -> list[Transition]:
+            both = [self._moved(dict.fromkeys(movable, side * m)) for side in (-1, 1)]
+            mixed = [
+                self._moved({a: side * m if s > 0 else -side * m for a, s in zip(alone, slopes, strict=True)})
+                for side in (-1, 1)
+            ]
+            return [*both, *mixed, *(self._moved({a: side * m}) for a in alone for side in (-1, 1))]
+
+        name = f"the share of right answers of annotator {self.names[alone[worst]]}"
+        return _Rates(name, slopes[worst], every, values)
+
+    def _moved(self, moves: Mapping[int, float]) -> Transition:
+        key = tuple(moves.items())
+        if key not in self.made:
+            new = list(self.transition.transitions)
+            for a, m in key:
+                T = self.tables[a].copy()
+                for z in range(min(T.shape)):
+                    T[:, z] = _move(T[:, z], z, m)
+                new[a] = Transition(T)
+            self.made[key] = AnnotatorTransition(new, self.transition.rho)
+        return self.made[key]
+
+    def _means(self, T: Transition) -> dict[str, list[float]]:
+        """The means of ``<r_i, s_i>`` at another T, by score, without their intervals."""
+        if T not in self.found:
+            try:
+                R = T.reconstruction()
+            except NotReconstructibleError:
+                self.found[T] = {at.name: list(at.anything) for at in self.scored}
+                return self.found[T]
+            labels = self.scored[0].labels
+            silent, targets = R.silent(labels), R.targets(labels).numpy()
+            heard = slice(None) if silent is None else ~silent.numpy()
+            self.found[T] = {
+                at.name: [float((targets[heard] * at.each[heard]).sum(axis=1).mean())] for at in self.scored
+            }
+        return self.found[T]
 
 
 def _move(column: FloatArray, y: int, m: float) -> FloatArray:

@@ -45,7 +45,7 @@ class OneLabel:
         draws = self.draws
         if draws is None:
             return None
-        parts = [np.einsum("fm,smk->sfk", b.cells, draws) for b in blocks if b.cells is not None]
+        parts = [b.cells @ draws for b in blocks if b.cells is not None]
         return lambda priors: np.concatenate([d @ p for d, p in zip(parts, priors, strict=True)], axis=1)
 
     def labels(self, rows: Index) -> Index:

@@ -377,9 +377,10 @@ def _reliability(
     out: dict[str, Any] = {}
     weight = None if (w == w[0]).all() else w
     try:
+        R = T.reconstruction()
         for when, g in (("before", before), ("after", after)):
             p = torch.softmax(torch.as_tensor(g), -1).numpy()
-            out[when] = weak_calibration(y, p, T, sample_weight=weight).to_dict()
+            out[when] = weak_calibration(y, p, T, reconstruction=R, sample_weight=weight).to_dict()
     except NotReconstructibleError:
         notes.append("no calibration error: the transition has no reconstruction")
     return out

@@ -42,8 +42,11 @@ def weak_balanced_accuracy(
     certainly does not occur is left out, as scikit-learn does.
     """
     sample = Sample(labels, transition, reconstruction, prior, sample_weight)
+    return _balanced(sample, sample.predictions(predictions), prior).noted(transition.caution)
+
+
+def _balanced(sample: Sample, predicted: Tensor, prior: ArrayLike | None) -> Score:
     K, n, weigher = sample.K, sample.n, sample.weigher
-    predicted = sample.predictions(predictions)
     hit = one_hot(predicted, K)
     if prior is not None:
         scale = torch.as_tensor(1.0 / (K * checks.probability_vector(prior, "prior", K)))

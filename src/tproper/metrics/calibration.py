@@ -70,12 +70,13 @@ def weak_calibration(
             edges = np.stack(columns)
         else:
             edges = np.tile(edges, (sample.K, 1))
-        return classwise_calibration(sample.weigher, sample.labels, q, sample.weights, edges)
+        curve = classwise_calibration(sample.weigher, sample.labels, q, sample.weights, edges)
+        return curve.noted(transition.caution)
     top = TopLabel(sample.weigher, q, sample.labels, sample.weights)
     if edges is None:
         count = top.worthwhile_bins() if bins == "auto" else int(cast(int, bins))
         edges = bin_edges(top.confidence, count, strategy)
-    return top.calibration(edges)
+    return top.calibration(edges).noted(transition.caution)
 
 
 def _given_edges(bins: int | str | ArrayLike) -> FloatArray | None:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from .._core import FloatArray
+from .._core import FloatArray, drawn_classes
 from ..transitions import AnnotatorTransition
 
 A_CROWD = 30  # annotators, from which on their T can be drawn together (`estimate_annotators`)
@@ -69,8 +69,7 @@ def class_means(
         T /= np.repeat(np.add.reduceat(T, transition.offsets[:-1]), transition.sizes, axis=0)
         logs = np.log(np.maximum(T, LEAST))
         P = softmax((given @ logs).T + np.log(shares)[:, None], axis=0)  # (K, n): sums over few classes are fast
-        z = (P.cumsum(axis=0) < rng.random(n)).sum(axis=0).clip(max=K - 1)
-        one = (z == np.arange(K)[:, None]).astype(np.float64)
+        one = (drawn_classes(P, rng, axis=0) == np.arange(K)[:, None]).astype(np.float64)
         shares = rng.dirichlet(one.sum(axis=1) + 1.0)
         total += P
         out.append(_means(one, a, weighed))

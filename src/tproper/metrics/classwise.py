@@ -10,6 +10,8 @@ signs beyond. No cells x cells matrix, O(n K) for a probe.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -50,23 +52,27 @@ class Cells:
         self.scale = torch.as_tensor(np.where(used, 1 / ratio, 0.0).ravel())
         self.centre = torch.as_tensor(np.where(used, self.errors.difference, 0.0).ravel())
 
-    def blocks(self) -> list[tuple[Tensor, Tensor]]:
-        """(cells (m, K), z (m, K)) of the examples, a block at a time, and of the pseudo-examples."""
+    def blocks(self) -> list[Any]:
+        """Sparse z (m, cells) of the examples, a block at a time, and of the pseudo-examples."""
         out = []
         for i in self.weigher.blocks(len(self.q)):
             h = self.weigher.targets(self.labels[i]) - self.q[i]
-            out.append((self.cell[i], self._z(self.cell[i], h, torch.as_tensor(self.a[i.numpy()])[:, None])))
+            out.append(self._z(self.cell[i], h, torch.as_tensor(self.a[i.numpy()])[:, None]))
         return [*out, self._pseudo()]
 
-    def _z(self, cell: Tensor, h: Tensor, a: Tensor) -> Tensor:
-        return self.scale[cell] * a * (h - self.centre[cell])
+    def _z(self, cell: Tensor, h: Tensor, a: Tensor) -> Any:
+        from scipy.sparse import csr_array
 
-    def _pseudo(self) -> tuple[Tensor, Tensor]:
+        z = self.scale[cell] * a * (h - self.centre[cell])
+        starts = np.arange(0, cell.numel() + 1, self.K)
+        return csr_array((z.reshape(-1).numpy(), cell.reshape(-1).numpy(), starts), shape=(len(cell), self.size))
+
+    def _pseudo(self) -> Any:
         """Examples whose class is drawn half from the model, half uniformly: worth `PSEUDO` of them together."""
         rows = torch.as_tensor(spread_rows(len(self.q)))
         labels, _ = drawn_labels(self.weigher.transition, self.q[rows], np.random.default_rng(0))
         weight = torch.tensor(np.sqrt(PSEUDO / len(rows)) * float((self.a**2).sum()), dtype=torch.float64)
-        return self.cell[rows], self._z(self.cell[rows], self.weigher.targets(labels) - self.q[rows], weight)
+        return self._z(self.cell[rows], self.weigher.targets(labels) - self.q[rows], weight)
 
 
 def classwise_calibration(
@@ -104,27 +110,21 @@ def _form(cells: Cells, shifts: FloatArray | None) -> QuadraticForm:
     probes = np.eye(size) if size <= PROBES else rng.choice([-1.0, 1.0], (size, PROBES)) / np.sqrt(PROBES)
     raw = float(cells.u @ cells.u)
     v = cells.u / np.sqrt(raw) if raw > 0 else np.sqrt(cells.errors.weight.ravel() / cells.K)
-    start = torch.as_tensor(np.column_stack([probes, v]))
+    start = np.column_stack([probes, v])
     blocks = cells.blocks()
-    moved = None if shifts is None else torch.as_tensor(shifts)
 
-    def times(V: Tensor) -> Tensor:  # S V
-        out = torch.zeros_like(V)
-        for cell, z in blocks:
-            inner = torch.zeros(len(cell), V.shape[1], dtype=V.dtype)  # z_i' V
-            for k in range(cell.shape[1]):
-                inner += z[:, k, None] * V[cell[:, k]]
-            for k in range(cell.shape[1]):
-                out.index_add_(0, cell[:, k], z[:, k, None] * inner)
-        return out if moved is None else out + moved.T @ (moved @ V)
+    def times(V: FloatArray) -> FloatArray:  # S V
+        out: FloatArray = sum(z.T @ (z @ V) for z in blocks)
+        return out if shifts is None else out + shifts.T @ (shifts @ V)
 
     once = times(start)
     twice = times(once)
-    trace = sum(float((z**2).sum()) for _, z in blocks)
-    fourth = sum(float(((z**2).sum(-1) ** 2).sum()) for _, z in blocks)
+    squares = [(z.data**2).reshape(-1, cells.K) for z in blocks]
+    trace = sum(float(s.sum()) for s in squares)
+    fourth = sum(float((s.sum(axis=1) ** 2).sum()) for s in squares)
     noise = float(cells.errors.error.sum() / cells.K)
-    if moved is not None:
-        added = float((moved**2).sum())
+    if shifts is not None:
+        added = float((shifts**2).sum())
         trace, noise = trace + added, noise + added
     P = slice(0, -1)
     # an example paired with itself says nothing about S^2: it is taken out again, as long as anything is left

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core import FloatArray, plain
 from .binned import BinnedErrors, QuadraticForm
-from .score import Score, restrict, says_nothing, warning
+from .score import Score, restrict, says_nothing
 from .uncertainty import TransitionDraws
 
 LIMITS = (0.0, 1.0)
@@ -76,6 +76,11 @@ class Calibration:
     def from_transition(self) -> float:
         """By what share the interval would be narrower if T were known."""
         return self.squared_error.from_transition
+
+    def noted(self, note: str) -> Calibration:
+        """The same with one more note on each of its scores."""
+        over = None if self.overconfidence is None else self.overconfidence.noted(note)
+        return replace(self, squared_error=self.squared_error.noted(note), overconfidence=over)
 
     def __float__(self) -> float:
         return self.value
@@ -192,7 +197,7 @@ def squared_score(form: QuadraticForm, known: QuadraticForm, n: int, draws: Tran
     name = "squared calibration error"
     value, stderr = float(form.estimate), float(form.stderr())
     from_T = math.sqrt(max(stderr**2 - float(known.stderr()) ** 2, 0.0)) if draws is not None else 0.0
-    score = Score(name, value, stderr, LIMITS, n, True, warning(draws), LIMITS, from_T)
+    score = Score(name, value, stderr, LIMITS, n, True, "", LIMITS, from_T)
     if draws is not None and draws.singular:
         return says_nothing(replace(score, from_transition=1.0), draws.note)
     low, high = (float(x) for x in form.interval())

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._core import Labels, checks
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample
-from .score import Score, says_nothing, warning, within
+from .score import Score, says_nothing, within
 from .statistics import Estimate, Values, estimate
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
@@ -85,7 +85,7 @@ def paired_test(
         sample.weights,
         few_decide=True,
     )
-    return _verdict(result, score, sample.n, sample.K)
+    return _verdict(result, score, sample.n, sample.K).noted(transition.caution)
 
 
 def _one_model(sample: Sample, score: str, given: ArrayLike | Tensor, name: str) -> tuple[Values, Values]:
@@ -116,7 +116,6 @@ def _verdict(result: Estimate, score: ScoreName, n: int, K: int) -> PairedTest:
             better = "a" if (low > 0) == (score == "accuracy") else "b"
         elif high - low > guess:
             why = "too few weak labels: the interval is wider than from a perfect model to a guess"
-    note = warning(result.draws)
-    facts = (score.replace("_", " "), float(result.mean), stderr, (low, high), n, True, note, limits, from_T, share)
+    facts = (score.replace("_", " "), float(result.mean), stderr, (low, high), n, True, "", limits, from_T, share)
     test = PairedTest(*facts, p_value, better)
     return says_nothing(test, why) if why else test

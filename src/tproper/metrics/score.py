@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from .._core import plain
 from .statistics import Estimate
-from .uncertainty import TransitionDraws
 
 UNINFORMATIVE = "not informative: "  # how every note of a score that says nothing begins
 
@@ -49,6 +48,10 @@ class Score:
         """How much of the width comes from T, for print; empty where T is known, or the width says nothing."""
         shown = self.informative and self.stderr_transition > 0
         return f"; {self.from_transition:.0%} of the width comes from T" if shown else ""
+
+    def noted(self, note: str) -> Self:
+        """The score with one more note; itself where there is nothing to say."""
+        return replace(self, note="; ".join(filter(None, (self.note, note)))) if note else self
 
     def __float__(self) -> float:
         return self.value
@@ -119,11 +122,6 @@ def within(result: Estimate, limits: tuple[float, float]) -> tuple[float, tuple[
     return stderr, (low, high), from_T, share, ""
 
 
-def warning(draws: TransitionDraws | None) -> str:
-    """What a reader of a score should know of an estimated T."""
-    return "" if draws is None else draws.warning
-
-
 def score_of(
     name: str, result: Estimate, n: int, worst: float, best: float, guess: float, note: str = "", open_end: bool = False
 ) -> Score:
@@ -132,7 +130,6 @@ def score_of(
     `open_end`: nothing bounds the score from the side of `worst`, for the reason in `note`.
     """
     limits = least, most = min(worst, best), max(worst, best)
-    note = "; ".join(filter(None, (note, warning(result.draws))))
     stderr, (low, high), from_T, share, why = within(result, limits)
     if not why:
         if open_end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,13 +60,21 @@ class WeakScorer:
         y = self._labels(estimator, y)
         if kind == "log_loss":
             return -forward_risk(y, self._probabilities(estimator, X), self.transition, sample_weight)
-        options: dict[str, Any] = {
-            "reconstruction": self.reconstruction, "prior": self.prior, "sample_weight": sample_weight,
-        }  # fmt: skip
+        if kind == "balanced_accuracy" and self.prior is not None:  # which it needs for more than R
+            options: dict[str, Any] = {"reconstruction": self.reconstruction, "prior": self.prior}
+        else:
+            options = {"reconstruction": self._made}
         if kind == "brier":
-            return -weak_brier(y, self._probabilities(estimator, X), self.transition, **options).value
-        score = weak_accuracy if kind == "accuracy" else weak_balanced_accuracy
-        return score(y, self._classes(estimator, X), self.transition, **options).value
+            p = self._probabilities(estimator, X)
+            return -weak_brier(y, p, self.transition, sample_weight=sample_weight, **options).value
+        function = weak_accuracy if kind == "accuracy" else weak_balanced_accuracy
+        classes = self._classes(estimator, X)
+        return function(y, classes, self.transition, sample_weight=sample_weight, **options).value
+
+    @cached_property
+    def _made(self) -> Reconstruction:
+        """R, made once for all calls: they share the draws of an estimated T."""
+        return self.transition.reconstruction(self.reconstruction, self.prior)
 
     def _columns(self, estimator: Any) -> np.ndarray | None:
         """The class index of each of the estimator's classes, where they are indices; None where they are names.

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
-from .._core import FloatArray, as_tensors
+from .._core import FloatArray, as_tensors, drawn_classes
 from ..transitions import Reconstruction, Transition
 from .uncertainty import TransitionDraws, draws_of
 
@@ -168,10 +168,9 @@ def drawn_labels(transition: Transition, p: Tensor, rng: np.random.Generator) ->
     """
     K = p.shape[-1]
     mixed = (p + 1.0 / K) / 2
-    u = torch.as_tensor(rng.random((len(p), 1)))
-    z = (mixed.cumsum(-1) < u).sum(-1, keepdim=True).clamp_max(K - 1)
-    weights = (p.gather(-1, z) / mixed.gather(-1, z))[:, 0].numpy()
-    return transition.encode(transition.sample(z[:, 0], rng), validate=False), weights
+    z = torch.as_tensor(drawn_classes(mixed.numpy(), rng))
+    weights = (p.gather(-1, z[:, None]) / mixed.gather(-1, z[:, None]))[:, 0].numpy()
+    return transition.encode(transition.sample(z, rng), validate=False), weights
 
 
 def moment_slope(g: FloatArray, weights: FloatArray, reference: FloatArray, shares: FloatArray) -> FloatArray:

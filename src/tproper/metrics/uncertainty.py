@@ -14,8 +14,12 @@ draws of T are singular the score can be anything.
 
 from __future__ import annotations
 
+import hashlib
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
@@ -30,6 +34,7 @@ from ..transitions import (
     EstimatedTransition,
     Reconstruction,
     Transition,
+    is_estimated,
     posterior_draws,
 )
 from .classes import A_CROWD, Classes, class_means
@@ -38,10 +43,6 @@ MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 1000, 200, 1 << 23  # as many draws as fit i
 CLASS_DRAWS = 400  # of the classes of all examples, too
 LARGEST = 50.0  # C_s is the identity at the estimate: a draw whose inverse is this many times larger is useless
 LOST = 0.025  # with this share of draws beyond singular there is no interval at the 95% level
-DEPENDENT = (
-    "answers depend on each other given the class (rho = {:.2f}): where annotators err together the score errs with "
-    "them, and the interval does not allow for it"
-)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,6 @@ class TransitionDraws:
     inverses: FloatArray
     lost: float  # share of the draws that are singular, nearly so, or on the other side of singular
     classes: Classes | None = None  # of the examples, where several answers tell them
-    rho: float = 0.0  # how much the annotators' answers depend on each other given the class
 
     @property
     def singular(self) -> bool:
@@ -66,11 +66,6 @@ class TransitionDraws:
             "are needed"
         )
 
-    @property
-    def warning(self) -> str:
-        """What the interval leaves out, if anything."""
-        return DEPENDENT.format(self.rho) if self.rho > 0 else ""
-
     def means(self, table: FloatArray) -> FloatArray:
         """``tr(C_s^{-1} G)`` (S, ...) for sums ``G[c, ..., z]`` (K, ..., K) of targets times class-wise values."""
         return np.asarray(np.einsum("szc,c...z->s...", self.inverses, table))
@@ -81,6 +76,19 @@ class TransitionDraws:
         return flat.reshape(len(flat), *table.shape)
 
 
+@dataclass(frozen=True)
+class _Last:
+    """The draws that were made last for an R, and what they depend on."""
+
+    transition: ref[Transition]
+    given: bytes
+    draws: TransitionDraws
+
+
+# Thousands of inverses are worth more than one score. They live as long as their R does: what shares R shares them.
+_LAST: WeakKeyDictionary[Reconstruction, _Last] = WeakKeyDictionary()
+
+
 def draws_of(
     transition: Transition,
     reconstruction: Reconstruction,
@@ -89,16 +97,45 @@ def draws_of(
 ) -> TransitionDraws | None:
     """Draws of an estimated T, from a fixed seed; None where T is known.
 
-    `labels` say who answered, where there are annotators; without them all are taken to have.
+    `labels` say who answered, where there are annotators; without them all are taken to have. Scores of the same labels
+    by one and the same `reconstruction` get the same draws, which are made once.
     """
-    if isinstance(transition, AnnotatorTransition) and labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
+    how = _how(transition, reconstruction, labels, weights)
+    if how is None:
+        return None
+    make, given = how[0], _digest(*how[1:])
+    last = _LAST.get(reconstruction)
+    if last is None or last.transition() is not transition or last.given != given:
+        last = _LAST[reconstruction] = _Last(ref(transition), given, make())
+    return last.draws
+
+
+def _how(
+    transition: Transition, reconstruction: Reconstruction, labels: Tensor | None, weights: FloatArray | None
+) -> tuple[Callable[[], TransitionDraws], *tuple[np.ndarray | None, ...]] | None:
+    """How draws are made, and what they depend on besides T and R; None where T is known."""
+    if not isinstance(transition, AnnotatorTransition):
+        return (lambda: _inverted(_confusion(transition, reconstruction)),) if is_estimated(transition) else None
+    if not any(map(is_estimated, transition.transitions)):
+        return None
+    if labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
         mixture = _together(transition)
         if mixture is not None:
-            return _from_classes(transition, reconstruction, labels, weights, mixture)
-    confusion = _confusion(transition, reconstruction, labels)
-    if confusion is None:
-        return None
-    return replace(_inverted(confusion), rho=transition.rho if isinstance(transition, AnnotatorTransition) else 0.0)
+            make = partial(_from_classes, transition, reconstruction, labels, weights, mixture)
+            return make, labels.numpy(), weights
+    if not isinstance(reconstruction, AnswerReconstruction):
+        return (lambda: _inverted(_complete_confusion(transition, reconstruction)),)
+    own = reconstruction.weights / reconstruction.weights.sum()
+    shares = own if labels is None else reconstruction.shares(labels)
+    return (lambda: _inverted(_mixed_confusion(transition, reconstruction, shares))), shares
+
+
+def _digest(*arrays: np.ndarray | None) -> bytes:
+    """What tells arrays from all others without keeping them."""
+    out = hashlib.blake2b(digest_size=32)
+    for x in arrays:
+        out.update(b"none" if x is None else f"{x.dtype}{x.shape}".encode() + np.ascontiguousarray(x).tobytes())
+    return out.digest()
 
 
 def _inverted(confusion: FloatArray) -> TransitionDraws:
@@ -141,38 +178,42 @@ def _together(transition: AnnotatorTransition) -> FloatArray | None:
     return np.concatenate(mixed, axis=1)
 
 
-def _annotator_draws(transition: AnnotatorTransition, count: int) -> list[FloatArray] | None:
-    """Of each annotator's T (S, M_a, K), as often as it stands where it is known; None where all are."""
+def _annotator_draws(transition: AnnotatorTransition, count: int) -> Iterator[FloatArray]:
+    """Of each annotator's T (S, M_a, K), one after the other; as often as it stands where it is known."""
     mixture = _together(transition)
-    if mixture is None:
-        parts = [posterior_draws(t, count, a) for a, t in enumerate(transition.transitions)]
-    else:
+    if mixture is not None:
         draws = np.random.default_rng(0).standard_gamma(mixture[np.arange(count) % len(mixture)])
-        parts = [d / d.sum(axis=1, keepdims=True) for d in np.split(draws, transition.offsets[1:-1], axis=1)]
-    if all(p is None for p in parts):
-        return None
-    return [
-        np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if p is None else p
-        for t, p in zip(transition.transitions, parts, strict=True)
-    ]
+        yield from (d / d.sum(axis=1, keepdims=True) for d in np.split(draws, transition.offsets[1:-1], axis=1))
+        return
+    for a, t in enumerate(transition.transitions):
+        T = posterior_draws(t, count, a)
+        yield np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if T is None else T
 
 
-def _confusion(transition: Transition, reconstruction: Reconstruction, labels: Tensor | None) -> FloatArray | None:
-    """``C_s = R T_s`` (S, K, K)."""
+def _confusion(transition: Transition, reconstruction: Reconstruction) -> FloatArray:
+    """``C_s = R T_s`` (S, K, K) of an estimated T."""
     K = transition.num_classes
     if isinstance(transition, EstimatedPartialLabels) and K > ENUMERATION_LIMIT:
         return _set_confusion(transition, reconstruction)
-    if not isinstance(transition, AnnotatorTransition):
-        T = posterior_draws(transition, _count(transition.num_weak_labels * K))
-        return None if T is None else reconstruction.matrix() @ T
-    parts = _annotator_draws(transition, _count(sum(transition.sizes) * K))
-    if parts is None:
-        return None
-    if isinstance(reconstruction, AnswerReconstruction):
-        weights = reconstruction.weights / reconstruction.weights.sum()
-        shares = weights if labels is None else reconstruction.shares(labels)
-        return np.sum([w * (reconstruction.own(a) @ T) for a, (w, T) in enumerate(zip(shares, parts, strict=True))], 0)
-    rows = np.array(transition.weak_labels)  # an R of the whole T: its complete rows of answers can be listed
+    T = posterior_draws(transition, _count(transition.num_weak_labels * K))
+    assert T is not None
+    return np.asarray(reconstruction.matrix() @ T)
+
+
+def _mixed_confusion(transition: AnnotatorTransition, R: AnswerReconstruction, shares: FloatArray) -> FloatArray:
+    """``sum_a w_a R_a T_{a,s}`` for annotators who count by their `shares` w_a. One at a time: all are large."""
+    K = transition.num_classes
+    count = _count(sum(transition.sizes) * K)
+    total = np.zeros((count, K, K))
+    for a, (share, T) in enumerate(zip(shares, _annotator_draws(transition, count), strict=True)):
+        total += share * (R.own(a) @ T)
+    return total
+
+
+def _complete_confusion(transition: AnnotatorTransition, reconstruction: Reconstruction) -> FloatArray:
+    """``C_s`` for an R of the whole T: its complete rows of answers can be listed."""
+    rows = np.array(transition.weak_labels)
+    parts = _annotator_draws(transition, _count(sum(transition.sizes) * transition.num_classes))
     whole = np.prod([T[:, rows[:, a]] for a, T in enumerate(parts)], axis=0)
     return np.asarray(reconstruction.matrix() @ whole)
 

@@ -62,7 +62,8 @@ def weak_accuracy(
     least = sample.weigher.least_scatter()
     if least is not None:
         result.scatter_at_least(least[predicted.numpy()], sample.weights)
-    return doubted(score_of("accuracy", result, sample.n, 0.0, 1.0, 1.0 / sample.K), sample, predicted)
+    score = score_of("accuracy", result, sample.n, 0.0, 1.0, 1.0 / sample.K)
+    return doubted(score, sample, predicted).noted(transition.caution)
 
 
 def weak_log_loss(
@@ -89,7 +90,8 @@ def weak_log_loss(
             "estimate of the log loss exists; use weak_brier, or a model that never says 0"
         )
         limits = (0.0, math.inf)
-        return says_nothing(Score("log loss", math.inf, math.nan, limits, n, limits=limits), why)
+        score = says_nothing(Score("log loss", math.inf, math.nan, limits, n, limits=limits), why)
+        return score.noted(transition.caution)
     result = estimate(sample.weigher, log_losses(q), lambda i: q[i], sample.labels, sample.weights)
     zeros = int((q == 0).any(-1).sum())
     note = (
@@ -98,7 +100,7 @@ def weak_log_loss(
     )
     guess = math.log(sample.K)
     score = score_of("log loss", result, n, math.inf, 0.0, guess, note if zeros else "", open_end=zeros > 0)
-    return doubted(score, sample, q.argmax(-1))
+    return doubted(score, sample, q.argmax(-1)).noted(transition.caution)
 
 
 def weak_brier(
@@ -118,4 +120,4 @@ def weak_brier(
     q = sample.probabilities(probabilities)
     result = estimate(sample.weigher, brier_losses(q), lambda i: q[i], sample.labels, sample.weights)
     score = score_of("Brier score", result, sample.n, 2.0, 0.0, (sample.K - 1) / sample.K)
-    return doubted(score, sample, q.argmax(-1))
+    return doubted(score, sample, q.argmax(-1)).noted(transition.caution)

@@ -46,7 +46,7 @@ from .parsing import (
 from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
-from .stacked import StackedTransition, posterior_draws
+from .stacked import StackedTransition, is_estimated, posterior_draws
 from .uniform import UniformReconstruction, UniformTransition
 from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
 
@@ -84,6 +84,7 @@ __all__ = [
     "families",
     "identity",
     "indicator",
+    "is_estimated",
     "is_index",
     "item",
     "make_transition",

@@ -32,6 +32,10 @@ GRAM_TOL = 1e-13  # eigenvalues of a Gram matrix of unit vectors: below it they 
 MISSING = -1
 BLOCK = 1 << 17  # entries looked up at a time: they stay in the cache
 SPARSE = 0.2  # of the answers given, below which only these are looked up
+DEPENDENT = (
+    "answers depend on each other given the class (rho = {:.2f}): where annotators err together the score errs with "
+    "them, and the interval does not allow for it"
+)
 
 
 class AnnotatorTransition(Transition):
@@ -45,6 +49,7 @@ class AnnotatorTransition(Transition):
 
     def __init__(self, transitions: Sequence[Transition], rho: float = 0.0) -> None:
         self.transitions, self.rho = list(transitions), rho
+        self.caution = DEPENDENT.format(rho) if rho > 0 else ""
         self.num_classes = self.transitions[0].num_classes
         self.sizes = [t.num_weak_labels for t in self.transitions]
         self.offsets = np.cumsum([0, *self.sizes])
@@ -187,7 +192,21 @@ class AnnotatorTransition(Transition):
 
     def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
         """``sum_a log T_a[y_a]`` (..., K): 0 for a row without answers."""
-        return sum_rows(tables["log_T"].to(dtype), self.answer_rows(labels))
+        return self.sum_answers(labels, tables["log_T"].to(dtype))[0]
+
+    def sum_answers(self, labels: Tensor, *stacked: Tensor) -> list[Tensor]:
+        """Of each of some tables, with a row for every answer and zeros for a missing one, the sum over the answers
+        given (..., K). Where most are missing only the others are looked at."""
+        if not tracing.traced() and not labels.is_cuda:
+            flat = labels.reshape(-1, labels.shape[-1])
+            given = flat >= 0
+            if int(given.sum()) < SPARSE * flat.numel():
+                row, annotator = given.nonzero(as_tuple=True)
+                answer = torch.as_tensor(self.offsets)[annotator] + flat[row, annotator]
+                sums = [t.new_zeros(len(flat), t.shape[1]).index_add(0, row, look_up(t, answer)) for t in stacked]
+                return [s.reshape(*labels.shape[:-1], s.shape[1]) for s in sums]
+        rows = self.answer_rows(labels)
+        return [sum_rows(t, rows) for t in stacked]
 
 
 class AnswerReconstruction(Reconstruction):
@@ -248,10 +267,9 @@ class AnswerReconstruction(Reconstruction):
         return {"answer_targets": weight[:, None] * centred, "answer_weight": weight[:, None]}
 
     def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
-        rows = self.transition.answer_rows(labels)
-        total = sum_rows(tables["answer_weight"].to(dtype), rows)
-        mixed = sum_rows(tables["answer_targets"].to(dtype), rows) / torch.where(total > 0, total, 1.0)
-        return mixed + 1.0 / self.transition.num_classes
+        weight, weighted = tables["answer_weight"].to(dtype), tables["answer_targets"].to(dtype)
+        total, mixed = self.transition.sum_answers(labels, weight, weighted)
+        return mixed / torch.where(total > 0, total, 1.0) + 1.0 / self.transition.num_classes
 
     def own(self, annotator: int) -> FloatArray:
         """R_a (K, M_a) of one annotator."""
@@ -311,7 +329,7 @@ def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> Annotator
 
     ``T[(y_1, ..., y_m), z] = prod_a T_a[y_a, z]`` over the annotators who answered. A row without any answer says
     nothing. For one label per example, from one of several sources, see `multi_source`. `rho`, from 0 to 1, says
-    how much answers depend on each other after all (`tp.estimate_annotators` estimates it): scores by such an estimate
+    how much answers depend on each other after all (`tp.estimate_annotators` estimates it): scores by such answers
     carry a note.
     """
     parts = list(transitions) if isinstance(transitions, Iterable) else []
@@ -342,18 +360,11 @@ def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:
 
 
 def sum_rows(table: Tensor, index: Tensor) -> Tensor:
-    """``sum over the last axis of table[index]``: (..., m) -> (..., K), without the (..., m, K) array in between.
-
-    The table's last row is zero, that of a missing answer: where most are missing only the others are looked up.
-    """
+    """``sum over the last axis of table[index]``: (..., m) -> (..., K), without the (..., m, K) array in between."""
     if tracing.traced():
         return look_up(table, index).sum(-2)
     rows = index.reshape(-1, index.shape[-1])
-    there = rows < len(table) - 1
-    if not table.is_cuda and int(there.sum()) < SPARSE * rows.numel():
-        row, annotator = there.nonzero(as_tuple=True)
-        flat = table.new_zeros(len(rows), table.shape[1]).index_add(0, row, look_up(table, rows[row, annotator]))
-    elif table.dtype == torch.float64 and not table.is_cuda:  # torch sums bags of float64 five times slower than this
+    if table.dtype == torch.float64 and not table.is_cuda:  # torch sums bags of float64 five times slower than this
         blocks = rows.split(max(1, BLOCK // (rows.shape[1] * table.shape[1])))
         flat = torch.cat([look_up(table, part).sum(1) for part in blocks])
     else:

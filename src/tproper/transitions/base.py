@@ -38,7 +38,7 @@ from .._core import (
 from .dense import left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .kinds import LabelKind
-from .shrinkage import beta_ends, open_ends, shrink
+from .shrinkage import column_intervals, opened, shrink
 
 LEARNED = "to learn T give it to the loss's call, loss(scores, labels, transitions=T)"
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
@@ -61,6 +61,7 @@ class Transition(LabelKind):
     num_classes: int
     num_weak_labels: int
     name: str = "transition"
+    caution: str = ""  # what scores by such labels leave out, which all of them note
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
 
     def __init__(self, matrix: ArrayLike | Tensor, weak_labels: Sequence[Any] | None = None) -> None:
@@ -219,7 +220,7 @@ class EstimatedTransition(Transition):
     weak_labels, notes
         Names of the weak labels; what a reader should know of the estimate.
     counts : (M, K) array, optional
-        What was counted, where no form of T was asked for: see `shrinkage.open_ends`.
+        What was counted, where no form of T was asked for: see `shrinkage.opened`.
     """
 
     name = "estimated transition"
@@ -240,13 +241,14 @@ class EstimatedTransition(Transition):
             raise ValueError("draws: expected either draws or concentration, got both or neither")
         self.notes = list(notes)
         self.classifier: Any = None  # the model that T was estimated with, where there is one
-        name, given = ("draws", draws) if concentration is None else ("concentration", concentration)
-        array = np.array(checks.array(given, name), dtype=np.float64)
-        dimensions = (3,) if name == "draws" else (2, 3)
-        if array.shape[-2:] != self._T.shape or array.ndim not in dimensions or not array.size:
+        name = "draws" if concentration is None else "concentration"
+        array = np.array(checks.array(draws if concentration is None else concentration, name), dtype=np.float64)
+        fewest = 3 if name == "draws" else 2
+        if array.shape[-2:] != self._T.shape or not fewest <= array.ndim <= 3 or not array.size:
             raise ValueError(f"{name}: expected the shape {self._T.shape} of T, got {array.shape}")
         if not (np.isfinite(array).all() and (array >= 0).all()):
             raise ValueError(f"{name}: expected finite numbers >= 0, got others")
+        array.setflags(write=False)  # scores keep what they drew from it
         self.concentration = array if name == "concentration" else None
         self.draws = array if name == "draws" else None
 
@@ -276,10 +278,10 @@ class EstimatedTransition(Transition):
         """(low, high), each (M, K): the central posterior interval of each entry; from 0 where it was never counted."""
         tail = (1 - checks.real(level, "level", 0, 1)) / 2
         if self.concentration is not None and self.concentration.ndim == 2:
-            low, high = beta_ends(self.concentration, self._T, tail)
+            low, high = column_intervals(self.concentration, self._T, tail)
         else:
             low, high = np.quantile(self._posterior(), [tail, 1 - tail], axis=0)
-        return (low, high) if self.counts is None else open_ends(low, high, self.counts, tail)
+        return (low, high) if self.counts is None else opened(low, high, self.counts, tail)
 
     def _posterior(self) -> FloatArray:
         """The draws that are kept, or enough new ones."""
@@ -337,8 +339,7 @@ class Reconstruction:
             raise ValueError(
                 f"matrix: expected R of shape {T.shape[::-1]} (classes x weak labels), got {R.shape}{hint}"
             )
-        self.transition = transition
-        self.method = method
+        self.transition, self.method = transition, method
         self._R = _without_rounding(R + short_of_one(R) / len(R))
         self._R.setflags(write=False)
         self.residual = float(np.abs(self._R @ T - np.eye(len(R))).max())

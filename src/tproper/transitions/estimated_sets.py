@@ -12,6 +12,7 @@ from .._core import FloatArray, checks
 from .base import EstimatedTransition
 from .families import partial_labels
 from .sets import IndependentSets
+from .shrinkage import beta_interval
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,8 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
 
     def p_interval(self, level: float = 0.95) -> tuple[float, float]:
         """The central posterior interval of p."""
-        from scipy.special import betaincinv
-
-        tail = (1 - checks.real(level, "level", 0, 1)) / 2
-        return float(betaincinv(self.a, self.b, tail)), float(betaincinv(self.a, self.b, 1 - tail))
+        low, high = beta_interval(self.a, self.b, (1 - checks.real(level, "level", 0, 1)) / 2)
+        return float(low), float(high)
 
     def rates(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
         """n posterior draws of p."""

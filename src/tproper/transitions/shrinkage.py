@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks
 
@@ -120,26 +121,28 @@ def shrink(counts: FloatArray, structure: str = "auto", seen: np.ndarray | None 
     return Shrunk(np.concatenate(parts), kept, float((weight * s).sum()), _notes(kept, weight, s, n))
 
 
-def beta_ends(a: FloatArray, T: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
-    """Central intervals of the entries of Dirichlet columns a (M, K); an entry known to be 0 or 1, as T has it, has no
-    width."""
+def beta_interval(a: ArrayLike, b: ArrayLike, tail: float) -> tuple[FloatArray, FloatArray]:
+    """The central interval of ``Beta(a, b)`` with `tail` on either side."""
     from scipy.special import betaincinv
 
+    return betaincinv(a, b, tail), betaincinv(a, b, 1 - tail)
+
+
+def column_intervals(a: FloatArray, T: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
+    """Central intervals of the entries of Dirichlet columns a (M, K); an entry known to be 0 or 1, as T has it, has no
+    width."""
     rest = a.sum(axis=0) - a
     inside = (a > 0) & (rest > 0)
-    a, rest = np.where(inside, a, 1), np.where(inside, rest, 1)
-    low, high = (np.where(inside, betaincinv(a, rest, q), T) for q in (tail, 1 - tail))
-    return low, high
+    low, high = beta_interval(np.where(inside, a, 1), np.where(inside, rest, 1), tail)
+    return np.where(inside, low, T), np.where(inside, high, T)
 
 
-def open_ends(low: FloatArray, high: FloatArray, counts: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
+def opened(low: FloatArray, high: FloatArray, counts: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
     """Intervals of entries, those without a count from 0 to Jeffreys' upper end of "none of n" at least.
 
     The form that the other counts suggest cannot exclude that such an entry is 0, nor that it is a rare one.
     """
-    from scipy.special import betaincinv
-
-    most = betaincinv(0.5, counts.sum(axis=0) + 0.5, 1 - tail)
+    _, most = beta_interval(0.5, counts.sum(axis=0) + 0.5, tail)
     return np.where(counts == 0, 0.0, low), np.where(counts == 0, np.maximum(high, most), high)
 
 

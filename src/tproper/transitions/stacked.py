@@ -55,16 +55,22 @@ class StackedTransition(Transition):
         return np.stack([source, rows - self.offsets[source]], axis=-1)
 
 
+def is_estimated(transition: Transition) -> bool:
+    """Whether T, or that of a source in a stack, was estimated: whether there are `posterior_draws`."""
+    if isinstance(transition, StackedTransition):
+        return any(is_estimated(t) for t in transition.sources)
+    return isinstance(transition, EstimatedTransition)
+
+
 def posterior_draws(transition: Transition, count: int, seed: int = 0) -> FloatArray | None:
     """Posterior draws (S, M, K) of an estimated T, of a stack with an estimated source too; None for a given T."""
     if isinstance(transition, EstimatedTransition):
         return transition.samples(count, seed)
-    if isinstance(transition, StackedTransition):
-        parts = [posterior_draws(t, count, seed + d) for d, t in enumerate(transition.sources)]
-        if any(p is not None for p in parts):
-            blocks = [
-                w * (np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if p is None else p)
-                for w, t, p in zip(transition.weights, transition.sources, parts, strict=True)
-            ]
-            return np.concatenate(blocks, axis=1)
-    return None
+    if not isinstance(transition, StackedTransition) or not is_estimated(transition):
+        return None
+    parts = [posterior_draws(t, count, seed + d) for d, t in enumerate(transition.sources)]
+    blocks = [
+        w * (np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if p is None else p)
+        for w, t, p in zip(transition.weights, transition.sources, parts, strict=True)
+    ]
+    return np.concatenate(blocks, axis=1)
