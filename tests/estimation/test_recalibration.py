@@ -14,9 +14,9 @@ from tproper.estimation.recalibration import Recalibration
 SKEWED = tp.Transition([[0.7, 0.1, 0.2], [0.2, 0.8, 0.2], [0.1, 0.1, 0.6]])
 
 
-def logistic(n, rng):
+def logistic(n, rng, slope=2.8):
     """Two classes whose log odds are linear: the classifier's form is right, the classes are left open."""
-    w = np.random.default_rng(5).standard_normal(5) * 2.8
+    w = np.random.default_rng(5).standard_normal(5) * slope
     X = rng.standard_normal((n, 5))
     return X, (rng.random(n) < 1 / (1 + np.exp(-X @ w + 0.3))).astype(np.int64)
 
@@ -41,6 +41,21 @@ def test_intervals_hold_T(draw, T, n):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tp.IdentifiabilityWarning)
             low, high = tp.estimate_transition(T.sample(z, rng), X=X).interval()
+        held.append(((low <= T.matrix()) & (T.matrix() <= high)).mean())
+    assert np.mean(held) > 0.88
+
+
+def test_two_classes_keep_both_rates():
+    """Rates of .4 and .1 were both put at about .2 where one number explained the labels as well, with small errors."""
+    T, held = tp.binary_noise(0.4, 0.1), []
+    for r in range(12):
+        rng = np.random.default_rng([6, r])
+        X, z = logistic(2000, rng, slope=0.8)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", tp.IdentifiabilityWarning)
+            estimate = tp.estimate_transition(T.sample(z, rng), X=X)
+        assert not any("one rate of T alone" in note for note in estimate.notes)
+        low, high = estimate.interval()
         held.append(((low <= T.matrix()) & (T.matrix() <= high)).mean())
     assert np.mean(held) > 0.88
 

@@ -190,8 +190,10 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
         order, sentence = names(best.T, structure)
         best, naming = best.renamed(order), [sentence]
     free, whole = 0.5 * (evidence.M - 1) * evidence.K, True
-    if best.unsure and evidence.M >= evidence.K and structure not in ("free", "pooled") and not named:
-        plain, more = even(evidence, best, structure), (evidence.M - 1) * evidence.K - 1
+    more = (evidence.M - 1) * evidence.K - 1
+    # two labels of two classes have a single other number: left out it saves nothing, kept its doubt is in the intervals
+    if best.unsure and evidence.M >= evidence.K and more > 1 and structure not in ("free", "pooled") and not named:
+        plain = even(evidence, best, structure)
         if plain.value > best.value - more:  # each of T's other numbers is worth less than one (Akaike, 1974)
             doubts.append(
                 f"these data determine one rate of T alone: its {more} other numbers raise the log likelihood by "
