@@ -4,7 +4,8 @@ The weak label of an example has the probability ``sum_z T[y, z] p_z(x)``. Both 
 between them, with ``gamma_z proportional to T[y, z] p_z(x)`` the share of class z in an example. T is updated with
 *cross-fitted* p: that of a row comes from a model that has not seen the row, because an overfitted model explains the
 noise away and T would come out too clean (Chernozhukov et al., 2018, for cross-fitting). Given p the likelihood is
-concave in T. Rows with a known class have a known gamma.
+concave in T. Rows with a known class have a known gamma. At the end p is recalibrated together with T, and T's
+uncertainty is that of both (`recalibration`).
 
 EM starts from several T that fix which class is which: diagonally dominant ones (labels mostly right), one with a weak
 diagonal (labels that say what the class is not), and that of the clean rows. For flexible models, which could explain
@@ -15,7 +16,7 @@ any label, T pays ``lambda log det(T^T T)/2``: among all T that explain the labe
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from .._core import FloatArray, fold_numbers
 from ..transitions import EstimatedTransition, Shrunk, shrink
 from .folds import FOLDS, EstimatorFolds, LinearFolds
 from .likelihood import NEVER, Evidence, effective_rows, update
+from .recalibration import Recalibration
 from .softmax import Design, softmax
 from .warnings import IdentifiabilityWarning
 
@@ -34,7 +36,14 @@ GAIN = 1.0  # ... or gain of log likelihood in a round, below which T is taken a
 SURE = 0.8  # mean probability of the most probable class from which p is taken to say much
 TIE = 3.0  # log likelihood within which two T are equally good
 APART = 0.3  # mean column L1 from which two T are different
+NEARLY_NONE = 1.92  # rows that a label must be worth in a class for 0 to be excluded: likelihood ratio 3.84, p = .05
+MOSTLY = 0.5  # of the rows' worth were p known, below which T's doubt is mostly that of p
 STANDS_OUT, LEADS = 0.1, 0.3  # mean leads of a class's own label: some, and so large that it cannot be chance
+GIVEN_P = "the uncertainty is that of T given the cross-fitted probabilities: it leaves out the classifier's own error"
+TOGETHER = (
+    "the uncertainty is that of T and of the classifier together: it leaves out what no softmax of the classifier's "
+    "log probabilities and their squares can mend"
+)
 
 
 @dataclass
@@ -47,17 +56,27 @@ class Solution:
     folds: Any
     P: FloatArray | None = None  # (K, n), cross-fitted
     informed: bool = True  # whether features say anything about the labels
+    classifier: tuple[FloatArray, FloatArray] | None = None  # information on p's own numbers, where T was refined
 
     def shrunk(self, evidence: Evidence, structure: str) -> tuple[Shrunk, FloatArray]:
         """The posterior of T given p, and what the rows of unknown class are worth."""
         assert self.P is not None
-        worth = effective_rows(evidence, self.T, self.P)
+        worth = effective_rows(evidence, self.T, self.P, self.classifier)
         if not self.informed:
             worth = np.minimum(worth, 1.0)
         counts = self.T * worth
         counts[self.T < 2 * NEVER] = 0.0
         seen = worth + evidence.clean.sum(axis=0) >= evidence.M
         return shrink(evidence.clean + counts, structure, seen), worth
+
+    def refined(self, evidence: Evidence, structure: str) -> Solution:
+        """The same with p recalibrated together with T, and p's own error beside T's."""
+        assert self.P is not None
+        if not len(evidence._order):
+            return self
+        p = Recalibration(self.P)
+        T, P = p.fit(evidence, self.T, structure)
+        return replace(self, T=T, P=P, classifier=p.information(evidence, T))
 
     @property
     def unsure(self) -> bool:
@@ -170,16 +189,18 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
     if not named:
         order, sentence = names(best.T, structure)
         best, naming = best.renamed(order), [sentence]
-    free = 0.5 * (evidence.M - 1) * evidence.K
-    if best.unsure and evidence.M >= evidence.K and structure not in ("free", "pooled") and not named:
-        plain, more = even(evidence, best, structure), (evidence.M - 1) * evidence.K - 1
+    free, whole = 0.5 * (evidence.M - 1) * evidence.K, True
+    more = (evidence.M - 1) * evidence.K - 1
+    # two labels of two classes have a single other number: left out it saves nothing, kept its doubt is in the intervals
+    if best.unsure and evidence.M >= evidence.K and more > 1 and structure not in ("free", "pooled") and not named:
+        plain = even(evidence, best, structure)
         if plain.value > best.value - more:  # each of T's other numbers is worth less than one (Akaike, 1974)
             doubts.append(
                 f"these data determine one rate of T alone: its {more} other numbers raise the log likelihood by "
                 f"no more than {max(best.value - plain.value, 0.0):.1f}, so errors are taken as evenly spread; add "
                 "clean rows"
             )
-            best, free = plain, 0.5
+            best, free, whole = plain, 0.5, False
     gain = best.value - evidence.without_features()
     best.informed = gain > free + 2 * np.sqrt(free)
     if not best.informed:
@@ -187,21 +208,34 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
             f"these data do not determine T: the features say hardly anything about the labels (they raise the log "
             f"likelihood by {gain:.1f}, and chance by up to {free + 2 * np.sqrt(free):.1f}); add clean rows"
         )
+    if best.informed and whole:
+        best = best.refined(evidence, structure)
+    out = _estimated(evidence, best, structure, naming, doubts, named)
+    out.classifier = best.folds.final(out.matrix())
+    return out
+
+
+def _estimated(
+    evidence: Evidence, best: Solution, structure: str, naming: list[str], doubts: list[str], named: bool
+) -> EstimatedTransition:
+    """The posterior of T with its notes; what is in doubt is also warned of."""
     posterior, worth = best.shrunk(evidence, structure)
-    doubts += _vague(evidence, worth) if best.informed else []
-    doubts += _left_open(best) if not named and not doubts else []
+    doubts = doubts + (_vague(evidence, worth) if best.informed else [])
+    doubts += _left_open(evidence, best, worth) if not named and not doubts else []
     notes = [
         f"from {len(evidence.weak)} rows with features, {int(evidence.clean.sum())} of known class; the others are "
         f"worth {worth.sum():.0f} rows of known class",
-        "the uncertainty is that of T given the cross-fitted probabilities: it leaves out the classifier's own error",
+        GIVEN_P if best.classifier is None else TOGETHER,
         *naming,
         *doubts,
         posterior.notes[0],
     ]
     out = EstimatedTransition.from_dirichlet(posterior.concentration, notes=notes)
-    out.classifier = best.folds.final(out.matrix())
+    if structure == "auto":
+        counted = evidence.clean + best.T * worth
+        out.counts = np.where(counted < NEARLY_NONE, 0.0, counted)
     for doubt in doubts:
-        warnings.warn(f"estimate_transition: {doubt}", IdentifiabilityWarning, stacklevel=4)
+        warnings.warn(f"estimate_transition: {doubt}", IdentifiabilityWarning, stacklevel=5)
     return out
 
 
@@ -261,13 +295,15 @@ def _vague(evidence: Evidence, worth: FloatArray) -> list[str]:
     ]
 
 
-def _left_open(best: Solution) -> list[str]:
-    """Classes that the features leave open: what is left out of the intervals is then larger than what is in them."""
-    if not best.unsure:
+def _left_open(evidence: Evidence, best: Solution, worth: FloatArray) -> list[str]:
+    """Classes that the features leave open: T is then read off the shape of p, which nothing here can confirm."""
+    assert best.P is not None
+    if not best.unsure and worth.sum() > MOSTLY * effective_rows(evidence, best.T, best.P).sum():
         return []
     return [
-        "the intervals of T are too narrow: features leave the classes open (the likeliest one has probability "
-        f"{best.certainty:.2f} on average), and the classifier's own error is not in them; add clean rows"
+        "T rests on the shape of the classifier's probabilities: features leave the classes open (the likeliest one "
+        f"has probability {best.certainty:.2f} on average), and T's intervals hold only where that shape is right; "
+        "add clean rows"
     ]
 
 

@@ -10,6 +10,7 @@ from .._core import FloatArray
 from .softmax import softmax
 
 STEPS = 10  # iterations for T in a round
+UNTOLD = 0.1  # information on a direction of p's numbers that rows leave open
 NEVER = 1e-9  # probability of an event that the structure rules out: it still has a logarithm
 
 
@@ -117,19 +118,27 @@ def update(
     options = {"maxiter": STEPS, "maxcor": 15, "ftol": 1e-7, "gtol": 1e-3}
     bounds = [(-3.0, 3.0), *[(None, None)] * (M * K)]
     end = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    T = softmax(np.asarray(end.x[1:]).reshape(M, K))
+    return rule_out(softmax(np.asarray(end.x[1:]).reshape(M, K)), structure), float(np.exp(end.x[0]))
+
+
+def rule_out(T: FloatArray, structure: str) -> FloatArray:
+    """T without what the structure rules out."""
     if structure == "complementary":
         np.fill_diagonal(T, NEVER)
         T /= T.sum(axis=0)
-    return T, float(np.exp(end.x[0]))
+    return T
 
 
-def effective_rows(evidence: Evidence, T: FloatArray, P: FloatArray) -> FloatArray:
+def effective_rows(
+    evidence: Evidence, T: FloatArray, P: FloatArray, classifier: tuple[FloatArray, FloatArray] | None = None
+) -> FloatArray:
     """How many rows of known class the rows of unknown class are worth for each column of T, given p (K,).
 
     The observed information of row y of T is ``H_y = sum_{i: y_i = y} p_i p_i^T / (T p_i)_y^2``. With ``C_y`` its
-    inverse and the constraint that columns sum to one, ``Cov(T_y) = C_y - C_y (sum_y C_y)^-1 C_y``. n_z rows of known
-    class would give ``sum_y T_yz (1 - T_yz) / n_z`` for the sum of a column's variances: this is solved for n_z.
+    inverse and the constraint that columns sum to one, ``V_y = C_y - C_y (sum_y C_y)^-1 C_y`` is the covariance of T_y.
+    `classifier` is what p's own numbers share with T and what is known of them, (M, K, F) and (F, F): their doubt comes
+    on top (`recalibration`). n_z rows of known class would give ``sum_y T_yz (1 - T_yz) / n_z`` for the sum of a
+    column's variances: this is solved for n_z, and the clean rows, which tell T and p apart, are taken off.
     """
     p = evidence.ordered(P)
     mixed = (evidence.rows_of(T) * p).sum(axis=0)
@@ -137,10 +146,29 @@ def effective_rows(evidence: Evidence, T: FloatArray, P: FloatArray) -> FloatArr
     H = np.zeros((evidence.M, evidence.K, evidence.K))
     for y, begin, rows in zip(evidence._labels, evidence._edges, evidence._repeats, strict=True):
         H[y] = scaled[:, begin : begin + rows] @ scaled[:, begin : begin + rows].T
-    prior = 1.0 / (evidence.M * np.maximum(T, 1e-4) ** 2)  # one pseudo-count per class bounds what is unknown
+    clean = np.zeros_like(T) if classifier is None else evidence.clean
+    prior = (clean + 1.0 / evidence.M) / np.maximum(T, 1e-4) ** 2  # one pseudo-count per class bounds what is unknown
     C = np.linalg.inv(H + np.einsum("yz,zw->yzw", prior, np.eye(evidence.K)))
     S = C.sum(axis=0)
     variance = np.einsum("yzz->yz", C - C @ np.linalg.solve(S, C))
+    if classifier is not None:
+        variance = variance + _from_classifier(C, S, *classifier)
     spread = (T * (1 - T)).sum(axis=0)
     most = evidence.by_label(evidence.rows_of(T) * p / mixed).sum(axis=0)  # expected rows of each class
-    return np.minimum(spread / np.maximum(variance.sum(axis=0), 1e-300), most)
+    worth = spread / np.maximum(variance.sum(axis=0), 1e-300) - clean.sum(axis=0)
+    out: FloatArray = np.clip(worth, 0.0, most)
+    return out
+
+
+def _from_classifier(C: FloatArray, S: FloatArray, B: FloatArray, H: FloatArray) -> FloatArray:
+    """The diagonal (M, K) of ``V B (H - B^T V B)^-1 B^T V``, V given by C and its sum S.
+
+    Where the rows leave p and T exchangeable the inverse is that of what is known beforehand: H's least eigenvalues are
+    those of its prior, and what is left of them is taken to be a tenth at least.
+    """
+    moved = C @ B  # V B (M, K, F)
+    moved = moved - C @ np.linalg.solve(S, moved.sum(axis=0))
+    values, vectors = np.linalg.eigh(H - np.einsum("yzf,yzg->fg", B, moved))
+    half = moved @ (vectors / np.sqrt(np.maximum(values, UNTOLD)))
+    out: FloatArray = np.einsum("yzf,yzf->yz", half, half)
+    return out

@@ -1,0 +1,120 @@
+"""T together with a recalibration of p: what the classifier's own error does to T, and to what is known of it.
+
+Cross-fitted probabilities p are those of a penalised model that has seen a part of the rows: too timid, shifted, and
+curved where the model's form is not quite right. T fitted to such p errs with them, and its information given p counts
+nothing of it. Conditional on a fold's model the scores are a feature like any other, and labels have the probability
+``sum_z T[y, z] q_z`` with q the class probabilities *given the scores*, which a softmax of low order describes:
+
+    q = softmax(W f),   f = (v, (v - mean)^2 / (2 sd), 1),   v = log p, centred over the classes,
+
+W = (I, 0, 0) being p itself. T and W are taken at their joint mode, W with a normal prior about that, so that W's own
+doubt is in T's: with ``V`` the covariance of T given q and ``B`` the observed information of T and W together,
+
+    Cov(T) = V + V B (H_W - B^T V B)^-1 B^T V.
+
+With many classes each score depends on its own class alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core import FloatArray
+from .likelihood import Evidence, rule_out
+from .softmax import softmax
+
+SLOPE, CURVE, SHIFT = 1.0, 0.5, 2.0  # prior deviations of W
+MOST = 300  # free numbers in W
+STEPS = 60
+LEAST = 1e-9  # log p is taken of at least this much
+
+
+class Recalibration:
+    """Features f (J, n) of the scores, W (K, J) as it starts, its prior precision, and which of it is free."""
+
+    def __init__(self, P: FloatArray) -> None:
+        K, n = P.shape
+        v = np.log(np.maximum(P, LEAST))
+        v -= v.mean(axis=0)
+        curve = (v - v.mean(axis=1, keepdims=True)) ** 2
+        self.f = np.concatenate([v, curve / (2 * max(float(v.std()), 1e-6)), np.ones((1, n))])
+        self.start = np.eye(K, 2 * K + 1)
+        own = np.hstack([np.eye(K, dtype=bool)] * 2 + [np.ones((K, 1), dtype=bool)])
+        self.free = np.ones_like(own) if own.size <= MOST else own
+        deviation = np.repeat([SLOPE, CURVE, SHIFT], [K, K, 1])
+        self.precision = np.where(own, 1.0, K - 1.0) / deviation**2  # the other classes together weigh like the own one
+        self.W = self.start
+
+    def probabilities(self, W: FloatArray, rows: np.ndarray | slice = slice(None)) -> FloatArray:
+        """q (K, n)."""
+        return softmax(W @ self.f[:, rows])
+
+    def fit(self, evidence: Evidence, T: FloatArray, structure: str) -> tuple[FloatArray, FloatArray]:
+        """The joint mode of T and W from T and p: T, and q (K, n)."""
+        from scipy.optimize import minimize
+
+        M, K = T.shape
+        known, order = evidence._known, evidence._order
+        fixed = evidence.clean + 1.0 / M  # one pseudo-count per class keeps T off the boundary
+        own = (evidence.true[known], np.arange(len(known)))
+        unknown_f, known_f = self.f[:, order], self.f[:, known]
+
+        def weights(x: FloatArray) -> FloatArray:
+            W = self.start.copy()
+            W[self.free] = x[M * K :]
+            return W
+
+        def objective(x: FloatArray) -> tuple[float, FloatArray]:
+            now, W = softmax(x[: M * K].reshape(M, K)), weights(x)
+            q = softmax(W @ unknown_f)
+            gamma = evidence.rows_of(now)
+            gamma *= q
+            mass = gamma.sum(axis=0)
+            gamma /= mass
+            counts = evidence.by_label(gamma) + fixed
+            off = W - self.start
+            value = 0.5 * float((self.precision * off**2).sum())
+            value -= float(np.log(mass).sum() + (fixed * np.log(now)).sum())
+            q -= gamma
+            slope = q @ unknown_f.T + self.precision * off
+            if len(known):
+                p = softmax(W @ known_f)
+                value -= float(np.log(p[own]).sum())
+                p[own] -= 1.0
+                slope += p @ known_f.T
+            return value, np.concatenate([(now * counts.sum(axis=0) - counts).ravel(), slope[self.free]])
+
+        first = np.concatenate([np.log(np.maximum(T, 1e-6)).ravel(), self.start[self.free]])
+        options = {"maxiter": STEPS, "maxcor": 20, "ftol": 1e-8, "gtol": 1e-3}
+        end = minimize(objective, first, jac=True, method="L-BFGS-B", options=options).x
+        self.W = weights(end)
+        return rule_out(softmax(end[: M * K].reshape(M, K)), structure), self.probabilities(self.W)
+
+    def information(self, evidence: Evidence, T: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of the free numbers of W: B (M, K, F), shared with T's entries, and H_W (F, F) with its prior."""
+        M, K = T.shape
+        q = self.probabilities(self.W)
+        order = evidence._order
+        ratio = q[:, order] / (evidence.rows_of(T) * q[:, order]).sum(axis=0)  # q_z / (T q)_y
+        gamma = evidence.rows_of(T) * ratio
+        f = [self.f[free] for free in self.free]  # of each class
+        ends = np.cumsum([0, *(len(g) for g in f)])
+        B, H = np.zeros((M, K, ends[-1])), np.diag(self.precision[self.free])
+        for k in range(K):
+            mine = slice(ends[k], ends[k + 1])
+            for y, begin, rows in zip(evidence._labels, evidence._edges, evidence._repeats, strict=True):
+                s = slice(begin, begin + rows)
+                g = f[k][:, order[s]]
+                B[y, :, mine] = (ratio[:, s] * gamma[k, s]) @ g.T
+                B[y, k, mine] -= g @ ratio[k, s]
+            for j in range(k, K):
+                v = -q[k] * q[j]
+                v[order] += gamma[k] * gamma[j]
+                if j == k:
+                    v += q[k]
+                    v[order] -= gamma[k]
+                part = (f[k] * v) @ f[j].T
+                H[mine, ends[j] : ends[j + 1]] += part
+                if j != k:
+                    H[ends[j] : ends[j + 1], mine] += part.T
+        return B, H
