@@ -30,7 +30,7 @@ from tproper.metrics.statistics import Reweigher, estimate
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = RECORDS / "coverage.jsonl"
 BLOCK = 200  # data sets a piece ...
-CROWD_BLOCK, CROWDS = 10, 100  # ... but of crowds, and this many of them a cell
+CROWD_BLOCK, CROWDS = 10, 200  # ... but of crowds, and this many of them a cell
 KINDS: dict[str, Callable[[], tp.Transition]] = {
     "clean": lambda: tp.identity(4),
     "symmetric .3": lambda: tp.symmetric_noise(4, 0.3),

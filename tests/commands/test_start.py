@@ -108,3 +108,16 @@ def test_a_signal_waits_until_a_module_is_loaded(number, tmp_path):
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=25)
     assert run.stdout.split() == ["loaded"]
     assert "KeyboardInterrupt" in run.stderr if number == signal.SIGINT else run.returncode == 128 + number, run.stderr
+
+
+def test_a_signal_that_c_code_drops_comes_again():
+    """An exception in a callback that cannot raise, such as that of a weak reference, is printed and forgotten."""
+    code = (
+        "import importlib, os, time, weakref\nmain = importlib.import_module('tproper.cli.main')\n"
+        "class Thing:\n    pass\n"
+        "def dropped(_):\n    os.kill(os.getpid(), 15)\n    time.sleep(0.2)\n"
+        "def app():\n    thing = Thing()\n    kept = weakref.ref(thing, dropped)\n    del thing\n    time.sleep(30)\n"
+        "main.app = app\nmain.main()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25)
+    assert (run.returncode, run.stderr) == (143, "")

@@ -19,7 +19,7 @@ from .. import __version__
 from .errors import user_errors
 from .options import LIST, flat
 
-AGAIN = 0.05  # seconds until a signal comes again that met a module being loaded
+AGAIN = 0.05  # seconds until a signal comes again that could not be heard
 
 # The file of each command, and what `tproper --help` says of it (the first line of its own help).
 COMMANDS = {
@@ -131,6 +131,7 @@ def main() -> None:
         number = getattr(signal, name, None)  # Windows has no SIGHUP, and nohup ignores it
         if number is not None and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _stop)
+    sys.unraisablehook = _unraised
     sys.exit(app())
 
 
@@ -141,11 +142,30 @@ def _stop(number: int, frame: FrameType | None) -> None:
     above = frame
     while above is not None:
         if above.f_globals.get("__name__") == "importlib._bootstrap":
-            again = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
-            again.daemon = True
-            again.start()
-            return
+            return _again(number)
         above = above.f_back
     if number == signal.SIGINT:
         raise KeyboardInterrupt
-    sys.exit(128 + number)
+    raise _Stopped(number)
+
+
+class _Stopped(SystemExit):
+    """The end of a command that was sent a signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+def _again(number: int) -> None:
+    again = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
+
+
+def _unraised(met: sys.UnraisableHookArgs) -> None:
+    """An end that C code called back into Python could not pass on, and dropped, comes again."""
+    if isinstance(met.exc_value, _Stopped | KeyboardInterrupt):
+        _again(getattr(met.exc_value, "number", signal.SIGINT))
+    else:
+        sys.__unraisablehook__(met)
