@@ -274,3 +274,14 @@ def test_quotes_are_seen_across_any_blocks(tmp_path: Path, monkeypatch: pytest.M
         csv.writer(clean).writerows(cells)
         assert quotes_fit(io.BytesIO(clean.getvalue().encode()), ","), cells
     assert 100 < refused < 2900
+
+
+def test_simulate_says_which_classes_look_like_slips(tmp_path: Path, run: Run) -> None:
+    data = tmp_path / "clean.csv"
+    data.write_text("x,kind\n" + "".join(f"{i % 7},{('ant', 'bee', 'Ant')[i % 3]}\n" for i in range(60)))
+    given = ["--label", "kind", "--transition", "symmetric:0.1", "--out"]
+    told = run("simulate", data, *given, tmp_path / "weak.csv")
+    assert told.exit_code == 0, told.output
+    assert "warning: classes 'ant' (20 times) and 'Ant' (20 times) look like one" in " ".join(told.stderr.split())
+    told = run("simulate", data, *given, tmp_path / "weak2.csv", "--classes", "ant,bee,Ant")
+    assert (told.exit_code, told.stderr) == (0, "")  # those who list their classes know them
