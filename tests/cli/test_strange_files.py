@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import itertools
@@ -18,9 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tproper.cli.schema import joined_names, split_names
-from tproper.data import TableWriter, misreadings, nearest, numbers, open_table
+from tproper.data import TableWriter, misreadings, nearest, numbers, open_table, text_files
 from tproper.data.columns import common_type
-from tproper.data.tables import TableError, holds_truth, texts
+from tproper.data.tables import holds_truth, texts
+from tproper.data.text_files import TableError, check_quotes, quotes_fit
 
 Run = Callable[..., Any]
 TRAIN = ["--label", "y", "--transition", "symmetric:0.1", "--holdout", 0]
@@ -223,3 +225,63 @@ def test_a_true_class_among_the_features_is_said(tmp_path: Path, run: Run) -> No
     told = run("train", weak, "--label", "weak_label", *given, tmp_path / "n", "--holdout", 0, "--ignore", "digit")
     assert told.exit_code == 0
     assert "named by" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ({5: '5,"cat,n5'}, "got one in line 7 that is never closed"),
+        ({5: '5,"cat,n5', 9: '2,"dog,n9'}, "got one in line 7 that makes one cell of the lines up to 11"),
+        ({5: '5,cat,"n5', 9: '2,dog,"n9, yes"'}, "got one in line 7 that makes one cell of the lines up to 11"),
+        ({39: '4,cat,"n39'}, "got one in line 41 that is never closed"),
+    ],
+)
+def test_quotes_that_swallow_rows_are_refused(tmp_path: Path, run: Run, cells: dict[int, str], told: str) -> None:
+    """Six of sixty rows were left, and nothing was said."""
+    rows = [f"{i % 7},{'cat' if i % 2 else 'dog'},n{i}" for i in range(40)]
+    for i, row in cells.items():
+        rows[i] = row
+    data = tmp_path / "t.csv"
+    data.write_text("\n".join(["x,y,note", *rows, ""]))
+    result = run("train", data, *TRAIN, "--ignore", "note", "--out", tmp_path / "m")
+    assert result.exit_code == 2, result.output
+    assert told in " ".join(result.stderr.split())
+
+
+def test_odd_quotes_that_swallow_nothing_are_read(tmp_path: Path) -> None:
+    data = tmp_path / "t.csv"
+    data.write_bytes(b'\xef\xbb\xbf"x",note\n5" pipe,a\n"6" ,"two\nlines, ""quoted"""\n"",b"c\n')
+    assert read(data) == ['5" pipe', "6 ", ""]
+
+
+def test_quotes_are_seen_across_any_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the careful parser refuses, the fast look must doubt; and rows of its own writing it must not."""
+    rng, refused = np.random.default_rng(0), 0
+    path = tmp_path / "t.csv"
+    for i in range(3000):
+        text = "".join(rng.choice(list('a",\n"\r'), size=rng.integers(13)))
+        path.write_bytes(text.encode())
+        try:
+            check_quotes(path, ",")
+            bad = False
+        except TableError:
+            refused, bad = refused + 1, True
+        monkeypatch.setattr(text_files, "_BLOCK", 1 + i % 5)
+        if bad:
+            assert not quotes_fit(io.BytesIO(text.encode()), ","), text
+        cells = [["".join(rng.choice(list('a",\n'), size=3)) for _ in range(3)] for _ in range(2)]
+        clean = io.StringIO(newline="")
+        csv.writer(clean).writerows(cells)
+        assert quotes_fit(io.BytesIO(clean.getvalue().encode()), ","), cells
+    assert 100 < refused < 2900
+
+
+def test_simulate_says_which_classes_look_like_slips(tmp_path: Path, run: Run) -> None:
+    data = tmp_path / "clean.csv"
+    data.write_text("x,kind\n" + "".join(f"{i % 7},{('ant', 'bee', 'Ant')[i % 3]}\n" for i in range(60)))
+    given = ["--label", "kind", "--transition", "symmetric:0.1", "--out"]
+    told = run("simulate", data, *given, tmp_path / "weak.csv")
+    assert told.exit_code == 0, told.output
+    assert "warning: classes 'ant' (20 times) and 'Ant' (20 times) look like one" in " ".join(told.stderr.split())
+    told = run("simulate", data, *given, tmp_path / "weak2.csv", "--classes", "ant,bee,Ant")
+    assert (told.exit_code, told.stderr) == (0, "")  # those who list their classes know them

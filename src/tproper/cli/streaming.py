@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts, watched
 from .codec import LabelCodec, class_codec
+from .errors import say
 from .later import Later
-from .resolving import parse_sources, resolve
+from .resolving import label_notes, parse_sources, resolve
 from .schema import FeatureReader, Schema, listed_classes, split_names
 from .simulate import Weakening
 
@@ -168,14 +169,18 @@ def weaken_file(data: Path, plan: Weakening, out: Path) -> tuple[LabelCodec, dic
 def simulation_codec(table: Table, plan: Weakening, specs: dict[str, str]) -> LabelCodec:
     """T and the class names; the label column is read once for them where ``--classes`` does not give them."""
     classes = listed_classes(plan.classes)
-    seen: dict[str, None] = {}
+    seen: Counter[str] = Counter()
     if classes is None:
         for batch in table.batches([plan.label]):
             codes, values = texts(batch.column(plan.label))
-            seen.update(dict.fromkeys(values[c] for c in np.unique(codes[codes >= 0])))
+            distinct, times = np.unique(codes[codes >= 0], return_counts=True)
+            for code, n in zip(distinct.tolist(), times.tolist(), strict=True):
+                seen[values[code]] += n
         if not set(seen) - MISSING:
             raise ValueError(f"{table.path}: expected classes in the column {plan.label!r}, got none")
     transition, names = resolve(specs, list(seen), classes, clean=True)
+    for note in label_notes(seen, names):
+        say(f"warning: {note}", err=True)
     return LabelCodec(transition, names, list(specs) if plan.source_column else ())
 
 

@@ -7,9 +7,7 @@ values are never filled in, and what is only passed through keeps its spelling.
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, checks, other_encoding
+from .._core import FloatArray, checks
 from ..transitions import SET_SEPARATOR
 from .columns import common_type, decoded, is_list, is_number
 from .folders import check_file, check_same_columns, data_files
 from .spelling import nearest
+from .text_files import TableError, check_bytes, check_quotes, gzipped, quotes_fit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,16 +35,7 @@ CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time (more if the header is long
 LONGEST_HEADER = 1 << 28  # bytes
 # whole numbers whose spelling or digits a float would lose: +1, 007, and those of 15 digits or more
 _MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
-_OTHER_FORMATS = {
-    b"\x1f\x8b": "bytes packed by gzip; give the file a name that ends in .csv.gz, or unpack it",
-    b"PK\x03\x04": "a zip archive, as Excel workbooks are; save the table as CSV",
-    b"PAR1": "a Parquet file; give it a name that ends in .parquet",
-}
 _TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
-
-
-class TableError(ValueError):
-    """A table that cannot be used, and why."""
 
 
 def arrow() -> Any:
@@ -134,14 +124,17 @@ class _CSV(Table):
         from pyarrow import csv
 
         self._block = CSV_BLOCK
+        self._separator = "\t" if self.format == "tsv" else ","
+        self._quotes_fit = False  # or known to
         with _reading(path):
-            _check_bytes(path)
+            check_bytes(path)
             while not self.names:
                 try:
                     # the header alone: types of the first block's values are not wanted
                     self.names = list(csv.open_csv(self._bytes(), *self._options(None)[:2]).schema.names)
                 except ValueError as error:  # a header longer than the block looks like an empty file
                     if "Empty CSV" not in str(error) or path.stat().st_size == 0:
+                        self._check_quotes()  # perhaps the reason
                         raise
                     if self._block >= LONGEST_HEADER:
                         raise self._without_header() from None
@@ -158,7 +151,7 @@ class _CSV(Table):
 
         return (
             csv.ReadOptions(block_size=self._block, use_threads=False),  # without threads errors know their row
-            csv.ParseOptions(delimiter="\t" if self.format == "tsv" else ",", newlines_in_values=True),
+            csv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
             csv.ConvertOptions(
                 column_types=dict.fromkeys(self.names, string()),
                 include_columns=None if columns is None else list(columns),
@@ -169,13 +162,21 @@ class _CSV(Table):
     def _open(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         from pyarrow import csv
 
+        self._check_quotes()
         return iter(csv.open_csv(self._bytes(), *self._options(columns)))
 
     def _bytes(self) -> Any:
         """The file's bytes, unpacked: Arrow itself knows gzip by .gz alone, not by .GZ."""
         import pyarrow as pa
 
-        return pa.input_stream(str(self.path), compression="gzip" if _gzipped(self.path) else None)
+        return pa.input_stream(str(self.path), compression="gzip" if gzipped(self.path) else None)
+
+    def _check_quotes(self) -> None:
+        """Before rows are read for the first time: Arrow's own threads could not call Python when a command ends."""
+        if not self._quotes_fit:
+            if not quotes_fit(self._bytes(), self._separator):
+                check_quotes(self.path, self._separator)
+            self._quotes_fit = True
 
     def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
         """Integers, else floats, else text: the first that loses nothing of any value in the file."""
@@ -256,25 +257,6 @@ class _Parquet(Table):
     def types(self, columns: Sequence[str]) -> dict[str, pa.DataType]:
         """As the files say."""
         return {name: self._data.schema.field(name).type for name in columns}
-
-
-def _gzipped(path: Path) -> bool:
-    return path.suffix.lower() == ".gz"
-
-
-def _check_bytes(path: Path) -> None:
-    """Refuse another encoding or format by its name: otherwise its bytes might pass for an odd table."""
-    try:
-        with gzip.open(path) if _gzipped(path) else path.open("rb") as file:
-            start = file.read(4)
-    except (EOFError, zlib.error, gzip.BadGzipFile):  # reported when it is read
-        return
-    other = next((words for mark, words in _OTHER_FORMATS.items() if start.startswith(mark)), None)
-    if other is not None:
-        raise TableError(f"{path}: expected text, got {other}")
-    name = other_encoding(start)
-    if name is not None:
-        raise TableError(f"{path}: expected text in UTF-8, got {name}; save the file as UTF-8")
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from .columns import decoded, is_list
-from .tables import TableError, arrow, missing_as_null, texts
+from .tables import arrow, missing_as_null, texts
+from .text_files import TableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
