@@ -131,6 +131,7 @@ def test_tables_load_into_a_loss_of_the_same_transition_alone(name, make):
         loss.load_state_dict({k: t.float() for k, t in state.items()})
         loss.load_state_dict(state)
     make(T).to("meta").load_state_dict(state, assign=True)
+    make(T).to("meta").to_empty(device="cpu").load_state_dict(state)
     model = torch.nn.ModuleDict({"net": torch.nn.Linear(2, 2), "loss": make(other)})
     saved = torch.nn.ModuleDict({"net": torch.nn.Linear(2, 2), "loss": make(T)}).state_dict()
     with pytest.raises(RuntimeError, match=r"loss\.\w+: expected the table of .* got that of another transition"):
