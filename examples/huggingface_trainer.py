@@ -39,8 +39,9 @@ def weak_loss(transition):
     loss = tp.ForwardLoss(transition, reduction="sum")
 
     def compute(outputs, labels, num_items_in_batch=None):
+        total = loss.to(outputs.logits.device)(outputs.logits, labels)  # `Trainer` moves the model alone
         # with gradient accumulation a step has several batches: the mean is over all of them
-        return loss(outputs.logits, labels) / (len(labels) if num_items_in_batch is None else num_items_in_batch)
+        return total / (len(labels) if num_items_in_batch is None else num_items_in_batch)
 
     return compute
 

@@ -113,6 +113,31 @@ def test_class_weights_travel_with_the_state():
     assert torch.equal(other(v, y), loss(v, y))
 
 
+OTHERS = {
+    "matrix": (tp.pair_noise(4, 0.3), tp.pair_noise(4, 0.31)),
+    "sets": (tp.partial_labels(4, 0.2), tp.partial_labels(4, 0.3)),
+    "annotators": tuple(tp.annotators([tp.pair_noise(4, p), tp.symmetric_noise(4, 0.1)]) for p in (0.2, 0.21)),
+}
+
+
+@pytest.mark.parametrize("make", [tp.BackwardLoss, tp.ForwardLoss, tp.GradientAscentLoss], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("name", OTHERS)
+def test_tables_load_into_a_loss_of_the_same_transition_alone(name, make):
+    """Else the loss would be that of the saved T, and its bounds and certificate those of its own."""
+    T, other = OTHERS[name]
+    state = make(T).state_dict()
+    for cast in (torch.float64, torch.float32):
+        loss = make(T).to(cast)
+        loss.load_state_dict({k: t.float() for k, t in state.items()})
+        loss.load_state_dict(state)
+    make(T).to("meta").load_state_dict(state, assign=True)
+    make(T).to("meta").to_empty(device="cpu").load_state_dict(state)
+    model = torch.nn.ModuleDict({"net": torch.nn.Linear(2, 2), "loss": make(other)})
+    saved = torch.nn.ModuleDict({"net": torch.nn.Linear(2, 2), "loss": make(T)}).state_dict()
+    with pytest.raises(RuntimeError, match=r"loss\.\w+: expected the table of .* got that of another transition"):
+        model.load_state_dict(saved, strict=False)
+
+
 @pytest.mark.parametrize("T", TRANSITIONS, ids=lambda T: T.name)
 def test_layouts_shapes_and_label_types(T):
     v, y = batch(T, n=6)

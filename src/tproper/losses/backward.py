@@ -79,10 +79,13 @@ class BackwardLoss(WeakLabelLoss):
             potential = potential.squeezed(*squeeze)
         self.potential = potential
         self.reconstruction = reconstruct(transition, reconstruction)
-        self._register(self.reconstruction.tables())
+        self._register(self._made_tables())
         weights = None if class_weights is None else _class_weights(class_weights, transition.num_classes)
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", weights)
+
+    def _made_tables(self) -> dict[str, FloatArray]:
+        return self.reconstruction.tables()
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The line, with the target ``r = R e_y`` of each label."""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._core import FloatArray, Labels, Work, checks, tracing, value_and_slope, with_slope
+from .._core import FloatArray, Labels, Work, as_tensors, checks, tracing, value_and_slope, with_slope
 from ..transitions import Reconstruction, StackedTransition, Tables, Transition
 from .given import given_transitions
 from .kernels import cpu, dispatch
@@ -93,8 +93,9 @@ class WeakLabelLoss(nn.Module, ABC):
 
     Under autocast losses are float32, as torch's own; examples whose label is `ignore_index` are left out.
 
-    Tables follow ``.to(device)``, keep their digits under ``.half()``, and are part of ``state_dict()``. Labels are
-    checked on every call; pass ``validate=False`` to skip that (in plain PyTorch on a GPU it costs a synchronisation).
+    Tables follow ``.to(device)``, keep their digits under ``.half()``, and are part of ``state_dict()``, which loads
+    into a loss of the same T alone. Labels are checked on every call; pass ``validate=False`` to skip that (in plain
+    PyTorch on a GPU it costs a synchronisation).
 
     A new loss is `pointwise`, `pointwise_with` and `lower_bounds`. Where the registry has kernels for its `pair`, calls
     run in them: a Triton kernel on CUDA, blocks of rows on the CPU. ``backend_for(scores)`` says what runs, and
@@ -137,6 +138,25 @@ class WeakLabelLoss(nn.Module, ABC):
             if old is not None and new is not None and new.is_floating_point() and new.dtype.itemsize < 4:
                 self._buffers[name] = old.to(new.device)
         return self
+
+    def _made_tables(self) -> dict[str, FloatArray]:
+        """The tables, made anew from T."""
+        return {}
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        """Tables of another T are refused: bounds and certificates would go on speaking of this one."""
+        errors = args[-1]
+        for name, own in as_tensors(self._made_tables()).items():
+            given = state_dict.get(prefix + name)
+            if isinstance(given, Tensor) and given.shape == own.shape and not given.is_meta:
+                digits = max(1e-6, torch.finfo(given.dtype).eps)  # casts round
+                largest = float(own.nan_to_num(0.0, 0.0, 0.0).abs().amax())  # logarithms may be -inf
+                if not torch.allclose(given.to(own), own, rtol=digits, atol=digits * largest):
+                    errors.append(
+                        f"{prefix}{name}: expected the table of {self.transition.name} that this loss was made for, "
+                        "got that of another transition; make the loss with the transition that was saved"
+                    )
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     @property
     def tables(self) -> Tables:

@@ -30,7 +30,10 @@ class BatchRiskLoss(WeakLabelLoss):
         super().__init__(transition, "mean", validate, ignore_index)
         self.potential = LogSumExp()
         self.reconstruction = reconstruct(transition, reconstruction)
-        self._register(self.reconstruction.tables())
+        self._register(self._made_tables())
+
+    def _made_tables(self) -> dict[str, FloatArray]:
+        return self.reconstruction.tables()
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Each example's share of the class risks: ``R[z, y] l(v, z)`` (..., K)."""

@@ -65,13 +65,15 @@ class ForwardLoss(WeakLabelLoss):
                 f"score: expected 'log' for {transition.name}, whose rows of answers may be incomplete, "
                 f"got {self.score.name!r}"
             )
-        tables = transition.tables()
-        structured = isinstance(transition, UniformTransition)
-        if self.score.needs == "norm" and not structured:
-            tables = {**tables, "gram": transition.gram()}
-        if self.score.needs == "all" and not structured:
-            tables = {**tables, "T": _listed(transition, self.score)}
-        self._register(tables)
+        self._register(self._made_tables())
+
+    def _made_tables(self) -> dict[str, FloatArray]:
+        T, tables = self.transition, self.transition.tables()
+        if self.score.needs == "norm" and not isinstance(T, UniformTransition):
+            return {**tables, "gram": T.gram()}
+        if self.score.needs == "all" and not isinstance(T, UniformTransition):
+            return {**tables, "T": _listed(T, self.score)}
+        return tables
 
     @property
     def plain(self) -> bool:
