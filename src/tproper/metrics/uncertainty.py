@@ -141,11 +141,13 @@ def _digest(*arrays: np.ndarray | None) -> bytes:
 def _inverted(confusion: FloatArray) -> TransitionDraws:
     K = confusion.shape[-1]
     same_side = np.linalg.slogdet(confusion)[0] > 0
-    inverses = np.linalg.inv(np.where(same_side[:, None, None], confusion, np.eye(K)))
+    if not same_side.all():
+        confusion = np.where(same_side[:, None, None], confusion, np.eye(K))
+    inverses = np.asarray(np.linalg.inv(confusion), dtype=np.float64)
     fine = same_side & (np.linalg.norm(inverses, axis=(1, 2)) < LARGEST * math.sqrt(K))
     if not fine.any():
         return TransitionDraws(np.eye(K)[None], 1.0)
-    return TransitionDraws(inverses[fine], 1 - float(fine.mean()))
+    return TransitionDraws(inverses if fine.all() else inverses[fine], 1 - float(fine.mean()))
 
 
 def _from_classes(
