@@ -4,10 +4,13 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 import tproper as tp
-from tproper.metrics import Z95, BinnedErrors, bin_sums, weak_calibration
+from tproper.metrics import Z95, BinnedErrors, bin_sums, statistics, weak_calibration
 from tproper.metrics.binned import QuadraticForm
+from tproper.metrics.classwise import Cells
+from tproper.metrics.statistics import Reweigher
 
 
 def data(n, K, temperature=1.0, seed=0, sharpness=3.0):
@@ -188,3 +191,26 @@ def test_the_square_is_unbiased_whatever_the_weights(heavy):
     assert errors.used.all()
     squares = errors.form().estimate
     assert squares.mean() == pytest.approx(0.25, abs=4 * squares.std() / np.sqrt(sets))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_cells_covariance_is_that_of_its_examples(weighted, monkeypatch):
+    """Products with it go by sparse blocks; example by example, class by class, they are the same."""
+    rng, T, n = np.random.default_rng(0), tp.symmetric_noise(4, 0.3), 90
+    q, y = torch.as_tensor(rng.dirichlet(np.ones(4), n)), torch.as_tensor(T.sample(rng.integers(4, size=n), 1))
+    a = rng.uniform(0.5, 1.5, n) if weighted else np.ones(n)
+    edges = np.tile(np.linspace(0, 1, 4), (4, 1))
+    monkeypatch.setattr(statistics, "BLOCK", 4 * 40)
+    weigher = Reweigher(T, T.reconstruction())
+    cells = Cells(weigher, y, q, a / a.sum(), edges)
+    *examples, pseudo = cells.blocks()
+    assert [len(z.toarray()) for z in examples] == [40, 40, 10]
+    h = (weigher.targets(y) - q).numpy()
+    V = rng.normal(size=(cells.size, 3))
+    found, direct = sum(z.T @ (z @ V) for z in examples), np.zeros_like(V)
+    for i in range(n):
+        place = [k * 3 + min(int(q[i, k] * 3), 2) for k in range(4)]
+        z = cells.scale[place].numpy() * a[i] / a.sum() * (h[i] - cells.centre[place].numpy())
+        direct[place] += np.outer(z, z @ V[place])
+    np.testing.assert_allclose(found, direct, rtol=1e-12, atol=1e-18)
+    assert pseudo.shape[1] == cells.size

@@ -244,3 +244,13 @@ def test_a_calibrator_draws_once_for_before_and_after(makings):
     calibrator = tp.calibrate(4 * np.eye(3)[z] + np.random.default_rng(0).normal(size=(len(z), 3)), y, T)
     assert set(calibrator.reliability) == {"before", "after"}
     assert len(makings) == 1
+
+
+def test_a_column_that_a_draw_leaves_empty_is_the_estimates():
+    """Gamma variables with a tiny parameter are all 0 at times: the draw of that column is T's."""
+    matrix = np.array([[0.6, 0.3], [0.4, 0.7]])
+    T = tp.EstimatedTransition(matrix, concentration=np.array([[1e-320, 3.0], [1e-320, 7.0]]))
+    draws = T.samples(50)
+    np.testing.assert_array_equal(draws[:, :, 0], np.tile(matrix[:, 0], (50, 1)))
+    np.testing.assert_allclose(draws.sum(axis=1), 1.0, rtol=1e-15)
+    assert draws[:, 0, 1].std() > 0

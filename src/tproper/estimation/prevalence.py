@@ -93,11 +93,8 @@ def weak_prevalence(labels: Labels, transition: Transition, *, random_state: int
     rng = np.random.default_rng(checks.integer(random_state, "random_state", 0))
     size = int(np.clip(ENTRIES // T.size, 200, REPEATS))
     again = rng.multinomial(n, shares / shares.sum(), size) / n
-    step = max(1, ENTRIES // T.size)  # the draws of all repetitions together would be large
-    blocks = [slice(i, i + step) for i in range(0, size, step)]
-    from_labels = np.concatenate([class_shares(T[None], again[b]) for b in blocks])
-    draws = _draws(transition, kinds, size, rng)
-    repeats = from_labels if draws is None else np.concatenate([class_shares(draws(b), again[b]) for b in blocks])
+    from_labels, with_T = _repeated(transition, kinds, T, again, rng)
+    repeats = from_labels if with_T is None else with_T
     low, high = np.quantile(repeats, [0.025, 0.975], axis=0)
     interval = np.stack([np.minimum(low, value), np.maximum(high, value)], axis=1)
     variance = repeats.var(axis=0)
@@ -115,13 +112,28 @@ def weak_prevalence(labels: Labels, transition: Transition, *, random_state: int
     stderr[still] = (interval[still, 1] - interval[still, 0]) / (2 * Z95)
     share = max(0.0, 1 - float(from_labels.var(axis=0).sum() / max(variance.sum(), 1e-300)))
     rows = next_rows(transition, value) if isinstance(transition, EstimatedTransition) else np.zeros(len(value), int)
-    notes = _notes(transition, T, shares, value, n, share if draws is not None else None, rows)
+    notes = _notes(transition, T, shares, value, n, share if with_T is not None else None, rows)
     if free.any():
         notes.append(
             f"not determined: other shares of the classes {', '.join(map(str, np.flatnonzero(free)[:12]))}"
             f"{', ...' if free.sum() > 12 else ''} fit the labels equally well; their intervals cover all of these"
         )
     return Prevalence(value, stderr, interval, rows, share, n, notes)
+
+
+def _repeated(
+    transition: Transition, kinds: torch.Tensor, T: FloatArray, again: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray | None]:
+    """Class shares (S, K) for label shares `again` (S, U) by T, and by a draw of T for each; None where T is known.
+
+    Some repetitions at a time: draws of T for every kind of label would be large.
+    """
+    step = max(1, ENTRIES // T.size)
+    blocks = [slice(i, i + step) for i in range(0, len(again), step)]
+    draws = _draws(transition, kinds, len(again), rng)
+    from_labels = np.concatenate([class_shares(T[None], again[b]) for b in blocks])
+    with_T = None if draws is None else np.concatenate([class_shares(draws(b), again[b]) for b in blocks])
+    return from_labels, with_T
 
 
 def _with_unseen(

@@ -134,18 +134,22 @@ def _digest(*arrays: np.ndarray | None) -> bytes:
     """What tells arrays from all others without keeping them."""
     out = hashlib.blake2b(digest_size=32)
     for x in arrays:
-        out.update(b"none" if x is None else f"{x.dtype}{x.shape}".encode() + np.ascontiguousarray(x).tobytes())
+        out.update(b"none" if x is None else f"{x.dtype}{x.shape}".encode())
+        if x is not None:
+            out.update(np.ascontiguousarray(x).data)
     return out.digest()
 
 
 def _inverted(confusion: FloatArray) -> TransitionDraws:
     K = confusion.shape[-1]
     same_side = np.linalg.slogdet(confusion)[0] > 0
-    inverses = np.linalg.inv(np.where(same_side[:, None, None], confusion, np.eye(K)))
+    if not same_side.all():
+        confusion = np.where(same_side[:, None, None], confusion, np.eye(K))
+    inverses = np.asarray(np.linalg.inv(confusion), dtype=np.float64)
     fine = same_side & (np.linalg.norm(inverses, axis=(1, 2)) < LARGEST * math.sqrt(K))
     if not fine.any():
         return TransitionDraws(np.eye(K)[None], 1.0)
-    return TransitionDraws(inverses[fine], 1 - float(fine.mean()))
+    return TransitionDraws(inverses if fine.all() else inverses[fine], 1 - float(fine.mean()))
 
 
 def _from_classes(

@@ -47,7 +47,8 @@ def weak_accuracy(
     labels : weak labels as the transition takes them (indices, candidate masks or sets, (source, label) pairs)
     predictions : (n,) predicted classes
     transition : Transition; an `EstimatedTransition` widens the interval by its own error
-    reconstruction, prior : how to choose R; see `Transition.reconstruction`
+    reconstruction, prior : how to choose R; see `Transition.reconstruction`. Several scores by one estimated T take a
+        fraction of the time if R is made once and given to each: they then share the draws of T, and say the same
     sample_weight : (n,) array, optional
 
     Raises

@@ -299,7 +299,7 @@ class EstimatedTransition(Transition):
         component = (np.arange(n) + rng.integers(len(a))) % len(a)  # each as often as the others, up to one
         gammas = rng.standard_gamma(a[rng.permutation(component)])
         total = gammas.sum(axis=1, keepdims=True)
-        return np.where(total > 0, gammas / np.where(total > 0, total, 1.0), self._T)
+        return np.divide(gammas, total, out=np.tile(self._T, (n, 1, 1)), where=total > 0)
 
     def __str__(self) -> str:
         return self.describe(range(self.num_classes))
