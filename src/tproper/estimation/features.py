@@ -191,7 +191,7 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
         best, naming = best.renamed(order), [sentence]
     free, whole = 0.5 * (evidence.M - 1) * evidence.K, True
     more = (evidence.M - 1) * evidence.K - 1
-    # two labels of two classes have a single other number: left out it saves nothing, kept its doubt is in the intervals
+    # two labels of two classes have one other number: left out it saves nothing, kept its doubt is in the intervals
     if best.unsure and evidence.M >= evidence.K and more > 1 and structure not in ("free", "pooled") and not named:
         plain = even(evidence, best, structure)
         if plain.value > best.value - more:  # each of T's other numbers is worth less than one (Akaike, 1974)
