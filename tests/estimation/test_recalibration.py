@@ -60,6 +60,24 @@ def test_two_classes_keep_both_rates():
     assert np.mean(held) > 0.88
 
 
+def test_a_classifier_of_the_wrong_form_is_told():
+    """Heavy tails and spreads of their own: the linear form is wrong, and intervals hold less than they say."""
+    told = "the intervals of T may be too narrow: the classifier's form does not fit"
+    rng = np.random.default_rng(0)
+    z = rng.integers(4, size=2000)
+    noise = rng.standard_t(5, (2000, 4)) * np.linspace(0.56, 1.12, 4)[z][:, None]
+    weak = tp.pair_noise(4, 0.3).sample(z, 1)
+    with pytest.warns(tp.IdentifiabilityWarning, match=told):
+        tp.estimate_transition(weak, X=2 * np.eye(4)[z] + noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        right = tp.estimate_transition(weak, X=3 * np.eye(4)[z] + rng.standard_normal((2000, 4)))
+    assert not any(told in note for note in right.notes)
+    with pytest.warns(tp.IdentifiabilityWarning) as seen:  # of features that say nothing, no form is wrong
+        tp.estimate_transition(weak, X=rng.standard_normal((2000, 2)))
+    assert not any(told in str(w.message) for w in seen)
+
+
 def test_labels_that_a_class_never_gets_may_have_the_rate_0():
     """Its interval ends at 0, as it does where clean rows are counted; a common label's does not."""
     T = tp.pair_noise(4, 0.3)
@@ -92,7 +110,7 @@ def value(evidence, p, T, W):
 
 def test_the_recalibrated_fit_is_a_maximum(sample):
     evidence, P = sample
-    p, rng = Recalibration(P), np.random.default_rng(0)
+    p, rng = Recalibration(P, 400), np.random.default_rng(0)
     T, _ = p.fit(evidence, SKEWED.matrix(), "auto")
     top = value(evidence, p, T, p.W)
     assert top > value(evidence, p, SKEWED.matrix(), p.start) + 1
@@ -104,7 +122,7 @@ def test_the_recalibrated_fit_is_a_maximum(sample):
 def test_rows_are_worth_what_the_whole_information_says(sample):
     """The inverse of all second derivatives, by differences, on the surface where columns sum to one."""
     evidence, P = sample
-    p = Recalibration(P)
+    p = Recalibration(P, 400)
     T, q = p.fit(evidence, SKEWED.matrix(), "auto")
     at, step = np.concatenate([T.ravel(), p.W[p.free]]), 1e-3
 
@@ -126,7 +144,9 @@ def test_rows_are_worth_what_the_whole_information_says(sample):
     assert (worth < 0.97 * effective_rows(evidence, T, q)).all()
 
 
-def test_many_classes_are_recalibrated_one_by_one():
+def test_many_classes_or_few_rows_are_recalibrated_one_by_one():
     P = np.random.default_rng(0).dirichlet(np.ones(30), 50).T
-    assert Recalibration(P).free.sum() == 3 * 30
-    assert Recalibration(P[:10] / P[:10].sum(axis=0)).free.all()
+    assert Recalibration(P, 1e4).free.sum() == 3 * 30
+    few = P[:10] / P[:10].sum(axis=0)
+    assert Recalibration(few, 1e4).free.all()
+    assert Recalibration(few, 200).free.sum() == 3 * 10

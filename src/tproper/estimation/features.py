@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtri
 
 from .._core import FloatArray, fold_numbers
 from ..transitions import EstimatedTransition, Shrunk, shrink
@@ -37,6 +38,7 @@ SURE = 0.8  # mean probability of the most probable class from which p is taken 
 TIE = 3.0  # log likelihood within which two T are equally good
 APART = 0.3  # mean column L1 from which two T are different
 NEARLY_NONE = 1.92  # rows that a label must be worth in a class for 0 to be excluded: likelihood ratio 3.84, p = .05
+BENT = 0.01  # level of the test of the classifier's form
 MOSTLY = 0.5  # of the rows' worth were p known, below which T's doubt is mostly that of p
 STANDS_OUT, LEADS = 0.1, 0.3  # mean leads of a class's own label: some, and so large that it cannot be chance
 GIVEN_P = "the uncertainty is that of T given the cross-fitted probabilities: it leaves out the classifier's own error"
@@ -57,6 +59,7 @@ class Solution:
     P: FloatArray | None = None  # (K, n), cross-fitted
     informed: bool = True  # whether features say anything about the labels
     classifier: tuple[FloatArray, FloatArray] | None = None  # information on p's own numbers, where T was refined
+    bent: tuple[float, int] = (0.0, 0)  # what squares of its scores add to the log likelihood, and their free numbers
 
     def shrunk(self, evidence: Evidence, structure: str) -> tuple[Shrunk, FloatArray]:
         """The posterior of T given p, and what the rows of unknown class are worth."""
@@ -74,9 +77,12 @@ class Solution:
         assert self.P is not None
         if not len(evidence._order):
             return self
-        p = Recalibration(self.P)
+        worth = float(effective_rows(evidence, self.T, self.P).sum() + evidence.clean.sum())
+        p = Recalibration(self.P, worth)
         T, P = p.fit(evidence, self.T, structure)
-        return replace(self, T=T, P=P, classifier=p.information(evidence, T))
+        straight = Recalibration(self.P, worth, curved=False).fit(evidence, self.T, structure)
+        gain = evidence.log_likelihood(T, P) - evidence.log_likelihood(*straight)
+        return replace(self, T=T, P=P, classifier=p.information(evidence, T), bent=(gain, p.curves))
 
     @property
     def unsure(self) -> bool:
@@ -192,7 +198,9 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
     free, whole = 0.5 * (evidence.M - 1) * evidence.K, True
     more = (evidence.M - 1) * evidence.K - 1
     # two labels of two classes have one other number: left out it saves nothing, kept its doubt is in the intervals
-    if best.unsure and evidence.M >= evidence.K and more > 1 and structure not in ("free", "pooled") and not named:
+    refined = best.refined(evidence, structure)
+    unsure = best.unsure or refined.unsure  # a model that is too sure of itself is not, once it is recalibrated
+    if unsure and evidence.M >= evidence.K and more > 1 and structure not in ("free", "pooled") and not named:
         plain = even(evidence, best, structure)
         if plain.value > best.value - more:  # each of T's other numbers is worth less than one (Akaike, 1974)
             doubts.append(
@@ -209,7 +217,7 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
             f"likelihood by {gain:.1f}, and chance by up to {free + 2 * np.sqrt(free):.1f}); add clean rows"
         )
     if best.informed and whole:
-        best = best.refined(evidence, structure)
+        best = refined
     out = _estimated(evidence, best, structure, naming, doubts, named)
     out.classifier = best.folds.final(out.matrix())
     return out
@@ -221,6 +229,7 @@ def _estimated(
     """The posterior of T with its notes; what is in doubt is also warned of."""
     posterior, worth = best.shrunk(evidence, structure)
     doubts = doubts + (_vague(evidence, worth) if best.informed else [])
+    doubts += _bent(best)
     doubts += _left_open(evidence, best, worth) if not named and not doubts else []
     notes = [
         f"from {len(evidence.weak)} rows with features, {int(evidence.clean.sum())} of known class; the others are "
@@ -292,6 +301,19 @@ def _vague(evidence: Evidence, worth: FloatArray) -> list[str]:
     return [
         f"these data do not determine T for {which}: the features hardly say which rows belong there (worth "
         f"{', '.join(f'{total[z]:.1f}' for z in vague)} rows of known class); add clean rows"
+    ]
+
+
+def _bent(best: Solution) -> list[str]:
+    """A classifier whose form is not right: what squares do not mend of it is in no interval."""
+    gain, numbers = best.bent
+    chance = 0.5 * float(chdtri(numbers, BENT)) if numbers else 0.0
+    if gain <= chance:
+        return []
+    return [
+        "the intervals of T may be too narrow: the classifier's form does not fit these features (squares of its log "
+        f"probabilities raise the log likelihood by {gain:.1f}, and chance by up to {chance:.1f}); pass a model that "
+        "suits them, or add clean rows"
     ]
 
 

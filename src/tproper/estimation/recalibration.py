@@ -12,7 +12,8 @@ doubt is in T's: with ``V`` the covariance of T given q and ``B`` the observed i
 
     Cov(T) = V + V B (H_W - B^T V B)^-1 B^T V.
 
-With many classes each score depends on its own class alone.
+With many classes, or few rows, each score depends on its own class alone. Where the squares raise the likelihood by
+more than chance would, the classifier's form is not right, and what squares do not mend of that is not in Cov(T).
 """
 
 from __future__ import annotations
@@ -24,15 +25,19 @@ from .likelihood import Evidence, rule_out
 from .softmax import softmax
 
 SLOPE, CURVE, SHIFT = 1.0, 0.5, 2.0  # prior deviations of W
-MOST = 300  # free numbers in W
-STEPS = 60
+MOST = 300  # free numbers in W, and
+ROWS_EACH = 3.0  # rows that each must rest on
+STEPS = 200
 LEAST = 1e-9  # log p is taken of at least this much
 
 
 class Recalibration:
-    """Features f (J, n) of the scores, W (K, J) as it starts, its prior precision, and which of it is free."""
+    """Features f (J, n) of the scores, W (K, J) as it starts, its prior precision, and which of it is free.
 
-    def __init__(self, P: FloatArray) -> None:
+    `worth` is what the rows are worth, in rows of known class: few of them leave each score to its own class.
+    """
+
+    def __init__(self, P: FloatArray, worth: float, curved: bool = True) -> None:
         K, n = P.shape
         v = np.log(np.maximum(P, LEAST))
         v -= v.mean(axis=0)
@@ -40,7 +45,10 @@ class Recalibration:
         self.f = np.concatenate([v, curve / (2 * max(float(v.std()), 1e-6)), np.ones((1, n))])
         self.start = np.eye(K, 2 * K + 1)
         own = np.hstack([np.eye(K, dtype=bool)] * 2 + [np.ones((K, 1), dtype=bool)])
-        self.free = np.ones_like(own) if own.size <= MOST else own
+        whole = own.size <= min(MOST, worth / ROWS_EACH)
+        self.free = np.ones_like(own) if whole else own.copy()
+        self.curves = K * (K - 1) if whole else K  # numbers of the squares; one common to all scores is none
+        self.free[:, K : 2 * K] &= curved
         deviation = np.repeat([SLOPE, CURVE, SHIFT], [K, K, 1])
         self.precision = np.where(own, 1.0, K - 1.0) / deviation**2  # the other classes together weigh like the own one
         self.W = self.start
