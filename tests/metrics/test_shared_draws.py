@@ -11,8 +11,8 @@ import torch
 import tproper as tp
 from tproper.cli import table_scores
 from tproper.estimation import sensitivities
-from tproper.metrics import draws_of, uncertainty
-from tproper.transitions import EstimatedPartialLabels
+from tproper.metrics import drawn_labels, draws_of, uncertainty
+from tproper.transitions import EstimatedPartialLabels, posterior_draws
 
 
 def counted(T, rows, seed=0):
@@ -254,3 +254,29 @@ def test_a_column_that_a_draw_leaves_empty_is_the_estimates():
     np.testing.assert_array_equal(draws[:, :, 0], np.tile(matrix[:, 0], (50, 1)))
     np.testing.assert_allclose(draws.sum(axis=1), 1.0, rtol=1e-15)
     assert draws[:, 0, 1].std() > 0
+
+def test_sources_of_annotators_carry_their_error():
+    """Annotators whose T were estimated, as a source beside another: a stack has their draws too."""
+    crowd = tp.annotators([tp.Transition.from_counts([[40, 5], [6, 45]]), tp.Transition([[0.8, 0.3], [0.2, 0.7]])])
+    stack = tp.multi_source([crowd, tp.symmetric_noise(2, 0.2)], [0.5, 0.5])
+    draws = posterior_draws(stack, 50)
+    rows = np.array(crowd.weak_labels)
+    first, second = (t.matrix() for t in crowd.transitions)
+    sampled = crowd.transitions[0].samples(50, 0)
+    np.testing.assert_allclose(draws[:, :4], 0.5 * sampled[:, rows[:, 0]] * second[rows[:, 1]])
+    assert not np.allclose(draws[0, :4], 0.5 * first[rows[:, 0]] * second[rows[:, 1]])
+    np.testing.assert_allclose(draws.sum(axis=1), 1)
+    y = stack.sample(np.random.default_rng(0).integers(0, 2, 2000), 0)
+    assert tp.weak_accuracy(y, np.zeros(2000, int), stack).stderr_transition > 0
+
+
+def test_the_reference_answers_where_the_sample_does():
+    """Three of two hundred annotators answer: a reference in which all do would scatter an eighth as much."""
+    T = tp.annotators([tp.symmetric_noise(3, 0.4)] * 200)
+    rng = np.random.default_rng(0)
+    like = torch.full((500, 200), -1)
+    for i in range(500):
+        like[i, torch.as_tensor(rng.choice(200, 3, replace=False))] = 0
+    drawn, _ = drawn_labels(T, torch.full((500, 3), 1 / 3, dtype=torch.float64), like, rng)
+    assert torch.equal(drawn < 0, like < 0)
+    assert len(drawn[drawn >= 0].unique()) == 3

@@ -56,7 +56,8 @@ def gain_of(
     doubt = 1.0 / (n + 1)  # a model that says 0 or 1 may be wrong once in n + 1 times
     p = torch.softmax(torch.as_tensor(kept[rows]), -1)
     p = torch.where(p > 0, (1 - doubt) * p + doubt / p.shape[1], 0.0)  # a masked class stays out
-    drawn, shares = drawn_labels(transition, p / p.sum(-1, keepdim=True), np.random.default_rng(0))
+    p /= p.sum(-1, keepdim=True)
+    drawn, shares = drawn_labels(transition, p, labels[torch.tensor(rows)], np.random.default_rng(0))
     used = shares > 0
     rows, drawn, shares = rows[used], drawn[torch.as_tensor(used)], shares[used]
     reference = row_risks(transition, drawn, before[rows]) - row_risks(transition, drawn, kept[rows])

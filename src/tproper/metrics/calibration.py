@@ -118,7 +118,7 @@ class TopLabel:
         self.overconfidence = estimate(
             weigher, lambda i: confidence[i, None] - hit(i), lambda i: q[i], labels, self.weights, self.batch
         )
-        reference, shares = weigher.reference(hit, halfway(hit), self.batch, np.random.default_rng(0))
+        reference, shares = weigher.reference(hit, halfway(hit), labels, self.batch, np.random.default_rng(0))
         # how the second moment goes with accuracy, for bins in which rare labels are missing
         self.slope = moment_slope(self.g, self.weights, reference, shares)
 

@@ -70,7 +70,7 @@ class Cells:
     def _pseudo(self) -> Any:
         """Examples whose class is drawn half from the model, half uniformly: worth `PSEUDO` of them together."""
         rows = torch.as_tensor(spread_rows(len(self.q)))
-        labels, _ = drawn_labels(self.weigher.transition, self.q[rows], np.random.default_rng(0))
+        labels, _ = drawn_labels(self.weigher.transition, self.q[rows], self.labels[rows], np.random.default_rng(0))
         weight = torch.tensor(np.sqrt(PSEUDO / len(rows)) * float((self.a**2).sum()), dtype=torch.float64)
         return self._z(self.cell[rows], self.weigher.targets(labels) - self.q[rows], weight)
 

@@ -29,7 +29,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
 from .._core import FloatArray, as_tensors, drawn_classes
-from ..transitions import Reconstruction, Transition
+from ..transitions import AnnotatorTransition, Reconstruction, Transition
 from .uncertainty import TransitionDraws, draws_of
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
@@ -129,7 +129,7 @@ class Reweigher:
         return torch.cat(parts).numpy()
 
     def reference(
-        self, values: Values, posterior: Values, batch: tuple[int, ...], rng: np.random.Generator
+        self, values: Values, posterior: Values, labels: Tensor, batch: tuple[int, ...], rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
         """g of labels drawn from the model's own predictions, with importance weights; both (..., m)."""
         n = batch[-1]
@@ -139,7 +139,7 @@ class Reweigher:
         g, weight = [], []
         for part in self.blocks(len(picked)):
             i = picked[part]
-            drawn, shares = drawn_labels(self.transition, posterior(i), rng)
+            drawn, shares = drawn_labels(self.transition, posterior(i), labels[i], rng)
             weight.append(shares)
             g.append(self.weigh(values(i), drawn).numpy())
         shape = (*batch[:-1], len(rows))
@@ -160,8 +160,12 @@ def reference_rows(n: int) -> NDArray[np.int64]:
     return out
 
 
-def drawn_labels(transition: Transition, p: Tensor, rng: np.random.Generator) -> tuple[Tensor, FloatArray]:
+def drawn_labels(
+    transition: Transition, p: Tensor, like: Tensor, rng: np.random.Generator
+) -> tuple[Tensor, FloatArray]:
     """Weak labels of classes drawn from p (m, K), encoded, and their importance weights (m,).
+
+    `like` are the labels of the same examples: an annotator who did not answer there gives none here.
 
     Classes are drawn half from p, half uniformly, and weighted back, so that the labels which are rare under the model
     are there for certain, at their small weights.
@@ -170,7 +174,10 @@ def drawn_labels(transition: Transition, p: Tensor, rng: np.random.Generator) ->
     mixed = (p + 1.0 / K) / 2
     z = torch.as_tensor(drawn_classes(mixed.numpy(), rng))
     weights = (p.gather(-1, z[:, None]) / mixed.gather(-1, z[:, None]))[:, 0].numpy()
-    return transition.encode(transition.sample(z, rng), validate=False), weights
+    drawn = transition.encode(transition.sample(z, rng), validate=False)
+    if isinstance(transition, AnnotatorTransition):
+        drawn = torch.where(like < 0, like, drawn)
+    return drawn, weights
 
 
 def moment_slope(g: FloatArray, weights: FloatArray, reference: FloatArray, shares: FloatArray) -> FloatArray:
@@ -385,7 +392,7 @@ def estimate(
         p = posterior(i)
         return (1 - doubt) * p + doubt / p.shape[-1]
 
-    reference = weigher.reference(values, doubtful, batch, np.random.default_rng(0))
+    reference = weigher.reference(values, doubtful, labels, batch, np.random.default_rng(0))
     out = Estimate(g, w, moment_slope(g, w, *reference), student, reference, few_decide)
     if weigher.draws is not None:
         a = w / w.sum()

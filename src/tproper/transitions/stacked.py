@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, tracing
+from .annotators import AnnotatorTransition
 from .base import EstimatedTransition, Transition
 
 
@@ -56,21 +57,29 @@ class StackedTransition(Transition):
 
 
 def is_estimated(transition: Transition) -> bool:
-    """Whether T, or that of a source in a stack, was estimated: whether there are `posterior_draws`."""
-    if isinstance(transition, StackedTransition):
-        return any(is_estimated(t) for t in transition.sources)
+    """Whether T, or that of a source or an annotator, was estimated: whether there are `posterior_draws`."""
+    if isinstance(transition, StackedTransition | AnnotatorTransition):
+        return any(is_estimated(t) for t in _parts(transition))
     return isinstance(transition, EstimatedTransition)
 
 
 def posterior_draws(transition: Transition, count: int, seed: int = 0) -> FloatArray | None:
-    """Posterior draws (S, M, K) of an estimated T, of a stack with an estimated source too; None for a given T."""
+    """Posterior draws (S, M, K) of an estimated T; of sources or annotators too, where some T were estimated (and the
+    complete rows of answers can be listed); None for a given T."""
     if isinstance(transition, EstimatedTransition):
         return transition.samples(count, seed)
-    if not isinstance(transition, StackedTransition) or not is_estimated(transition):
+    if not isinstance(transition, StackedTransition | AnnotatorTransition) or not is_estimated(transition):
         return None
-    parts = [posterior_draws(t, count, seed + d) for d, t in enumerate(transition.sources)]
-    blocks = [
-        w * (np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if p is None else p)
-        for w, t, p in zip(transition.weights, transition.sources, parts, strict=True)
+    parts = [
+        np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if T is None else T
+        for d, t in enumerate(_parts(transition))
+        for T in [posterior_draws(t, count, seed + d)]
     ]
-    return np.concatenate(blocks, axis=1)
+    if isinstance(transition, StackedTransition):
+        return np.concatenate([w * T for w, T in zip(transition.weights, parts, strict=True)], axis=1)
+    rows = np.array(transition.weak_labels)
+    return np.prod([T[:, rows[:, a]] for a, T in enumerate(parts)], axis=0)
+
+
+def _parts(transition: StackedTransition | AnnotatorTransition) -> Sequence[Transition]:
+    return transition.sources if isinstance(transition, StackedTransition) else transition.transitions
