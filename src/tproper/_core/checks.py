@@ -18,6 +18,7 @@ from torch import Tensor
 from .tracing import readable
 
 FloatArray: TypeAlias = NDArray[np.float64]
+LEAVE_OUT = "leave these examples out"
 Labels: TypeAlias = Any  # numpy, torch or lists: integers (n,), masks (n, K), sets, or (source, label) pairs
 
 COLUMN_SUM_TOL = 1e-6  # column sums of T, and R T = I, are accepted within this
@@ -248,9 +249,9 @@ def ignored(labels: Labels, index: int, device: torch.device | None = None) -> t
     return given.masked_fill(out, 0), out
 
 
-def _missing(at: NDArray[np.bool_]) -> str:
+def _missing(at: NDArray[np.bool_], instead: str = LEAVE_OUT) -> str:
     """How many values are missing, and what to do."""
-    return f"{int(at.sum())} of {at.size} missing, the first at position {int(at.argmax())}; leave these examples out"
+    return f"{int(at.sum())} of {at.size} missing, the first at position {int(at.argmax())}; {instead}"
 
 
 def absent(value: Any) -> bool:
@@ -269,16 +270,21 @@ def cut(text: str, length: int = 60) -> str:
 
 
 def index_labels(
-    labels: Labels, size: int, name: str = "labels", device: torch.device | None = None, validate: bool = True
+    labels: Labels,
+    size: int,
+    name: str = "labels",
+    device: torch.device | None = None,
+    validate: bool = True,
+    instead: str = LEAVE_OUT,
 ) -> Tensor:
-    """Integer labels in [0, size) as an int64 tensor."""
+    """Integer labels in [0, size) as an int64 tensor; `instead` says what to do where some are missing."""
     out = label_tensor(labels, device, name)
     if out.numel() == 0:
         raise ValueError(f"{name}: expected at least one label, got an empty batch")
     if out.is_floating_point() or out.is_complex() or out.dtype == torch.bool:
         got = f"dtype {str(out.dtype).replace('torch.', '')}"
         if out.is_floating_point() and readable(out) and bool(out.isnan().any()):
-            got += f" with {_missing(out.isnan().cpu().numpy())}"
+            got += f" with {_missing(out.isnan().cpu().numpy(), instead)}"
         raise ValueError(f"{name}: expected integers in [0, {size}), got {got}")
     if validate and readable(out):
         low, high = (int(x) for x in torch.aminmax(out))

@@ -30,6 +30,7 @@ MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up
 LEAST_VARIANCE = 1e-9  # of a target; otherwise an annotator who is never wrong would silence all others
 GRAM_TOL = 1e-13  # eigenvalues of a Gram matrix of unit vectors: below it they are rounding
 MISSING = -1
+NO_ANSWER = "give -1 where there is no answer"
 BLOCK = 1 << 17  # entries looked up at a time: they stay in the cache
 SPARSE = 0.2  # of the answers given, below which only these are looked up
 DEPENDENT = (
@@ -97,7 +98,7 @@ class AnnotatorTransition(Transition):
         """Answers (..., m) as int64, checked; -1 where there is none."""
         m = len(self.sizes)
         most = max(self.sizes)
-        out = checks.index_labels(labels, most, device=device, validate=False)
+        out = checks.index_labels(labels, most, device=device, validate=False, instead=NO_ANSWER)
         if out.ndim == 0 or out.shape[-1] != m:
             raise ValueError(f"labels: expected the answers of {m} annotators (n, {m}), got shape {tuple(out.shape)}")
         if validate and tracing.readable(out):
