@@ -256,7 +256,10 @@ def test_names_that_nobody_knows():
         ([0, 1], r"^labels: expected the answers of 3 annotators \(n, 3\), got shape \(2,\)$"),
         ([[0, 1, 3]], r"^labels: expected answers in \[0, 3\), or -1 for none, from annotator 2, got 3 at row 0$"),
         ([[0, 0, 0], [0, -2, 1]], r"^labels: .* from annotator 1, got -2 at row 1$"),
-        ([[0.0, 1.0, math.nan]], r"^labels: expected integers in \[0, 3\), got dtype float64 .*; give -1 where there is no answer$"),
+        (
+            [[0.0, 1.0, math.nan]],
+            r"^labels: expected integers in \[0, 3\), got dtype float64 .*; give -1 where there is no answer$",
+        ),
         ([["a", "b", "c"]], r"^labels: expected numbers, got"),
         (np.empty((0, 3), dtype=int), r"^labels: expected at least one label, got an empty batch$"),
     ],
