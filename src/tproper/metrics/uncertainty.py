@@ -124,7 +124,7 @@ def _how(
             make = partial(_from_classes, transition, reconstruction, labels, weights, mixture)
             return make, labels.numpy(), weights
     if not isinstance(reconstruction, AnswerReconstruction):
-        return (lambda: _inverted(_complete_confusion(transition, reconstruction)),)
+        return (lambda: _inverted(_confusion(transition, reconstruction)),)
     own = reconstruction.weights / reconstruction.weights.sum()
     shares = own if labels is None else reconstruction.shares(labels)
     return (lambda: _inverted(_mixed_confusion(transition, reconstruction, shares))), shares
@@ -199,7 +199,8 @@ def _confusion(transition: Transition, reconstruction: Reconstruction) -> FloatA
     K = transition.num_classes
     if isinstance(transition, EstimatedPartialLabels) and K > ENUMERATION_LIMIT:
         return _set_confusion(transition, reconstruction)
-    T = posterior_draws(transition, _count(transition.num_weak_labels * K))
+    rows = sum(transition.sizes) if isinstance(transition, AnnotatorTransition) else transition.num_weak_labels
+    T = posterior_draws(transition, _count(rows * K))
     assert T is not None
     return np.asarray(reconstruction.matrix() @ T)
 
@@ -212,14 +213,6 @@ def _mixed_confusion(transition: AnnotatorTransition, R: AnswerReconstruction, s
     for a, (share, T) in enumerate(zip(shares, _annotator_draws(transition, count), strict=True)):
         total += share * (R.own(a) @ T)
     return total
-
-
-def _complete_confusion(transition: AnnotatorTransition, reconstruction: Reconstruction) -> FloatArray:
-    """``C_s`` for an R of the whole T: its complete rows of answers can be listed."""
-    rows = np.array(transition.weak_labels)
-    parts = _annotator_draws(transition, _count(sum(transition.sizes) * transition.num_classes))
-    whole = np.prod([T[:, rows[:, a]] for a, T in enumerate(parts)], axis=0)
-    return np.asarray(reconstruction.matrix() @ whole)
 
 
 def _set_confusion(transition: EstimatedPartialLabels, reconstruction: Reconstruction) -> FloatArray:
