@@ -32,6 +32,7 @@ _LAZY = {
     "ForwardLoss": "losses",
     "GradientAscentLoss": "losses",
     "IdentifiabilityWarning": "estimation",
+    "InputError": "errors",
     "LogSumExp": "potentials",
     "LossMonitor": "certificates",
     "Max": "potentials",
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
         critical_k,
         decompose,
     )
+    from .errors import InputError
     from .estimation import (
         AnnotatorEstimate,
         Answers,
@@ -230,6 +232,7 @@ __all__ = [
     "ForwardLoss",
     "GradientAscentLoss",
     "IdentifiabilityWarning",
+    "InputError",
     "LogSumExp",
     "LossMonitor",
     "Max",

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from ..errors import InputError
 from .tracing import readable
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -26,7 +27,7 @@ RANK_TOL = 1e-10  # singular values below this share of the largest count as zer
 SIMPLEX_TOL = 1e-12  # membership of the probability simplex
 
 
-class NotReconstructibleError(ValueError):
+class NotReconstructibleError(InputError):
     """T has no left inverse: some classes cannot be told apart from weak labels."""
 
 
@@ -39,9 +40,9 @@ def integer(value: Any, name: str, minimum: int) -> int:
     try:
         out = operator.index(value)
     except TypeError:
-        raise ValueError(f"{name}: expected an integer >= {minimum}, got {short(value)}") from None
+        raise InputError(f"{name}: expected an integer >= {minimum}, got {short(value)}") from None
     if isinstance(value, bool) or out < minimum:
-        raise ValueError(f"{name}: expected an integer >= {minimum}, got {value!r}")
+        raise InputError(f"{name}: expected an integer >= {minimum}, got {value!r}")
     return out
 
 
@@ -55,9 +56,9 @@ def real(
             raise TypeError
         out = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name}: expected {rule}, got {short(value)}") from None
+        raise InputError(f"{name}: expected {rule}, got {short(value)}") from None
     if not np.isfinite(out) or out < low or out > high or (low_open and out == low):
-        raise ValueError(f"{name}: expected {rule}, got {out!r}{'; ' + why if why else ''}")
+        raise InputError(f"{name}: expected {rule}, got {out!r}{'; ' + why if why else ''}")
     return out
 
 
@@ -65,7 +66,7 @@ def choice(value: Any, name: str, options: Iterable[str]) -> None:
     """Refuse what is not one of these names."""
     known = list(options)
     if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {short(value)}")
+        raise InputError(f"{name}: expected one of {', '.join(known)}, got {short(value)}")
 
 
 def array(value: Any, name: str) -> NDArray[Any]:
@@ -77,7 +78,7 @@ def array(value: Any, name: str) -> NDArray[Any]:
     try:
         out = np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
     except ValueError:
-        raise ValueError(f"{name}: expected rows of equal length, got {short(value)}") from None
+        raise InputError(f"{name}: expected rows of equal length, got {short(value)}") from None
     if out.dtype.kind == "U" and isinstance(value, (list, tuple)):  # numpy would spell NaN "nan", and 1 "1"
         kept = np.array(value, dtype=object)
         return out if all(isinstance(v, str) for v in kept.flat) else kept
@@ -88,14 +89,14 @@ def unmasked(value: Any, name: str) -> Any:
     """The value itself; a masked array is refused, since NumPy hands out what lies under its mask."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         count = int(np.ma.getmaskarray(value).sum())
-        raise ValueError(f"{name}: expected no masked entries, got {count}; fill them in, or leave their rows out")
+        raise InputError(f"{name}: expected no masked entries, got {count}; fill them in, or leave their rows out")
     return value
 
 
 def no_gradient(value: Any, name: str, instead: str) -> None:
     """Refuse a tensor that is being learned: numbers are read from it once, and its gradient would stay away."""
     if isinstance(value, Tensor) and value.requires_grad:
-        raise ValueError(
+        raise InputError(
             f"{name}: expected numbers, got a tensor that requires a gradient, which cannot be passed on; "
             f"{instead}, or detach it"
         )
@@ -109,9 +110,9 @@ def matrix(value: ArrayLike | Tensor, name: str) -> FloatArray:
             raise TypeError
         out = np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name}: expected a matrix of numbers, got {short(value)}") from None
+        raise InputError(f"{name}: expected a matrix of numbers, got {short(value)}") from None
     if out.ndim != 2 or out.size == 0:
-        raise ValueError(f"{name}: expected a non-empty 2-d matrix, got shape {out.shape}")
+        raise InputError(f"{name}: expected a non-empty 2-d matrix, got shape {out.shape}")
     entries(out, np.isfinite(out), name, "finite entries")
     return out
 
@@ -125,7 +126,7 @@ def entries(table: FloatArray, good: NDArray[np.bool_], name: str, rule: str) ->
     """Refuse a table with an entry that is not good."""
     if not good.all():
         y, z = np.argwhere(~good)[0]
-        raise ValueError(f"{name}: expected {rule}, got {table[y, z]:g} at row {y}, column {z}")
+        raise InputError(f"{name}: expected {rule}, got {table[y, z]:g} at row {y}, column {z}")
 
 
 def column_stochastic(value: ArrayLike | Tensor, name: str = "matrix") -> FloatArray:
@@ -141,7 +142,7 @@ def column_stochastic(value: ArrayLike | Tensor, name: str = "matrix") -> FloatA
                 "; its rows sum to one, so it looks row-stochastic: T[y, z] = P(weak label y | class z) has one "
                 "column per class, pass the transpose"
             )
-        raise ValueError(
+        raise InputError(
             f"{name}: expected every column to sum to 1 (T[y, z] = P(weak label y | class z)), "
             f"got {sums[worst]:.9g} in column {worst}{hint}"
         )
@@ -154,13 +155,13 @@ def probability_vector(value: ArrayLike, name: str, size: int) -> FloatArray:
     try:
         out = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected {size} numbers that sum to 1, got {short(value)}") from None
+        raise InputError(f"{name}: expected {size} numbers that sum to 1, got {short(value)}") from None
     if out.shape != (size,):
-        raise ValueError(f"{name}: expected {size} numbers, got shape {out.shape}")
+        raise InputError(f"{name}: expected {size} numbers, got shape {out.shape}")
     if not np.isfinite(out).all() or (out <= 0).any():
-        raise ValueError(f"{name}: expected strictly positive numbers, got {out.tolist()}")
+        raise InputError(f"{name}: expected strictly positive numbers, got {out.tolist()}")
     if abs(out.sum() - 1) > COLUMN_SUM_TOL:
-        raise ValueError(f"{name}: expected numbers that sum to 1, got the sum {out.sum():.9g}")
+        raise InputError(f"{name}: expected numbers that sum to 1, got the sum {out.sum():.9g}")
     return out
 
 
@@ -168,7 +169,7 @@ def scores(value: Tensor, num_classes: int) -> Tensor:
     """Scores are a floating tensor (..., K) with at least one row."""
     classes_last(value, num_classes)
     if value.numel() == 0:
-        raise ValueError(f"scores: expected at least one example, got shape {tuple(value.shape)}")
+        raise InputError(f"scores: expected at least one example, got shape {tuple(value.shape)}")
     return value
 
 
@@ -176,9 +177,9 @@ def classes_last(value: Tensor, num_classes: int) -> Tensor:
     """A floating tensor (..., K)."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
-        raise ValueError(f"scores: expected a floating torch tensor (..., {num_classes}), got {kind}")
+        raise InputError(f"scores: expected a floating torch tensor (..., {num_classes}), got {kind}")
     if value.ndim < 1 or value.shape[-1] != num_classes:
-        raise ValueError(
+        raise InputError(
             f"scores: expected the last dimension to be the {num_classes} classes, got shape {tuple(value.shape)}"
         )
     return value
@@ -190,15 +191,15 @@ def example_weights(value: ArrayLike | Tensor, like: Tensor, validate: bool, som
     try:
         out = torch.as_tensor(value, device=like.device).to(like.dtype)
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"weights: expected {tuple(like.shape)} numbers, got {short(value)}") from None
+        raise InputError(f"weights: expected {tuple(like.shape)} numbers, got {short(value)}") from None
     if out.shape != like.shape:
-        raise ValueError(f"weights: expected shape {tuple(like.shape)}, one per example, got {tuple(out.shape)}")
+        raise InputError(f"weights: expected shape {tuple(like.shape)}, one per example, got {tuple(out.shape)}")
     if validate and readable(out):
         low, high = (float(x) for x in torch.aminmax(out.detach()))
         if not (low >= 0 and np.isfinite(high)):  # a NaN fails this too
-            raise ValueError(f"weights: expected finite numbers >= 0, got values from {low:g} to {high:g}")
+            raise InputError(f"weights: expected finite numbers >= 0, got values from {low:g} to {high:g}")
         if some and high == 0:
-            raise ValueError("weights: expected at least one weight > 0, got zeros only")
+            raise InputError("weights: expected at least one weight > 0, got zeros only")
     return out
 
 
@@ -208,9 +209,9 @@ def different(names: Sequence[Any], name: str) -> None:
     for given in names:
         key = frozenset(given) if isinstance(given, set) else given
         if not isinstance(key, Hashable):
-            raise ValueError(f"{name}: expected texts, numbers, sets or tuples, got {short(given)}")
+            raise InputError(f"{name}: expected texts, numbers, sets or tuples, got {short(given)}")
         if key in seen:
-            raise ValueError(f"{name}: expected every name once, got {given!r} twice")
+            raise InputError(f"{name}: expected every name once, got {given!r} twice")
         seen.add(key)
 
 
@@ -224,13 +225,13 @@ def label_tensor(labels: Labels, device: torch.device | None, name: str = "label
     if given.dtype == object and given.size:
         missing = np.array([absent(v) for v in given.flat])
         if missing.any():
-            raise ValueError(f"{name}: expected a number for every example, got {_missing(missing)}")
+            raise InputError(f"{name}: expected a number for every example, got {_missing(missing)}")
         if all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in given.flat):
             given = given.astype(np.int64)
     if given.dtype == object or given.dtype.kind in "USMm":
-        raise ValueError(f"{name}: expected numbers, got {short(labels)}; encode names as indices first")
+        raise InputError(f"{name}: expected numbers, got {short(labels)}; encode names as indices first")
     if given.dtype.kind == "c":
-        raise ValueError(f"{name}: expected real numbers, got complex ones, {short(labels)}")
+        raise InputError(f"{name}: expected real numbers, got complex ones, {short(labels)}")
     if given.dtype.kind == "u":
         given = given.astype(np.int64)
     # torch cannot share read-only memory, such as tables read from disk
@@ -280,16 +281,16 @@ def index_labels(
     """Integer labels in [0, size) as an int64 tensor; `instead` says what to do where some are missing."""
     out = label_tensor(labels, device, name)
     if out.numel() == 0:
-        raise ValueError(f"{name}: expected at least one label, got an empty batch")
+        raise InputError(f"{name}: expected at least one label, got an empty batch")
     if out.is_floating_point() or out.is_complex() or out.dtype == torch.bool:
         got = f"dtype {str(out.dtype).replace('torch.', '')}"
         if out.is_floating_point() and readable(out) and bool(out.isnan().any()):
             got += f" with {_missing(out.isnan().cpu().numpy(), instead)}"
-        raise ValueError(f"{name}: expected integers in [0, {size}), got {got}")
+        raise InputError(f"{name}: expected integers in [0, {size}), got {got}")
     if validate and readable(out):
         low, high = (int(x) for x in torch.aminmax(out))
         if low < 0 or high >= size:
-            raise ValueError(f"{name}: expected integers in [0, {size}), got {low if low < 0 else high}")
+            raise InputError(f"{name}: expected integers in [0, {size}), got {low if low < 0 else high}")
     return out.long()
 
 
@@ -302,7 +303,7 @@ def positive_unlabeled_labels(labels: Labels) -> Labels:
     if out.dtype == torch.bool:
         return (~out).long()
     if out.numel() and readable(out) and bool((out == -1).any()):
-        raise ValueError(
+        raise InputError(
             "labels: expected 0 = labeled positive and 1 = unlabeled, or booleans (True = labeled positive), got -1; "
             "for labels 1 (positive) and -1 (unlabeled) pass labels == 1"
         )
@@ -315,18 +316,18 @@ def mask_labels(labels: Labels, num_classes: int, device: torch.device | None = 
         labels = masks_of_sets(labels, num_classes)
     out = label_tensor(labels, device)
     if out.is_floating_point() or out.ndim == 0 or out.shape[-1] != num_classes:
-        raise ValueError(
+        raise InputError(
             f"labels: expected boolean candidate masks (n, {num_classes}), True = class still possible, "
             f"got dtype {str(out.dtype).replace('torch.', '')} and shape {tuple(out.shape)}"
         )
     if out.numel() == 0:
-        raise ValueError("labels: expected at least one label, got an empty batch")
+        raise InputError("labels: expected at least one label, got an empty batch")
     if validate and readable(out):
         if out.dtype != torch.bool and not bool(((out == 0) | (out == 1)).all()):
-            raise ValueError("labels: expected masks of 0 and 1 (or booleans), got other integers")
+            raise InputError("labels: expected masks of 0 and 1 (or booleans), got other integers")
         empty = (out.bool().view(torch.uint8).amax(-1) == 0).reshape(-1)  # eight times as fast as any(-1)
         if bool(empty.any()):
-            raise ValueError(
+            raise InputError(
                 f"labels: expected non-empty candidate sets, got an empty one at row {int(empty.nonzero()[0])}"
             )
     return out.bool()
@@ -337,10 +338,10 @@ def masks_of_sets(labels: Sequence[Any], num_classes: int) -> NDArray[np.bool_]:
     out = np.zeros((len(labels), num_classes), dtype=bool)
     for row, members in enumerate(labels):
         if not isinstance(members, (set, frozenset, list, tuple)):
-            raise ValueError(f"labels: expected sets of classes, got {short(members)} at row {row}")
+            raise InputError(f"labels: expected sets of classes, got {short(members)} at row {row}")
         for z in members:
             if isinstance(z, bool) or not isinstance(z, (int, np.integer)) or not 0 <= z < num_classes:
-                raise ValueError(f"labels: expected sets of classes in [0, {num_classes}), got {z!r} at row {row}")
+                raise InputError(f"labels: expected sets of classes in [0, {num_classes}), got {z!r} at row {row}")
             out[row, z] = True
     return out
 
@@ -349,6 +350,6 @@ def same_leading_shape(scores: Tensor, labels: Tensor, label_shape: tuple[int, .
     """Labels (..., *label_shape) must go with scores (..., K)."""
     want = (*scores.shape[:-1], *label_shape)
     if labels.shape != want:
-        raise ValueError(
+        raise InputError(
             f"labels: expected shape {tuple(want)} for scores of shape {tuple(scores.shape)}, got {tuple(labels.shape)}"
         )

@@ -12,13 +12,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ..errors import InputError
 
-class NonFiniteError(ValueError):
+
+class NonFiniteError(InputError):
     """Scores or probabilities that are not finite: the first such row, from 0, its value, and why it came about."""
 
     def __init__(self, row: int, value: float, cause: str) -> None:
-        super().__init__(f"X: expected rows with finite scores, got {value} at row {row}: {cause}")
-        self.row, self.fact = row, f"{value}: {cause}"
+        super().__init__(f"X: expected rows with finite scores, got {value} at row {row}: {cause}", row=row)
+        self.row: int = row
+        self.fact = f"{value}: {cause}"
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:
@@ -49,7 +52,7 @@ def finite_rows(values: NDArray[Any], module: nn.Module, masks: bool = False) ->
     raise NonFiniteError(row, worst, "the model's weights are not finite; train it again")
 
 
-class DivergedError(ValueError):
+class DivergedError(InputError):
     """Training diverged in a call of ``partial_fit``, which was undone."""
 
     def __init__(self, loss: float) -> None:

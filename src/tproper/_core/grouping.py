@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import InputError
 from .checks import absent
 from .checks import array as as_array
 
@@ -20,11 +21,11 @@ def group_codes(groups: Any, n: int) -> NDArray[np.int64] | None:
         return None
     array = as_array(groups, "groups")
     if array.shape != (n,):
-        raise ValueError(f"groups: expected one group for each of the {n} rows, got shape {array.shape}")
+        raise InputError(f"groups: expected one group for each of the {n} rows, got shape {array.shape}")
     if array.dtype.kind in "fMO":
         missing = np.array([absent(v) for v in array]) if array.dtype.kind == "O" else np.isnan(array)
         if missing.any():
-            raise ValueError(f"groups: expected a group for every row, got none at row {int(missing.argmax())}")
+            raise InputError(f"groups: expected a group for every row, got none at row {int(missing.argmax())}")
     if array.dtype.kind == "O":
         array = np.array([str(v) for v in array])
     return _numbered(array, ", got one: nothing could be held out")
@@ -38,7 +39,7 @@ def compact(groups: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
 def _numbered(groups: NDArray[Any], complaint: str) -> NDArray[np.int64]:
     codes = np.unique(groups, return_inverse=True)[1].astype(np.int64)
     if codes.max(initial=0) < 1:
-        raise ValueError(f"groups: expected at least two different groups{complaint}")
+        raise InputError(f"groups: expected at least two different groups{complaint}")
     return codes
 
 
@@ -78,7 +79,7 @@ def fold_numbers(
         return np.asarray(rng.permutation(np.arange(n) % parts))
     count = int(groups.max()) + 1
     if count < parts:
-        raise ValueError(f"groups: expected at least {parts} different groups, one for each fold, got {count}")
+        raise InputError(f"groups: expected at least {parts} different groups, one for each fold, got {count}")
     out = np.empty(n, dtype=np.int64)
     for f, rows in enumerate(random_parts(n, parts, rng, groups)):
         out[rows] = f

@@ -11,6 +11,8 @@ from functools import cache
 from importlib import metadata
 from typing import Any, TypeVar
 
+from ..errors import InputError
+
 PLUGINS = "tproper.plugins"
 Entry = TypeVar("Entry")
 
@@ -22,7 +24,7 @@ def load_plugins() -> None:
         try:
             point.load()
         except Exception as error:
-            raise ValueError(
+            raise InputError(
                 f"{PLUGINS}: expected {point.value} to be importable, got {type(error).__name__}: {error}; "
                 f"fix or uninstall {'it' if point.dist is None else point.dist.name}"
             ) from error
@@ -38,7 +40,7 @@ def find(table: MutableMapping[str, Entry], name: Any) -> Entry | None:
 def add(table: MutableMapping[str, Entry], name: str, entry: Entry) -> None:
     """A new name in a table; one that is taken, or that a text with parameters could not hold, is refused."""
     if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
-        raise ValueError(f"name: expected a lower-case identifier such as 'my_noise', got {name!r}")
+        raise InputError(f"name: expected a lower-case identifier such as 'my_noise', got {name!r}")
     if name in table and table[name] != entry:
-        raise ValueError(f"name: expected one that is not taken, got {name!r}")
+        raise InputError(f"name: expected one that is not taken, got {name!r}")
     table[name] = entry

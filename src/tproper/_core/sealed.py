@@ -14,13 +14,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ..errors import InputError
 from .files import write_file
 
 _KEY = "sha256"
 _ZEROS = "0" * 64
 
 
-class DamagedError(ValueError):
+class DamagedError(InputError):
     """A file whose content is not what was written to it, or not of this kind at all; the message says which."""
 
 
@@ -58,10 +59,10 @@ def read_header(content: bytes) -> dict[str, str]:
     size = int.from_bytes(content[:8], "little")
     try:
         if len(content) < 8 + size:
-            raise ValueError("it is too short")
+            raise InputError("it is too short")
         header = json.loads(content[8 : 8 + size]).get("__metadata__", {})
         if not all(isinstance(value, str) for value in header.values()):
-            raise ValueError("its metadata is not text")
+            raise InputError("its metadata is not text")
     except (ValueError, AttributeError, RecursionError) as error:  # a JSONDecodeError is a ValueError
         raise DamagedError(f"its header cannot be read: {error}") from None
     return dict(header)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..errors import InputError
 from . import checks
 
 WEAK_LABELS = 0x7461_6773  # arbitrary, and beyond what a counter reaches
@@ -29,7 +30,7 @@ def label_stream(seed: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(WEAK_LABELS,)))
     except (TypeError, ValueError):
-        raise ValueError(f"seed: expected a whole number >= 0 or a numpy Generator, got {checks.short(seed)}") from None
+        raise InputError(f"seed: expected a whole number >= 0 or a numpy Generator, got {checks.short(seed)}") from None
 
 
 def drawn_classes(P: NDArray[np.floating[Any]], rng: np.random.Generator, axis: int = -1) -> NDArray[np.int64]:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, checks, critical_k_of, in_simplex, plain, simplex_threshold
+from ..errors import InputError
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss, certificate_of
 from ..potentials import BayesRisk, NotComputedError, Potential, Squeezed
 from ..transitions import AnnotatorTransition, Reconstruction, Transition, reconstruct
@@ -124,7 +125,7 @@ def certify(
     checks.integer(seed, "seed", 0)
     if isinstance(loss, WeakLabelLoss):
         if transition is not None:
-            raise ValueError("transition: expected None, since a tproper loss knows its own")
+            raise InputError("transition: expected None, since a tproper loss knows its own")
         if isinstance(loss, BackwardLoss):
             return _certify_backward(loss, seed)
         if isinstance(loss, ForwardLoss):
@@ -132,9 +133,9 @@ def certify(
         if isinstance(loss, BatchRiskLoss):
             return _certify_batch(loss)
     if not callable(loss):
-        raise ValueError(f"loss: expected a tproper loss or a callable on probabilities, got {type(loss).__name__}")
+        raise InputError(f"loss: expected a tproper loss or a callable on probabilities, got {type(loss).__name__}")
     if not isinstance(transition, Transition):
-        raise ValueError("transition: expected the Transition that the callable loss is for, got none")
+        raise InputError("transition: expected the Transition that the callable loss is for, got none")
     return _certify_callable(loss, transition, seed)
 
 
@@ -400,15 +401,15 @@ def decompose(
     q = None if points is None else checks.rows(points, "points")
     if callable(loss_table) and not isinstance(loss_table, Tensor):
         if q is None:
-            raise ValueError("points: expected the probabilities (n, K) at which to evaluate the callable, got none")
+            raise InputError("points: expected the probabilities (n, K) at which to evaluate the callable, got none")
         loss_table = loss_table(torch.as_tensor(q))
     table = checks.rows(loss_table, "loss_table")
     if table.shape[1] != transition.num_weak_labels:
-        raise ValueError(
+        raise InputError(
             f"loss_table: expected {transition.num_weak_labels} columns, one per weak label, got {table.shape[1]}"
         )
     if q is not None and q.shape != (len(table), transition.num_classes):
-        raise ValueError(f"points: expected shape {(len(table), transition.num_classes)}, got {q.shape}")
+        raise InputError(f"points: expected shape {(len(table), transition.num_classes)}, got {q.shape}")
     T = transition.matrix()
     supervised = table @ T  # (n, K): l(q, z)
     F = supervised.mean(axis=1)
@@ -424,7 +425,7 @@ def decompose(
 def comparison(certificates: Mapping[str, Certificate]) -> str:
     """Certificates side by side, as the paper's Table 1."""
     if not isinstance(certificates, Mapping) or not all(isinstance(c, Certificate) for c in certificates.values()):
-        raise ValueError(f"certificates: expected {{name: tp.certify(loss)}}, got {checks.short(certificates)}")
+        raise InputError(f"certificates: expected {{name: tp.certify(loss)}}, got {checks.short(certificates)}")
     width = max(len(n) for n in certificates)
     head = f"{'':<{width}}  {'proper':<8}{'strict':<8}{'bounded':<9}{'lower bound':>14}  evidence"
     lines = [head, "-" * len(head)]

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, thin
+from ..errors import InputError
 from ..losses import BackwardLoss, ForwardLoss, WeakLabelLoss
 from ..transitions import AnnotatorTransition, CandidateSetTransition
 
@@ -86,9 +87,9 @@ class LossMonitor:
         every: int = 10,
     ) -> None:
         if not isinstance(loss, WeakLabelLoss):
-            raise ValueError(f"loss: expected a tproper loss, got {type(loss).__name__}")
+            raise InputError(f"loss: expected a tproper loss, got {type(loss).__name__}")
         if loss.reduction == "none":
-            raise ValueError("loss: expected reduction 'mean' or 'sum', got 'none'; the monitor watches batch means")
+            raise InputError("loss: expected reduction 'mean' or 'sum', got 'none'; the monitor watches batch means")
         self.loss = loss
         self.window = checks.integer(window, "window", FEWEST_BATCHES)
         self.num_examples = None if num_examples is None else checks.integer(num_examples, "num_examples", 1)
@@ -119,7 +120,7 @@ class LossMonitor:
         """
         if isinstance(value, Tensor):
             if value.numel() != 1:
-                raise ValueError(
+                raise InputError(
                     f"value: expected the mean loss of a batch, got a tensor of shape {tuple(value.shape)}"
                 )
             value = value.detach().reshape(())
@@ -137,11 +138,11 @@ class LossMonitor:
             encoded = self.loss.transition.encode(labels, validate=not on_gpu)
             size = encoded.shape[: encoded.ndim - len(self.loss.transition.label_shape)].numel()
             if n is not None and n != size:
-                raise ValueError(f"n: expected {size}, the number of labels, got {n}")
+                raise InputError(f"n: expected {size}, the number of labels, got {n}")
             n = size
             bound = self._bounds_of(encoded).mean()
         if n is None and (self.loss.reduction == "sum" or self.num_examples is not None):
-            raise ValueError("n: expected the number of examples in the batch (or its labels), got neither")
+            raise InputError("n: expected the number of examples in the batch (or its labels), got neither")
         if n is not None:
             n = checks.integer(n, "n", 1)
             if self.loss.reduction == "sum":
@@ -308,7 +309,7 @@ def _number(value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise ValueError(f"value: expected the mean loss of a batch, got {value!r}") from None
+        raise InputError(f"value: expected the mean loss of a batch, got {value!r}") from None
 
 
 def _to_floats(values: list[Tensor | float]) -> list[float]:

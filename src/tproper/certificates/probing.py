@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from .._core import FloatArray, centre, checks
+from ..errors import InputError
 from ..potentials import BayesRisk, NotComputedError, Potential
 from ..transitions import Transition
 from .descent import Index, nelder_mead
@@ -184,11 +185,11 @@ def probe_callable(loss: Callable[[Tensor], Tensor], transition: Transition, see
     def table(q: FloatArray) -> FloatArray:
         values = checks.array(loss(torch.as_tensor(q)), "loss").astype(np.float64)
         if values.shape != (len(q), len(T)):
-            raise ValueError(
+            raise InputError(
                 f"loss: expected a table of shape {(len(q), len(T))} for {len(q)} probabilities, got {values.shape}"
             )
         if np.isnan(values).any():
-            raise ValueError("loss: expected no NaN inside the simplex, got one")
+            raise InputError("loss: expected no NaN inside the simplex, got one")
         return values
 
     truths = np.concatenate([rng.dirichlet(np.full(K, a), 12) for a in (0.3, 1.0, 5.0)])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import lab
+from ..errors import InputError
 from .bench import BenchOptions, BenchRun
 from .errors import say
 from .experiments import report, rules_among
@@ -22,13 +23,13 @@ def run(options: BenchOptions, run: BenchRun) -> None:
         if not dataset:
             dataset, *others = {lab.paper.MODELS[model][0] for model in models}
             if others:
-                raise ValueError(f"--models: expected models for one data set, got {', '.join(models)}; {WHICH_MODELS}")
+                raise InputError(f"--models: expected models for one data set, got {', '.join(models)}; {WHICH_MODELS}")
         budget = _budget(options, dataset)
         rules = rules_among(options.select)
         own = _own(options.method_file or [])
         asked = lab.named_methods(options.methods)
         if options.transition_is is not None and options.transition is None:
-            raise ValueError("--transition-is: expected it beside --transition, got it alone")
+            raise InputError("--transition-is: expected it beside --transition, got it alone")
         data = lab.load(dataset, run.data, run.mirror)
         told, how = options.transition, options.transition_is
         posed = lab.pose(options.problem, data, options.labels, told, how, options.merge)
@@ -63,7 +64,7 @@ def _own(places: list[str]) -> dict[str, tuple[lab.Method, str]]:
     own = {place: lab.register_own(place) for place in places}
     names = [method.name for method, _ in own.values()]
     if len(set(names)) < len(places):
-        raise ValueError(
+        raise InputError(
             f"--method-file: expected functions of different names, got {', '.join(names)} from {', '.join(places)}"
         )
     return own
@@ -73,7 +74,7 @@ def _soft(folder: Path, data: lab.Dataset, classes: int) -> np.ndarray:
     """CIFAR-10H's counts as shares."""
     counts = lab.cifar10h_counts(folder)
     if counts.shape != (len(data.test_labels), classes):
-        raise ValueError(
+        raise InputError(
             f"--soft: expected counts for the {len(data.test_labels)} test images of {data.name} and the {classes} "
             f"classes of this problem, got shape {counts.shape}"
         )

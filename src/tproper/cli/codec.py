@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray
 from ..data import MISSING, nearest, short, texts
+from ..errors import InputError
 from ..transitions import (
     SET_SEPARATOR,
     AnnotatorTransition,
@@ -80,7 +81,7 @@ class _Texts(Vocabulary):
         else:
             possible = np.isfinite(self._log_row_maxima[label])
         if not possible:
-            raise ValueError(
+            raise InputError(
                 f"expected a label that occurs under {self.T.name}, got {text!r}, of probability 0 in every class"
             )
         return label
@@ -92,21 +93,21 @@ class _Texts(Vocabulary):
     def _row(self, text: str) -> int:
         if text not in self.rows:
             known = list(self.rows)
-            raise ValueError(f"expected one of {short(known)}, got {text!r}{nearest(text, known)}")
+            raise InputError(f"expected one of {short(known)}, got {text!r}{nearest(text, known)}")
         return self.rows[text]
 
     def _members(self, text: str) -> int | NDArray[np.bool_]:
         members = [part.strip() for part in text.split(SET_SEPARATOR)]
         unknown = [m for m in members if m not in self.class_index]
         if unknown:
-            raise ValueError(
+            raise InputError(
                 f"expected classes among {short(self.classes)} separated by {SET_SEPARATOR!r}, got {text!r}"
                 f"{nearest(unknown[0], self.classes)}"
             )
         if self.masks:
             return np.isin(self.classes, members)
         if frozenset(members) not in self.index:
-            raise ValueError(f"expected a set that the transition lists, got {text!r}")
+            raise InputError(f"expected a set that the transition lists, got {text!r}")
         return self.index[frozenset(members)]
 
     def text(self, label: Any) -> str:
@@ -143,7 +144,7 @@ class LabelCodec:
             parts = transition.transitions
         self._vocabularies = [_Texts(t, classes) for t in parts]
         if any(SET_SEPARATOR in name for name in classes) and any(v.masks or v.sets for v in self._vocabularies):
-            raise ValueError(
+            raise InputError(
                 f"--classes: expected names without {SET_SEPARATOR!r}, which separates candidates, got one"
             )
 
@@ -198,7 +199,7 @@ class LabelCodec:
         if (sources < 0).any():
             row = int((sources < 0).argmax())
             got = "nothing" if codes[row] < 0 else repr(values[codes[row]])
-            raise ValueError(
+            raise InputError(
                 f"--source-column: expected one of {short(self.sources)}, got {got} at row {first_row + row}"
             )
         return sources
@@ -228,7 +229,7 @@ class LabelCodec:
                 position = int((codes == code).argmax())
                 row = first_row + (position if rows is None else int(rows[position]))
                 before, got, after = str(error).rpartition(f"got {text!r}")
-                raise ValueError(f"column {column!r}: {before}{got} at row {row}{after}") from None
+                raise InputError(f"column {column!r}: {before}{got} at row {row}{after}") from None
         missing = absent[codes]
         encoded = table[codes]
         if vocabulary.T.positive_unlabeled:  # no label is the label "unlabeled"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, Split, random_folds
 from ..data import Bar
+from ..errors import InputError
 from .rows import Rows
 from .schema import Schema
 from .streaming import Trained
@@ -49,8 +50,8 @@ def check_groups(rows: Rows, part: NDArray[np.int64]) -> None:
         return
     count = len(np.unique(rows.group))
     if count == 1:
-        raise ValueError("--group: expected at least two groups, got one; leave it out")
-    raise ValueError(
+        raise InputError("--group: expected at least two groups, got one; leave it out")
+    raise InputError(
         f"--group: expected at least two groups beside those that are scored, got {count} in all; give --holdout 0, "
         "which scores none, or more --folds"
     )

@@ -19,13 +19,15 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 import typer
 
+from ..errors import InputError
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 # How torch says that memory is full: it has no error of its own for that.
 _ASKED = re.compile(r"tried to allocate (\d+) bytes")
 # TypeError and KeyError are ours to fix, so they keep their traceback.
-_MISTAKES = (ValueError, FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError, ModuleNotFoundError)
+_MISTAKES = (InputError, FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError, ModuleNotFoundError)
 
 
 def user_errors(command: Callable[P, T]) -> Callable[P, T]:
@@ -104,7 +106,7 @@ def _sentence(error: BaseException) -> str:
 def check_picture(path: Path) -> None:
     """Fail before the work where a picture could not be drawn or written."""
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"--plot: expected a name that ends in .png, .svg or .pdf, got {str(path)!r}")
+        raise InputError(f"--plot: expected a name that ends in .png, .svg or .pdf, got {str(path)!r}")
     if find_spec("matplotlib") is None:
         raise ModuleNotFoundError("--plot needs matplotlib: pip install 'tproper[plots]'")
     check_writable(path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import InputError
 from .errors import check_picture, check_writable, say
 from .later import Later
 from .options import Classes, Data, Features, Group, Ignore, Json, LabelOptions, Seed, at_least, echo_json
@@ -64,7 +65,7 @@ def estimate(
     """Estimate how labels were weakened, with intervals; `train --transition` takes the file."""
     at_least(options.seed, 0, "--seed")
     if out.suffix.lower() != ".json":
-        raise ValueError(f"--out: expected a name that ends in .json, got {str(out)!r}")
+        raise InputError(f"--out: expected a name that ends in .json, got {str(out)!r}")
     if plot is not None:
         check_picture(plot)
     check_writable(out)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, mark
 from ..data import CELLS, open_table, watched
+from ..errors import InputError
 from ..transitions import Reconstruction, identity
 from .codec import Answered, Encoded, LabelCodec, class_codec
 from .options import LabelOptions
@@ -49,14 +50,14 @@ def evaluate_file(
     columns = label_columns(table, replace(labels, source_column=None))  # whether it is needed is the codec's to say
     codec = evaluation_codec(trained, specs, source, labels.several, columns)
     if source is not None and not codec.sources:
-        raise ValueError(f"--source-column: expected it for labels of several sources, got a model of one: {model}")
+        raise InputError(f"--source-column: expected it for labels of several sources, got a model of one: {model}")
     source = (source or trained.schema.source) if codec.sources else None
     if source is not None:
         table.require(source, "--source-column")
     if codec.annotators:
         columns = columns.of_annotators()
     elif columns.several:
-        raise ValueError(
+        raise InputError(
             f"--label: expected one column for a model of one label per row, got {labels.label!r}; give the T of the "
             "annotators with --transition"
         )
@@ -155,7 +156,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     schema = trained.schema
     why = why_no_scores(codec.transition)
     if why and columns.true is None:
-        raise ValueError(f"--true-label: expected a column with the true classes, got none, and {why}")
+        raise InputError(f"--true-label: expected a column with the true classes, got none, and {why}")
     schema.check_columns(columns.home)
     weak = None if why else StreamedScores(codec.transition)
     clean = None if columns.true is None else StreamedScores(identity(len(schema.classes)))
@@ -175,10 +176,10 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
             known = block.true >= 0
             clean.add(block.true[known], p[known])
     if labelled == 0:
-        raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {rows} rows")
+        raise InputError(f"--label: expected labels in the column {columns.label!r}, got none in {rows} rows")
     counts = {"all": rows, "weak": labelled, "without_label": rows - labelled}
     if clean is not None and clean.rows == 0:
-        raise ValueError(f"--true-label: expected classes in the column {columns.true!r}, got none in {rows} rows")
+        raise InputError(f"--true-label: expected classes in the column {columns.true!r}, got none in {rows} rows")
     if clean is not None:
         counts["clean"] = clean.rows
     from_weak, from_clean = (None if scores is None else scores.scores() for scores in (weak, clean))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .. import lab
+from ..errors import InputError
 from .errors import say
 from .reproduce import ReproduceOptions, ReproduceRun, Target
 from .running import (
@@ -62,7 +63,7 @@ def _configs(options: ReproduceOptions, run: ReproduceRun) -> Callable[[Work, st
         axis, grid = GRIDS[options.target]
         axes = {axis: positive_numbers(options.values, "--values") if options.values else grid}
     if options.trials > lab.sweep.SEARCH_SEED:
-        raise ValueError(
+        raise InputError(
             f"--trials: expected at most {lab.sweep.SEARCH_SEED}, got {options.trials}: later seeds belong to --search"
         )
     protocol = lab.Protocol(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._core import Mark, json_text, mark, write_file
 from ..data import Bar, open_table, short
+from ..errors import InputError
 from ..estimation import AnnotatorEstimate, Answers
 from ..learn import Estimated, estimate_labels, transition_of
 from ..plots import can_draw, compute_transition_map, draw_transition_map, figure, save_picture
@@ -61,12 +62,12 @@ def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | 
     columns = label_columns(open_table(data), options)
     kind, label = options.source.value, options.label
     if columns.several and kind != From.annotators:
-        raise ValueError(f"--label: expected one column to estimate T from {kind}, got {label!r}; use annotators")
+        raise InputError(f"--label: expected one column to estimate T from {kind}, got {label!r}; use annotators")
     classes = listed_classes(options.classes)
     if kind == From.pu:
         positive_negative(classes)
     if kind == From.clean and columns.true is None:
-        raise ValueError("--true-label: expected the column with the true classes, got none")
+        raise InputError("--true-label: expected the column with the true classes, got none")
     if kind == From.annotators:
         columns = columns.of_annotators()
     wants = kind in (From.features, From.pu)
@@ -165,7 +166,7 @@ def _noisy(question: Question) -> Estimate:
     """From rows of known class, from features, or from both."""
     table = question.table
     if question.kind == "clean" and table.columns.true is None:
-        raise ValueError("--true-label: expected the column with the true classes, got none")
+        raise InputError("--true-label: expected the column with the true classes, got none")
     labels = members_of(table.used, sets=False)
     names = _classes(question.kind, labels, table, question.classes)
     words = [*names, *(n for n in labels if n not in names)]
@@ -199,7 +200,7 @@ def _classes(kind: str, labels: list[str], table: Read, classes: Sequence[str] |
         return every
     strange = [name for name in labels if name not in known]
     if strange:
-        raise ValueError(
+        raise InputError(
             f"--classes: expected the classes in order, got none, and the labels {short(strange)} name no true class "
             "in the table"
         )
@@ -213,7 +214,7 @@ def _partial(question: Question) -> Estimate:
     names = class_names(table.used, sets=True) if classes is None else list(classes)
     strange = [name for name in seen if name not in names]
     if strange:
-        raise ValueError(f"column {table.columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
+        raise InputError(f"column {table.columns.label!r}: expected classes among {short(names)}, got {short(strange)}")
     masks, absent = table.encode(LabelCodec(partial_labels(len(names), 0.5), names))
     T = transition_of(question.estimate(masks[~absent], names, ~absent))
     return Estimate(f"{T}\nclasses {short(names, 20)}", T, names, facts={"rows": int((~absent).sum())})
@@ -223,7 +224,7 @@ def positive_negative(classes: Sequence[str] | None) -> list[str]:
     """The two classes of positive-unlabeled data."""
     if classes is None or len(classes) != 2:
         given = "none" if classes is None else ",".join(classes)
-        raise ValueError(f"--classes: expected POSITIVE,NEGATIVE for positive-unlabeled data, got {given}")
+        raise InputError(f"--classes: expected POSITIVE,NEGATIVE for positive-unlabeled data, got {given}")
     return list(classes)
 
 
@@ -243,7 +244,7 @@ def _annotators(question: Question) -> Estimate:
     table, classes = question.table, question.classes
     names = class_names([*table.used, *table.true_names], sets=False) if classes is None else list(classes)
     if len(names) < 2:
-        raise ValueError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
+        raise InputError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
     answers = _answers(table, names)
     with Bar(f"estimating T of annotators from {len(answers):,} answers"):
         crowd = question.estimate(answers, names, answers.items)  # with one answer per row, the items that have some

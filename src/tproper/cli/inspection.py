@@ -10,6 +10,7 @@ from typing import Any
 from .. import plots
 from .._core import FloatArray, Mark, mark, plain
 from ..certificates import Certificate, certify, comparison, critical_k
+from ..errors import InputError
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss
 from ..transitions import Diagnosis, Transition, parse_transition
 
@@ -68,7 +69,7 @@ def inspect_transition(spec: str, k: float, alpha: float, reconstruction: str, p
 def check_drawable(transition: Transition) -> None:
     """Refuse, before the work, what could not be drawn after it."""
     if transition.num_classes != 3:
-        raise ValueError(f"--plot: expected three classes for a picture of the simplex, got {transition.num_classes}")
+        raise InputError(f"--plot: expected three classes for a picture of the simplex, got {transition.num_classes}")
     if not all(map(find_spec, ("matplotlib", "mpltern"))):
         raise ModuleNotFoundError("--plot needs mpltern: pip install 'tproper[plots]'")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from ..errors import InputError
 from .later import Later
 
 if TYPE_CHECKING:
@@ -119,10 +120,10 @@ def echo_json(value: Any) -> None:
 def one_of(value: str, allowed: tuple[str, ...], option: str) -> None:
     """Refuse anything else."""
     if value not in allowed:
-        raise ValueError(f"{option}: expected one of {', '.join(allowed)}, got {value!r}")
+        raise InputError(f"{option}: expected one of {', '.join(allowed)}, got {value!r}")
 
 
 def at_least(value: float | None, low: int, option: str) -> None:
     """Refuse less, and what is not finite."""
     if value is not None and not low <= value < float("inf"):
-        raise ValueError(f"{option}: expected a number >= {low}, got {value:g}")
+        raise InputError(f"{option}: expected a number >= {low}, got {value:g}")

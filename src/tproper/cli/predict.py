@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import InputError
 from .errors import say
 from .later import Later
 from .options import LIST, Data, Json, Model, echo_json
@@ -26,7 +27,7 @@ def predict(
 ) -> None:
     """Class probabilities and the likeliest class for every row, in order."""
     if as_json and out is None:
-        raise ValueError("--json: expected --out beside it, since the rows themselves go to stdout without it")
+        raise InputError("--json: expected --out beside it, since the rows themselves go to stdout without it")
     counts = work.predict_file(model, data, keep, out)
     if out is None:
         return

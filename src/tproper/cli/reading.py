@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray
 from ..data import MISSING, Table, numbers, open_table, texts, watched
+from ..errors import InputError
 from .codec import Answered, LabelCodec, class_codec
 from .options import LabelOptions
 from .schema import FeatureReader, feature_columns, split_names
@@ -94,16 +95,16 @@ def label_columns(table: Table, options: LabelOptions) -> LabelColumns:
     for name in labels:
         table.require(name, "--label")
     if (item is None) != (annotator is None):
-        raise ValueError("--item: expected --item and --annotator together, got one of them")
+        raise InputError("--item: expected --item and --annotator together, got one of them")
     if item is not None and len(labels) != 1:
-        raise ValueError(f"--label: expected one column of answers beside --item and --annotator, got {label!r}")
+        raise InputError(f"--label: expected one column of answers beside --item and --annotator, got {label!r}")
     if source is not None and (item is not None or len(labels) > 1):
-        raise ValueError(
+        raise InputError(
             "--source-column: expected it with one label per row, got answers of several annotators; "
             "leave it out, and give NAME=SPEC for every annotator"
         )
     if options.features_from is not None and item is None:
-        raise ValueError("--features-from: expected it beside --item, which tells whose features they are, got none")
+        raise InputError("--features-from: expected it beside --item, which tells whose features they are, got none")
     items = None if options.features_from is None else open_table(options.features_from)
     named = (("--source-column", source), ("--item", item), ("--annotator", annotator))
     either = (("--true-label", true), ("--group", group))  # these may stand with the features of the items
@@ -113,13 +114,13 @@ def label_columns(table: Table, options: LabelOptions) -> LabelColumns:
             table.require(column, option)
     for option, column in either:
         if column in labels and not (items is not None and column in items.names):
-            raise ValueError(f"{option}: expected another column than --label, got {column!r} for both")
+            raise InputError(f"{option}: expected another column than --label, got {column!r} for both")
     if items is not None and item is not None:
         items.require(item, "--features-from")
     columns = [*labels, *(name for _, name in named if name is not None)]
     repeated = next((name for name in columns if columns.count(name) > 1), None)
     if repeated is not None:
-        raise ValueError(f"--label: expected different columns, got {repeated!r} twice")
+        raise InputError(f"--label: expected different columns, got {repeated!r} twice")
     return LabelColumns(table, labels, source, item, annotator, true, group, items)
 
 
@@ -138,7 +139,7 @@ class AnswerRows:
         """Items x annotators; a second answer by an annotator to one item is refused."""
         n, m = len(self.items), len(self.annotators)
         if n * m > MOST_CELLS:
-            raise ValueError(
+            raise InputError(
                 f"--annotator: expected at most {MOST_CELLS:,} cells, items x annotators, got {n:,} x {m:,}; leave out "
                 "annotators with few answers (`tproper estimate annotators` takes any number of them)"
             )
@@ -147,7 +148,7 @@ class AnswerRows:
         _, once = np.unique(cell, return_index=True)
         if len(once) < len(cell):
             again = int(given[np.setdiff1d(np.arange(len(cell)), once)[0]])
-            raise ValueError(
+            raise InputError(
                 f"--label: expected one answer of an annotator to an item, got another of "
                 f"{self.annotators[self.who[again]]!r} to {self.items[self.item[again]]!r} at row {again + 1}; "
                 "keep one of them"
@@ -268,7 +269,7 @@ def _whole(column: pa.Array, option: str) -> tuple[NDArray[np.int64], list[str]]
     out = np.array([place.get(v, -1) for v in values] + [-1], dtype=np.int64)[codes]
     if (out < 0).any():
         row = int((out < 0).argmax())
-        raise ValueError(f"{option}: expected a name in every row, got none at row {row + 1}")
+        raise InputError(f"{option}: expected a name in every row, got none at row {row + 1}")
     return out, distinct
 
 
@@ -306,7 +307,7 @@ def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
         group, empty = facts["--group"][0], _empty(facts["--group"])
         if empty.any():
             name = item_names[int(empty.argmax())]
-            raise ValueError(f"--group: expected a group for every item, got none for {name!r}")
+            raise InputError(f"--group: expected a group for every item, got none for {name!r}")
     return Read(columns, X, None, None, None, answers, facts.get("--true-label"), group, first)
 
 
@@ -322,7 +323,7 @@ def _one_each(column: Texts, item: NDArray[np.int64], item_names: list[str], opt
         i = int(wrong[0])
         one, other = values[codes[i]], values[out[item[i]]]
         what = "class" if option == "--true-label" else "group"
-        raise ValueError(
+        raise InputError(
             f"{option}: expected one {what} for each item, got {one!r} and {other!r} for {item_names[item[i]]!r} "
             f"at row {i + 1}"
         )
@@ -336,7 +337,7 @@ def _same_features(
     differs = X[first[item]] != X
     if differs.any():
         i, j = np.argwhere(differs)[0].tolist()
-        raise ValueError(
+        raise InputError(
             f"column {features[j]!r}: expected the same value in all rows of an item, got {X[first[item[i]], j]:g} and "
             f"{X[i, j]:g} for {item_names[item[i]]!r} at row {i + 1}; leave it out with --ignore, or give the features "
             "of the items in a table of their own (--features-from)"
@@ -349,14 +350,14 @@ def _places(items: Table, named: tuple[NDArray[np.int64], list[str]], wanted: It
     codes, names = named
     if len(names) < len(codes):
         again = int(np.setdiff1d(np.arange(len(codes)), np.unique(codes, return_index=True)[1])[0])
-        raise ValueError(
+        raise InputError(
             f"--features-from: expected every item once in {items.path}, got {names[codes[again]]!r} again at row "
             f"{again + 1}; keep one row of each"
         )
     place = {name: i for i, name in enumerate(names)}
     lacking = next((name for name in wanted if name not in place), None)
     if lacking is not None:
-        raise ValueError(
+        raise InputError(
             f"--features-from: expected the features of every item in {items.path}, got none of {lacking!r}"
         )
     row_of = np.argsort(codes)

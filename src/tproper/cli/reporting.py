@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import InputError
 from .later import Later
 
 if TYPE_CHECKING:
@@ -26,5 +27,5 @@ def report(
 ) -> None:
     """Tables beside the paper's, a benchmark's leaderboard, and figures, from the records of a run."""
     if leaderboard is not None and out is not None:
-        raise ValueError("--leaderboard: expected it or --out, got both")
+        raise InputError("--leaderboard: expected it or --out, got both")
     work.report(run, out, work.rules_among(select), certify, leaderboard)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import InputError
 from .later import Later
 from .run_options import Out, RunOptions
 
@@ -47,9 +48,9 @@ class ReproduceOptions:
 
     def __post_init__(self) -> None:
         if self.methods and self.target is not Target.table2:
-            raise ValueError(f"--methods: expected it with table2 alone, got it with {self.target}, which has its own")
+            raise InputError(f"--methods: expected it with table2 alone, got it with {self.target}, which has its own")
         if self.values and self.target not in (Target.fig2, Target.fig3):
-            raise ValueError(f"--values: expected it with fig2 or fig3, got it with {self.target}, which has no grid")
+            raise InputError(f"--values: expected it with fig2 or fig3, got it with {self.target}, which has no grid")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,6 @@ def _nothing_but_out(context: typer.Context) -> None:
     for name in context.params:
         source = context.get_parameter_source(name)
         if name not in ("target", "out") and source is not None and source.name == "COMMANDLINE":
-            raise ValueError(
+            raise InputError(
                 f"--{name.replace('_', '-')}: expected it without fig1, which trains nothing and takes --out alone"
             )

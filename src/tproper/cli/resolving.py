@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..data import MISSING, float_twins, look_alikes, misreadings, nearest, short
+from ..errors import InputError
 from ..transitions import (
     SET_SEPARATOR,
     AnnotatorTransition,
@@ -31,15 +32,15 @@ def parse_sources(specs: Sequence[str], source_column: str | None, several: bool
     if source_column is None and not (several and all(named)):
         if len(specs) != 1:
             more = "NAME=SPEC for every annotator" if several else "--source-column with it"
-            raise ValueError(f"--transition: expected it once (or {more}), got it {len(specs)} times")
+            raise InputError(f"--transition: expected it once (or {more}), got it {len(specs)} times")
         if named[0] and not Path(specs[0]).is_file():  # a path may have = in it
-            raise ValueError(f"--source-column: expected it beside --transition {specs[0]!r}, which names a source")
+            raise InputError(f"--source-column: expected it beside --transition {specs[0]!r}, which names a source")
         return {"": specs[0]}
     if not all(named):
-        raise ValueError("--transition: expected NAME=SPEC once per source when --source-column is given")
+        raise InputError("--transition: expected NAME=SPEC once per source when --source-column is given")
     out = {m.group(1).strip(): m.group(2) for m in named if m}
     if len(out) != len(specs):
-        raise ValueError("--transition: expected every source once, got one twice")
+        raise InputError("--transition: expected every source once, got one twice")
     return out
 
 
@@ -56,7 +57,7 @@ def class_names(values: Iterable[str], sets: bool) -> list[str]:
     names = members_of(values, sets)
     twins = float_twins(names)
     if twins is not None:
-        raise ValueError(
+        raise InputError(
             f"--label: expected every class written in one way, got {twins}; if they are different classes, list all "
             "classes with --classes"
         )
@@ -111,7 +112,7 @@ def check_annotators(columns: Iterable[str], known: Sequence[str], by: str) -> N
     strange = [c for c in columns if c not in set(known)]
     if strange:
         like = "" if strange[0].isdigit() else nearest(strange[0], list(known))
-        raise ValueError(
+        raise InputError(
             f"--label: expected answers of annotators whose T {by} holds ({short(list(known))}), got {strange[0]!r}"
             f"{f' and {len(strange) - 1} others' if len(strange) > 1 else ''}{like}; leave their answers out, or "
             "estimate T with them"
@@ -126,13 +127,13 @@ def _parts(
     if classes is not None:
         names = list(classes)
         if len(names) < 2 or len(set(names)) != len(names) or any(n in ("", SET_SEPARATOR) for n in names):
-            raise ValueError(
+            raise InputError(
                 f"--classes: expected two or more different names separated by commas, got {','.join(names)!r}"
             )
         for spec in specs.values():
             own = _content(spec).get("classes")
             if isinstance(own, list) and [str(name) for name in own] != names:
-                raise ValueError(
+                raise InputError(
                     f"--transition: expected T of the classes {short(names)} in this order, got {spec}, which names "
                     f"{short([str(name) for name in own])}; estimate T with --classes {','.join(names)}"
                 )
@@ -146,14 +147,14 @@ def _parts(
     if own_labels and not clean and len(labelled) != K:
         return parts, [str(z) for z in range(K)]  # labels do not name classes
     if len(named) != K:
-        raise ValueError(
+        raise InputError(
             f"--transition: {parts[0].name} has {K} classes, but the labels name {len(named)} ({short(named)}); "
             "list every class, in order, with --classes"
         )
     symmetric = all(isinstance(t, (UniformTransition, CandidateSetTransition)) for t in single)
     if not symmetric and (K == 2 or named != [str(z) for z in range(K)]):
         order = "POSITIVE,NEGATIVE" if K == 2 else "the order of its columns"
-        raise ValueError(f"--classes: expected the classes of {parts[0].name} in order ({order}), got none")
+        raise InputError(f"--classes: expected the classes of {parts[0].name} in order ({order}), got none")
     return parts, named
 
 
@@ -166,7 +167,7 @@ def classes_of_files(specs: Sequence[str]) -> list[str] | None:
             return None
         named.append(names)
     if any(names != named[0] for names in named):
-        raise ValueError(f"--transition: expected files with the same classes, got {short(specs)}; use --classes")
+        raise InputError(f"--transition: expected files with the same classes, got {short(specs)}; use --classes")
     return named[0]
 
 
@@ -178,7 +179,7 @@ def annotators_of_file(spec: str) -> list[str] | None:
     names, parts = content.get("columns"), content.get("annotators")
     count = len(parts) if isinstance(parts, list) else 0
     if not isinstance(names, list) or len(names) != count or len({str(n) for n in names}) != count:
-        raise ValueError(
+        raise InputError(
             f'--transition: expected {spec} to name its {count} annotators once each under "columns", as '
             "`tproper estimate annotators` does"
         )
@@ -200,7 +201,7 @@ def _sized(spec: str, classes: list[str]) -> Transition:
         return parse_transition(spec)
     except UnknownSizeError:  # the number of classes was left to the data
         if len(classes) < 2:
-            raise ValueError(
+            raise InputError(
                 f"--label: expected labels that name two or more classes, got {short(classes) or 'none'}; use --classes"
             ) from None
         return parse_transition(spec, len(classes))
@@ -213,7 +214,7 @@ def _stack(parts: list[Transition], names: list[str], shares: dict[str, float] |
         return multi_source(parts)
     absent = [n for n in names if shares.get(n, 0.0) <= 0]
     if absent:
-        raise ValueError(
+        raise InputError(
             f"--transition: expected rows of every source in --source-column, got none of {absent[0]!r}"
             f"{nearest(absent[0], list(shares))}"
         )

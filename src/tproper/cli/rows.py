@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray
 from ..data import MISSING, texts
+from ..errors import InputError
 from ..learn import KINDS
 from ..metrics import forward_risk
 from ..transitions import (
@@ -88,7 +89,7 @@ def make_rows(
     columns = table.columns
     if not set(table.used) - MISSING:
         n = len(table.rows)
-        raise ValueError(f"--label: expected labels in the column {columns.label!r}, got none in {n} rows")
+        raise InputError(f"--label: expected labels in the column {columns.label!r}, got none in {n} rows")
     with recorded_warnings() as doubts:  # what an estimate of T cannot tell belongs in the card
         codec, estimate = _codec(table, features, specs, classes, settings.seed)
     labels, absent = table.encode(codec)
@@ -100,7 +101,7 @@ def make_rows(
     true = None if true is None else true[keep]
     group = None if table.group is None else table.group[keep]
     if len(X) < 2:
-        raise ValueError(f"{columns.table.path}: expected at least two rows with a label, got {len(X)}")
+        raise InputError(f"{columns.table.path}: expected at least two rows with a label, got {len(X)}")
     _check_variety(labels[~absent], codec, columns.label)
     blank = absent if true is None else absent & (true < 0)  # where the class is known the label adds nothing
     full, given = codec.transition, labels
@@ -138,13 +139,13 @@ def estimate_kind(specs: dict[str, str]) -> str | None:
     if not asked:
         return None
     if list(specs) != [""]:
-        raise ValueError(
+        raise InputError(
             "--transition: expected estimate once, for all labels, got it for one source; give answers of several "
             "annotators as columns (--label A,B,C) or with --item and --annotator"
         )
     kind = asked[0].partition(":")[2].strip()
     if kind and kind not in KINDS:
-        raise ValueError(f"--transition: expected estimate:KIND with KIND one of {', '.join(KINDS)}, got {asked[0]!r}")
+        raise InputError(f"--transition: expected estimate:KIND with KIND one of {', '.join(KINDS)}, got {asked[0]!r}")
     return kind
 
 
@@ -153,7 +154,7 @@ def _check_variety(present: Encoded, codec: LabelCodec, column: str) -> None:
         return  # an annotator may name one class alone; a class that nobody names is the estimate's to see
     if len(np.unique(present, axis=0)) < 2:
         only = codec.name(present[0]) if len(present) else "none"
-        raise ValueError(f"--label: expected at least two different labels in the column {column!r}, got only {only!r}")
+        raise InputError(f"--label: expected at least two different labels in the column {column!r}, got only {only!r}")
 
 
 def class_notes(X: FloatArray, names: Sequence[str], codec: LabelCodec, labels: Encoded) -> list[str]:
@@ -194,7 +195,7 @@ def keep_blank(
             filled[absent] = True
             return transition, filled
         if transition.num_classes > ENUMERATION_LIMIT:
-            raise ValueError(
+            raise InputError(
                 f"--missing: expected drop for candidate sets of more than {ENUMERATION_LIMIT} classes with this loss, "
                 "got uninformative; --loss forward keeps them"
             )

@@ -18,6 +18,7 @@ import typer
 from .. import lab
 from .._core import mark
 from ..data import Bar, check_file
+from ..errors import InputError
 from .errors import check_writable, say
 from .options import at_least, one_of
 from .run_options import Engine, RunOptions
@@ -51,7 +52,7 @@ def names_among(text: str, known: tuple[str, ...], option: str) -> list[str]:
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         got = ", ".join(unknown) or "nothing"
-        raise ValueError(f"{option}: expected one or more of {', '.join(known)}, got {got}")
+        raise InputError(f"{option}: expected one or more of {', '.join(known)}, got {got}")
     return names
 
 
@@ -66,7 +67,7 @@ def models_among(text: str, dataset: str, default: list[str]) -> list[str]:
         one_of(dataset, lab.NAMES, "--dataset")
     models = names_among(text, tuple(lab.paper.MODELS), "--models") if text else default
     if not all(takes(model, dataset) for model in models):
-        raise ValueError(
+        raise InputError(
             f"--models: expected models for the data set {dataset}, got {', '.join(models)}; {WHICH_MODELS}"
         )
     return models
@@ -81,7 +82,7 @@ def positive_numbers(text: str, option: str) -> tuple[float, ...]:
     with np.errstate(over="ignore"):
         held = np.array(values, dtype=np.float32)
     if not values or not all(0 < v < math.inf for v in held.tolist()):
-        raise ValueError(
+        raise InputError(
             f"{option}: expected positive numbers within float32's range, separated by commas, got {text!r}"
         )
     return values
@@ -93,7 +94,7 @@ def check_options(options: RunOptions) -> None:
     one_of(options.kernels, lab.KERNELS, "--kernels")
     _device(options.device)
     if options.engine is Engine.local and (options.address is not None or options.gpus_per_task is not None):
-        raise ValueError("--engine: expected ray beside --address or --gpus-per-task, got local")
+        raise InputError("--engine: expected ray beside --address or --gpus-per-task, got local")
     if options.engine is Engine.ray:
         lab.import_ray()
     if options.export is not None:
@@ -111,7 +112,7 @@ def _device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     one_of(name, ("auto", "cpu", "cuda"), "--device")
     if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device: expected a GPU that PyTorch can use for cuda, got none; try --device cpu")
+        raise InputError("--device: expected a GPU that PyTorch can use for cuda, got none; try --device cpu")
     return torch.device(name)
 
 
@@ -119,10 +120,10 @@ def _check_export(path: Path, out: Path) -> None:
     """Refuse, before hours of work, a file that could not be written after them."""
     lab.check_suffix(path)
     if path.is_dir() or not (path.parent.is_dir() or path.parent.resolve() == out.resolve()):
-        raise ValueError(f"--export: expected a file in a folder that exists, got {path}")
+        raise InputError(f"--export: expected a file in a folder that exists, got {path}")
     check_writable(path)
     if path.suffix == ".parquet" and not all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow")):
-        raise ValueError(f"--export: {path.suffix} files need pandas and pyarrow: pip install 'tproper[tables]'")
+        raise InputError(f"--export: {path.suffix} files need pandas and pyarrow: pip install 'tproper[tables]'")
 
 
 class Display:

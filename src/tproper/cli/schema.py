@@ -14,6 +14,7 @@ import numpy as np
 
 from .._core import FloatArray, checks, finite_number
 from ..data import ColumnError, Moments, Table, first_inexact, first_text, holds_truth, numbers, short
+from ..errors import InputError
 from ..transitions import StackedTransition, transition_from_dict
 from .codec import LabelCodec
 
@@ -44,7 +45,7 @@ def split_names(text: str | None, option: str) -> list[str] | None:
         nameless |= quoted is None and not names[-1]  # "" in quotes is a column without a name: pandas' index
         position = match.end()
     if not names or nameless or len(set(names)) != len(names):
-        raise ValueError(f"{option}: expected different names separated by commas, got {text!r}")
+        raise InputError(f"{option}: expected different names separated by commas, got {text!r}")
     return names
 
 
@@ -75,18 +76,18 @@ def feature_columns(
     if features is not None and list(features) == [ALL] and ALL not in table.names:
         features = None
     if features is not None and ignore is not None:
-        raise ValueError("--features: expected either --features or --ignore, got both")
+        raise InputError("--features: expected either --features or --ignore, got both")
     used = {name for name in taken if name is not None}
     if features is not None:
         chosen = [table.require(name, "--features") for name in features]
         both = [name for name in chosen if name in used]
         if both:
-            raise ValueError(f"--features: expected columns other than the label's, got {both[0]!r}")
+            raise InputError(f"--features: expected columns other than the label's, got {both[0]!r}")
         return chosen
     dropped = {table.require(name, "--ignore") for name in ignore or ()}
     chosen = [name for name in table.names if name not in used | dropped]
     if not chosen:
-        raise ValueError(f"{table.path}: expected at least one feature column, got none beside the label")
+        raise InputError(f"{table.path}: expected at least one feature column, got none beside the label")
     return chosen
 
 
@@ -121,14 +122,14 @@ class FeatureReader:
                 more = f" ({len(alike)} columns hold text)" if len(alike) > 1 else ""
                 ignored = f"--ignore {joined_names(alike[:MOST_NAMED])}"
                 advice = f"leave out what is no feature with {ignored}, or choose the columns to use with --features"
-                raise ValueError(
+                raise InputError(
                     f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}{more}; "
                     + ("the model was trained with numbers there: correct the rows" if self.trained else advice)
                 )
             inexact = first_inexact(batch.column(name))
             if inexact is not None:
                 row, text = inexact
-                raise ValueError(
+                raise InputError(
                     f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text} at row "
                     f"{self.rows + row + 1}, which would be rounded; leave an identifier out with --ignore, "
                     "round a measurement yourself"
@@ -151,7 +152,7 @@ class FeatureReader:
         truth = holds_truth(column)
         if truth is not None and self._truth.setdefault(name, truth) != truth:
             kinds = ["numbers", "true and false"]
-            raise ValueError(
+            raise InputError(
                 f"column {name!r}: expected numbers throughout, or true and false throughout, got {kinds[truth]} from "
                 f"about row {self.rows + 1} on and {kinds[not truth]} before; write them alike, or leave it out with "
                 "--ignore"
@@ -160,13 +161,13 @@ class FeatureReader:
     def finish(self) -> None:
         """Raise for missing or infinite values, and for a table without rows."""
         if self.rows == 0:
-            raise ValueError(f"{self.table.path}: expected rows below the header, got none")
+            raise InputError(f"{self.table.path}: expected rows below the header, got none")
         if self._bad:
             name, (missing, infinite, first) = next(iter(self._bad.items()))
             counts = {f"{missing} rows without a value": missing, f"{infinite} infinite values": infinite}
             parts = [text for text, count in counts.items() if count]
             others = f" (and {len(self._bad) - 1} more columns like it)" if len(self._bad) > 1 else ""
-            raise ValueError(
+            raise InputError(
                 f"column {name!r}: expected finite numbers, got {' and '.join(parts)}, first at row {first}{others}; "
                 "drop or fill them" + ("" if self.trained else ", or leave the column out with --ignore")
             )
@@ -207,19 +208,19 @@ class Schema:
         names = {f.name for f in fields(cls)}  # models of older versions know fewer
         needed = {f.name for f in fields(cls) if f.default_factory is MISSING}
         if not isinstance(content, dict) or not needed <= set(content) <= names:
-            raise ValueError(
+            raise InputError(
                 f"{folder}: expected a model made by `tproper train`, got one without a description of its table"
             )
         wrong = fault(content, estimator.n_features_in_, [str(name) for name in estimator.classes_])
         if wrong is not None:
-            raise ValueError(f"{folder}: the model's description of its table cannot be used: {wrong}")
+            raise InputError(f"{folder}: the model's description of its table cannot be used: {wrong}")
         return cls(**content)
 
     def check_columns(self, table: Table) -> None:
         """The table must have the columns the model was trained on."""
         absent = [name for name in self.features if name not in table.names]
         if absent:
-            raise ValueError(
+            raise InputError(
                 f"{table.path}: expected the {len(self.features)} columns that the model was trained on, "
                 f"got none called {short(absent)}"
             )
@@ -246,7 +247,7 @@ def standardisation(X: FloatArray, names: Sequence[str]) -> tuple[FloatArray, Fl
     try:
         return moments.scaling(names)
     except ColumnError as error:
-        raise ValueError(f"{error.fact}; rescale the column, or leave it out with --ignore") from None
+        raise InputError(f"{error.fact}; rescale the column, or leave it out with --ignore") from None
 
 
 def fault(content: Mapping[str, Any], features: int, classes: Sequence[str]) -> str | None:

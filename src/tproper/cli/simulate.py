@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import InputError
 from .errors import say
 from .later import Later
 from .options import Classes, Data, Json, Seed, at_least, echo_json
@@ -44,9 +45,9 @@ class Weakening:
         passed = [n for n in table.names if self.keep_true or n != self.label]
         for name, option in ((self.column, "--column"), (self.source_column, "--source-column")):
             if name is not None and name in passed:
-                raise ValueError(f"{option}: expected the name of a new column, got {name!r}, which the table has")
+                raise InputError(f"{option}: expected the name of a new column, got {name!r}, which the table has")
         if self.column == self.source_column:
-            raise ValueError(f"--source-column: expected another name than the label column's, got {self.column!r}")
+            raise InputError(f"--source-column: expected another name than the label column's, got {self.column!r}")
         return passed
 
 

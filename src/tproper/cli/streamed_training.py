@@ -26,6 +26,7 @@ from ..data import (
     texts,
     watched,
 )
+from ..errors import InputError
 from .codec import LabelCodec
 from .errors import spoken
 from .resolving import label_notes, resolve
@@ -73,12 +74,12 @@ def scan_labels(table: Table, label: str) -> Counter[str]:
             else:
                 counts[values[code]] += n
     if missing:
-        raise ValueError(
+        raise InputError(
             f"--stream: expected a label in every row of the column {label!r}, got {missing:,} rows without; "
             "leave them out of the table, or train in memory, which leaves them out itself"
         )
     if len(counts) < 2:
-        raise ValueError(f"--label: expected at least two different labels in the column {label!r}, got {len(counts)}")
+        raise InputError(f"--label: expected at least two different labels in the column {label!r}, got {len(counts)}")
     return counts
 
 
@@ -87,7 +88,7 @@ def _check_members(column: Any, label: str, first_row: int) -> None:
     if not is_list(column.type) or not column.flatten().null_count:
         return
     row = next(i for i, members in enumerate(column.to_pylist()) if members is not None and None in members)
-    raise ValueError(
+    raise InputError(
         f"column {label!r}: expected candidate lists without gaps, got a missing member at row {first_row + row}; "
         "correct or drop the row"
     )
@@ -118,11 +119,11 @@ def _advice() -> Iterator[None]:
     try:
         yield
     except ColumnError as error:
-        raise ValueError(
+        raise InputError(
             f"{error.fact}; correct the rows, or leave the column out with --ignore, or choose with --features"
         ) from None
     except CheckpointError as error:
-        raise ValueError(
+        raise InputError(
             f"--out: expected the command that was interrupted, whose work is in {error.path}, got {error.fact}; "
             f"give that command again, choose another --out, or delete {error.path}"
         ) from None

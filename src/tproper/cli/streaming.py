@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts, watched
+from ..errors import InputError
 from .codec import LabelCodec, class_codec
 from .errors import say
 from .later import Later
@@ -50,14 +51,14 @@ class Trained:
             taken = np.isfinite(inputs.astype(np.float64 if self.estimator.model == "linear" else np.float32))
         if not taken.all():
             i, j = np.argwhere(~taken)[0].tolist()
-            raise ValueError(
+            raise InputError(
                 f"column {self.schema.features[j]!r}: expected numbers like those the model was trained on, "
                 f"got {X[i, j]:g} at row {row(i)}, which is too large; correct the row, or leave it out"
             )
         try:
             return np.asarray(self.estimator.predict_proba(inputs), dtype=np.float64)
         except NonFiniteError as error:
-            raise ValueError(f"row {row(error.row)}: expected finite class probabilities, got {error.fact}") from None
+            raise InputError(f"row {row(error.row)}: expected finite class probabilities, got {error.fact}") from None
 
 
 def load_model(folder: Path) -> Trained:
@@ -71,13 +72,13 @@ def output_format(out: Path | None, data: Path) -> str:
     if out is None:
         return "csv"
     if out.is_dir():
-        raise ValueError(f"--out: expected a file name to write to, got the directory {out}")
+        raise InputError(f"--out: expected a file name to write to, got the directory {out}")
     if out.exists() and not out.is_file():  # /dev/stdout, a pipe
         return "csv"
     if out.suffix.lower() == ".gz":
-        raise ValueError(f"--out: expected a name that ends in .csv, .tsv or .parquet, got {str(out)!r}")
+        raise InputError(f"--out: expected a name that ends in .csv, .tsv or .parquet, got {str(out)!r}")
     if out.exists() and data.exists() and out.samefile(data):
-        raise ValueError(f"--out: expected another file than the table itself, got {out}")
+        raise InputError(f"--out: expected another file than the table itself, got {out}")
     return format_of(out)
 
 
@@ -126,7 +127,7 @@ def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | 
     names = [f"p_{name}" for name in schema.classes]
     clash = [name for name in keep if name in (PREDICTED, *names)]
     if clash:
-        raise ValueError(f"--keep: expected columns that do not have the name of a result, got {clash[0]!r}")
+        raise InputError(f"--keep: expected columns that do not have the name of a result, got {clash[0]!r}")
     reader = FeatureReader(table, schema.features, trained=True)
     counts = np.zeros(len(schema.classes), dtype=np.int64)
     classes = np.array(schema.classes, dtype=object)
@@ -177,7 +178,7 @@ def simulation_codec(table: Table, plan: Weakening, specs: dict[str, str]) -> La
             for code, n in zip(distinct.tolist(), times.tolist(), strict=True):
                 seen[values[code]] += n
         if not set(seen) - MISSING:
-            raise ValueError(f"{table.path}: expected classes in the column {plan.label!r}, got none")
+            raise InputError(f"{table.path}: expected classes in the column {plan.label!r}, got none")
     transition, names = resolve(specs, list(seen), classes, clean=True)
     for note in label_notes(seen, names):
         say(f"warning: {note}", err=True)
@@ -206,7 +207,7 @@ def weaken(
             writer.write(out | {plan.column: pa.array(labels, type=pa.string())})
             counts.update(labels if sources is None else map(": ".join, zip(sources, labels, strict=True)))
     if row == 1:
-        raise ValueError(f"{table.path}: expected rows below the header, got none")
+        raise InputError(f"{table.path}: expected rows below the header, got none")
     return dict(sorted(counts.items()))
 
 
@@ -214,5 +215,5 @@ def _true_classes(truth: LabelCodec, batch: pa.RecordBatch, label: str, first: i
     classes, absent = truth.encode(batch.column(label), None, first, label)
     if absent.any():
         row = first + int(absent.argmax())
-        raise ValueError(f"column {label!r}: expected a class in every row, got none at row {row}")
+        raise InputError(f"column {label!r}: expected a class in every row, got none at row {row}")
     return classes

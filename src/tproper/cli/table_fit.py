@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..data import Table, format_of, open_table
+from ..errors import InputError
 from . import streamed_training as streamed
 from . import training
 from .alone import one_thread
@@ -51,12 +52,12 @@ def _check_streamed(
     }
     for option, given in unfit.items():
         if given:
-            raise ValueError(f"--stream: expected it without {option}, which needs the whole table in memory")
+            raise InputError(f"--stream: expected it without {option}, which needs the whole table in memory")
     if format_of(table.path) != "parquet":
-        raise ValueError(f"--stream: expected a Parquet file or a folder of them, got {table.path}")
+        raise InputError(f"--stream: expected a Parquet file or a folder of them, got {table.path}")
     outside = [name for name in (*features, columns.label) if name in table.in_folders]
     if outside:
-        raise ValueError(
+        raise InputError(
             f"--stream: expected columns that the files hold, got {outside[0]!r}, which the names of their folders "
             "hold; leave it out with --ignore, write it into the files, or train without --stream"
         )

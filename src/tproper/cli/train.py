@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import InputError
 from .errors import say
 from .later import Later
 from .options import (
@@ -96,13 +97,13 @@ class Settings:
         at_least(self.seed, 0, "--seed")
         at_least(self.folds, 2, "--folds")
         if self.holdout is not None and not 0 <= self.holdout < 1:
-            raise ValueError(f"--holdout: expected a share in [0, 1), got {self.holdout:g}")
+            raise InputError(f"--holdout: expected a share in [0, 1), got {self.holdout:g}")
         if self.folds is not None and self.holdout is not None:
-            raise ValueError("--folds: expected it or --holdout, got both")
+            raise InputError("--folds: expected it or --holdout, got both")
         squeezable = self.loss in ("gls", "backward") or (self.tune and self.loss is None)
         if self.squeezing is not None and not squeezable:
             got = self.loss or "forward"
-            raise ValueError(f"--squeeze: expected it with --loss gls or backward only, got --loss {got}")
+            raise InputError(f"--squeeze: expected it with --loss gls or backward only, got --loss {got}")
 
     @property
     def squeezing(self) -> tuple[float, float] | None:
@@ -112,11 +113,11 @@ class Settings:
         try:
             k, alpha = (float(part) for part in self.squeeze.split(","))
         except ValueError:
-            raise ValueError(f"--squeeze: expected K,ALPHA such as 1,2, got {self.squeeze!r}") from None
+            raise InputError(f"--squeeze: expected K,ALPHA such as 1,2, got {self.squeeze!r}") from None
         if not 0 < k < math.inf:
-            raise ValueError(f"--squeeze: expected a coefficient k > 0, got {k:g}")
+            raise InputError(f"--squeeze: expected a coefficient k > 0, got {k:g}")
         if not 1 <= alpha < math.inf:
-            raise ValueError(
+            raise InputError(
                 f"--squeeze: expected an exponent alpha >= 1 (below, the loss is not proper), got {alpha:g}"
             )
         return k, alpha
@@ -132,7 +133,7 @@ def train(
     """Train a classifier on weak labels, and say how good it is without a clean one."""
     one_of(table.missing, ("drop", "uninformative"), "--missing")
     if table.stream and (settings.holdout or settings.folds):
-        raise ValueError("--stream: expected it without --holdout and --folds, since no rows are held out of a stream")
+        raise InputError("--stream: expected it without --holdout and --folds, since no rows are held out of a stream")
     report = work.fit_table(data, table, settings, out)
     for sentence in report.facts["warnings"]:
         say(f"warning: {sentence}", err=True)

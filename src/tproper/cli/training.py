@@ -12,6 +12,7 @@ import numpy as np
 from .. import __version__
 from .._core import FloatArray, atomic_folder, held_out_rows, sweep
 from ..data import Bar
+from ..errors import InputError
 from ..learn import (
     L2,
     WeakLabelClassifier,
@@ -56,10 +57,10 @@ def model_folder(path: Path, force: bool) -> Path:
     sweep(path.parent, path.name)  # a model that a killed run had moved aside counts, too
     if path.exists() or path.is_symlink():
         if not force:
-            raise ValueError(f"--out: expected a new folder, got {path}, which exists; --force replaces a model")
+            raise InputError(f"--out: expected a new folder, got {path}, which exists; --force replaces a model")
         reason = not_replaceable(path)
         if reason is not None:
-            raise ValueError(f"--out: --force replaces only a model that tproper made, got {path}, {reason}")
+            raise InputError(f"--out: --force replaces only a model that tproper made, got {path}, {reason}")
     return path
 
 
@@ -135,7 +136,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
     """Fit to all rows and score them by cross-fitting, or hold some out; write the model folder."""
     n, share = len(rows.X), settings.holdout or 0.0
     if settings.tune and n < FEWEST_TO_TUNE:
-        raise ValueError(f"--tune: expected at least {FEWEST_TO_TUNE} rows with a label, got {n}")
+        raise InputError(f"--tune: expected at least {FEWEST_TO_TUNE} rows with a label, got {n}")
     chosen, held = held_out_rows(n, share, np.random.default_rng(settings.seed), rows.group)
     check_groups(rows, chosen)
     splits = splits_of(rows, settings.folds, settings.seed) if settings.holdout is None and n >= 4 else []

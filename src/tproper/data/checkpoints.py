@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core import DamagedError, finite_number, json_text, read_sealed, write_sealed
+from ..errors import InputError
 from ..losses import WeakLabelLoss, loss_to_dict
 from ..transitions import Transition, make_transition, transition_to_dict
 
@@ -26,7 +27,7 @@ _OURS = (FORMAT, "total_rows")  # either one marks a file as a checkpoint, with 
 LONGEST = 2000  # characters of a description; a longer one is kept as its hash
 
 
-class CheckpointError(ValueError):
+class CheckpointError(InputError):
     """A checkpoint of another run. `fact` says what differs, so that a command can give its own advice."""
 
     def __init__(self, path: Path, fact: str) -> None:
@@ -284,7 +285,7 @@ def save_checkpoint(learner: Any, run: dict[str, Any], path: Path, at: StreamPro
     try:
         header = {"progress": json_text(asdict(at)), "learner": json_text(facts, default=_number)}
     except TypeError as error:
-        raise ValueError(
+        raise InputError(
             f"checkpoint: expected a state of tensors, numbers and text, got another value: {error}"
         ) from None
     write_sealed(path, tensors, header | {"format": FORMAT, "run": json_text(run)})
@@ -312,7 +313,7 @@ def read_checkpoint(
     except (DamagedError, KeyError, TypeError, json.JSONDecodeError, RecursionError) as error:
         if any(text.encode() in path.read_bytes() for text in _OURS):
             raise DamagedError(f"checkpoint: {path} cannot be used ({error})") from None
-        raise ValueError(
+        raise InputError(
             f"checkpoint: expected a file that fit_stream wrote, got {path} ({error}); delete it, or choose another"
         ) from None
     if before != run:

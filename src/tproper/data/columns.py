@@ -10,19 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import checks
+from ..errors import InputError
 from ..transitions import CandidateSetTransition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class ColumnError(ValueError):
+class ColumnError(InputError):
     """A column that cannot be used: `fact` says why, and `advice` what to do, which a command words in its own way."""
 
     def __init__(self, fact: str, advice: str, row: int | None = None) -> None:
-        super().__init__(f"{fact}; {advice}")
-        self.fact, self.advice = fact, advice
-        self.row = row  # the first bad one, counted from 0 in the block that was read
+        super().__init__(f"{fact}; {advice}", row=row)  # the first bad one, counted from 0 in the block that was read
+        self.fact: str = fact
+        self.advice: str = advice
 
     def located(self, file: str, first_row: int) -> ColumnError:
         """The same error with the file, and the row counted from 1 in that file."""
@@ -44,9 +45,9 @@ class CandidateLists:
         self.num_classes = checks.integer(num_classes, "num_classes", 2)
         self.shape = (len(self.ends), self.num_classes)
         if self.members.dtype.kind not in "iu":
-            raise ValueError(f"members: expected candidate classes as integers, got {self.members.dtype}")
+            raise InputError(f"members: expected candidate classes as integers, got {self.members.dtype}")
         if len(self.members) and (self.members.min() < 0 or self.members.max() >= num_classes):
-            raise ValueError(f"labels: expected candidate classes in [0, {num_classes}), got classes outside it")
+            raise InputError(f"labels: expected candidate classes in [0, {num_classes}), got classes outside it")
 
     @classmethod
     def from_masks(cls, masks: NDArray[np.bool_]) -> CandidateLists:
@@ -238,14 +239,14 @@ def check_finite(X: NDArray[Any], names: Sequence[str] | None = None, where: str
         return
     bad = ~np.isfinite(X)
     if bad.ndim != 2:
-        raise ValueError(
+        raise InputError(
             f"features: expected finite numbers, got {int(bad.sum())} NaN or infinite values{where}; drop or fill them"
         )
     j = int(bad.any(0).argmax())
     column = f"column {j if names is None else repr(names[j])}"
     fact = f"{column}: expected finite numbers, got {int(bad[:, j].sum())} NaN or infinite among {len(X)} rows{where}"
     if names is None:
-        raise ValueError(f"{fact}; drop or fill them")
+        raise InputError(f"{fact}; drop or fill them")
     raise ColumnError(fact, FILL, int(bad[:, j].argmax()))
 
 
@@ -254,7 +255,7 @@ def encoded_labels(column: pa.Array, name: str, encode: Callable[[pa.Array], Any
     check_no_gaps(column, name)
     labels = np.asarray(encode(column))
     if labels.shape[:1] != (len(column),):
-        raise ValueError(f"encode: expected {len(column)} labels, one per row, got shape {labels.shape}")
+        raise InputError(f"encode: expected {len(column)} labels, one per row, got shape {labels.shape}")
     return labels
 
 
@@ -268,7 +269,7 @@ def check_label_type(kind: pa.DataType, name: str, num_classes: int | None) -> N
             raise ColumnError(fact, "pass encode to turn it into labels")
         return
     if num_classes is None:
-        raise ValueError("num_classes: expected the number of classes for a column of candidate lists, got None")
+        raise InputError("num_classes: expected the number of classes for a column of candidate lists, got None")
     members = kind.value_type
     if not (pa.types.is_integer(members) or pa.types.is_boolean(members) or pa.types.is_null(members)):
         fact = f"column {name!r}: expected lists of classes as integers, or of booleans, got {kind}"

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ..errors import InputError
+
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather")
 
 
@@ -35,7 +37,7 @@ def _by_number(path: Path) -> tuple[list[list[str | int]], Path]:
 def check_file(path: Path) -> None:
     """Refuse pipes: data are read more than once, and we would wait forever for a pipe to give them again."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise ValueError(
+        raise InputError(
             f"{path}: expected a file, which can be read more than once, got a pipe or a device; "
             "save it to a file first"
         )
@@ -59,7 +61,7 @@ def check_same_columns(names: Sequence[tuple[Path, Sequence[str]]]) -> None:
         if more or less:
             name = min(more or less)
             got = f"{name!r} in {file} only" if more else f"no {name!r} in {file}"
-            raise ValueError(
+            raise InputError(
                 f"path: expected the same columns in every file, those of {first}, got others in {file} ({got}); "
                 "write the files alike, or read them one by one"
             )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, checks
+from ..errors import InputError
 from . import columns as _columns
 from .columns import CandidateLists, ColumnError
 from .folders import SUFFIXES, check_file, check_same_columns, data_files
@@ -53,7 +54,7 @@ class IterableSource:
 
     def __init__(self, batches: Iterable[Batch] | Callable[[], Iterable[Batch]]) -> None:
         if not callable(batches) and not isinstance(batches, Iterable):
-            raise ValueError(f"batches: expected an iterable of (X, labels) or a function, got {type(batches)}")
+            raise InputError(f"batches: expected an iterable of (X, labels) or a function, got {type(batches)}")
         self._make = batches if callable(batches) else lambda: batches
         self.once = isinstance(batches, Iterator)
         self._passes = 0
@@ -68,25 +69,25 @@ class IterableSource:
             source = IterableSource(seen)
         for batch in source.batches(0):
             return batch
-        raise ValueError(NO_BATCH)
+        raise InputError(NO_BATCH)
 
     def batches(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
         """One pass; skipped batches are drawn and dropped."""
         if self.once and self._passes:
-            raise ValueError(
+            raise InputError(
                 "batches: expected a collection or a function for several epochs, got an iterator, which is used up"
             )
         self._passes += 1
         i = -1
         for i, batch in enumerate(self._make()):
             if not isinstance(batch, (tuple, list)) or len(batch) != 2:
-                raise ValueError(f"batches: expected pairs (X, labels), got {type(batch).__name__} at batch {i}")
+                raise InputError(f"batches: expected pairs (X, labels), got {type(batch).__name__} at batch {i}")
             if i >= skip:
                 X, labels = np.asarray(batch[0]), np.asarray(batch[1])
                 _columns.check_finite(X, where=f" of batch {i}")
                 yield X, labels
         if i + 1 < skip:
-            raise ValueError(f"batches: expected at least the {skip} that the checkpoint was trained on, got {i + 1}")
+            raise InputError(f"batches: expected at least the {skip} that the checkpoint was trained on, got {i + 1}")
 
 
 @dataclass(frozen=True)
@@ -158,16 +159,16 @@ class ParquetSource:
         index = (schemas[self.files[0]].pandas_metadata or {}).get("index_columns", [])  # names, or a range
         self.rows = sum(g.rows for g in self._groups)
         if not self.rows:
-            raise ValueError(f"path: expected rows in {path}, got none")
+            raise InputError(f"path: expected rows in {path}, got none")
         self.label = label
         self.features = [n for n in names if n != label and n not in index] if features is None else list(features)
         for what, column in [("label", label), *(("features", f) for f in self.features)]:
             if column not in names:
-                raise ValueError(f"{what}: expected a column of {self.files[0]}, got {column!r}")
+                raise InputError(f"{what}: expected a column of {self.files[0]}, got {column!r}")
         if not self.features:
-            raise ValueError("features: expected at least one column, got none")
+            raise InputError("features: expected at least one column, got none")
         if label in self.features:
-            raise ValueError(f"features: expected other columns than the label, got {label!r}")
+            raise InputError(f"features: expected other columns than the label, got {label!r}")
         self._check_types(schemas)
 
     def _check_types(self, schemas: dict[Path, pa.Schema]) -> None:
@@ -176,7 +177,7 @@ class ParquetSource:
         for file, schema in schemas.items():
             kind = schema.field(self.label).type
             if _columns.is_list(kind) != _columns.is_list(first):
-                raise ValueError(
+                raise InputError(
                     f"column {self.label!r}: expected the same kind of labels in every file, got {first} in "
                     f"{self.files[0].name} and {kind} in {file.name}; write them alike"
                 )
@@ -285,7 +286,7 @@ class ParquetSource:
             raise OSError(f"{file}: cannot be read: {' '.join(str(error).split())}") from None
         self._check_unchanged(file)
         if row - group.start != group.rows:
-            raise ValueError(f"{file}: expected {group.rows} rows in piece {group.index}, got {row - group.start}")
+            raise InputError(f"{file}: expected {group.rows} rows in piece {group.index}, got {row - group.start}")
 
     def _check_unchanged(self, file: Path) -> None:
         now, then = _stamp(file), self._stamps[file]
@@ -296,7 +297,7 @@ class ParquetSource:
             got = "nothing, the file is gone"
         elif then and now[0] != then[0]:
             got = f"{now[0]:,} bytes"
-        raise ValueError(
+        raise InputError(
             f"{file}: expected the file as it was when training began, got {got}; start again once nothing writes to it"
         )
 
@@ -340,13 +341,13 @@ def _files(paths: Sequence[Path]) -> list[Path]:
         if path.is_dir():
             out += data_files(path, SUFFIXES)
         elif not path.exists():
-            raise ValueError(f"path: expected a file or folder, got {path}, which does not exist")
+            raise InputError(f"path: expected a file or folder, got {path}, which does not exist")
         elif path.suffix.lower() in SUFFIXES:
             out.append(path)
         else:
-            raise ValueError(f"path: expected a file that ends in {', '.join(SUFFIXES)}, got {path}")
+            raise InputError(f"path: expected a file that ends in {', '.join(SUFFIXES)}, got {path}")
     if not out:
-        raise ValueError(f"path: expected Parquet or Arrow files in {', '.join(map(str, paths))}, got none")
+        raise InputError(f"path: expected Parquet or Arrow files in {', '.join(map(str, paths))}, got none")
     return out
 
 
@@ -383,7 +384,7 @@ def _layout(file: Path) -> tuple[pa.Schema, list[int]]:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
-        raise ValueError("pyarrow: expected it to be installed to read files; pip install 'tproper[tables]'") from None
+        raise InputError("pyarrow: expected it to be installed to read files; pip install 'tproper[tables]'") from None
     try:
         if _is_parquet(file):
             with parquet.ParquetFile(file) as opened:
@@ -393,7 +394,7 @@ def _layout(file: Path) -> tuple[pa.Schema, list[int]]:
             reader = pa.ipc.open_file(mapped)
             return reader.schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
     except pa.ArrowInvalid as error:
-        raise ValueError(f"path: expected a Parquet or Arrow file, got {file}: {error}") from None
+        raise InputError(f"path: expected a Parquet or Arrow file, got {file}: {error}") from None
 
 
 def _taken(rows: _Rows, index: Any) -> _Rows:
@@ -420,5 +421,5 @@ def as_source(source: Any, **options: Any) -> Source:
     ):
         return ParquetSource(source, **options)
     if options:
-        raise ValueError(f"options: expected none for batches that the caller makes, got {', '.join(sorted(options))}")
+        raise InputError(f"options: expected none for batches that the caller makes, got {', '.join(sorted(options))}")
     return IterableSource(source)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .._core import DamagedError, FloatArray, all_finite, checks, finite_rows, optimizer_tensors
+from ..errors import InputError
 from ..losses import WeakLabelLoss
 from . import checkpoints as _checkpoints
 from .checkpoints import CheckpointError, StreamProgress
@@ -80,13 +81,13 @@ class Learner:
             spoiled = (
                 "" if all_finite(weights) else "; the weights are spoiled: go back to a checkpoint, or start again"
             )
-            raise ValueError(
+            raise InputError(
                 f"loss: expected a finite value and gradient, got one that is not (loss {value.item()}); no step was "
                 f"made; lower the learning rate, or rescale the features{spoiled}"
             )
         self.optimizer.step()
         if not all_finite([*weights, *optimizer_tensors(self.optimizer)]):
-            raise ValueError(
+            raise InputError(
                 "optimizer: expected finite weights and moments after the step, got infinite ones; the learner is "
                 "spoiled: go back to a checkpoint or start again, with a lower learning rate or rescaled features"
             )
@@ -149,7 +150,7 @@ class _EstimatorLearner:
         if getattr(self.estimator, "optimizer_", None) is None:
             first = source.first() if isinstance(source, IterableSource) else next(iter(source.batches(0)), None)
             if first is None:
-                raise ValueError(NO_BATCH)
+                raise InputError(NO_BATCH)
             self.partial_fit(*first)
 
     def stream_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -207,7 +208,7 @@ def fit_stream(
     """
     epochs, source = checks.integer(epochs, "epochs", 1), as_source(source)
     if isinstance(source, IterableSource) and source.once and epochs > 1:
-        raise ValueError("source: expected a collection or a function for several epochs, got an iterator")
+        raise InputError("source: expected a collection or a function for several epochs, got an iterator")
     trained = _learner(learner, classes)
     keep = _Keeper(trained, source, checkpoint, checkpoint_seconds)
     at = keep.restored(StreamProgress(total_rows=None if source.rows is None else epochs * source.rows), epochs)
@@ -224,7 +225,7 @@ def fit_stream(
                         progress(at)
                     keep.now_and_then(at)
                 if not at.batches:
-                    raise ValueError(NO_BATCH)
+                    raise InputError(NO_BATCH)
                 with steps:
                     at.epoch, at.batches = at.epoch + 1, 0
         finally:  # also when interrupted: what is done is kept, but never half a batch
@@ -236,11 +237,11 @@ def fit_stream(
 def _learner(given: Any, classes: Any) -> Any:
     """What is trained: the object itself, or a classifier seen as something that can be saved and resumed."""
     if not hasattr(given, "partial_fit"):
-        raise ValueError(f"learner: expected an object with partial_fit, got {type(given).__name__}")
+        raise InputError(f"learner: expected an object with partial_fit, got {type(given).__name__}")
     if not hasattr(given, "stream_state") and hasattr(given, "predict_proba"):
         return _EstimatorLearner(given, classes)
     if classes is not None:
-        raise ValueError(f"classes: expected None for a {type(given).__name__}, which has no class names")
+        raise InputError(f"classes: expected None for a {type(given).__name__}, which has no class names")
     return given
 
 
@@ -257,7 +258,7 @@ class _Keeper:
             return
         if not getattr(learner, "saves", hasattr(learner, "stream_state")):
             given = learner.estimator if isinstance(learner, _EstimatorLearner) else learner
-            raise ValueError(
+            raise InputError(
                 f"checkpoint: expected a learner with stream_state, such as Learner, got {type(given).__name__}"
             )
         self.run = _checkpoints.identity(learner, source)

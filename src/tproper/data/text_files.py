@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._core import other_encoding
+from ..errors import InputError
 
 _OTHER_FORMATS = {
     b"\x1f\x8b": "bytes packed by gzip; give the file a name that ends in .csv.gz, or unpack it",
@@ -27,7 +28,7 @@ _BLOCK = 1 << 22  # bytes
 _LONGEST_CELL = 1 << 28
 
 
-class TableError(ValueError):
+class TableError(InputError):
     """A table that cannot be used, and why."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._core import checks
+from ..errors import InputError
 from .arguments import FROM_FLOATS, MISSING, check_codes
 
 MOST_CELLS = 1 << 28  # of the wide form (n, m)
@@ -34,14 +35,14 @@ class Answers:
         columns = {name: _column(v, name) for name, v in (("item", item), ("annotator", annotator), ("answer", answer))}
         lengths = {name: len(c) for name, c in columns.items()}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"answer: expected three columns of one length, got {lengths}")
+            raise InputError(f"answer: expected three columns of one length, got {lengths}")
         values = columns["answer"]
         self.named = values.dtype.kind not in "iu"
         if not self.named and len(values) and int(values.min()) == MISSING:
             columns = {name: c[values != MISSING] for name, c in columns.items()}
             values = columns["answer"]
         if not len(values):
-            raise ValueError("answer: expected at least one answer, got none")
+            raise InputError("answer: expected at least one answer, got none")
         self.items, self.item = _codes(columns["item"])
         self.annotators, self.annotator = _codes(columns["annotator"])
         self.classes: NDArray[Any]
@@ -57,15 +58,15 @@ class Answers:
         """From answers (n, m), -1 where an annotator gave none. All n items and m annotators are kept."""
         wide = checks.array(table, "answers")
         if wide.ndim != 2 or wide.size == 0:
-            raise ValueError(f"answers: expected a table (n, m), items x annotators, got shape {wide.shape}")
+            raise InputError(f"answers: expected a table (n, m), items x annotators, got shape {wide.shape}")
         if wide.dtype.kind not in "iu":
             gaps = wide.dtype.kind == "O" and not any(isinstance(v, str) for v in wide.flat)
             how = FROM_FLOATS if gaps or wide.dtype.kind == "f" else "for names use tp.Answers(item, annotator, answer)"
-            raise ValueError(f"answers: expected integers >= 0, or -1 for no answer, got dtype {wide.dtype}; {how}")
+            raise InputError(f"answers: expected integers >= 0, or -1 for no answer, got dtype {wide.dtype}; {how}")
         _check_answers(wide, "answers")
         item, annotator = np.nonzero(wide != MISSING)
         if not len(item):
-            raise ValueError("answers: expected at least one answer, got -1 everywhere")
+            raise InputError("answers: expected at least one answer, got -1 everywhere")
         out = cls.__new__(cls)
         out.items, out.annotators = np.arange(wide.shape[0]), np.arange(wide.shape[1])
         out.item, out.annotator = item, annotator
@@ -92,9 +93,9 @@ class Answers:
         """The wide form (n, m), -1 where there is no answer: what `tp.annotators` takes as labels."""
         n, m = len(self.items), len(self.annotators)
         if n * m > MOST_CELLS:
-            raise ValueError(f"answers: expected at most {MOST_CELLS} cells in a table, got {n} x {m}")
+            raise InputError(f"answers: expected at most {MOST_CELLS} cells in a table, got {n} x {m}")
         if self.repeated():
-            raise ValueError("answers: expected one answer of an annotator to an item, got several; keep one of them")
+            raise InputError("answers: expected one answer of an annotator to an item, got several; keep one of them")
         out = np.full((n, m), MISSING, dtype=np.int64)
         out[self.item, self.annotator] = self.answer
         return out
@@ -116,7 +117,7 @@ def check_order(answers: Any, **tables: Any) -> None:
     for name, table in tables.items():
         index = table.index.tolist() if hasattr(table, "iloc") else items
         if index != items and set(index) == set(items):
-            raise ValueError(
+            raise InputError(
                 f"{name}: expected rows in the order of answers.items, got a table whose index names them in another; "
                 f"pass {name}.loc[answers.items]"
             )
@@ -126,11 +127,11 @@ def _column(values: Any, name: str) -> NDArray[Any]:
     """One column of names or integers, without missing ones."""
     out = checks.array(values, name)
     if out.ndim != 1:
-        raise ValueError(f"{name}: expected a column of names or integers, got shape {out.shape}")
+        raise InputError(f"{name}: expected a column of names or integers, got shape {out.shape}")
     if out.dtype.kind == "O":
         gaps = [i for i, v in enumerate(out) if checks.absent(v)]
         if gaps:
-            raise ValueError(
+            raise InputError(
                 f"{name}: expected a value in every row, got a missing one (NaN or None) at row {gaps[0]}; leave out "
                 "rows without an answer"
             )
@@ -141,7 +142,7 @@ def _column(values: Any, name: str) -> NDArray[Any]:
             out = out.astype(str)
     if out.dtype.kind not in "iuUS":
         how = f"; {FROM_FLOATS}" if out.dtype.kind == "f" and name == "answer" else ""
-        raise ValueError(f"{name}: expected names or integers, got dtype {out.dtype}{how}")
+        raise InputError(f"{name}: expected names or integers, got dtype {out.dtype}{how}")
     if name == "answer":
         _check_answers(out, name)
     return out
@@ -152,14 +153,14 @@ def _check_answers(values: NDArray[Any], name: str) -> None:
     if values.dtype.kind in "US":
         empty = np.flatnonzero(values == values.dtype.type())
         if len(empty):
-            raise ValueError(f"answer: expected a name in every row, got an empty one at row {empty[0]}")
+            raise InputError(f"answer: expected a name in every row, got an empty one at row {empty[0]}")
         names = set(np.unique(values).tolist())
         if "-1" in names and all(n.lstrip("-").isdigit() for n in names):
-            raise ValueError('answer: expected integers, got them as text, where "-1" is a class; use .astype(int)')
+            raise InputError('answer: expected integers, got them as text, where "-1" is a class; use .astype(int)')
         return
     check_codes(values, name, "for no answer")
     if values.size and int(values.max()) >= MOST_CODES:
-        raise ValueError(
+        raise InputError(
             f"answer: expected classes 0, 1, 2, ... below {MOST_CODES}, got {int(values.max())}; pass names (text) if "
             "these are identifiers"
         )
@@ -187,12 +188,12 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
         place = {name: i for i, name in enumerate(answers.items.tolist())}
         for name, z in true.items():
             if name not in place:
-                raise ValueError(f"true: expected items that have answers, got {name!r}")
+                raise InputError(f"true: expected items that have answers, got {name!r}")
             out[place[name]] = _class_of(z, answers)
         return out
     values = checks.array(true, "true")
     if values.ndim != 1 or len(values) not in (n, N):
-        raise ValueError(
+        raise InputError(
             f"true: expected a class for each of the {n} items (or {N} answers), -1 where unknown, "
             f"got shape {values.shape}"
         )
@@ -203,9 +204,9 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
         codes = np.array([_class_of(v, answers) for v in values], dtype=np.int64)
     else:
         how = f"; {FROM_FLOATS}" if values.dtype.kind == "f" else ""
-        raise ValueError(f"true: expected integers >= 0, or -1 where unknown, got dtype {values.dtype}{how}")
+        raise InputError(f"true: expected integers >= 0, or -1 where unknown, got dtype {values.dtype}{how}")
     if n == N and (np.diff(answers.item) < 0).any():
-        raise ValueError(
+        raise InputError(
             f"true: expected {{item: class}} where each of {n} items has one answer and they are not in order, "
             "got a column, which may follow the items or the answers"
         )
@@ -217,7 +218,7 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
     if len(wrong):
         item = answers.items[answers.item[wrong[0]]]
         a, b = codes[wrong[0]], out[answers.item[wrong[0]]]
-        raise ValueError(f"true: expected one class for each item, got both {a} and {b} for item {item}")
+        raise InputError(f"true: expected one class for each item, got both {a} and {b} for item {item}")
     return out
 
 
@@ -228,6 +229,6 @@ def _class_of(value: Any, answers: Answers) -> int:
         place = np.flatnonzero(answers.classes == value)
         if not len(place):
             names = ", ".join(map(repr, answers.classes[:8].tolist()))
-            raise ValueError(f"true: expected classes among {names}, got {value!r}")
+            raise InputError(f"true: expected classes among {names}, got {value!r}")
         return int(place[0])
     return checks.integer(value, "true", 0)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import checks
+from ..errors import InputError
 
 Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
@@ -28,13 +29,13 @@ def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
         try:
             out = values = given.astype(np.float64, copy=False)
         except (TypeError, ValueError):
-            raise ValueError(f"X: expected a matrix of numbers (n, d), got {checks.short(X)}") from None
+            raise InputError(f"X: expected a matrix of numbers (n, d), got {checks.short(X)}") from None
     if out.ndim != 2 or out.shape[0] != n or out.shape[1] == 0:
-        raise ValueError(f"X: expected one row of features for each of the {n} {rows}, got shape {out.shape}")
+        raise InputError(f"X: expected one row of features for each of the {n} {rows}, got shape {out.shape}")
     if not np.isfinite(values).all():
-        raise ValueError("X: expected finite features, got NaN or infinity")
+        raise InputError("X: expected finite features, got NaN or infinity")
     if values.size and np.abs(values).max() > LARGEST_FEATURE:
-        raise ValueError(f"X: expected features below 1e150, whose squares are finite, got {np.abs(values).max():g}")
+        raise InputError(f"X: expected features below 1e150, whose squares are finite, got {np.abs(values).max():g}")
     return out
 
 
@@ -43,9 +44,9 @@ def check_codes(values: NDArray[Any], name: str, none: str) -> None:
     low = int(values.min()) if values.size else 0
     if low < MISSING:
         where = np.argwhere(values == low)[0]
-        raise ValueError(f"{name}: expected integers >= 0, or -1 {none}, got {low} at row {int(where[0])}")
+        raise InputError(f"{name}: expected integers >= 0, or -1 {none}, got {low} at row {int(where[0])}")
     if values.dtype.kind == "u" and values.size and values.max() == np.iinfo(values.dtype).max:
-        raise ValueError(
+        raise InputError(
             f"{name}: expected classes, got {values.max()} in {values.dtype}, which is what -1 becomes there; "
             "use a signed type, as .astype(int) before -1 is put in"
         )
@@ -59,4 +60,4 @@ def generator(random_state: Seed) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    raise ValueError(f"random_state: expected an integer, a Generator or None, got {checks.short(random_state)}")
+    raise InputError(f"random_state: expected an integer, a Generator or None, got {checks.short(random_state)}")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import Labels, check_room, checks, group_codes
+from ..errors import InputError
 from ..transitions import EstimatedTransition, Transition, structure_of
 from .arguments import FROM_FLOATS, Seed, check_codes, features, generator
 from .features import from_features
@@ -68,7 +69,7 @@ def estimate_transition(
     masks = _masks(weak, num_classes)
     if masks is not None:
         if structure != "auto" or not isinstance(model, str):
-            raise ValueError("structure: expected the defaults of structure and model for candidate masks, got another")
+            raise InputError("structure: expected the defaults of structure and model for candidate masks, got another")
         return from_masks(masks, _known(true, *masks.shape), None if X is None else _features(X, len(masks)))
     evidence = _evidence(weak, true, X is not None, num_classes)
     if X is None:
@@ -85,11 +86,11 @@ def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_cla
     clean = bool((classes >= 0).any())
     if not with_features and not clean:
         what = "got neither" if true is None else "got -1 in every row and no features"
-        raise ValueError(f"true: expected the class of some rows, or features X, {what}")
+        raise InputError(f"true: expected the class of some rows, or features X, {what}")
     M = int(labels.max()) + 1
     K = num_classes if num_classes is not None else int(classes.max()) + 1 if clean else M
     if K < 2:
-        raise ValueError(f"num_classes: expected at least 2 classes, got {K} from the labels; pass num_classes=")
+        raise InputError(f"num_classes: expected at least 2 classes, got {K} from the labels; pass num_classes=")
     check_room(
         8.0 * M * K * max(K if with_features else 0, 16),
         f"T of {M} labels x {K} classes",
@@ -111,25 +112,25 @@ def _masks(weak: Labels, num_classes: int | None) -> np.ndarray | None:
     """Candidate masks (n, K), checked; None where labels are not masks."""
     if isinstance(weak, (list, tuple)) and len(weak) > 0 and isinstance(weak[0], (set, frozenset)):
         if num_classes is None:
-            raise ValueError("num_classes: expected the number of classes with sets of candidates, got none")
+            raise InputError("num_classes: expected the number of classes with sets of candidates, got none")
         return checks.mask_labels(weak, num_classes).numpy()
     array = checks.array(weak, "weak")
     if array.ndim != 2:
         return None
     masks = checks.mask_labels(array, array.shape[1] if num_classes is None else num_classes).numpy()
     if masks.shape[1] < 2:
-        raise ValueError(f"weak: expected candidate masks of at least 2 classes, got {masks.shape[1]}")
+        raise InputError(f"weak: expected candidate masks of at least 2 classes, got {masks.shape[1]}")
     return masks
 
 
 def _labels(weak: Labels) -> np.ndarray:
     array = checks.array(weak, "weak")
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"weak: expected one weak label per row (n,), got shape {array.shape}")
+        raise InputError(f"weak: expected one weak label per row (n,), got shape {array.shape}")
     if array.dtype.kind not in "iu":
-        raise ValueError(f"weak: expected integers 0 .. M-1, got {checks.short(array.tolist())}; encode names first")
+        raise InputError(f"weak: expected integers 0 .. M-1, got {checks.short(array.tolist())}; encode names first")
     if array.min() < 0:
-        raise ValueError(f"weak: expected integers >= 0, got {array.min()}; leave out rows without a weak label")
+        raise InputError(f"weak: expected integers >= 0, got {array.min()}; leave out rows without a weak label")
     return array.astype(np.int64)
 
 
@@ -138,20 +139,20 @@ def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
         return np.full(n, -1)
     array = checks.array(true, "true")
     if array.shape != (n,):
-        raise ValueError(f"true: expected one class per row, shape ({n},), got {array.shape}")
+        raise InputError(f"true: expected one class per row, shape ({n},), got {array.shape}")
     if array.dtype.kind not in "iu":
-        raise ValueError(
+        raise InputError(
             f"true: expected integers, -1 where the class is unknown, got {checks.short(array.tolist())}"
             + (f"; {FROM_FLOATS}" if array.dtype.kind == "f" else "")
         )
     check_codes(array, "true", "where unknown")
     if K is not None and array.max() >= K:
-        raise ValueError(f"true: expected classes in [0, {K}), got {array.max()}")
+        raise InputError(f"true: expected classes in [0, {K}), got {array.max()}")
     return array.astype(np.int64)
 
 
 def _features(X: Any, n: int) -> Any:
     out = features(X, n, "labels", sparse=True)
     if n < 2 * FOLDS:
-        raise ValueError(f"X: expected at least {2 * FOLDS} rows to estimate T with features, got {n}")
+        raise InputError(f"X: expected at least {2 * FOLDS} rows to estimate T with features, got {n}")
     return out

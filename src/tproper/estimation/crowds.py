@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._core import FloatArray, check_room, checks, group_codes
+from ..errors import InputError
 from ..metrics import A_CROWD
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
 from .answers import Answers, as_answers, check_order, true_classes
@@ -172,7 +173,7 @@ def estimate_annotators(
     rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
     matrix = None if X is None else features(X, len(given.items), "items")
     if matrix is not None and len(matrix) <= FOLDS:
-        raise ValueError(f"X: expected at least {FOLDS + 1} items to use their features, got {len(matrix)}")
+        raise InputError(f"X: expected at least {FOLDS + 1} items to use their features, got {len(matrix)}")
     sign = choose_start(crowd, rng) if start == "auto" else 1.0 if start == "majority" else -1.0
     fit = run(crowd, sign, rng)
     direct = sign > 0 or (start == "auto" and named_by_most(crowd, fit))
@@ -287,7 +288,7 @@ def _number_of_classes(num_classes: int | None, given: Answers, known: NDArray[n
         return max(2, len(given.classes), highest + 1)
     K = checks.integer(num_classes, "num_classes", 2)
     if highest >= K:
-        raise ValueError(f"true: expected classes in [0, {K}), got {highest}")
+        raise InputError(f"true: expected classes in [0, {K}), got {highest}")
     return K
 
 
@@ -297,5 +298,5 @@ def _prior_counts(value: Any, K: int) -> FloatArray:
     except (TypeError, ValueError):
         out = np.zeros(0)
     if not len(out) or not np.isfinite(out).all() or (out <= 0).any():
-        raise ValueError(f"prior_counts: expected a number > 0, or one for each of the {K} classes, got {value!r}")
+        raise InputError(f"prior_counts: expected a number > 0, or one for each of the {K} classes, got {value!r}")
     return out

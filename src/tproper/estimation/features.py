@@ -23,6 +23,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from .._core import FloatArray, fold_numbers
+from ..errors import InputError
 from ..transitions import EstimatedTransition, Shrunk, shrink
 from .folds import FOLDS, EstimatorFolds, LinearFolds
 from .likelihood import NEVER, Evidence, effective_rows, update
@@ -173,7 +174,7 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
     """T, its uncertainty and a classifier."""
     first = starts(evidence, structure)
     if not first:
-        raise ValueError(
+        raise InputError(
             f"true: expected clean rows where there are fewer weak labels ({evidence.M}) than classes ({evidence.K}): "
             "features alone cannot say which class is which, got none"
         )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core import FloatArray, checks
+from ..errors import InputError
 from .likelihood import Evidence
 from .softmax import L2, Design
 
@@ -136,7 +137,7 @@ def check_model(model: Any) -> None:
     from sklearn.utils.validation import has_fit_parameter
 
     if not (hasattr(model, "predict_proba") and hasattr(model, "fit") and has_fit_parameter(model, "sample_weight")):
-        raise ValueError(
+        raise InputError(
             "model: expected 'linear' or a scikit-learn classifier with predict_proba whose fit takes sample_weight, "
             f"got {checks.short(model)}"
         )

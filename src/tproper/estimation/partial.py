@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._core import FloatArray
+from ..errors import InputError
 from ..transitions import EstimatedPartialLabels, FamilyTest
 from .hull import chi_square
 from .softmax import Design
@@ -41,7 +42,7 @@ def from_masks(masks: np.ndarray, true: np.ndarray, X: Any = None) -> EstimatedP
     known = np.flatnonzero(true >= 0)
     wrong = known[~masks[known, true[known]]]
     if len(wrong):
-        raise ValueError(
+        raise InputError(
             f"true: expected every known class among the candidates of its row, got class {true[wrong[0]]} at row "
             f"{wrong[0]}, which is not; these are not candidate sets that hold the true class"
         )

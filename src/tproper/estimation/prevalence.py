@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks
+from ..errors import InputError
 from ..metrics import Z95
 from ..transitions import (
     AnnotatorTransition,
@@ -72,7 +73,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, random_state: int
         Of the repetitions.
     """
     if not isinstance(transition, Transition):
-        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
         raise NotReconstructibleError(
@@ -83,7 +84,7 @@ def weak_prevalence(labels: Labels, transition: Transition, *, random_state: int
     if isinstance(transition, AnnotatorTransition):
         encoded = encoded[(encoded >= 0).any(dim=1)]  # no answer says nothing
         if not len(encoded):
-            raise ValueError("labels: expected at least one row with an answer, got -1 everywhere")
+            raise InputError("labels: expected at least one row with an answer, got -1 everywhere")
     kinds, counts = torch.unique(encoded, dim=0, return_counts=True)
     n = int(counts.sum())
     shares = counts.numpy() / n  # (U,)

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, checks, group_codes
+from ..errors import InputError
 from ..metrics import Z95, Score
 from ..transitions import POSITIVE_UNLABELED, EstimatedTransition
 from .arguments import features
@@ -138,18 +139,18 @@ def labeled_of(value: Any) -> NDArray[np.bool_]:
     """True where an example is a labeled positive: booleans, 1 and 0, or 1 and -1."""
     array = checks.array(value, "labeled")
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"labeled: expected booleans (n,), True = labeled positive, got shape {array.shape}")
+        raise InputError(f"labeled: expected booleans (n,), True = labeled positive, got shape {array.shape}")
     if array.dtype.kind != "b":
         values = set(np.unique(array).tolist()) if array.dtype.kind in "iuf" else {None}
         if not (values <= {0, 1} or values <= {-1, 1}):
-            raise ValueError(
+            raise InputError(
                 "labeled: expected booleans (True = labeled positive), or 1 and 0, or 1 and -1, "
                 f"got {checks.short(array[:5].tolist())}"
             )
         array = array == 1
     count = int(array.sum())
     if count < 20 or len(array) - count < 20:
-        raise ValueError(
+        raise InputError(
             f"labeled: expected at least 20 labeled and 20 unlabeled examples, got {count} and {len(array) - count}"
         )
     return array
@@ -157,20 +158,20 @@ def labeled_of(value: Any) -> NDArray[np.bool_]:
 
 def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int, groups: NDArray[np.int64] | None) -> FloatArray:
     if (X is None) == (scores is None):
-        raise ValueError("X: expected either X or scores, got both or neither")
+        raise InputError("X: expected either X or scores, got both or neither")
     if scores is None:
         return _cross_fitted(s, X, seed, groups)
     given = checks.array(scores, "scores")
     try:
         values = given.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"scores: expected {len(s)} numbers, got {checks.short(scores)}") from None
+        raise InputError(f"scores: expected {len(s)} numbers, got {checks.short(scores)}") from None
     if values.shape != s.shape:
-        raise ValueError(f"scores: expected one number for each of the {len(s)} examples, got shape {values.shape}")
+        raise InputError(f"scores: expected one number for each of the {len(s)} examples, got shape {values.shape}")
     if not np.isfinite(values).all():
-        raise ValueError(f"scores: expected finite numbers, got {values[~np.isfinite(values)][0]}")
+        raise InputError(f"scores: expected finite numbers, got {values[~np.isfinite(values)][0]}")
     if np.ptp(values) == 0:
-        raise ValueError("scores: expected numbers that differ, got one value only")
+        raise InputError("scores: expected numbers that differ, got one value only")
     return values
 
 

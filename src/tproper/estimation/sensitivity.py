@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks
+from ..errors import InputError
 from ..metrics import Score, encoded, restrict, weak_accuracy, weak_brier, weak_log_loss
 from ..transitions import (
     AnnotatorTransition,
@@ -98,15 +99,15 @@ def sensitivity(
     """
     checks.choice(score, "score", SCORES)
     if isinstance(moves, (str, bytes)) or not isinstance(moves, Iterable):
-        raise ValueError(f"moves: expected a list of numbers in (0, 1], got {moves!r}")
+        raise InputError(f"moves: expected a list of numbers in (0, 1], got {moves!r}")
     steps = [checks.real(m, "moves", 0, 1, low_open=True) for m in moves]
     if not steps:
-        raise ValueError("moves: expected at least one number in (0, 1], got none")
+        raise InputError("moves: expected at least one number in (0, 1], got none")
     base = SCORES[score](labels, predictions, transition)
     if classes is not None and len(classes) != transition.num_classes:
-        raise ValueError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
+        raise InputError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
     if not math.isfinite(base.value):
-        raise ValueError(f"predictions: expected a finite {base.name}, got {base.value}; {base.note}")
+        raise InputError(f"predictions: expected a finite {base.name}, got {base.value}; {base.note}")
     at = _ScoreAt(score, encoded(transition, labels), predictions, base, transition.num_classes)
     return _around([at], transition, steps, classes, annotators)[score]
 
@@ -256,7 +257,7 @@ class _Annotators:
         self.scored, self.transition = scored, transition
         self.tables = [t.matrix() for t in transition.transitions]
         if names is not None and len(names) != len(self.tables):
-            raise ValueError(f"annotators: expected the names of {len(self.tables)} annotators, got {len(names)}")
+            raise InputError(f"annotators: expected the names of {len(self.tables)} annotators, got {len(names)}")
         self.names = range(len(self.tables)) if names is None else names
         self.made: dict[tuple[tuple[int, float], ...], Transition] = {}
         self.found: dict[Transition, dict[str, list[float]]] = {}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, limited_deviations
+from ..errors import InputError
 
 AXES = 100  # principal axes kept of wider features
 L2 = 1e-2  # of the folds' models, for clean labels
@@ -135,7 +136,7 @@ class LinearSoftmax:
         """Scores (n, K)."""
         X = X if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != self.coef_.shape[1]:
-            raise ValueError(f"X: expected {self.coef_.shape[1]} features, got shape {tuple(X.shape)}")
+            raise InputError(f"X: expected {self.coef_.shape[1]} features, got shape {tuple(X.shape)}")
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def predict_proba(self, X: Any) -> FloatArray:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, Labels
+from ..errors import InputError
 from ..metrics import encoded
 from ..transitions import (
     AnnotatorTransition,
@@ -231,11 +232,11 @@ View = OneLabel | SetLabel | SeveralAnswers
 def view_of(labels: Labels, transition: Transition) -> View:
     """Labels checked and seen through their T."""
     if not isinstance(transition, Transition):
-        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     y = encoded(transition, labels).numpy()
     if isinstance(transition, AnnotatorTransition):
         if (y < 0).all():
-            raise ValueError("labels: expected at least one answer, got none")
+            raise InputError("labels: expected at least one answer, got none")
         return SeveralAnswers(transition.transitions, y)
     if isinstance(transition, CandidateSetTransition):
         return SetLabel(transition, y)

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ..errors import InputError
 from ..transitions import Transition
 from .datasets import Dataset
 from .methods import find_method, methods_for
@@ -58,9 +59,9 @@ def pose(
     """
     if name.split(":")[0] in SOURCES:
         if told is not None or merged:
-            raise ValueError(f"problem: expected {name} without a T or groups of its own (write {name}:T=uniform)")
+            raise InputError(f"problem: expected {name} without a T or groups of its own (write {name}:T=uniform)")
         if labels is None:
-            raise ValueError(f"problem: expected the folder with the label files for {name}; give --labels FOLDER")
+            raise InputError(f"problem: expected the folder with the label files for {name}; give --labels FOLDER")
         real = real_problem(name, labels, data.train_labels)
         how = "estimated" if estimated_here(name) else "given"
         problem = given_problem(name, real.labels, real.transition, data, how)
@@ -68,7 +69,7 @@ def pose(
         return Posed(problem, resolve(problem, data, given).told, given, real.description)
     if labels is not None:
         if told is None:
-            raise ValueError(f"problem: expected the T that the labels of {labels} follow; give --transition SPEC")
+            raise InputError(f"problem: expected the T that the labels of {labels} follow; give --transition SPEC")
         array = read_labels(labels)
         problem, about = given_problem(name, array, told, data, source or "given", merged), f"labels of {labels.name}"
         given = {problem.digest: array}
@@ -120,7 +121,7 @@ def named_methods(text: str) -> list[str]:
         elif part:
             names.append(part)
     if not names:
-        raise ValueError(f"methods: expected names of methods, or all, got {text!r}")
+        raise InputError(f"methods: expected names of methods, or all, got {text!r}")
     for name in names:
         if name != "all":
             find_method(name)
@@ -193,7 +194,7 @@ def best_rate(config: TrialConfig, rates: Sequence[float], budget: Budget, recor
     configs = tried(config, rates, budget)
     missing = [c for c in configs if len(risks.get(c.key, [])) < budget.search_trials]
     if missing:
-        raise ValueError(f"{len(missing)} of {len(configs)} search configurations of {config.loss} have no record")
+        raise InputError(f"{len(missing)} of {len(configs)} search configurations of {config.loss} have no record")
     return rate_of_least_risk({c.lr: risks[c.key] for c in configs})
 
 

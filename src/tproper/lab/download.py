@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from .._core import atomic_file
 from ..data import Bar
+from ..errors import InputError
 
 CIFAR_ARCHIVE = "cifar-10-binary.tar.gz"
 MIRROR_VARIABLE = "TPROPER_MIRROR"
@@ -56,7 +57,7 @@ def cache_directory() -> Path:
     return Path(os.environ.get(CACHE_VARIABLE) or pooch.os_cache("tproper"))
 
 
-class DataError(ValueError):
+class DataError(InputError):
     """A data file is missing, truncated, altered or not of its format."""
 
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 
+from ..errors import InputError
 from . import randomness
 from .choosing import WeakRisk, compare
 from .datasets import Dataset
@@ -149,7 +150,7 @@ class Stack:
         held_out = round(n * protocol.validation)
         self.steps_per_epoch = (n - held_out) // protocol.batch_size
         if self.steps_per_epoch == 0:
-            raise ValueError(
+            raise InputError(
                 f"expected at least one batch of {protocol.batch_size} in {data.name}'s "
                 f"{n - held_out} training examples"
             )

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..errors import InputError
 from . import launches
 from .launches import Norm
 from .models import Block, ResidualNet, Tensors, fresh
@@ -137,7 +138,7 @@ class FusedResidualNet:
         self.exact = dtype == torch.float32
         module = build()
         if not isinstance(module, ResidualNet):
-            raise ValueError(f"expected a ResidualNet, got {type(module).__name__}")
+            raise InputError(f"expected a ResidualNet, got {type(module).__name__}")
         self.module = module
         self.places: dict[str, slice] = {}
         start = 0

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ..certificates import Certificate, certify
+from ..errors import InputError
 from ..losses import BatchRiskLoss, WeakLabelLoss, make_loss
 from ..transitions import AnnotatorTransition, Transition, families
 from .deciding import searched, table
@@ -195,7 +196,7 @@ class Method:
     def build(self, transition: Transition) -> StackedLoss:
         """The loss of a stack of trials."""
         if not self.fits(transition):
-            raise ValueError(
+            raise InputError(
                 f"method: expected one for {setting_of(transition)} labels ({transition.name}), got {self.name!r}, "
                 f"which is for {', '.join(sorted(self.labels))}"
             )
@@ -221,7 +222,7 @@ class Method:
     def card(self, transition: Transition) -> Card:
         """Whether the method is proper and bounded for this T, and how that is known."""
         if not self.fits(transition):
-            raise ValueError(f"method: expected one for {transition.name}, got {self.name!r}")
+            raise InputError(f"method: expected one for {transition.name}, got {self.name!r}")
         c = self.certify(transition)
         about = (self.name, self.title, self.reference, transition.name)
         if c is None:
@@ -239,7 +240,7 @@ METHODS: dict[str, Method] = {}
 def register(method: Method) -> Method:
     """Make a method known by its name."""
     if method.name in METHODS:
-        raise ValueError(f"method: expected a name that is not taken, got {method.name!r}")
+        raise InputError(f"method: expected a name that is not taken, got {method.name!r}")
     METHODS[method.name] = method
     return method
 
@@ -249,13 +250,13 @@ def find_method(name: str) -> Method:
     stem, colon, settings = name.partition(":")
     method = METHODS.get(stem)
     if method is None:
-        raise ValueError(f"method: expected one of {', '.join(sorted(METHODS))}, got {name!r}")
+        raise InputError(f"method: expected one of {', '.join(sorted(METHODS))}, got {name!r}")
     if not colon:
         return method
     if not settings:
-        raise ValueError(f"method: expected settings after the colon, or none, got {name!r}")
+        raise InputError(f"method: expected settings after the colon, or none, got {name!r}")
     if method.settings is None:
-        raise ValueError(f"method: expected {stem!r} without settings, got {name!r}")
+        raise InputError(f"method: expected {stem!r} without settings, got {name!r}")
     return replace(method.settings(settings), name=name)
 
 
@@ -278,7 +279,7 @@ def pointwise(
     )  # fmt: skip
 
 
-class MethodError(ValueError):
+class MethodError(InputError):
     """A user's function that gives something else than losses or risks."""
 
 
@@ -317,18 +318,18 @@ def from_function(
     Losses of single examples are certified by search. The method is not registered: pass it on, or `register` it.
     """
     if not callable(function):
-        raise ValueError(f"method: expected a function of (scores, labels), got {type(function).__name__}")
+        raise InputError(f"method: expected a function of (scores, labels), got {type(function).__name__}")
     try:
         inspect.signature(function).bind(None, None)
     except TypeError:
         written = f"{getattr(function, '__name__', 'one')}{inspect.signature(function)}"
-        raise ValueError(f"method: expected a function of (scores, labels), got {written}") from None
+        raise InputError(f"method: expected a function of (scores, labels), got {written}") from None
     except ValueError:  # a built-in that does not tell its arguments
         pass
     kinds = frozenset(labels)
     if kinds - set(SETTINGS):
         unknown = ", ".join(sorted(kinds - set(SETTINGS)))
-        raise ValueError(f"labels: expected some of {', '.join(SETTINGS)}, got {unknown}")
+        raise InputError(f"labels: expected some of {', '.join(SETTINGS)}, got {unknown}")
     title = str(name or getattr(function, "__name__", "own"))
 
     def decide(transition: Transition) -> Certificate | None:
@@ -368,7 +369,7 @@ def _gls(text: str) -> Method:
     try:
         k, alpha = (float(x) for x in text.split(","))
     except ValueError:
-        raise ValueError(f"method: expected gls:k,alpha as in 'gls:1,2', got 'gls:{text}'") from None
+        raise InputError(f"method: expected gls:k,alpha as in 'gls:1,2', got 'gls:{text}'") from None
     return _library("gls", f"BC + gLS (k = {k:g}, alpha = {alpha:g})", _PAPER, "gls", squeeze=(k, alpha))
 
 

@@ -13,6 +13,7 @@ from types import ModuleType
 import numpy as np
 import torch
 
+from ..errors import InputError
 from ..transitions import Transition
 from .methods import METHODS, Method, MethodError, from_function
 from .objectives import differentiated
@@ -24,15 +25,15 @@ def register_own(place: str) -> tuple[Method, str]:
     path = Path(file)
     if not colon or not name.isidentifier() or path.suffix != ".py" or not path.is_file():
         missing = ", no such file" if path.suffix == ".py" and not path.is_file() else ""
-        raise ValueError(f"method: expected file.py:function, got {place!r}{missing}")
+        raise InputError(f"method: expected file.py:function, got {place!r}{missing}")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     function: Callable[..., torch.Tensor] | None = getattr(_module(path, digest), name, None)
     if not callable(function):
-        raise ValueError(f"method: expected a function {name} in {path}, got none")
+        raise InputError(f"method: expected a function {name} in {path}, got none")
     method = from_function(function, name)
     known = METHODS.get(name)
     if known is not None and known.reference != method.reference:
-        raise ValueError(f"method: expected a name that is not taken, got {name!r}; rename the function")
+        raise InputError(f"method: expected a name that is not taken, got {name!r}; rename the function")
     METHODS[name] = method
     return method, digest
 
@@ -51,7 +52,7 @@ def _module(path: Path, digest: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # anything may go wrong in a user's file, and it is theirs to mend
         del sys.modules[spec.name]
-        raise ValueError(f"method: {path} cannot be run: {type(error).__name__}: {error}") from error
+        raise InputError(f"method: {path} cannot be run: {type(error).__name__}: {error}") from error
     return module
 
 
@@ -70,13 +71,13 @@ def rehearse(method: Method, told: Transition) -> None:
     except Exception as error:
         reason = (str(error).strip() or "no reason given").splitlines()[0]
         line = traceback.extract_tb(error.__traceback__)[-1]
-        raise ValueError(
+        raise InputError(
             f"method: {method.name} fails on scores {tuple(scores.shape)} and labels {tuple(labels.shape)}: "
             f"{type(error).__name__}: {reason} ({Path(line.filename).name}, line {line.lineno})"
         ) from error
     for what, values in (("losses", risk), ("gradients", slope)):
         wrong = values[~values.isfinite()]
         if len(wrong):
-            raise ValueError(
+            raise InputError(
                 f"method: expected finite {what} of {method.name} at ordinary scores, got {wrong[0].item()}"
             )

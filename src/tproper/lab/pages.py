@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .._core import write_file
+from ..errors import InputError
 from ..plots import html_page
 
 Row = list[str]
@@ -54,7 +55,7 @@ class Page:
         """Refuse to replace what is not an older page of this kind."""
         for name, opening in self.openings.items():
             if (out / name).exists() and not (out / name).read_bytes().startswith(opening.encode()):
-                raise ValueError(f"{out / name}: expected an older report, got another file; choose another --out")
+                raise InputError(f"{out / name}: expected an older report, got another file; choose another --out")
 
     def write(self, out: Path, note: str, tables: Sequence[Table], images: Sequence[Path] = ()) -> list[Path]:
         """Both files, each whole or not at all; images are inside the HTML, or linked where there is Markdown alone."""

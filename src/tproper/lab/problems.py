@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from .._core import as_tensors, checks, json_text
+from ..errors import InputError
 from ..transitions import Transition, complementary, make_transition, transition_to_dict
 from .datasets import Dataset
 
@@ -40,13 +41,13 @@ class Problem:
 
     def __post_init__(self) -> None:
         if bool(self.labels) == bool(self.digest):
-            raise ValueError("problem: expected either a T to draw labels from or the digest of given labels")
+            raise InputError("problem: expected either a T to draw labels from or the digest of given labels")
         if self.digest and not self.told:
-            raise ValueError("problem: expected the T that given labels are taken to follow, got none")
+            raise InputError("problem: expected the T that given labels are taken to follow, got none")
         if self.source not in SOURCES:
-            raise ValueError(f"problem: expected source to be one of {', '.join(SOURCES)}, got {self.source!r}")
+            raise InputError(f"problem: expected source to be one of {', '.join(SOURCES)}, got {self.source!r}")
         if (self.source == "known") != (not self.told):
-            raise ValueError(
+            raise InputError(
                 f"problem: expected a T for the methods unless its source is 'known', got source {self.source!r} "
                 f"{'with' if self.told else 'without'} one"
             )
@@ -86,7 +87,7 @@ def resolve(problem: Problem, data: Dataset, given: Mapping[str, np.ndarray] | N
     labels = None
     if problem.digest:
         if problem.digest not in (given or {}):
-            raise ValueError(
+            raise InputError(
                 f"labels: expected the file of the problem {problem.name} (SHA-256 {problem.digest}), got none"
             )
         labels = checked_labels((given or {})[problem.digest], told, data)
@@ -98,13 +99,13 @@ def resolve(problem: Problem, data: Dataset, given: Mapping[str, np.ndarray] | N
 def _check_told(truth: Transition, told: Transition) -> None:
     """Labels that are drawn from one T must exist, and be possible, under the T that methods are told."""
     if truth.label_shape != told.label_shape:
-        raise ValueError(f"problem: expected a T with labels like those of {truth.name}, got {told.name}")
+        raise InputError(f"problem: expected a T with labels like those of {truth.name}, got {told.name}")
     if truth.label_shape:
         return  # too many to list; `encode` names the first that is impossible
     drawn, known = ~np.isneginf(truth.log_row_maxima()), ~np.isneginf(told.log_row_maxima())
     for label in np.flatnonzero(drawn):
         if label >= len(known) or not known[label]:
-            raise ValueError(
+            raise InputError(
                 f"problem: expected a T that allows every label drawn from {truth.name}, got {told.name}, under which "
                 f"label {label} is impossible"
             )
@@ -126,7 +127,7 @@ def merge_classes(data: Dataset, groups: str) -> Dataset:
     try:
         transition = make_transition(f"coarse:{groups}", data.num_classes)
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             f"merged: expected groups of all {data.num_classes} classes of {data.name}, each class once, as in "
             f"{TWO_CLASSES.get(data.name, '0+1|2+3')!r}, got {groups!r}"
         ) from error
@@ -169,7 +170,7 @@ def drawn_problem(
         transition = make_transition(spec, classes or data.num_classes)
     if not merged and transition.num_classes == 2 < data.num_classes:
         if data.num_classes != 10 or data.name not in TWO_CLASSES:
-            raise ValueError(f"merged: expected two groups of the {data.num_classes} classes of {data.name}, got none")
+            raise InputError(f"merged: expected two groups of the {data.num_classes} classes of {data.name}, got none")
         merged = TWO_CLASSES[data.name]
     wanted = merge_classes(data, merged).num_classes
     make_transition(transition, wanted)  # refuses another number of classes
@@ -204,15 +205,15 @@ def read_labels(path: str | Path) -> np.ndarray:
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in (".npy", ".csv"):
-        raise ValueError(f"labels: expected a .npy or .csv file, got {path}")
+        raise InputError(f"labels: expected a .npy or .csv file, got {path}")
     try:
         return np.asarray(np.load(path, allow_pickle=False)) if suffix == ".npy" else _read_csv(path)
     except OSError as error:
-        raise ValueError(f"labels: cannot read {path}: {error.strerror or error}") from None
+        raise InputError(f"labels: cannot read {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise ValueError(f"labels: expected {path} in UTF-8, got other bytes") from None
+        raise InputError(f"labels: expected {path} in UTF-8, got other bytes") from None
     except (ValueError, EOFError, OverflowError) as error:
-        raise ValueError(f"labels: {path} is not a table of labels: {error}") from None
+        raise InputError(f"labels: {path} is not a table of labels: {error}") from None
 
 
 def _read_csv(path: Path) -> np.ndarray:
@@ -223,9 +224,9 @@ def _read_csv(path: Path) -> np.ndarray:
             rows.append([int(cell) for cell in line.split(",")])
         except ValueError:
             got = checks.cut(repr(line), 40) + ("; write it without header and index" if number == 1 else "")
-            raise ValueError(f"expected whole numbers in line {number}, got {got}") from None
+            raise InputError(f"expected whole numbers in line {number}, got {got}") from None
         if len(rows[-1]) != len(rows[0]):
-            raise ValueError(f"expected {len(rows[0])} numbers in line {number}, as in the first, got {len(rows[-1])}")
+            raise InputError(f"expected {len(rows[0])} numbers in line {number}, as in the first, got {len(rows[-1])}")
     table = np.array(rows, dtype=np.int64)
     return table[:, 0] if table.ndim == 2 and table.shape[1] == 1 else table
 
@@ -238,17 +239,17 @@ def checked_labels(labels: Any, told: Transition, data: Dataset) -> np.ndarray:
     n = len(data.train_labels)
     if array.ndim == 0 or len(array) != n:
         got = "one number" if array.ndim == 0 else f"{len(array)} rows"
-        raise ValueError(f"labels: expected one row for each of the {n} training images of {data.name}, got {got}")
+        raise InputError(f"labels: expected one row for each of the {n} training images of {data.name}, got {got}")
     encoded = told.encode(array).numpy()
     if encoded.shape != (n, *told.label_shape):
-        raise ValueError(
+        raise InputError(
             f"labels: expected shape {(n, *told.label_shape)} for the transition {told.name}, got {array.shape}"
         )
     if not told.label_shape:
         impossible = np.isneginf(told.log_row_maxima())[encoded]
         if impossible.any():
             row = int(impossible.argmax())
-            raise ValueError(f"labels: expected labels that T allows, got {encoded[row]} at row {row}, whose row is 0")
+            raise InputError(f"labels: expected labels that T allows, got {encoded[row]} at row {row}, whose row is 0")
     return encoded
 
 

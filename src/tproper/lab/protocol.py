@@ -18,6 +18,7 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ..errors import InputError
 from .problems import Problem
 
 #: The paper's objectives, which one stacked kernel computes.
@@ -53,11 +54,11 @@ class Protocol:
     def __post_init__(self) -> None:
         for name in ("batch_size", "patience", "stops_at", "max_epochs"):
             if getattr(self, name) < 1:
-                raise ValueError(f"expected {name} >= 1, got {getattr(self, name)}")
+                raise InputError(f"expected {name} >= 1, got {getattr(self, name)}")
         if not 0 < self.validation < 1:
-            raise ValueError(f"expected 0 < validation < 1, got {self.validation}")
+            raise InputError(f"expected 0 < validation < 1, got {self.validation}")
         if self.schedule not in SCHEDULES:
-            raise ValueError(f"expected schedule to be one of {', '.join(SCHEDULES)}, got {self.schedule!r}")
+            raise InputError(f"expected schedule to be one of {', '.join(SCHEDULES)}, got {self.schedule!r}")
 
     @property
     def without_variants(self) -> Protocol:
@@ -91,12 +92,12 @@ class TrialConfig:
 
     def __post_init__(self) -> None:
         if self.problem is None and self.loss not in LOSSES:
-            raise ValueError(f"expected loss to be one of {', '.join(LOSSES)}, got {self.loss!r}")
+            raise InputError(f"expected loss to be one of {', '.join(LOSSES)}, got {self.loss!r}")
         squeezed = self.problem is None and self.loss == "gls"
         if squeezed and not self.k > 0:
-            raise ValueError(f"expected k > 0 for the loss 'gls', got {self.k}")
+            raise InputError(f"expected k > 0 for the loss 'gls', got {self.k}")
         if not squeezed and (self.k, self.alpha) != (0.0, 2.0):
-            raise ValueError(f"k and alpha belong to the loss 'gls' alone, got {self.loss!r}")
+            raise InputError(f"k and alpha belong to the loss 'gls' alone, got {self.loss!r}")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON. What was added later is left out where it is not used: old keys stay."""

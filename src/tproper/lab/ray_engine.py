@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..errors import InputError
 from .datasets import Dataset, load
 from .engine import Pixels
 from .own import register_own
@@ -39,7 +40,7 @@ def import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise ValueError(
+        raise InputError(
             "engine: 'ray' needs the package ray, which is not installed; pip install 'tproper[ray]'"
         ) from None
     return ray
@@ -110,7 +111,7 @@ def run_trials_on_ray(
     ray = import_ray()
     stop = Stop() if stop is None else stop
     if not trials or len({t.id for t in trials}) != len(trials):
-        raise ValueError(
+        raise InputError(
             f"trials: expected some, every one once, got {len(trials)}, {len({t.id for t in trials})} different"
         )
     done = store.done()
@@ -135,7 +136,7 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
     """Connected to Ray; a connection that was there before stays."""
     ours = not ray.is_initialized()
     if not ours and address is not None:
-        raise ValueError(f"address: expected None in a process that is connected to Ray already, got {address!r}")
+        raise InputError(f"address: expected None in a process that is connected to Ray already, got {address!r}")
     if ours:
         with _own_signals():
             ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
@@ -221,7 +222,7 @@ def _check_resources(ray: Any, gpus: float, cpus: float) -> None:
     nodes = [n["Resources"] for n in ray.nodes() if n["Alive"]]
     if not any(n.get("GPU", 0.0) >= gpus and n.get("CPU", 0.0) >= cpus for n in nodes):
         largest = {k: max((n.get(k, 0.0) for n in nodes), default=0.0) for k in ("GPU", "CPU")}
-        raise ValueError(
+        raise InputError(
             f"gpus, cpus: expected what one node of the cluster has, got {gpus:g} GPUs and {cpus:g} CPUs a task; the "
             f"largest have {largest['GPU']:g} and {largest['CPU']:g}"
         )

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, checks
+from ..errors import InputError
 from ..estimation import estimate_annotators
 from ..transitions import Transition, annotators, complementary, symmetric_noise
 from .datasets import DataError
@@ -91,7 +92,7 @@ def parse_spec(spec: str) -> Spec:
     way = parts.pop()[2:] if parts[-1].startswith("T=") else "true"
     source, *rest = parts or [""]
     if way not in WAYS:
-        raise ValueError(f"labels: expected T=true, T=uniform or T=estimated, got 'T={way}' in {spec!r}")
+        raise InputError(f"labels: expected T=true, T=uniform or T=estimated, got 'T={way}' in {spec!r}")
     if source == "cifar10n" and len(rest) == 1 and rest[0] in (*COLUMNS, "all"):
         return Spec(source, rest[0], "noisy", way)
     if source == "llava" and len(rest) == 1 and rest[0] in set("123456789"):
@@ -105,7 +106,7 @@ def parse_spec(spec: str) -> Spec:
         "llava": "llava:M with M labels per image, 1 to 9",
         "file": "file:PATH:noisy or file:PATH:complementary",
     }.get(source, f"a source of {', '.join(SOURCES)}, as in cifar10n:random1")
-    raise ValueError(f"labels: expected {expected}, got {spec!r}")
+    raise InputError(f"labels: expected {expected}, got {spec!r}")
 
 
 def estimated_here(spec: str) -> bool:
@@ -235,13 +236,13 @@ def _counts(labels: IntArray, classes: FloatArray) -> FloatArray:
 def _estimated(given: Given, K: int, want: Spec) -> list[Transition]:
     """By the agreement of the answers; of the aggregate, a function of the answers, by the classes that they imply."""
     if want.column == "worst":
-        raise ValueError(
+        raise InputError(
             "labels: expected T=true or T=uniform for cifar10n:worst, which was chosen by the true class so that "
             "agreement does not tell its T, got T=estimated"
         )
     m = given.answers.shape[1]
     if m < 3:
-        raise ValueError(
+        raise InputError(
             f"labels: expected at least 3 answers per image for T=estimated, got {m} in {given.where}; with features "
             "T can be had from one: see tproper.estimate_transition"
         )

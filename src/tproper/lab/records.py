@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from .._core import checks, json_text
+from ..errors import InputError
 from .datasets import NAMES
 from .models import BUILDERS, FLAT_MODELS
 from .problems import Problem
@@ -74,7 +75,7 @@ SEAL = "sha256"
 Record = dict[str, Any]
 
 
-class RecordError(ValueError):
+class RecordError(InputError):
     """A file of records that cannot be what it should be."""
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..errors import InputError
 from ..losses import BackwardLoss, ForwardLoss
 from ..plots import can_draw
 from ..transitions import complementary
@@ -93,7 +94,7 @@ def load_records(run: Path) -> list[Record]:
         return read_store(run)
     if run.is_file() or any(run.glob("*.jsonl")) or any(run.glob("*.parquet")):
         return gather(run)
-    raise ValueError(f"expected a run's folder or a file of records, got neither at {run}")
+    raise InputError(f"expected a run's folder or a file of records, got neither at {run}")
 
 
 def contexts(records: Sequence[Record]) -> list[tuple[str, str, Protocol]]:
@@ -342,7 +343,7 @@ def write_report(run: Path, out: Path, rules: Sequence[str] = RULES, decide: boo
     """
     records = load_records(run)
     if not records:
-        raise ValueError(f"expected at least one finished trial in {run}, got none")
+        raise InputError(f"expected at least one finished trial in {run}, got none")
     papers = [r for r in records if "problem" not in r["config"]]
     others = [r for r in records if "problem" in r["config"]]
     for page, rows in ((PAGE, papers), (leaderboard.PAGE, others)):
@@ -381,12 +382,12 @@ def write_leaderboard_alone(run: Path, file: Path, rules: Sequence[str] = RULES,
     """The leaderboard of a run's or folder's records as one Markdown file of this name."""
     records = [r for r in load_records(run) if "problem" in r["config"]]
     if not records:
-        raise ValueError(f"expected at least one finished trial of a benchmark in {run}, got none")
+        raise InputError(f"expected at least one finished trial of a benchmark in {run}, got none")
     page = Page(leaderboard.PAGE.title, file.name, None)
     page.check(file.parent)
     picture = file.with_suffix(".png")
     if picture.exists() and not file.exists():
-        raise ValueError(f"{picture}: expected no file before the leaderboard beside it, got one; choose another name")
+        raise InputError(f"{picture}: expected no file before the leaderboard beside it, got one; choose another name")
     return write_leaderboard(records, file.parent, kept_verdicts(run), rules, decide, page)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ..errors import InputError
 from .models import BUILDERS, FLAT_MODELS, KERNELS, StackedDense, StackedModel, StackedNetwork
 
 try:  # the residual nets fused; exist where Triton does
@@ -23,9 +24,9 @@ def stacked(
     bits, to check the others by: the fused kernels where Triton is, else plain), or ``"auto"``.
     """
     if name not in BUILDERS:
-        raise ValueError(f"expected a model among {', '.join(BUILDERS)}, got {name!r}")
+        raise InputError(f"expected a model among {', '.join(BUILDERS)}, got {name!r}")
     if kernels not in KERNELS:
-        raise ValueError(f"expected kernels to be one of {', '.join(KERNELS)}, got {kernels!r}")
+        raise InputError(f"expected kernels to be one of {', '.join(KERNELS)}, got {kernels!r}")
 
     def build() -> nn.Module:
         return BUILDERS[name](shape, num_classes)

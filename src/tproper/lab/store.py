@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from .._core import DamagedError, finite_number, json_text, read_sealed, sweep, write_sealed
+from ..errors import InputError
 from .models import Tensors
 from .protocol import Progress, Protocol, Trial, TrialConfig
 from .records import (
@@ -43,7 +44,7 @@ from .records import (
 ORDER = "ORDER BY dataset, model, config_key, seed"
 
 
-class CheckpointError(ValueError):
+class CheckpointError(InputError):
     """A checkpoint that a trial cannot go on from."""
 
 
@@ -130,7 +131,7 @@ class Store:
         """Rows whose columns have the given values, in order of configuration and seed."""
         unknown = set(where) - set(COLUMNS)
         if unknown:
-            raise ValueError(f"expected columns of the store, got {', '.join(sorted(unknown))}")
+            raise InputError(f"expected columns of the store, got {', '.join(sorted(unknown))}")
         condition = " AND ".join(f"{name} = ?" for name in where) or "1"
         query = f"SELECT * FROM trials WHERE {condition} {ORDER}"
         return _checked(self.path, self.db.execute(query, tuple(where.values())).fetchall())
@@ -169,14 +170,14 @@ def _progress(text: str | None, protocol: Protocol) -> Progress:
     """The progress in a checkpoint's header, which must follow from its epochs."""
     values = json.loads(text or "null")
     if not isinstance(values, dict):
-        raise ValueError("its header says nothing of the trial's progress")
+        raise InputError("its header says nothing of the trial's progress")
     values.pop("scores", None)  # always empty, in old checkpoints
     usual = asdict(Progress())
     for name, value in values.items():
         if name not in usual or not isinstance(value, KINDS[type(usual[name]).__name__]):
-            raise ValueError(f"its progress has {name} = {short(value)}")
+            raise InputError(f"its progress has {name} = {short(value)}")
     if not all(is_number(v) and 0 <= v <= 1 for v in values.get("valid", [])):
-        raise ValueError("its progress has accuracies that are not between 0 and 1")
+        raise InputError("its progress has accuracies that are not between 0 and 1")
     # a risk that was not finite is a text or null in JSON, and null in the record anyway
     traces = {
         name: [v if is_number(v) and math.isfinite(v) else math.nan for v in values.get(name, [])]
@@ -185,19 +186,19 @@ def _progress(text: str | None, protocol: Protocol) -> Progress:
     risk = traces["risk"]
     progress = Progress(**values | traces)
     if not finite_number(progress.seconds) or progress.seconds < 0:
-        raise ValueError(f"its progress has seconds = {short(progress.seconds)}")
+        raise InputError(f"its progress has seconds = {short(progress.seconds)}")
     if len(risk) != len(progress.valid):
-        raise ValueError(f"its progress has {len(risk)} risks, {len(progress.valid)} accuracies")
+        raise InputError(f"its progress has {len(risk)} risks, {len(progress.valid)} accuracies")
     if len(progress.weak) not in (0, len(risk)):
-        raise ValueError(f"its progress has {len(risk)} risks, {len(progress.weak)} weak risks")
+        raise InputError(f"its progress has {len(risk)} risks, {len(progress.weak)} weak risks")
     if not min(1, len(progress.weak)) <= progress.weak_epoch <= len(progress.weak):
-        raise ValueError(f"its progress keeps the epoch {progress.weak_epoch} of {len(progress.weak)} by weak labels")
+        raise InputError(f"its progress keeps the epoch {progress.weak_epoch} of {len(progress.weak)} by weak labels")
     again = progress.replayed(protocol)
     for name in ("epoch", "best_accuracy", "best_epoch", "stale", "reductions"):
         if getattr(again, name) != getattr(progress, name):
-            raise ValueError(f"its progress has {name} = {getattr(progress, name)}, expected {getattr(again, name)}")
+            raise InputError(f"its progress has {name} = {getattr(progress, name)}, expected {getattr(again, name)}")
     if progress.epoch < 1 or progress.finished(protocol):
-        raise ValueError(f"its progress is that of no unfinished trial, after {progress.epoch} epochs")
+        raise InputError(f"its progress is that of no unfinished trial, after {progress.epoch} epochs")
     return progress
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..errors import InputError
 from . import paper
 from .protocol import SEARCH_SEED, Trial, TrialConfig
 from .records import Record
@@ -61,7 +62,7 @@ def winner(configs: Sequence[TrialConfig], records: Iterable[Record]) -> TrialCo
             scores.setdefault(record["config_key"], []).append(record["valid_accuracy"])
     missing = [config for config in configs if config.key not in scores]
     if missing:
-        raise ValueError(f"{len(missing)} of {len(configs)} search configurations have no record")
+        raise InputError(f"{len(missing)} of {len(configs)} search configurations have no record")
     return max(configs, key=lambda c: sum(scores[c.key]) / len(scores[c.key]))
 
 

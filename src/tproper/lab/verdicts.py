@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core import json_text, write_file
+from ..errors import InputError
 from ..transitions import Transition
 from .methods import Card, LibraryLoss, find_method
 from .protocol import TrialConfig
@@ -29,7 +30,7 @@ class Verdicts:
                 for card in self.known.values():
                     Card(**card)
             except (ValueError, TypeError, AttributeError) as error:
-                raise ValueError(f"{file}: expected kept certificates, got something else; remove it") from error
+                raise InputError(f"{file}: expected kept certificates, got something else; remove it") from error
 
     def of(self, config: TrialConfig, told: Transition) -> Card | None:
         """The card of a configuration's method; None where it is not decided here."""

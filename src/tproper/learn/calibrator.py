@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
+from ..errors import InputError
 from ..metrics import Z95, Score, weak_calibration, weights_of
 from ..transitions import Transition, TransitionLike, make_transition
 from .defaults import row_count
@@ -109,7 +110,7 @@ class Calibrator:
         v = _as_scores(scores, self.num_classes)
         if self.inputs == "probabilities":
             if not _in_simplex(v):
-                raise ValueError("scores: expected class probabilities, as the calibrator was fitted to, got others")
+                raise InputError("scores: expected class probabilities, as the calibrator was fitted to, got others")
             v = _log_floored(v, self.floor)
         elif _in_simplex(v):
             warnings.warn(
@@ -165,11 +166,11 @@ class Calibrator:
         scale = np.asarray(data["scale"], dtype=np.float64)
         shapes = {"vector": bias.shape, "matrix": bias.shape * 2}
         if method not in METHODS or inputs not in ("scores", "probabilities"):
-            raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r} of {inputs!r}")
+            raise InputError(f"method: expected one of {', '.join(METHODS)}, got {method!r} of {inputs!r}")
         if bias.ndim != 1 or len(bias) < 2 or scale.shape != shapes.get(method, ()):
-            raise ValueError(f"scale: expected one for {len(bias)} classes and {method!r}, got shape {scale.shape}")
+            raise InputError(f"scale: expected one for {len(bias)} classes and {method!r}, got shape {scale.shape}")
         if not (np.isfinite(scale).all() and np.isfinite(bias).all()):
-            raise ValueError("scale: expected finite numbers, got others")
+            raise InputError("scale: expected finite numbers, got others")
         gain = Score.from_dict(data["gain"])
         floor = checks.real(data["floor"], "floor", 0, 1)
         kept = [dict(t) for t in data["tried"]]
@@ -228,7 +229,7 @@ def fit_calibrator(
 ) -> Calibrator:
     """`calibrate`; without `cautious`, "auto" has no reason to stay near the scores as they are."""
     if method != "auto" and method not in METHODS:
-        raise ValueError(f"method: expected 'auto' or one of {', '.join(METHODS)}, got {method!r}")
+        raise InputError(f"method: expected 'auto' or one of {', '.join(METHODS)}, got {method!r}")
     v = _as_scores(scores, None)
     T = make_transition(transition, v.shape[1] if isinstance(transition, str) else None)
     K = T.num_classes
@@ -236,7 +237,7 @@ def fit_calibrator(
     y = T.encode(labels)
     if y.shape != (len(v), *T.label_shape):
         got = len(y) if y.ndim == 1 + len(T.label_shape) else f"shape {tuple(y.shape)}"
-        raise ValueError(f"labels: expected one for each of the {len(v)} rows of scores, got {got}")
+        raise InputError(f"labels: expected one for each of the {len(v)} rows of scores, got {got}")
     w = _counts(sample_weight, len(v))
     kind, floor = _kind(inputs, v), 0.0
     notes: list[str] = []
@@ -254,7 +255,7 @@ def fit_calibrator(
     plain = row_risks(T, y, v)
     if not np.isfinite(plain).all():
         row = int(used[np.flatnonzero(~np.isfinite(plain))[0]])
-        raise ValueError(f"labels: expected labels that can occur under the transition, got another at row {row}")
+        raise InputError(f"labels: expected labels that can occur under the transition, got another at row {row}")
     says = _says_something(T, y)
     if not says.all():
         notes.append(f"{np.count_nonzero(~says)} of {len(says)} labels say nothing of the class and are left out")
@@ -280,7 +281,7 @@ def method_of(setting: Any) -> str | None:
     if isinstance(setting, str) and (setting == "auto" or setting in METHODS):
         return setting
     expected = ", ".join(map(repr, METHODS))
-    raise ValueError(f"calibrate: expected 'auto', False or one of {expected}, got {setting!r}")
+    raise InputError(f"calibrate: expected 'auto', False or one of {expected}, got {setting!r}")
 
 
 def identity_calibrator(num_classes: int, note: str) -> Calibrator:
@@ -411,13 +412,13 @@ def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:
 def _as_scores(scores: ArrayLike | Tensor, K: int | None) -> FloatArray:
     given = checks.array(scores, "scores")
     if given.ndim == 1:  # as scikit-learn has them for two classes
-        raise ValueError(
+        raise InputError(
             f"scores: expected shape (n, {K or 'K'}), rows x classes, got {given.shape}; for two classes pass "
             "np.c_[-v / 2, v / 2] of a decision function v, or np.c_[1 - p, p] of probabilities p of class 1"
         )
     v = checks.matrix(scores, "scores")
     if K is not None and v.shape[1] != K:
-        raise ValueError(f"scores: expected shape (n, {K}), rows x classes, got {v.shape}")
+        raise InputError(f"scores: expected shape (n, {K}), rows x classes, got {v.shape}")
     return v
 
 
@@ -431,9 +432,9 @@ def _kind(inputs: str, v: FloatArray) -> Inputs:
     if inputs == "auto":
         return "probabilities" if _in_simplex(v) else "scores"
     if inputs not in ("scores", "probabilities"):
-        raise ValueError(f"inputs: expected 'auto', 'scores' or 'probabilities', got {inputs!r}")
+        raise InputError(f"inputs: expected 'auto', 'scores' or 'probabilities', got {inputs!r}")
     if inputs == "probabilities" and not _in_simplex(v):
-        raise ValueError("scores: expected rows >= 0 that sum to 1 with inputs='probabilities', got others")
+        raise InputError("scores: expected rows >= 0 that sum to 1 with inputs='probabilities', got others")
     return inputs  # type: ignore[return-value]
 
 

@@ -19,6 +19,7 @@ from torch import nn
 
 from .._core import Before, FloatArray, Labels, NotReconstructibleError, finite_rows, group_codes
 from ..certificates import Certificate
+from ..errors import InputError
 from ..losses import WeakLabelLoss, make_loss
 from ..metrics import weights_of
 from ..potentials import Potential
@@ -257,14 +258,14 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_settings(self)
         if asks_for_estimate(self.transition):
-            raise ValueError("transition: expected one that is known for partial_fit, got 'estimate'; use fit")
+            raise InputError("transition: expected one that is known for partial_fit, got 'estimate'; use fit")
         before = Before(self)
         first = not hasattr(self, "module_")
         X = self._features(X, reset=first)
         if first:
             names, self.optimizer_ = self.classes if classes is None else classes, None
             if names is None and not self._size_known():
-                raise ValueError(
+                raise InputError(
                     "classes: expected all class names on the first call of partial_fit, got none; "
                     "pass classes=, or a transition that says how many there are"
                 )
@@ -273,7 +274,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             self.history_, self.n_iter_ = [], 0
         elif classes is not None and not np.array_equal(np.asarray(classes), self.classes_):
             got = f"{self.classes_.tolist()}, got {list(classes)}"
-            raise ValueError(f"classes: expected those of the first call, {got}")
+            raise InputError(f"classes: expected those of the first call, {got}")
         labels = _labels.encode(y, self.transition_, self.classes_)
         check_consistent_length(X, labels)
         data, _ = fitting.weighted(self, fitting.Training(X, labels, None), sample_weight)

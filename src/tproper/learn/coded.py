@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import InputError
 from ..transitions import UniformTransition, make_transition, positive_unlabeled
 from . import labels as _labels
 from .estimating import asks_for_estimate
@@ -39,7 +40,7 @@ def check_codes(transition: Any, classes: Any) -> None:
     read = _labels.rows_of(codes, *_labels.resolve(codes, transition, classes))
     if np.array_equal(own, read) or (isinstance(T, UniformTransition) and len(own) == T.num_weak_labels):
         return
-    raise ValueError(
+    raise InputError(
         f"y: expected labels that {tool} does not change, got {labels.tolist()}, which it numbers 0 to "
         f"{len(labels) - 1} and which would be read as the rows {read.tolist()} of T, not {own.tolist()}; "
         "pass it the numbers of T's rows instead, all of which occur"
@@ -53,7 +54,7 @@ def _check_columns(tool: str, numbered: NDArray[Any], transition: Any) -> None:
     except ValueError:
         masks = False
     if not masks or not (numbered.min(axis=0) < numbered.max(axis=0)).all():
-        raise ValueError(
+        raise InputError(
             f"y: expected labels that {tool} does not change, got columns, each of which it numbers from 0: the lowest "
             "value of a column becomes 0, whatever it is; fit and predict fold by fold, or use method='predict'"
         )

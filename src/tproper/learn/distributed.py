@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from .._core import FloatArray, Labels, checks, tracing
+from ..errors import InputError
 from ..losses import BatchRiskLoss, WeakLabelLoss
 
 Group = Any  # torch.distributed.ProcessGroup, which builds of torch without it lack
@@ -90,9 +91,9 @@ class GlobalBatchLoss(nn.Module):
     def __init__(self, loss: WeakLabelLoss, group: Group = None, averaged: bool = True) -> None:
         super().__init__()
         if not isinstance(loss, WeakLabelLoss):
-            raise ValueError(f"loss: expected a tproper loss, got {type(loss).__name__}")
+            raise InputError(f"loss: expected a tproper loss, got {type(loss).__name__}")
         if loss.reduction == "none":
-            raise ValueError("loss: expected the reduction 'mean' or 'sum' for a global batch, got 'none'")
+            raise InputError("loss: expected the reduction 'mean' or 'sum' for a global batch, got 'none'")
         self.loss = loss
         self.group = group
         self.averaged = averaged
@@ -110,7 +111,7 @@ class GlobalBatchLoss(nn.Module):
         # only a process without weight of its own can be in doubt, and all of them are where the sum is zero
         doubtful = weights is not None or scores.numel() == 0
         if doubtful and self.loss.validate and tracing.readable(count) and not bool(count > 0):
-            raise ValueError("weights: expected at least one example of weight > 0 in the global batch, got none")
+            raise InputError("weights: expected at least one example of weight > 0 in the global batch, got none")
         if isinstance(self.loss, BatchRiskLoss):
             reduced = self.loss._reduce((total / count)[None], None)  # one row: the class risks of the global batch
         else:
@@ -221,7 +222,7 @@ def fit(
     objective = global_batch(loss).to(device)
     encoded = loss.transition.encode(labels, validate=loss.validate)
     if len(encoded) != len(X):
-        raise ValueError(f"labels: expected one for each of the {len(X)} examples, got {len(encoded)}")
+        raise InputError(f"labels: expected one for each of the {len(X)} examples, got {len(encoded)}")
     wrapped: nn.Module = model
     if world_size() > 1:
         wrapped = DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._core import checks
+from ..errors import InputError
 from ..estimation import AnnotatorEstimate, PUEstimate, estimate_annotators, estimate_pu, estimate_transition
 from ..transitions import Transition
 from . import labels as _labels
@@ -54,7 +55,7 @@ def estimate_labels(
         )
     given = None if kind in ("clean", "partial") else X
     if kind == "clean" and known is None:
-        raise ValueError("true: expected the class of some rows to estimate T from, got none")
+        raise InputError("true: expected the class of some rows to estimate T from, got none")
     return estimate_transition(labels, known, given, num_classes=num_classes, random_state=random_state, **settings)
 
 
@@ -67,9 +68,9 @@ def with_estimate(estimator: Any, X: Any, y: Any, true: Any = None, groups: Any 
     """A fresh copy of the estimator with the T of these labels; its classes are the labels'."""
     given = {} if isinstance(estimator.transition, str) else estimator.transition[1]
     if not isinstance(given, Mapping):
-        raise ValueError(f"transition: expected ('estimate', {{settings}}), got {estimator.transition!r}")
+        raise InputError(f"transition: expected ('estimate', {{settings}}), got {estimator.transition!r}")
     if estimator.warm_start:
-        raise ValueError("warm_start: expected False with transition='estimate', got True")
+        raise InputError("warm_start: expected False with transition='estimate', got True")
     settings = dict(given)
     kind = settings.pop("kind", None)
     form = _FORMS.get(kind, "one") if kind is not None else _labels.form_of(y)

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from .._core import Before, FloatArray, check_room, compact, finite_rows, held_out_rows, thin
+from ..errors import InputError
 from ..losses import WeakLabelLoss
 from ..metrics import weights_of
 from . import linear, minibatch
@@ -76,7 +77,7 @@ def weighted(clf: WeakLabelClassifier, data: Training, sample_weight: Any) -> tu
 def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None) -> None:
     """The linear model by L-BFGS, calibrated by cross-fitted scores."""
     if clf.device not in ("auto", "cpu"):
-        raise ValueError(
+        raise InputError(
             f"device: expected 'auto' or 'cpu' for the linear solver, got {clf.device!r}; "
             "early_stopping=True trains linear models in minibatches on any device"
         )
@@ -261,7 +262,7 @@ def _held_out(
         order = rng.permutation(n)
         kept = n - math.ceil(share * n)
         if kept < 1:
-            raise ValueError(f"validation_fraction: expected to leave rows to train on, got none of {n}")
+            raise InputError(f"validation_fraction: expected to leave rows to train on, got none of {n}")
         return np.sort(order[:kept]), np.sort(order[kept:])
     return held_out_rows(n, share, np.random.default_rng(rng.randint(2**31)), compact(groups))
 
@@ -315,26 +316,26 @@ def make_module(clf: WeakLabelClassifier, device: torch.device, generator: torch
         return mlp_module(d, K, clf.hidden, own)
     module = clf.model(d, K)  # type: ignore[operator]
     if not isinstance(module, nn.Module):
-        raise ValueError(f"model: expected the callable to return an nn.Module, got {type(module).__name__}")
+        raise InputError(f"model: expected the callable to return an nn.Module, got {type(module).__name__}")
     module.to(device).eval()
     with torch.no_grad():
         shape = tuple(module(torch.zeros(2, d, device=device)).shape)
     if shape != (2, K):
-        raise ValueError(f"model: expected scores of shape (n, {K}), got {shape} for n = 2")
+        raise InputError(f"model: expected scores of shape (n, {K}), got {shape} for n = 2")
     return module
 
 
 def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, classes: int) -> nn.Module:
     """The module to go on from; a warm start needs data of the same shape, and the same model."""
     if (features, classes) != (clf.n_features_in_, len(clf.classes_)):
-        raise ValueError(
+        raise InputError(
             f"warm_start: expected the {features} features and {classes} classes of the last fit, got "
             f"{clf.n_features_in_} and {len(clf.classes_)}"
         )
     # one more module must not change anyone's random numbers
     with seeded(np.random.RandomState(0), torch.device("cpu"), callable(clf.model)):
         if not same_form(module, make_module(clf, torch.device("cpu"), None)):
-            raise ValueError("warm_start: expected the model of the last fit, got another; fit a new estimator")
+            raise InputError("warm_start: expected the model of the last fit, got another; fit a new estimator")
     return module
 
 
@@ -364,5 +365,5 @@ def device_of(clf: WeakLabelClassifier) -> torch.device:
         device = torch.device(clf.device)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device: expected 'auto', 'cpu' or a device of this machine, got {clf.device!r}") from error
+        raise InputError(f"device: expected 'auto', 'cpu' or a device of this machine, got {clf.device!r}") from error
     return device

@@ -18,6 +18,7 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from .._core import checks
+from ..errors import InputError
 from ..transitions import (
     AnnotatorTransition,
     StackedTransition,
@@ -81,7 +82,7 @@ def _check_order(distinct: list[Any], transition: Transition) -> None:
     elif K == 2 and not counted and np.ptp(np.diag(transition.matrix())) > 0:  # which one is the positive one?
         got = "labels "
     if got:
-        raise ValueError(f"y: expected `classes` in the order of T's columns, got {got}{_shown(distinct)}")
+        raise InputError(f"y: expected `classes` in the order of T's columns, got {got}{_shown(distinct)}")
 
 
 def encode(y: Any, transition: Transition, classes: NDArray[Any]) -> Tensor:
@@ -110,7 +111,7 @@ def _positive_unlabeled(y: Any, transition: Transition, classes: NDArray[Any]) -
     rows = transition.encode(rows_of(labels, transition, classes))
     share, r = float((rows == 0).double().mean()), float(transition.matrix()[0].max())
     if share > r + 5 * (r * (1 - r) / len(rows)) ** 0.5:
-        raise ValueError(
+        raise InputError(
             f"y: expected at most a share r = {r:.3g} of labeled positives, which are coded 0 (1 = unlabeled), "
             f"got {share:.3g}: the labels may be coded the other way round, or r is too small"
         )
@@ -124,7 +125,7 @@ def rows_of(labels: NDArray[Any], transition: Transition, classes: NDArray[Any])
         return out
     if labels.dtype.kind == "b" or (labels.dtype.kind in "iuf" and (labels == -1).any()):
         got = "booleans" if labels.dtype.kind == "b" else "-1"
-        raise ValueError(
+        raise InputError(
             f"y: expected 0 = labeled positive and 1 = unlabeled, with class 0 the positive one, got {got}; "
             f"pass np.where({'y' if labels.dtype.kind == 'b' else 'y == 1'}, 0, 1)"
         )
@@ -134,16 +135,16 @@ def rows_of(labels: NDArray[Any], transition: Transition, classes: NDArray[Any])
 def check_informative(labels: Tensor, transition: Transition) -> None:
     """Refuse encoded labels that all say nothing: there is nothing to learn from them."""
     if isinstance(transition, AnnotatorTransition) and bool((labels < 0).all()):
-        raise ValueError(f"y: expected at least one answer, got none in {len(labels)} rows")
+        raise InputError(f"y: expected at least one answer, got none in {len(labels)} rows")
     if transition.per_class_labels and bool(labels.all()):
-        raise ValueError(f"y: expected a candidate set that leaves a class out, got every class in all {len(labels)}")
+        raise InputError(f"y: expected a candidate set that leaves a class out, got every class in all {len(labels)}")
 
 
 def weights_of_answers(silent: Tensor, weights: Any) -> NDArray[np.float64]:
     """Weights (n,) in which rows without an answer count nothing."""
     out = np.where(silent.cpu().numpy(), 0.0, 1.0 if weights is None else weights)
     if not out.any():
-        raise ValueError(f"y: expected at least one row with an answer to score, got none of {len(out)}")
+        raise InputError(f"y: expected at least one row with an answer to score, got none of {len(out)}")
     return out
 
 
@@ -178,7 +179,7 @@ def stand_in(y: Any, form: str, classes: Any = None, true: Any = None) -> tuple[
     if names is None:
         seen = [item(v) for column in (table, _object_column([] if true is None else true)) for v in _present(column)]
         if not seen:
-            raise ValueError("y: expected at least one answer, got none")
+            raise InputError("y: expected at least one answer, got none")
         names = _unique(seen)
         if all(is_index(v) and v >= 0 for v in seen):
             names = np.arange(max(2, int(max(seen)) + 1))
@@ -195,28 +196,28 @@ def is_known(true: Any, n: int) -> NDArray[np.bool_]:
     """Which rows have a known class: all but -1, NaN, None and an empty text."""
     column = _object_column(true)
     if len(column) != n:
-        raise ValueError(f"true: expected one class for each of the {n} rows, missing where unknown, got {len(column)}")
+        raise InputError(f"true: expected one class for each of the {n} rows, missing where unknown, got {len(column)}")
     return ~_absent(column)
 
 
 def encode_true(true: Any, classes: NDArray[Any], n: int) -> NDArray[np.int64]:
     """The class of each row, by number; -1 where it is unknown (`is_known`)."""
     if any(is_index(item(c)) and item(c) == -1 for c in classes):
-        raise ValueError("true: expected classes other than -1, which stands for an unknown one, got a class -1")
+        raise InputError("true: expected classes other than -1, which stands for an unknown one, got a class -1")
     rows, column = np.flatnonzero(is_known(true, n)), _object_column(true)
     out = np.full(n, -1, dtype=np.int64)
     words = Vocabulary.of_names([item(c) for c in classes])
     try:
         out[rows] = _lookup(column[rows], words, at=rows)
     except ValueError as error:
-        raise ValueError(str(error).replace("y: expected labels", "true: expected classes", 1)) from None
+        raise InputError(str(error).replace("y: expected labels", "true: expected classes", 1)) from None
     return out
 
 
 def _object_column(values: Any) -> NDArray[Any]:
     array = checks.array(values, "true")
     if array.ndim != 1:
-        raise ValueError(f"true: expected one class per row (n,), missing where unknown, got shape {array.shape}")
+        raise InputError(f"true: expected one class per row (n,), missing where unknown, got shape {array.shape}")
     return array.astype(object)
 
 
@@ -248,18 +249,18 @@ def _holds_collections(y: Any) -> bool:
 def _scalars(y: Any) -> NDArray[Any]:
     """One name per example, as a 1-d array."""
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
+        raise InputError("requires y to be passed, but the target y is None")
     if _holds_collections(y) and not all(isinstance(label, (list, np.ndarray)) and len(label) == 1 for label in y):
-        raise ValueError(
+        raise InputError(
             "y: expected one label per example, got collections; candidate sets need a transition such as 'partial:0.3'"
         )
     array = column_or_1d(checks.array(y, "y"), warn=True)
     if array.dtype.kind != "O":
         check_classification_targets(array)
     elif missing := [i for i, label in enumerate(array) if checks.absent(label)]:
-        raise ValueError(f"y: expected a label for every example, got a missing one (NaN or None) at row {missing[0]}")
+        raise InputError(f"y: expected a label for every example, got a missing one (NaN or None) at row {missing[0]}")
     if len(array) == 0:
-        raise ValueError("y: expected at least one label, got none")
+        raise InputError("y: expected at least one label, got none")
     return array
 
 
@@ -271,13 +272,13 @@ def _unique(labels: NDArray[Any] | list[Any]) -> NDArray[Any]:
         ordered = sorted({item(label) for label in array})
     except TypeError:
         kinds = sorted({type(label).__name__ for label in array})
-        raise ValueError(f"y: expected labels of one kind, got a mix of {', '.join(kinds)}; pass `classes`") from None
+        raise InputError(f"y: expected labels of one kind, got a mix of {', '.join(kinds)}; pass `classes`") from None
     return np.asarray(ordered, dtype=object)
 
 
 def _at_least_two(distinct: NDArray[Any]) -> int:
     if len(distinct) < 2:
-        raise ValueError(
+        raise InputError(
             f"y: expected labels of at least 2 classes, got only one class: {item(distinct[0])!r}; "
             "pass `classes` if there are more"
         )
@@ -287,9 +288,9 @@ def _at_least_two(distinct: NDArray[Any]) -> int:
 def _distinct_names(classes: Any) -> NDArray[Any]:
     names = checks.array(classes if hasattr(classes, "__array__") else list(classes), "classes")
     if names.ndim != 1 or len(names) < 2:
-        raise ValueError(f"classes: expected a list of at least 2 class names, got {classes!r}")
+        raise InputError(f"classes: expected a list of at least 2 class names, got {classes!r}")
     if len({item(c) for c in names}) != len(names):
-        raise ValueError(f"classes: expected distinct class names, got {classes!r}")
+        raise InputError(f"classes: expected distinct class names, got {classes!r}")
     return names
 
 
@@ -299,7 +300,7 @@ def _sized(distinct: NDArray[Any], num_classes: int) -> NDArray[Any]:
         return distinct
     if all(is_index(item(label)) and 0 <= item(label) < num_classes for label in distinct):
         return np.arange(num_classes)
-    raise ValueError(
+    raise InputError(
         f"y: expected labels of {num_classes} classes, as the transition has, got {len(distinct)} distinct ones: "
         f"{_shown(distinct.tolist())}; pass `classes`"
     )
@@ -333,17 +334,17 @@ def _masks(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
     if not _holds_collections(y) or _is_boolean_rows(y):
         table, columns = checks.array(y, "y"), list(getattr(y, "columns", ()))
         if columns != classes.tolist() and set(columns) == set(classes.tolist()):
-            raise ValueError(f"y: expected the columns {classes.tolist()}, in the order of `classes`, got {columns}")
+            raise InputError(f"y: expected the columns {classes.tolist()}, in the order of `classes`, got {columns}")
         if table.dtype.kind == "O" and table.ndim == 2 and _is_boolean_rows(table):
             table = table.astype(bool)
         if table.ndim != 2 or table.shape[1] != K or table.dtype.kind not in "biuf":
-            raise ValueError(
+            raise InputError(
                 f"y: expected candidate sets, as a boolean mask (n, {K}) or as lists of class names, "
                 f"got shape {table.shape} and dtype {table.dtype}"
             )
         if table.dtype.kind == "f":
             if not np.isin(table, (0.0, 1.0)).all():
-                raise ValueError("y: expected candidate masks of 0 and 1, got other numbers")
+                raise InputError("y: expected candidate masks of 0 and 1, got other numbers")
             table = table.astype(bool)
         return table
     index = {name: z for z, name in enumerate(classes.tolist())}
@@ -352,7 +353,7 @@ def _masks(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
         for member in label:
             z = index.get(item(member))
             if z is None:
-                raise ValueError(_unknown(member, row, classes.tolist(), "classes"))
+                raise InputError(_unknown(member, row, classes.tolist(), "classes"))
             out[row, z] = True
     return out
 
@@ -367,7 +368,7 @@ def _rows_of_pairs(y: Any, transition: StackedTransition, classes: NDArray[Any])
     words = [Vocabulary(t, classes) for t in transition.sources]
     for i, pair in enumerate(pairs):
         if len(pair) != 2 or not is_index(item(pair[0])) or not 0 <= item(pair[0]) < len(words):
-            raise ValueError(
+            raise InputError(
                 f"y: expected (source, label) pairs with a source in [0, {len(words)}), got {pair!r} at row {i}"
             )
         d, label = int(pair[0]), pair[1]
@@ -403,7 +404,7 @@ def _answers(y: Any, transition: AnnotatorTransition, classes: NDArray[Any]) -> 
 def _answers_of(y: Any, transition: AnnotatorTransition) -> NDArray[Any]:
     table, m = checks.array(y, "y"), len(transition.transitions)
     if table.ndim != 2 or table.shape[1] != m or not len(table):
-        raise ValueError(f"y: expected the answers of {m} annotators (n, {m}), got shape {table.shape}")
+        raise InputError(f"y: expected the answers of {m} annotators (n, {m}), got shape {table.shape}")
     return table
 
 
@@ -430,7 +431,7 @@ def _lookup(labels: Any, words: Vocabulary, at: Sequence[int] | NDArray[np.int64
     unknown = np.flatnonzero(out < 0)
     if len(unknown):
         first = int(unknown[0])
-        raise ValueError(_unknown(labels[first], first if at is None else int(at[first]), words.names, "labels"))
+        raise InputError(_unknown(labels[first], first if at is None else int(at[first]), words.names, "labels"))
     return out
 
 

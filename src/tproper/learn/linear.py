@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from .._core import FloatArray
+from ..errors import InputError
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
 from ..potentials import Brier, Squeezed
 from ..transitions import Transition, UniformTransition
@@ -98,7 +99,7 @@ def fit_linear(
         what = "left the finite numbers; scale the features"
         if loss.lower_bounds().min() == -math.inf:
             what = f"fell without end; {ENDLESS}, or l2 > 0"
-        raise ValueError(f"loss: the objective {what}")
+        raise InputError(f"loss: the objective {what}")
     value, _ = problem(end.x)
     gradient = problem.gradient
     # where the objective is down to rounding no line search can go on: that is an end too
@@ -342,5 +343,5 @@ def moments(X: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
             for i in range(0, len(X), 4096):  # blocks: no second copy of X
                 variance += w[i : i + 4096] @ np.square(X[i : i + 4096] - mean)
     if not np.isfinite(variance).all():
-        raise ValueError("X: expected features of finite variance, got larger numbers; scale them")
+        raise InputError("X: expected features of finite variance, got larger numbers; scale them")
     return mean, variance

@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from torch import Tensor, nn
 
 from .._core import all_finite
+from ..errors import InputError
 from ..losses import WeakLabelLoss
 from ..transitions import Transition
 from .linear import has_pointwise
@@ -88,7 +89,7 @@ def batch_loss(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor 
         total: Tensor = loss(scores, labels, weights)
         return total
     if weights is not None:
-        raise ValueError(
+        raise InputError(
             f"sample_weight: expected None with a loss of type {type(loss).__name__}, which takes no weights"
         )
     value = loss(scores, labels)
@@ -162,7 +163,7 @@ def fit_minibatch(
         done += pace
         record = {"loss": train_epoch(module, loss, X, labels, weights, steps)}
         if not math.isfinite(value := record["loss"]) or not all_finite(module.parameters()):
-            raise ValueError(f"loss: expected finite values, got {value} in epoch {epoch}; lower learning_rate")
+            raise InputError(f"loss: expected finite values, got {value} in epoch {epoch}; lower learning_rate")
         if held_out is not None:
             Xv, yv, wv = held_out
             rows, record["temperature"] = weak_risks(transition, scores_of(module, Xv), yv, wv)

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from .. import __version__
 from .._core import atomic_folder, checks, json_text
+from ..errors import InputError
 from ..losses import loss_from_dict, loss_to_dict
 from ..potentials import Squeezed
 from ..transitions import transition_from_dict, transition_to_dict
@@ -41,7 +42,7 @@ TENSORS, DESCRIPTION = "model.safetensors", "model.json"
 FILES = {TENSORS, DESCRIPTION, "model_card.md", "model_card.html", "reliability.png"}
 
 
-class ModelFileError(ValueError):
+class ModelFileError(InputError):
     """The folder is not a model this version can load; the message says why."""
 
 
@@ -62,16 +63,16 @@ def save(
         check_is_fitted(estimator, "best_estimator_")
         estimator = estimator.best_estimator_
     if isinstance(estimator, Pipeline):
-        raise ValueError(
+        raise InputError(
             "estimator: expected a WeakLabelClassifier, got a Pipeline, whose other steps are code that no file here "
             "holds; save its last step, pipeline[-1], and the steps before it, pipeline[:-1], with skops or joblib"
         )
     if not isinstance(estimator, WeakLabelClassifier):
         hint = "; save its best_estimator_" if hasattr(estimator, "best_estimator_") else ""
-        raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(estimator).__name__}{hint}")
+        raise InputError(f"estimator: expected a WeakLabelClassifier, got {type(estimator).__name__}{hint}")
     check_is_fitted(estimator, "module_")
     if estimator.model not in ("linear", "mlp"):
-        raise ValueError(
+        raise InputError(
             "model: expected 'linear' or 'mlp', got a callable, which is code and cannot be saved; "
             "save module_.state_dict() with torch instead"
         )
@@ -308,7 +309,7 @@ def _names_to_plain(classes: Any) -> dict[str, Any]:
     kind = classes.dtype.kind
     values = classes.tolist()
     if kind not in "biufUO" or not all(isinstance(v, (bool, int, float, str)) for v in values):
-        raise ValueError(f"classes: expected names that are text or numbers, got {values!r}")
+        raise InputError(f"classes: expected names that are text or numbers, got {values!r}")
     return {"dtype": "object" if kind == "O" else classes.dtype.str, "names": values}
 
 

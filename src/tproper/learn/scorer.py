@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, Labels, checks
+from ..errors import InputError
 from ..metrics import weights_of
 from ..transitions import BagTransition, Transition, TransitionLike, make_transition
 from . import labels as _labels
@@ -26,11 +27,11 @@ class CalibratedScorer:
         fitted = _last(estimator)
         T = getattr(fitted, "transition_", None) if self.transition is None else self.transition
         if T is None:
-            raise ValueError(f"transition: expected one for a {type(estimator).__name__}, which has none, got None")
+            raise InputError(f"transition: expected one for a {type(estimator).__name__}, which has none, got None")
         scores = _scores(estimator, X, T)
         labels = _labels.encode(y, T, np.asarray(fitted.classes_)) if hasattr(fitted, "transition_") else T.encode(y)
         if len(labels) != len(scores):
-            raise ValueError(f"y: expected one label for each of the {len(scores)} rows of X, got {len(labels)}")
+            raise InputError(f"y: expected one label for each of the {len(scores)} rows of X, got {len(labels)}")
         w = weights_of(sample_weight, len(scores))
         risks, _ = calibrated_risks(scores, labels, T, w)
         return -float(np.average(risks, weights=w))
@@ -75,5 +76,5 @@ def _scores(estimator: Any, X: Any, T: Transition) -> FloatArray:
     if scores.ndim == 1:
         scores = np.stack([-scores / 2, scores / 2], axis=1)
     if scores.shape[1] != K:
-        raise ValueError(f"estimator: expected one with scores for {K} classes, got {scores.shape[1]}")
+        raise InputError(f"estimator: expected one with scores for {K} classes, got {scores.shape[1]}")
     return checks.matrix(scores, "scores")

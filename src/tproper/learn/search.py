@@ -24,6 +24,7 @@ from sklearn.utils.validation import _num_samples
 from torch import Tensor
 
 from .._core import FloatArray, Split, checks, group_codes, random_folds
+from ..errors import InputError
 from ..metrics import weights_of
 from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition
 from . import labels as _labels
@@ -92,11 +93,11 @@ def search(
     try:
         candidates = list(ParameterGrid(default_grid(estimator.model) if grid is None else grid))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"tune: expected True, False or a grid as for GridSearchCV, got {grid!r} ({error})") from None
+        raise InputError(f"tune: expected True, False or a grid as for GridSearchCV, got {grid!r} ({error})") from None
     if not candidates:
-        raise ValueError("tune: expected a grid with at least one setting, got none")
+        raise InputError("tune: expected a grid with at least one setting, got none")
     if flag(estimator.warm_start) is True:
-        raise ValueError("warm_start: expected False with tune, whose fits all start afresh, got True")
+        raise InputError("warm_start: expected False with tune, whose fits all start afresh, got True")
     T, names = _labels.resolve(weak_part(y, true), estimator._transition_or_loss(), estimator.classes)
     labels, known = encode_both(y, true, T, names)
     if known is not None and (known >= 0).any():
@@ -104,7 +105,7 @@ def search(
     n, codes = len(labels), group_codes(groups, len(labels))
     (X,) = indexable(X)
     if _num_samples(X) != n:
-        raise ValueError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
+        raise InputError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
     data = _Data(X, y, labels, T, weights_of(sample_weight, n), true, groups)
     risks = _Risks(estimator, candidates, names, data, _folds(cv, X, n, estimator.random_state, codes))
     if verbose or estimator.verbose:
@@ -159,7 +160,7 @@ class _Risks:
         folds = [test if data.counts(train, test) else test[:0] for train, test in splits]
         self.at = np.concatenate(folds)
         if not len(self.at):
-            raise ValueError("sample_weight: expected positive weights in both parts of some fold, got zeros")
+            raise InputError("sample_weight: expected positive weights in both parts of some fold, got zeros")
         ends = np.cumsum([len(test) for test in folds])
         self.folds = [slice(end - len(test), end) for test, end in zip(folds, ends, strict=True)]
         self.labels, self.transition = data.labels[torch.as_tensor(self.at)], data.transition
@@ -219,7 +220,7 @@ def _folds(cv: Any, X: Any, n: int, random_state: Any, groups: NDArray[np.int64]
     if isinstance(cv, (int, np.integer)):
         k = checks.integer(cv, "cv", 2)
         if n < 2 * k:
-            raise ValueError(f"cv: expected at least {2 * k} rows for {k}-fold cross-validation, got {n}")
+            raise InputError(f"cv: expected at least {2 * k} rows for {k}-fold cross-validation, got {n}")
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
         if groups is not None:
             return random_folds(n, k, np.random.default_rng(seed), groups)
@@ -228,9 +229,9 @@ def _folds(cv: Any, X: Any, n: int, random_state: Any, groups: NDArray[np.int64]
         splits = cv.split(X, groups=groups) if hasattr(cv, "split") else cv
         out = [(np.asarray(train), np.asarray(test)) for train, test in splits]
     except TypeError:
-        raise ValueError(f"cv: expected a number, a splitter or a list of (train, test) rows, got {cv!r}") from None
+        raise InputError(f"cv: expected a number, a splitter or a list of (train, test) rows, got {cv!r}") from None
     if not out:
-        raise ValueError("cv: expected at least one split, got none")
+        raise InputError("cv: expected at least one split, got none")
     return out
 
 

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._core import FloatArray, Labels
+from ..errors import InputError
 from . import search as _search
 from .classifier import WeakLabelClassifier
 from .coded import check_codes
@@ -65,7 +66,7 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         """Search, then fit the winner to all rows; `true` and `groups` as in `WeakLabelClassifier.fit`."""
         base = WeakLabelClassifier() if self.estimator is None else self.estimator
         if not isinstance(base, WeakLabelClassifier):
-            raise ValueError(f"estimator: expected a WeakLabelClassifier, got {type(base).__name__}")
+            raise InputError(f"estimator: expected a WeakLabelClassifier, got {type(base).__name__}")
         check_verbose(self.verbose)
         check_codes(base._transition_or_loss(), base.classes)
         if asks_for_estimate(base.transition):  # once, for all folds and settings

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._core import checks
+from ..errors import InputError
 from .calibrator import method_of
 from .modules import flag
 
@@ -29,13 +30,13 @@ def check_settings(clf: Any) -> None:
     if not _is_auto(clf.batch_size):
         checks.integer(clf.batch_size, "batch_size", 1)
     if flag(clf.early_stopping) not in (True, False, "auto"):
-        raise ValueError(f"early_stopping: expected True, False or 'auto', got {clf.early_stopping!r}")
+        raise InputError(f"early_stopping: expected True, False or 'auto', got {clf.early_stopping!r}")
     if flag(clf.warm_start) not in (True, False):
-        raise ValueError(f"warm_start: expected True or False, got {clf.warm_start!r}")
+        raise InputError(f"warm_start: expected True or False, got {clf.warm_start!r}")
     check_verbose(clf.verbose)
     method_of(clf.calibrate)
     if not callable(clf.model) and not (isinstance(clf.model, str) and clf.model in ("linear", "mlp")):
-        raise ValueError(f"model: expected 'linear', 'mlp' or a callable, got {checks.short(clf.model)}")
+        raise InputError(f"model: expected 'linear', 'mlp' or a callable, got {checks.short(clf.model)}")
 
 
 def check_verbose(value: Any) -> None:

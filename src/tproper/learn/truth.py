@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ..errors import InputError
 from ..transitions import (
     ENUMERATION_LIMIT,
     AnnotatorTransition,
@@ -78,14 +79,14 @@ def with_truth(
     z = torch.as_tensor(known)
     given = z >= 0
     if isinstance(transition, BagTransition):
-        raise ValueError("true: expected None with bags of unlabeled data, whose classes are the bags', got some")
+        raise InputError("true: expected None with bags of unlabeled data, whose classes are the bags', got some")
     if transition.per_class_labels:
         if forward and isinstance(transition, families.IndependentSets):
             labels = labels.clone()
             labels[given] = torch.nn.functional.one_hot(z[given], K).bool()
             return transition, labels
         if K > ENUMERATION_LIMIT or bool(given.all()) or not bool(given.any()):
-            raise ValueError(
+            raise InputError(
                 f"true: expected partial_labels with a forward loss, or at most {ENUMERATION_LIMIT} classes and rows "
                 f"of both kinds, got {transition.name} of {K} classes"
             )
@@ -112,7 +113,7 @@ def taught(clf: WeakLabelClassifier, labels: Tensor, known: NDArray[np.int64] | 
         yield labels
         return
     if isinstance(clf.loss, nn.Module):
-        raise ValueError("true: expected a loss by its name, or a callable that makes one from T, got a loss object")
+        raise InputError("true: expected a loss by its name, or a callable that makes one from T, got a loss object")
     weak = clf.transition_, clf.loss_
     clf.transition_, both = with_truth(clf.transition_, labels, known, clf.loss == "forward")
     try:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, Work, checks, inner
+from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import Reconstruction, Transition, reconstruct
 from .base import Reduction, WeakLabelLoss, hush
@@ -72,10 +73,10 @@ class BackwardLoss(WeakLabelLoss):
         super().__init__(transition, reduction, validate, ignore_index)
         potential = LogSumExp() if potential is None else potential
         if not isinstance(potential, Potential):
-            raise ValueError(f"potential: expected a tproper potential such as LogSumExp(), got {potential!r}")
+            raise InputError(f"potential: expected a tproper potential such as LogSumExp(), got {potential!r}")
         if squeeze is not None:
             if not isinstance(squeeze, (tuple, list)) or len(squeeze) != 2:
-                raise ValueError(f"squeeze: expected a pair (k, alpha), got {squeeze!r}")
+                raise InputError(f"squeeze: expected a pair (k, alpha), got {squeeze!r}")
             potential = potential.squeezed(*squeeze)
         self.potential = potential
         self.reconstruction = reconstruct(transition, reconstruction)
@@ -178,5 +179,5 @@ def _class_weights(weights: ArrayLike, num_classes: int) -> Tensor:
     except (TypeError, ValueError):
         out = np.empty(0)
     if out.shape != (num_classes,) or not np.isfinite(out).all() or (out <= 0).any():
-        raise ValueError(f"class_weights: expected {num_classes} positive numbers, got {weights!r}")
+        raise InputError(f"class_weights: expected {num_classes} positive numbers, got {weights!r}")
     return torch.as_tensor(out)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .._core import FloatArray, Labels, Work, as_tensors, checks, tracing, value_and_slope, with_slope
+from ..errors import InputError
 from ..transitions import Reconstruction, StackedTransition, Tables, Transition
 from .given import given_transitions
 from .kernels import cpu, dispatch
@@ -110,15 +111,15 @@ class WeakLabelLoss(nn.Module, ABC):
     ) -> None:
         super().__init__()
         if not isinstance(transition, Transition):
-            raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+            raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
         checks.choice(reduction, "reduction", ("none", "mean", "sum"))
         self.transition = transition
         self.reduction: Reduction = reduction
         self.validate = validate
         if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
-            raise ValueError(f"ignore_index: expected a whole number or None, got {ignore_index!r}")
+            raise InputError(f"ignore_index: expected a whole number or None, got {ignore_index!r}")
         if ignore_index is not None and transition.label_shape:
-            raise ValueError(f"ignore_index: expected None for {transition.name}, whose labels are not single indices")
+            raise InputError(f"ignore_index: expected None for {transition.name}, whose labels are not single indices")
         self.ignore_index = ignore_index
 
     def _register(self, tables: dict[str, FloatArray]) -> None:
@@ -207,7 +208,7 @@ class WeakLabelLoss(nn.Module, ABC):
             dtype = torch.float32  # as torch's own losses: half precision has no room for a scaled or summed loss
         why = self._obstacle(scores, weights, transitions)
         if self.backend == "triton" and why is not None:
-            raise ValueError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
+            raise InputError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
         if why is None:
             return dispatch.call(self, scores, labels, weights, reduction, dtype)
         if scores.dtype in (torch.float16, torch.bfloat16):  # sums over classes need float32

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._core import FloatArray, Work, checks, inner, log_mixture, log_total, safe_log
+from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import (
     AnnotatorTransition,
@@ -56,12 +57,12 @@ class ForwardLoss(WeakLabelLoss):
         super().__init__(transition, reduction, validate, ignore_index)
         self.score = make_score(score)
         if link is not None and not isinstance(link, Potential):
-            raise ValueError(f"link: expected a tproper potential such as Sparsemax(), got {link!r}")
+            raise InputError(f"link: expected a tproper potential such as Sparsemax(), got {link!r}")
         if link is not None and not (link.strictly_proper and link.differentiable):
-            raise ValueError(f"link: expected a potential whose link reaches every p, got {link.name}")
+            raise InputError(f"link: expected a potential whose link reaches every p, got {link.name}")
         self.link = None if type(link) is LogSumExp else link
         if isinstance(transition, AnnotatorTransition) and not isinstance(self.score, LogScore):
-            raise ValueError(
+            raise InputError(
                 f"score: expected 'log' for {transition.name}, whose rows of answers may be incomplete, "
                 f"got {self.score.name!r}"
             )
@@ -110,7 +111,7 @@ class ForwardLoss(WeakLabelLoss):
         rows = _rows(transitions, labels)
         if not self.plain:
             if labels.dtype == torch.bool:
-                raise ValueError(f"labels: expected indices with the score {self.score.name!r}, got masks")
+                raise InputError(f"labels: expected indices with the score {self.score.name!r}, got masks")
             p = self.probabilities(scores)
             q = (transitions.to(p.dtype) @ p[..., None])[..., 0]  # (n, M)
             return self.score.loss(Weak(inner(rows.to(p.dtype), p), q.square().sum(-1), q, labels))
@@ -186,7 +187,7 @@ def _listed(transition: Transition, score: Score) -> FloatArray:
             transition.row_index(torch.ones(1, transition.num_classes, dtype=torch.bool))
         return transition.matrix()
     except ValueError:
-        raise ValueError(
+        raise InputError(
             f"score: expected log, brier or spherical for {transition.name}, whose weak labels are too many to list, "
             f"got {score.name!r}"
         ) from None

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .._core import Labels, checks, tracing
+from ..errors import InputError
 from ..transitions import per_example_targets
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -23,11 +24,11 @@ def given_transitions(transitions: Tensor, labels: Labels, scores: Tensor, valid
     try:
         T = torch.as_tensor(transitions, device=scores.device)
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(
+        raise InputError(
             f"transitions: expected an array (n, weak labels, K), got {checks.short(transitions)}"
         ) from None
     if T.is_complex():
-        raise ValueError("transitions: expected real numbers, got complex ones")
+        raise InputError("transitions: expected real numbers, got complex ones")
     given = T.dtype
     if not T.is_floating_point() or given in HALVES:
         T = T.float()  # a float64 T is kept as it is: targets need its digits
@@ -36,7 +37,7 @@ def given_transitions(transitions: Tensor, labels: Labels, scores: Tensor, valid
     shared = T.ndim == 3 and len(T) == 1
     if T.ndim < 3 or T.shape[-1] != K or not (shared or T.shape[:-2] == lead):
         each = f"({', '.join(map(str, lead))}, weak labels, {K})" if lead else f"(1, weak labels, {K})"
-        raise ValueError(
+        raise InputError(
             f"transitions: expected shape {each} or (weak labels, {K}) for scores {tuple(scores.shape)}, got "
             f"{tuple(transitions.shape if isinstance(transitions, Tensor) else T.shape)}"
         )
@@ -86,18 +87,18 @@ def _require(good: Tensor, T: Tensor, slack: float) -> None:
     rule = "transitions: expected every T[i] to have columns of probabilities that sum to 1"
     if bool(bad.any()):
         i, y, z = bad.nonzero()[0].tolist()
-        raise ValueError(f"{rule}, got {float(held[i, y, z]):g} at row {y}, column {z} of T[{i}]")
+        raise InputError(f"{rule}, got {float(held[i, y, z]):g} at row {y}, column {z} of T[{i}]")
     sums = held.sum(1)
     i, z = divmod(int((sums - 1).abs().argmax()), T.shape[2])
     rows = bool(((held[i].sum(1) - 1).abs() <= slack).all())
     hint = "; its rows sum to one: pass the transpose, T[y, z] = P(weak label y | class z)" if rows else ""
-    raise ValueError(f"{rule}, got the sum {float(sums[i, z]):g} in column {z} of T[{i}]{hint}")
+    raise InputError(f"{rule}, got the sum {float(sums[i, z]):g} in column {z} of T[{i}]{hint}")
 
 
 def targets_of(transitions: Tensor, labels: Tensor, validate: bool) -> Tensor:
     """Targets (n, K) of the labels, by the R of each T; all of every T is read, and so checked."""
     if labels.dtype == torch.bool:
-        raise ValueError("labels: expected indices of weak labels for backward correction, got masks; use ForwardLoss")
+        raise InputError("labels: expected indices of weak labels for backward correction, got masks; use ForwardLoss")
     if validate and tracing.readable(transitions):
         _require(_stochastic(transitions, SLACK), transitions, SLACK)
     return per_example_targets(transitions, labels, validate)

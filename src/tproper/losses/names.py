@@ -9,6 +9,7 @@ import numpy as np
 from torch import nn
 
 from .._core import plugins
+from ..errors import InputError
 from ..potentials import Brier, LogSumExp, Max, Potential, Sparsemax, Spherical, Squeezed, Tsallis
 from ..transitions import (
     METHODS,
@@ -55,7 +56,7 @@ def register_loss(name: str, make: Callable[[Transition], nn.Module]) -> None:
     A class that needs no more than the transition can be saved with a model.
     """
     if name in LOSSES:
-        raise ValueError(f"name: expected one that is not taken, got {name!r}")
+        raise InputError(f"name: expected one that is not taken, got {name!r}")
     plugins.add(_OTHERS, name, make)
 
 
@@ -67,7 +68,7 @@ def make_potential(spec: str | Potential) -> Potential:
     make, argument_kind = plugins.find(_POTENTIALS, name if isinstance(spec, str) else None) or (None, None)
     if make is None or (colon and argument_kind is None):
         known = ", ".join(_POTENTIALS)
-        raise ValueError(
+        raise InputError(
             f"potential: expected one of {known} (tsallis:1.5, brier:simplex) or a Potential, got {spec!r}"
         )
     if argument_kind is not float:
@@ -75,7 +76,7 @@ def make_potential(spec: str | Potential) -> Potential:
     try:
         number = float(argument)
     except ValueError:
-        raise ValueError(f"potential: expected a number as in '{name}:1.5', got {spec!r}") from None
+        raise InputError(f"potential: expected a number as in '{name}:1.5', got {spec!r}") from None
     return make(number)
 
 
@@ -100,12 +101,12 @@ def make_loss(
         for name in names:
             if given[name]:
                 shown = loss if isinstance(loss, str) else type(loss).__name__
-                raise ValueError(f"{name}: expected its default with loss={shown!r}, which has no use for it")
+                raise InputError(f"{name}: expected its default with loss={shown!r}, which has no use for it")
 
     if isinstance(loss, nn.Module):
         refuse("potential", "squeeze", "reconstruction")
         if isinstance(loss, WeakLabelLoss) and not loss.transition.same_as(transition):
-            raise ValueError(
+            raise InputError(
                 f"loss: expected one for the transition {transition.name}, got one for {loss.transition.name}"
             )
         return loss
@@ -114,7 +115,7 @@ def make_loss(
         refuse("potential", "squeeze", "reconstruction")
         module = make(transition)
         if not isinstance(module, nn.Module):
-            raise ValueError(f"loss: expected the callable to return a loss module, got {type(module).__name__}")
+            raise InputError(f"loss: expected the callable to return a loss module, got {type(module).__name__}")
         return module
     if isinstance(loss, str) and loss.partition(":")[0] == "forward":
         refuse("potential", "squeeze", "reconstruction")
@@ -124,7 +125,7 @@ def make_loss(
         R = _reconstruction(reconstruction, transition)
         F = make_potential(potential)
         if isinstance(F, Spherical) and F.domain == "affine":
-            raise ValueError(
+            raise InputError(
                 "potential: expected one that is finite at all scores, got spherical (affine), which is infinite "
                 "outside of the unit ball, so that no model can be trained with it; use 'spherical:simplex'"
             )
@@ -134,12 +135,12 @@ def make_loss(
         R = _reconstruction(reconstruction, transition)
         return GradientAscentLoss(transition, R) if loss == "ga" else NonNegativeLoss(transition, R)
     known = ", ".join([*LOSSES, *_OTHERS])
-    raise ValueError(f"loss: expected one of {known}, a loss object, or a callable, got {loss!r}")
+    raise InputError(f"loss: expected one of {known}, a loss object, or a callable, got {loss!r}")
 
 
 def _reconstruction(value: Any, transition: Transition) -> str | Reconstruction:
     if isinstance(value, str) and value not in METHODS:
-        raise ValueError(
+        raise InputError(
             f"reconstruction: expected one of {', '.join(METHODS)}, a Reconstruction or a matrix, got {value!r}"
         )
     return value if isinstance(value, (str, Reconstruction)) else Reconstruction(value, transition)
@@ -152,7 +153,7 @@ def loss_to_dict(loss: nn.Module) -> dict[str, Any]:
     """JSON-ready; losses that are not tproper's own, and potentials given as functions, are code and are refused."""
     if type(loss) is ForwardLoss:
         if isinstance(loss.score, PotentialScore):
-            raise ValueError(f"score: that of {loss.score.name} is code, which a model file does not hold")
+            raise InputError(f"score: that of {loss.score.name} is code, which a model file does not hold")
         extra: dict[str, Any] = {} if loss.score.name == "log" else {"score": loss.score.name}
         if loss.link is not None:
             extra["link"] = _potential_to_plain(loss.link)
@@ -163,7 +164,7 @@ def loss_to_dict(loss: nn.Module) -> dict[str, Any]:
             return {"kind": name}
     kind = kinds.get(type(loss))
     if kind is None:
-        raise ValueError(
+        raise InputError(
             f"loss: a {type(loss).__name__} is code, which a model file does not hold; "
             f"use one of tproper's losses, or save module_.state_dict() yourself"
         )
@@ -192,7 +193,7 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
     if other is not None:
         return other(transition)
     if kind not in ("backward", "ga", "nonnegative"):
-        raise ValueError(f"loss: expected a known kind of loss, got {kind!r}")
+        raise InputError(f"loss: expected a known kind of loss, got {kind!r}")
     R = _reconstruction_from_plain(data["reconstruction"], transition)
     if kind == "backward":
         potential = _potential_from_plain(data["potential"])
@@ -225,7 +226,7 @@ def _potential_to_plain(F: Potential) -> dict[str, Any]:
     names = {make: name for name, (make, _) in _POTENTIALS.items()}
     name = names.get(type(F))
     if name is None:
-        raise ValueError(f"potential: a {type(F).__name__} is code, which a model file does not hold")
+        raise InputError(f"potential: a {type(F).__name__} is code, which a model file does not hold")
     if isinstance(F, Tsallis):
         return {"name": name, "a": F.a}
     return {"name": name, "domain": F.domain} if name in ("brier", "spherical") else {"name": name}
@@ -237,5 +238,5 @@ def _potential_from_plain(data: Mapping[str, Any]) -> Potential:
         return Squeezed(_potential_from_plain(data["base"]), data["k"], data["alpha"], allow_improper=True)
     make, _ = plugins.find(_POTENTIALS, name) or (None, None)
     if make is None:
-        raise ValueError(f"potential: expected one of {', '.join(_POTENTIALS)}, got {name!r}")
+        raise InputError(f"potential: expected one of {', '.join(_POTENTIALS)}, got {name!r}")
     return make(**{k: v for k, v in data.items() if k != "name"})

@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 
 from .._core import FloatArray, checks, safe_log
+from ..errors import InputError
 from ..potentials import Brier, LogSumExp, Potential, Sparsemax, Spherical, Tsallis
 
 Needs = Literal["label", "norm", "all"]
@@ -169,7 +170,7 @@ class PotentialScore(Score):
 
     def __init__(self, potential: Potential) -> None:
         if not potential.proper:
-            raise ValueError(f"score: expected a proper potential, got {potential.name}")
+            raise InputError(f"score: expected a proper potential, got {potential.name}")
         self.potential = potential
         self.name = potential.name
         self.strictly_proper = potential.strictly_proper
@@ -203,9 +204,9 @@ def make_score(score: str | Potential | Score) -> Score:
         try:
             a = float(score.removeprefix("tsallis:"))
         except ValueError:
-            raise ValueError(f"score: expected a number as in 'tsallis:1.5', got {score!r}") from None
+            raise InputError(f"score: expected a number as in 'tsallis:1.5', got {score!r}") from None
         return TsallisScore(a)
-    raise ValueError(
+    raise InputError(
         f"score: expected one of log, brier, spherical, tsallis:1.5, or a potential, got {checks.short(score)}"
     )
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
+from ..errors import InputError
 from ..transitions import Reconstruction, Transition
 from .binned import BinnedErrors
 from .classwise import classwise_calibration
@@ -82,7 +83,7 @@ def weak_calibration(
 def _given_edges(bins: int | str | ArrayLike) -> FloatArray | None:
     if isinstance(bins, str):
         if bins != "auto":
-            raise ValueError(f"bins: expected a number, edges or 'auto', got {bins!r}")
+            raise InputError(f"bins: expected a number, edges or 'auto', got {bins!r}")
         return None
     if np.ndim(bins) == 0:
         checks.integer(bins, "bins", 1)
@@ -90,7 +91,7 @@ def _given_edges(bins: int | str | ArrayLike) -> FloatArray | None:
     given = checks.array(bins, "bins")
     edges = given.astype(np.float64) if given.dtype.kind in "fiu" else np.empty(0)
     if edges.ndim != 1 or len(edges) < 2 or edges[0] != 0 or edges[-1] != 1 or not (np.diff(edges) > 0).all():
-        raise ValueError(f"bins: expected increasing edges from 0 to 1, got {bins!r}")
+        raise InputError(f"bins: expected increasing edges from 0 to 1, got {bins!r}")
     return edges
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, checks
+from ..errors import InputError
 
 BINS = 15
 
@@ -33,7 +34,7 @@ def _arrays(labels: Any, probabilities: Any) -> tuple[np.ndarray, FloatArray]:
     p = checks.array(probabilities, "probabilities").astype(np.float64)
     z = checks.array(labels, "labels")
     if p.ndim != 2 or z.shape != p.shape[:1] or not len(z):
-        raise ValueError(
+        raise InputError(
             f"probabilities: expected shape (n, K) with one row for each of the labels, got {p.shape} and {z.shape}"
         )
     return checks.index_labels(z, p.shape[1]).numpy(), p

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
+from ..errors import InputError
 from ..transitions import AnnotatorTransition, Reconstruction, Transition
 from .statistics import Reweigher
 
@@ -20,12 +21,12 @@ def predictions_of(value: Any, K: int, n: int, name: str = "predictions") -> Ten
     array = checks.array(value, name)
     if array.ndim != 1:
         hint = "; pass probabilities.argmax(axis=1)" if array.ndim == 2 else ""
-        raise ValueError(f"{name}: expected predicted classes of shape ({n},), got shape {array.shape}{hint}")
+        raise InputError(f"{name}: expected predicted classes of shape ({n},), got shape {array.shape}{hint}")
     if array.dtype.kind == "f" and np.array_equal(array, np.floor(array)):  # NaN is not equal to itself
         array = array.astype(np.int64)
     out = checks.index_labels(array, K, name)
     if len(out) != n:
-        raise ValueError(f"{name}: expected one predicted class for each of the {n} labels, got {len(out)}")
+        raise InputError(f"{name}: expected one predicted class for each of the {n} labels, got {len(out)}")
     return out
 
 
@@ -33,9 +34,9 @@ def probabilities_of(value: Any, K: int, n: int, name: str = "probabilities") ->
     """Class probabilities (n, K), checked to sum to one."""
     array = checks.array(value, name)
     if array.ndim != 2 or array.shape != (n, K):
-        raise ValueError(f"{name}: expected shape ({n}, {K}), labels x classes, got {array.shape}")
+        raise InputError(f"{name}: expected shape ({n}, {K}), labels x classes, got {array.shape}")
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"{name}: expected numbers, got dtype {array.dtype}")
+        raise InputError(f"{name}: expected numbers, got dtype {array.dtype}")
     # rounding of a softmax in the caller's precision: 1e-6 in float64, 3e-4 in float32, .09 in bfloat16
     half = isinstance(value, Tensor) and value.dtype == torch.bfloat16
     eps = torch.finfo(torch.bfloat16).eps if half else np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0
@@ -46,7 +47,7 @@ def probabilities_of(value: Any, K: int, n: int, name: str = "probabilities") ->
     sums = q.sum(axis=1)
     worst = int(np.abs(sums - 1).argmax())
     if abs(sums[worst] - 1) > tol:
-        raise ValueError(
+        raise InputError(
             f"{name}: expected rows that sum to 1, got {sums[worst]:.9g} in row {worst}; "
             "pass class probabilities, such as loss.probabilities(scores), not scores"
         )
@@ -61,7 +62,7 @@ def weights_of(value: Any, n: int) -> FloatArray | None:
     try:
         w = given.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"sample_weight: expected {n} numbers, got {checks.short(value)}") from None
+        raise InputError(f"sample_weight: expected {n} numbers, got {checks.short(value)}") from None
     good = np.isfinite(w) & (w >= 0)
     if w.shape != (n,):
         got = f"shape {w.shape}"
@@ -71,7 +72,7 @@ def weights_of(value: Any, n: int) -> FloatArray | None:
         got = "zeros only"
     else:
         return w
-    raise ValueError(f"sample_weight: expected {n} finite numbers >= 0, some of them positive, got {got}")
+    raise InputError(f"sample_weight: expected {n} finite numbers >= 0, some of them positive, got {got}")
 
 
 def encoded(transition: Transition, labels: Labels) -> Tensor:
@@ -82,7 +83,7 @@ def encoded(transition: Transition, labels: Labels) -> Tensor:
     if out.ndim != 1 + len(transition.label_shape):
         want = f"(n, {transition.num_classes}) candidate masks" if transition.per_class_labels else "(n,) labels"
         want = f"(n, {transition.label_shape[0]}) answers" if isinstance(transition, AnnotatorTransition) else want
-        raise ValueError(f"labels: expected {want}, got shape {tuple(out.shape)}")
+        raise InputError(f"labels: expected {want}, got shape {tuple(out.shape)}")
     return out
 
 
@@ -103,7 +104,7 @@ class Sample:
         sample_weight: ArrayLike | None,
     ) -> None:
         if not isinstance(transition, Transition):
-            raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+            raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
         R, y = transition.reconstruction(reconstruction, prior), encoded(transition, labels)
         self.rows = len(y)
         w, silent = weights_of(sample_weight, self.rows), R.silent(y)
@@ -111,7 +112,7 @@ class Sample:
         if silent is not None:
             kept &= ~silent
         if not bool(kept.any()):
-            raise ValueError(
+            raise InputError(
                 f"labels: expected at least one row with an answer that says something, got none of {self.rows}"
             )
         self.kept = None if bool(kept.all()) else kept

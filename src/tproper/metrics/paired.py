@@ -11,6 +11,7 @@ from scipy.special import stdtr
 from torch import Tensor
 
 from .._core import Labels, checks
+from ..errors import InputError
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample
 from .score import Score, says_nothing, within
@@ -95,7 +96,7 @@ def _one_model(sample: Sample, score: str, given: ArrayLike | Tensor, name: str)
         return hit, halfway(hit)
     q = sample.probabilities(given, name)
     if score == "log_loss" and (count := infinite_rows(sample.weigher, q, sample.labels)):
-        raise ValueError(
+        raise InputError(
             f"{name}: expected probabilities > 0 for the log loss, got 0 for a class that the weak label cannot "
             f"rule out in {count} of {sample.n} examples; use score='brier'"
         )

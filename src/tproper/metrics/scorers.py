@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import Labels, as_tensors, checks
+from ..errors import InputError
 from ..transitions import BagTransition, Reconstruction, Transition, Vocabulary, item
 from .balanced import weak_balanced_accuracy
 from .inputs import encoded, probabilities_of, weights_of
@@ -33,7 +34,7 @@ def forward_risk(
     models; it does not estimate the log loss of the classes; `weak_log_loss` does. T need not be invertible.
     """
     if not isinstance(transition, Transition):
-        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     y = encoded(transition, labels)
     q = probabilities_of(probabilities, transition.num_classes, len(y))
     w = weights_of(sample_weight, len(y))
@@ -87,7 +88,7 @@ class WeakScorer:
             return classes
         if len(classes) == K:
             return None
-        raise ValueError(
+        raise InputError(
             f"estimator: expected one whose classes are the {K} true classes, got classes {classes.tolist()[:12]}; "
             "an estimator that learned weak labels as if they were classes has no score"
         )
@@ -144,5 +145,5 @@ def weak_scorer(
     """
     checks.choice(name, "name", NAMES)
     if not isinstance(transition, Transition):
-        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     return WeakScorer(name, transition, reconstruction, prior)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core import FloatArray
+from ..errors import InputError
 from ..transitions import SET_SEPARATOR, EstimatedTransition, Transition, weak_label_names
 
 WRITTEN = 12  # classes up to which the numbers stand in the cells
@@ -30,7 +31,7 @@ class TransitionMap:
 def compute_transition_map(transition: Transition, classes: Sequence[Any], title: str = "") -> TransitionMap:
     """T with its names, and the intervals of an estimated one."""
     if len(classes) != transition.num_classes:
-        raise ValueError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
+        raise InputError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
     low = high = None
     if isinstance(transition, EstimatedTransition):
         low, high = transition.interval(0.95)

@@ -8,6 +8,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+from ..errors import InputError
 from .style import PAGE_COLOURS
 
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg"}
@@ -83,7 +84,7 @@ def _figures(images: str, folder: Path) -> str:
     for source, alt in re.findall(r'<img src="([^"]*)" alt="([^"]*)"', images):
         path = folder / html.unescape(source)
         if path.suffix not in _PICTURES or not path.is_file():
-            raise ValueError(f"markdown: expected pictures that lie beside the page, got {source!r}")
+            raise InputError(f"markdown: expected pictures that lie beside the page, got {source!r}")
         content = path.read_bytes()
         data = base64.b64encode(content).decode()
         inside = f'<img alt="{alt}" src="data:{_PICTURES[path.suffix]};base64,{data}">'

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from .._core import FloatArray, checks
+from ..errors import InputError
 from ..losses import BackwardLoss, WeakLabelLoss
 
 
@@ -24,7 +25,7 @@ class SimplexLoss:
 def compute_simplex_loss(loss: WeakLabelLoss, label: Any, resolution: int = 90, margin: float = 1e-3) -> SimplexLoss:
     """The loss of one weak label at probabilities p on a triangular grid, through the loss's own link (K = 3)."""
     if loss.transition.num_classes != 3:
-        raise ValueError(
+        raise InputError(
             f"loss: expected three classes for a picture of the simplex, got {loss.transition.num_classes}"
         )
     checks.integer(resolution, "resolution", 2)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from .._core import centre, checks, project_simplex, tracing
+from ..errors import InputError
 from . import conjugates as _solvers
 
 Domain = Literal["simplex", "affine"]
@@ -48,7 +49,7 @@ def floating(v: Tensor, name: str) -> Tensor:
     """Scores or probabilities (..., K), K >= 2."""
     if not isinstance(v, Tensor) or not v.is_floating_point() or v.ndim < 1 or v.shape[-1] < 2:
         got = f"{v.dtype} {tuple(v.shape)}" if isinstance(v, Tensor) else type(v).__name__
-        raise ValueError(f"{name}: expected a floating torch tensor (..., K) with K >= 2, got {got}")
+        raise InputError(f"{name}: expected a floating torch tensor (..., K) with K >= 2, got {got}")
     return v
 
 
@@ -179,7 +180,7 @@ def inside_domain(p: Tensor, name: str, open_set: bool) -> Tensor:
         low = float(p.detach().amin())
         if low < -_simplex_tol(p) or (open_set and low <= 0):
             rule = "strictly positive probabilities" if open_set else "probabilities"
-            raise ValueError(f"p: expected {rule} for the inverse link of {name}, got an entry {low:g}")
+            raise InputError(f"p: expected {rule} for the inverse link of {name}, got an entry {low:g}")
     return p
 
 
@@ -205,12 +206,12 @@ class Squeezed(Potential):
 
     def __init__(self, base: Potential, k: float, alpha: float, allow_improper: bool = False) -> None:
         if not isinstance(base, Potential):
-            raise ValueError(f"base: expected a potential, as LogSumExp(), got {type(base).__name__}")
+            raise InputError(f"base: expected a potential, as LogSumExp(), got {type(base).__name__}")
         self.base = base
         self.k = checks.real(k, "k", 0)
         self.alpha = checks.real(alpha, "alpha", 0, low_open=True)
         if self.alpha < 1 and not allow_improper:
-            raise ValueError(
+            raise InputError(
                 f"alpha: expected alpha >= 1, got {self.alpha:g}, where squeezing is not convex and the loss improper; "
                 "pass allow_improper=True to study it anyway"
             )

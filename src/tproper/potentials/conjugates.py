@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from .._core import centre, centred_solve, critical_k_of, increasing_root, simplex_threshold
+from ..errors import InputError
 from .counted import Counted, Grouped, Penalty, centred, distinct, is_separable
 from .kinks import MOST_CLASSES, ellipsoid_minimiser
 from .nested import nested_roots
@@ -59,7 +60,7 @@ def squeezed_conjugate(F: Squeezed, q: Tensor) -> Tensor:
 def squeezed_inverse_link(F: Squeezed, p: Tensor) -> Tensor:
     """The centred v that minimises ``F'(v) - <p, v>``; differentiable once in p through one Newton step."""
     if F.alpha < 1:
-        raise ValueError(f"alpha: expected alpha >= 1 for an inverse link, got {F.alpha:g}, where F is not convex")
+        raise InputError(f"alpha: expected alpha >= 1 for an inverse link, got {F.alpha:g}, where F is not convex")
     _refuse_kinks(F)
     flat = p.reshape(-1, p.shape[-1]).double()
     if F.alpha == 1:  # v = 0 for many p: nothing to differentiate

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .._core import centre, centred_solve, checks
+from ..errors import InputError
 from .base import Domain, Potential, checked_domain, inside_domain
 from .conjugates import newton_minimiser
 from .dual import DualSide
@@ -49,7 +50,7 @@ class ConvexPotential(Potential):
         name: str = "",
     ) -> None:
         if not callable(function):
-            raise ValueError(f"function: expected a callable F(v), got {type(function).__name__}")
+            raise InputError(f"function: expected a callable F(v), got {type(function).__name__}")
         self.function = function
         self.domain = checked_domain(domain)
         self.strictly_proper = strictly_proper
@@ -88,7 +89,7 @@ class ConvexPotential(Potential):
                 rule = f"{'simplex' if bool(like_max.all()) else 'affine'!r}"
             else:
                 rule = "growth like max v ('simplex') or faster than linear ('affine') along every ray"
-            raise ValueError(
+            raise InputError(
                 f"domain: expected {rule}, got {self.domain!r} for {self.name}, which grows {grows} along t * {shown}"
             )
         self._grown.add(K)
@@ -126,7 +127,7 @@ class BayesRisk(Potential):
 
     def __init__(self, function: Callable[[Tensor], Tensor], strictly_proper: bool = True, name: str = "") -> None:
         if not callable(function):
-            raise ValueError(f"function: expected a callable S(p), got {type(function).__name__}")
+            raise InputError(f"function: expected a callable S(p), got {type(function).__name__}")
         self.function = function
         self.strictly_proper = strictly_proper
         self.name = name or f"Bayes risk {getattr(function, '__name__', 'custom')}"

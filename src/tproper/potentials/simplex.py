@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._core import centre, checks, entmax, project_simplex, spherical_threshold
+from ..errors import InputError
 from .base import Domain, Potential, Separable, checked_domain, floating, inside_domain
 from .dual import dual_side
 
@@ -114,7 +115,7 @@ class Tsallis(SparsePotential):
     def __init__(self, a: float) -> None:
         self.a = checks.real(a, "a", 0, 64, low_open=True)
         if abs(self.a - 1) < 1e-4:
-            raise ValueError(f"a: expected a number at least 0.0001 away from 1, where it is LogSumExp(), got {a!r}")
+            raise InputError(f"a: expected a number at least 0.0001 away from 1, where it is LogSumExp(), got {a!r}")
         self.name = f"Tsallis({self.a:g})"
         self.steep = self.a > 3
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, as_tensors, checks, count_text, look_up, tracing
+from ..errors import InputError
 from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, EstimatedTransition, Reconstruction, Tables, Transition
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix
@@ -73,7 +74,7 @@ class AnnotatorTransition(Transition):
     def weak_labels(self) -> list[Any]:
         """The complete rows of answers, as tuples, in the order of the rows of `matrix()`."""
         if not self.listed:
-            raise ValueError(
+            raise InputError(
                 f"{self.name}: complete rows of answers are listed up to {MOST_LABELS} of them, got "
                 f"{count_text(self.num_weak_labels)}; targets, samples, losses and certificates need no list"
             )
@@ -87,10 +88,10 @@ class AnnotatorTransition(Transition):
     def row_index(self, labels: Tensor) -> Tensor:
         """The row of `matrix()` that belongs to each complete row of answers."""
         if not self.listed:
-            raise ValueError(f"{self.name}: {count_text(self.num_weak_labels)} rows of answers have no numbers")
+            raise InputError(f"{self.name}: {count_text(self.num_weak_labels)} rows of answers have no numbers")
         if tracing.readable(labels) and bool((labels < 0).any()):
             row = int((labels < 0).any(-1).reshape(-1).nonzero()[0])
-            raise ValueError(f"labels: expected an answer from every annotator, got a missing one at row {row}")
+            raise InputError(f"labels: expected an answer from every annotator, got a missing one at row {row}")
         steps = np.cumprod([1, *self.sizes[:0:-1]])[::-1].copy()
         return (labels * torch.as_tensor(steps, device=labels.device)).sum(-1)
 
@@ -100,13 +101,13 @@ class AnnotatorTransition(Transition):
         most = max(self.sizes)
         out = checks.index_labels(labels, most, device=device, validate=False, instead=NO_ANSWER)
         if out.ndim == 0 or out.shape[-1] != m:
-            raise ValueError(f"labels: expected the answers of {m} annotators (n, {m}), got shape {tuple(out.shape)}")
+            raise InputError(f"labels: expected the answers of {m} annotators (n, {m}), got shape {tuple(out.shape)}")
         if validate and tracing.readable(out):
             limit = torch.as_tensor(self.sizes, device=out.device)
             wrong = (out < MISSING) | (out >= limit)
             if bool(wrong.any()):
                 *_, a = place = tuple(int(i) for i in wrong.nonzero()[0])
-                raise ValueError(
+                raise InputError(
                     f"labels: expected answers in [0, {self.sizes[a]}), or -1 for none, from annotator {a}, "
                     f"got {int(out[place])} at row {place[0]}"
                 )
@@ -335,15 +336,15 @@ def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> Annotator
     """
     parts = list(transitions) if isinstance(transitions, Iterable) else []
     if not parts:
-        raise ValueError(
+        raise InputError(
             f"transitions: expected a list with one Transition for each annotator, got {checks.short(transitions)}"
         )
     for a, t in enumerate(parts):
         if not isinstance(t, Transition) or t.label_shape:
             got = t.name if isinstance(t, Transition) else type(t).__name__
-            raise ValueError(f"transitions: expected annotators who answer with one label each, got {got} at {a}")
+            raise InputError(f"transitions: expected annotators who answer with one label each, got {got} at {a}")
         if t.num_classes != parts[0].num_classes:
-            raise ValueError(
+            raise InputError(
                 f"transitions: expected {parts[0].num_classes} classes for every annotator, as for the first, "
                 f"got {t.num_classes} at {a}"
             )

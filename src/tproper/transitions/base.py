@@ -35,6 +35,7 @@ from .._core import (
     look_up,
     short_of_one,
 )
+from ..errors import InputError
 from .dense import left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .kinds import LabelKind
@@ -70,14 +71,14 @@ class Transition(LabelKind):
         self._T.setflags(write=False)
         self.num_weak_labels, self.num_classes = self._T.shape
         if self.num_classes < 2:
-            raise ValueError(f"matrix: expected a column for each of two or more classes, got shape {self._T.shape}")
+            raise InputError(f"matrix: expected a column for each of two or more classes, got shape {self._T.shape}")
         weak_labels = _row_names(matrix) if weak_labels is None else weak_labels
         if weak_labels is not None and (
             not hasattr(weak_labels, "__len__") or isinstance(weak_labels, (str, Set, Mapping))
         ):
-            raise ValueError(f"weak_labels: expected a list of {self.num_weak_labels} names, got {weak_labels!r}")
+            raise InputError(f"weak_labels: expected a list of {self.num_weak_labels} names, got {weak_labels!r}")
         if weak_labels is not None and len(weak_labels) != self.num_weak_labels:
-            raise ValueError(
+            raise InputError(
                 f"weak_labels: expected {self.num_weak_labels} names, one per row of the matrix, got {len(weak_labels)}"
             )
         self._weak_labels = None if weak_labels is None else list(weak_labels)
@@ -100,9 +101,9 @@ class Transition(LabelKind):
         table = checks.matrix(counts, "counts")
         checks.entries(table, (table >= 0) & (table <= 2**53), "counts", "numbers from 0 to 2^53")
         if not table.any():
-            raise ValueError("counts: expected some counts > 0, got zeros only")
+            raise InputError("counts: expected some counts > 0, got zeros only")
         if (table % 1).any() and np.abs(table.sum(axis=0) - 1).max() <= checks.COLUMN_SUM_TOL:
-            raise ValueError("counts: expected how often each label was given, got probabilities; use tp.Transition(T)")
+            raise InputError("counts: expected how often each label was given, got probabilities; use tp.Transition(T)")
         posterior = shrink(table, structure)
         names = _row_names(counts) if weak_labels is None else weak_labels
         out = EstimatedTransition.from_dirichlet(posterior.concentration, names, posterior.notes)
@@ -238,16 +239,16 @@ class EstimatedTransition(Transition):
         super().__init__(matrix, weak_labels)
         self.counts = None if counts is None else checks.matrix(counts, "counts")
         if (draws is None) == (concentration is None):
-            raise ValueError("draws: expected either draws or concentration, got both or neither")
+            raise InputError("draws: expected either draws or concentration, got both or neither")
         self.notes = list(notes)
         self.classifier: Any = None  # the model that T was estimated with, where there is one
         name = "draws" if concentration is None else "concentration"
         array = np.array(checks.array(draws if concentration is None else concentration, name), dtype=np.float64)
         fewest = 3 if name == "draws" else 2
         if array.shape[-2:] != self._T.shape or not fewest <= array.ndim <= 3 or not array.size:
-            raise ValueError(f"{name}: expected the shape {self._T.shape} of T, got {array.shape}")
+            raise InputError(f"{name}: expected the shape {self._T.shape} of T, got {array.shape}")
         if not (np.isfinite(array).all() and (array >= 0).all()):
-            raise ValueError(f"{name}: expected finite numbers >= 0, got others")
+            raise InputError(f"{name}: expected finite numbers >= 0, got others")
         array.setflags(write=False)  # scores keep what they drew from it
         self.concentration = array if name == "concentration" else None
         self.draws = array if name == "draws" else None
@@ -259,7 +260,7 @@ class EstimatedTransition(Transition):
         """The mean of Dirichlet distributions of the columns, (M, K) or a mixture (C, M, K); zeros stay zero."""
         a = np.array(checks.array(concentration, "concentration"), dtype=np.float64)
         if a.ndim not in (2, 3) or not np.isfinite(a).all() or not (a.sum(axis=-2) > 0).all():
-            raise ValueError("concentration: expected finite numbers, columns with a positive sum, got others")
+            raise InputError("concentration: expected finite numbers, columns with a positive sum, got others")
         mean = (a / a.sum(axis=-2, keepdims=True)).reshape(-1, *a.shape[-2:]).mean(axis=0)
         return cls(mean, concentration=a, weak_labels=weak_labels, notes=notes)
 
@@ -332,11 +333,11 @@ class Reconstruction:
         checks.no_gradient(matrix, "matrix", LEARNED)
         R = checks.matrix(matrix, "matrix")
         if not isinstance(transition, Transition):
-            raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+            raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
         T = transition.matrix()
         if R.shape != T.shape[::-1]:
             hint = "; pass the transpose" if R.shape == T.shape else ""
-            raise ValueError(
+            raise InputError(
                 f"matrix: expected R of shape {T.shape[::-1]} (classes x weak labels), got {R.shape}{hint}"
             )
         self.transition, self.method = transition, method
@@ -344,7 +345,7 @@ class Reconstruction:
         self._R.setflags(write=False)
         self.residual = float(np.abs(self._R @ T - np.eye(len(R))).max())
         if self.residual > checks.COLUMN_SUM_TOL:
-            raise ValueError(
+            raise InputError(
                 f"matrix: expected a left inverse of T (R T = I within 1e-6), got an error of {self.residual:.3g}"
             )
 
@@ -412,23 +413,23 @@ def reconstruct(
 ) -> Reconstruction:
     """`Transition.reconstruction`, which says what the methods are, with its arguments checked."""
     if not isinstance(transition, Transition):
-        raise ValueError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     if isinstance(method, Reconstruction):
         if method.transition is not transition and not method.transition.same_as(transition):
-            raise ValueError("reconstruction: expected one made for this transition, got one of another transition")
+            raise InputError("reconstruction: expected one made for this transition, got one of another transition")
         if prior is not None:
-            raise ValueError("prior: expected None with a given reconstruction, which a prior cannot change")
+            raise InputError("prior: expected None with a given reconstruction, which a prior cannot change")
         return method
     if not isinstance(method, str) or method not in METHODS:
         known = ", ".join(METHODS)
-        raise ValueError(f"method: expected one of {known} or a Reconstruction, got {checks.short(method)}")
+        raise InputError(f"method: expected one of {known} or a Reconstruction, got {checks.short(method)}")
     K, M = transition.num_classes, transition.num_weak_labels
     weights = None if prior is None else checks.probability_vector(prior, "prior", K)
     square = M == K
     if weights is not None and not square and method not in ("auto", "min_variance"):
-        raise ValueError(f"prior: expected None with method {method!r}; only 'min_variance' depends on a prior")
+        raise InputError(f"prior: expected None with method {method!r}; only 'min_variance' depends on a prior")
     if method == "inverse" and not square:
-        raise ValueError(
+        raise InputError(
             f"method: 'inverse' expects as many weak labels as classes, got {M} and {K}; use 'min_variance'"
         )
     diagnosis = transition.diagnose()

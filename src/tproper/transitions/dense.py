@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from .._core import FloatArray, NotReconstructibleError, checks, critical_k_of, tracing
+from ..errors import InputError
 
 DENSE_LIMIT = 1 << 28  # entries of a dense table (2 GiB); beyond it a family must be structured
 
@@ -14,7 +15,7 @@ DENSE_LIMIT = 1 << 28  # entries of a dense table (2 GiB); beyond it a family mu
 def dense_guard(rows: int, columns: int, name: str) -> None:
     """Refuse a table that would not fit into memory."""
     if rows * columns > DENSE_LIMIT:
-        raise ValueError(f"{name}: a dense {rows} x {columns} table would not fit; use targets and losses instead")
+        raise InputError(f"{name}: a dense {rows} x {columns} table would not fit; use targets and losses instead")
 
 
 def left_inverse(T: FloatArray, method: str, prior: FloatArray | None) -> FloatArray:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks, count_text
+from ..errors import InputError
 from .base import Transition
 from .dense import DENSE_LIMIT
 from .kinds import POSITIVE_UNLABELED
@@ -39,7 +40,7 @@ def pair_noise(K: int, p: float) -> Transition:
     """With probability p class z is labelled z + 1 mod K."""
     K, p = checks.integer(K, "K", 2), checks.real(p, "p", 0, 1)
     if K * K > DENSE_LIMIT:
-        raise ValueError(
+        raise InputError(
             f"K: expected at most {math.isqrt(DENSE_LIMIT)} classes for pair noise (its R is dense), got {K}"
         )
     T = (1 - p) * np.eye(K) + p * np.roll(np.eye(K), 1, axis=0)
@@ -65,19 +66,19 @@ def complementary(K: int, weights: ArrayLike | None = None, noise: float = 0.0) 
         return UniformTransition(K, noise, name)
     W = checks.matrix(weights, "weights")
     if W.shape != (K, K):
-        raise ValueError(f"weights: expected a {K} x {K} matrix, got shape {W.shape}")
+        raise InputError(f"weights: expected a {K} x {K} matrix, got shape {W.shape}")
     if np.diag(W).any():
-        raise ValueError("weights: expected a zero diagonal (a complementary label is never the class); use `noise`")
+        raise InputError("weights: expected a zero diagonal (a complementary label is never the class); use `noise`")
     sums = W.sum(axis=0)
     if (W < 0).any() or (sums <= 0).any():
-        raise ValueError("weights: expected entries >= 0 and a positive sum in every column")
+        raise InputError("weights: expected entries >= 0 and a positive sum in every column")
     return _named(Transition((1 - noise) * W / sums + noise * np.eye(K)), f"biased {name}")
 
 
 def _set_size(K: int) -> int:
     K = checks.integer(K, "K", 2)
     if K > MOST_IN_SETS:
-        raise ValueError(
+        raise InputError(
             f"K: expected at most {MOST_IN_SETS:,} classes for candidate sets, got {count_text(K)}: the mask of one "
             f"example would take {count_text(K)} bytes"
         )
@@ -106,7 +107,7 @@ def multi_complementary(K: int, m: int) -> CandidateSetTransition:
     """
     K, m = _set_size(K), checks.integer(m, "m", 1)
     if m >= K:
-        raise ValueError(f"m: expected at most K - 1 = {K - 1} classes to be excluded, got {m}")
+        raise InputError(f"m: expected at most K - 1 = {K - 1} classes to be excluded, got {m}")
     log_weight = np.full(K + 1, -np.inf)
     log_weight[K - m] = -log_binomial(K - 1, np.array([m]))[0]
     return FixedSizeSets(log_weight, f"multi_complementary({K}, {m})", math.comb(K, m))
@@ -122,18 +123,18 @@ def positive_unlabeled(
     """
     if r is not None:
         if not (prior is None and labeled is None and n is None):
-            raise ValueError("r: expected either r, or prior, labeled and n, got both")
+            raise InputError("r: expected either r, or prior, labeled and n, got both")
         r = checks.real(r, "r", 0, 1)
         out = _named(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"positive_unlabeled({r:g})")
         out.label_kind = POSITIVE_UNLABELED
         return out
     if prior is None or labeled is None or n is None:
         missing = [name for name, value in (("prior", prior), ("labeled", labeled), ("n", n)) if value is None]
-        raise ValueError(f"r: expected r, or prior, labeled and n together, got no {' and no '.join(missing)}")
+        raise InputError(f"r: expected r, or prior, labeled and n together, got no {' and no '.join(missing)}")
     share = checks.real(prior, "prior", 0, 1, low_open=True)
     count, rows = checks.integer(labeled, "labeled", 0), checks.integer(n, "n", 1)
     if count > rows * share:
-        raise ValueError(
+        raise InputError(
             f"prior: expected at least labeled / n = {count / rows:.4g}, the share of labeled rows, got {share:g}; "
             "n counts all rows, labeled ones included"
         )
@@ -163,7 +164,7 @@ class BagTransition(Transition):
         """Class probabilities (..., K) of the population from those of the pooled bags; unchanged without a prior."""
         p = np.asarray(probabilities, dtype=np.float64)
         if p.ndim == 0 or p.shape[-1] != self.num_classes:
-            raise ValueError(f"probabilities: expected shape (..., {self.num_classes}), got {p.shape}")
+            raise InputError(f"probabilities: expected shape (..., {self.num_classes}), got {p.shape}")
         if self.prior is None:
             return p
         weighted = p * (self.prior / self.pooled)
@@ -186,15 +187,15 @@ def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike, prior: ArrayLike | 
     try:
         n = np.asarray(sizes, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"sizes: expected {len(P)} positive numbers, one per bag, got {sizes!r}") from None
+        raise InputError(f"sizes: expected {len(P)} positive numbers, one per bag, got {sizes!r}") from None
     if n.shape != (len(P),) or not np.isfinite(n).all() or (n <= 0).any():
-        raise ValueError(f"sizes: expected {len(P)} positive numbers, one per bag, got {np.asarray(sizes).tolist()}")
+        raise InputError(f"sizes: expected {len(P)} positive numbers, one per bag, got {np.asarray(sizes).tolist()}")
     if (P < 0).any() or np.abs(P.sum(axis=1) - 1).max() > checks.COLUMN_SUM_TOL:
-        raise ValueError("proportions: expected rows (bags) of non-negative class proportions that sum to 1")
+        raise InputError("proportions: expected rows (bags) of non-negative class proportions that sum to 1")
     joint = n[:, None] * P
     if (joint.sum(axis=0) <= 0).any():
         z = int((joint.sum(axis=0) <= 0).argmax())
-        raise ValueError(f"proportions: expected every class in some bag, got none for class {z}")
+        raise InputError(f"proportions: expected every class in some bag, got none for class {z}")
     return BagTransition(joint / joint.sum(axis=0), joint.sum(axis=0) / joint.sum(), prior)
 
 
@@ -203,14 +204,14 @@ def coarse_labels(groups: Sequence[Sequence[int]]) -> Transition:
     try:
         sets = [frozenset(checks.integer(z, "groups", 0) for z in g) for g in groups]
     except TypeError:
-        raise ValueError(f"groups: expected a list of lists of class indices, got {groups!r}") from None
+        raise InputError(f"groups: expected a list of lists of class indices, got {groups!r}") from None
     members = sorted(z for g in sets for z in g)
     if not members or members != list(range(len(members))) or sum(map(len, groups)) != len(members):
-        raise ValueError(
+        raise InputError(
             "groups: expected every class 0 .. K-1 in exactly one group, got " + repr([sorted(g) for g in sets])
         )
     if any(len(g) == 0 for g in sets):
-        raise ValueError("groups: expected non-empty groups")
+        raise InputError("groups: expected non-empty groups")
     T = checks.masks_of_sets(sets, len(members))
     return _named(Transition(T, weak_labels=sets), f"coarse_labels of {len(sets)} groups")
 
@@ -223,9 +224,9 @@ def multi_source(transitions: Iterable[Transition], weights: ArrayLike | None = 
     """
     sources = list(transitions) if isinstance(transitions, Iterable) else []
     if not sources or not all(isinstance(t, Transition) for t in sources):
-        raise ValueError("transitions: expected a non-empty list of Transition objects")
+        raise InputError("transitions: expected a non-empty list of Transition objects")
     if len({t.num_classes for t in sources}) != 1:
-        raise ValueError(f"transitions: expected the same number of classes, got {[t.num_classes for t in sources]}")
+        raise InputError(f"transitions: expected the same number of classes, got {[t.num_classes for t in sources]}")
     n = len(sources)
     w = np.full(n, 1.0 / n) if weights is None else checks.probability_vector(weights, "weights", n)
     return StackedTransition(sources, w)

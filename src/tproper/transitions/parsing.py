@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, checks, count_text, other_encoding, plugins
+from ..errors import InputError
 from . import families
 from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
@@ -33,7 +34,7 @@ MOST_ENTRIES = 1 << 27  # of a matrix in a file: 1 GiB
 MATRIX_FILES = (".csv", ".npy", ".json")
 
 
-class UnknownSizeError(ValueError):
+class UnknownSizeError(InputError):
     """The description leaves out the number of classes, and nothing else gives it."""
 
 
@@ -78,9 +79,9 @@ def register_family(name: str, make: Callable[..., Transition], **parameters: ty
     is written as text, and the number of classes may be left out where it is known.
     """
     if "K" in parameters and next(iter(parameters)) != "K":
-        raise ValueError(f"parameters: expected K, the number of classes, first, got {', '.join(parameters)}")
+        raise InputError(f"parameters: expected K, the number of classes, first, got {', '.join(parameters)}")
     if name in ALIASES or name == "coarse":
-        raise ValueError(f"name: expected one that is not taken, got {name!r}")
+        raise InputError(f"name: expected one that is not taken, got {name!r}")
     plugins.add(FAMILIES, name, _Family(make, tuple(parameters.items()), takes_classes="K" in parameters))
 
 
@@ -99,7 +100,7 @@ def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
         Neither the text nor `num_classes` says how many classes there are.
     """
     if not isinstance(spec, str) or not spec.strip():
-        raise ValueError(f"transition: expected a text such as 'complementary:10' or 'T.csv', got {checks.short(spec)}")
+        raise InputError(f"transition: expected a text such as 'complementary:10' or 'T.csv', got {checks.short(spec)}")
     text = spec.strip()
     name, colon, rest = text.partition(":")
     name = ALIASES.get(name.strip().lower(), name.strip().lower())
@@ -111,7 +112,7 @@ def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
         transition = _family(family, name, rest, bool(colon), num_classes)
     else:
         known = ", ".join(sorted([*FAMILIES, "coarse"]))
-        raise ValueError(
+        raise InputError(
             f"transition: expected one of {known}, or the path of a .csv, .npy or .json matrix, got {spec!r}"
         )
     return _of_size(transition, num_classes)
@@ -119,7 +120,7 @@ def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
 
 def _of_size(transition: Transition, num_classes: int | None) -> Transition:
     if num_classes is not None and transition.num_classes != num_classes:
-        raise ValueError(
+        raise InputError(
             f"transition: expected one for {num_classes} classes, got {transition.num_classes} from {transition.name}"
         )
     return transition
@@ -128,13 +129,13 @@ def _of_size(transition: Transition, num_classes: int | None) -> Transition:
 def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int | None) -> Transition:
     parts = [p.strip() for p in rest.split(",")] if rest.strip() else []
     if colon and not parts:
-        raise ValueError(f"transition: expected {family.usage(name)!r}, got nothing after the colon of {name!r}")
+        raise InputError(f"transition: expected {family.usage(name)!r}, got nothing after the colon of {name!r}")
     positional = [p for p in parts if "=" not in p]
     texts = {key.strip(): text.strip() for key, _, text in (p.partition("=") for p in parts if "=" in p)}
     needed = [key for key, _ in family.parameters]
     given = name + (":" + rest if colon else "")
     if len(positional) + len(texts) < len(parts):
-        raise ValueError(f"transition: expected {family.usage(name)!r} with every parameter once, got {given!r}")
+        raise InputError(f"transition: expected {family.usage(name)!r} with every parameter once, got {given!r}")
     if family.takes_classes and len(positional) + sum(key in needed for key in texts) < len(needed):
         if num_classes is None:
             raise UnknownSizeError(
@@ -143,12 +144,12 @@ def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int
         texts.setdefault("K", str(num_classes))
     needed = [key for key in needed if key not in texts]
     if len(positional) != len(needed):
-        raise ValueError(f"transition: expected {family.usage(name)!r}, got {given!r}")
+        raise InputError(f"transition: expected {family.usage(name)!r}, got {given!r}")
     texts |= dict(zip(needed, positional, strict=True))
     kinds = dict(family.parameters + family.options)
     for key in texts:
         if key not in kinds:
-            raise ValueError(f"transition: expected {family.usage(name)!r}, got the unknown parameter {key!r}")
+            raise InputError(f"transition: expected {family.usage(name)!r}, got the unknown parameter {key!r}")
     values = {key: _number(text, kinds[key], key, name) for key, text in texts.items()}
     _check_size(values.get("K"))
     return family.make(**values)
@@ -159,7 +160,7 @@ def _check_size(classes: Any) -> None:
     if isinstance(classes, int) and classes > MOST_CLASSES:
         count = f"{classes:,}" if classes < 10**15 else count_text(classes)
         size = f"{classes * 8 / 2**30:,.1f} GiB" if classes < 10**15 else "more than any machine has"
-        raise ValueError(
+        raise InputError(
             f"transition: expected at most {MOST_CLASSES:,} classes, got {count}: one number for each of them takes "
             f"{size}"
         )
@@ -170,14 +171,14 @@ def _number(text: str, kind: type, key: str, name: str) -> Any:
         return kind(text)
     except ValueError:
         what = "an integer" if kind is int else "a number"
-        raise ValueError(f"transition: expected {what} for {key} of {name!r}, got {text!r}") from None
+        raise InputError(f"transition: expected {what} for {key} of {name!r}, got {text!r}") from None
 
 
 def _groups(text: str) -> list[list[int]]:
     try:
         return [[int(z) for z in group.split("+")] for group in text.split("|")]
     except ValueError:
-        raise ValueError(
+        raise InputError(
             f"transition: expected groups of class indices such as 'coarse:0+1|2+3', got 'coarse:{text}'"
         ) from None
 
@@ -192,10 +193,10 @@ def read_matrix(path: str | Path) -> Transition:
             with path.open("rb") as file:
                 head = file.read(4)
             if not head.strip():
-                raise ValueError("expected numbers, got an empty file")
+                raise InputError("expected numbers, got an empty file")
             encoding = other_encoding(head)
             if encoding is not None:
-                raise ValueError(f"expected text in UTF-8, got {encoding}; save the file as UTF-8")
+                raise InputError(f"expected text in UTF-8, got {encoding}; save the file as UTF-8")
         if kind == ".npy":
             matrix = _read_npy(path)
         elif kind == ".csv":
@@ -207,13 +208,13 @@ def read_matrix(path: str | Path) -> Transition:
             if isinstance(content, Mapping) and "family" in content:  # as `tproper estimate` writes it
                 return transition_from_dict(content)
             if not isinstance(content, Mapping) or "matrix" not in content:
-                raise ValueError('expected a list of rows, or an object with the key "matrix"')
+                raise InputError('expected a list of rows, or an object with the key "matrix"')
             matrix, names = content["matrix"], _labels_from_plain(content.get("weak_labels"))
         transition = Transition(matrix, weak_labels=names)
     except OSError as error:
-        raise ValueError(f"transition: cannot read {str(path)!r}: {error.strerror or error}") from None
+        raise InputError(f"transition: cannot read {str(path)!r}: {error.strerror or error}") from None
     except (ValueError, TypeError, OverflowError, RecursionError) as error:  # JSON's and numpy's complaints, too
-        raise ValueError(f"transition: {str(path)!r} is not a transition matrix: {error}") from None
+        raise InputError(f"transition: {str(path)!r} is not a transition matrix: {error}") from None
     transition.name = f"matrix {path.name}"
     return transition
 
@@ -223,9 +224,9 @@ def _read_npy(path: Path) -> Any:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (SyntaxError, TokenError, EOFError, OverflowError) as error:  # what numpy raises for an invalid header
-        raise ValueError(f"its header cannot be read: {' '.join(str(error).split())}") from None
+        raise InputError(f"its header cannot be read: {' '.join(str(error).split())}") from None
     if array.size > MOST_ENTRIES:
-        raise ValueError(
+        raise InputError(
             f"expected at most {MOST_ENTRIES:,} entries, got shape {array.shape}: that takes "
             f"{array.size * 8 / 2**30:,.1f} GiB"
         )
@@ -247,7 +248,7 @@ def make_transition(value: TransitionLike, num_classes: int | None = None) -> Tr
             return _of_size(transition_from_dict(value), num_classes)
         if "name" not in value:
             keys = sorted(map(str, value))
-            raise ValueError(f"transition: expected a dict with the key 'name' or 'family', got keys {keys}")
+            raise InputError(f"transition: expected a dict with the key 'name' or 'family', got keys {keys}")
         return _from_name(value["name"], {k: v for k, v in value.items() if k != "name"}, num_classes)
     if isinstance(value, tuple) and len(value) >= 1 and isinstance(value[0], str):
         name, *rest = value
@@ -269,11 +270,11 @@ def _from_name(name: Any, parameters: dict[str, Any], num_classes: int | None) -
                 raise UnknownSizeError(f"transition: expected the parameter K, the number of classes, of {name!r}")
             parameters = {"K": num_classes, **parameters}
     else:
-        raise ValueError(f"transition: expected one of {', '.join(sorted([*FAMILIES, 'coarse']))}, got {name!r}")
+        raise InputError(f"transition: expected one of {', '.join(sorted([*FAMILIES, 'coarse']))}, got {name!r}")
     try:
         return _of_size(make(**parameters), num_classes)
     except TypeError as error:
-        raise ValueError(f"transition: wrong parameters for {name!r}: {error}") from None
+        raise InputError(f"transition: wrong parameters for {name!r}: {error}") from None
 
 
 # Plain data.
@@ -324,9 +325,9 @@ def transition_from_dict(data: Mapping[str, Any]) -> Transition:
         if data.get("label_kind", transition.label_kind) != transition.label_kind:
             transition.label_kind = data["label_kind"]
     except KeyError as error:
-        raise ValueError(f"transition: expected the key {error} for the family {family!r}, got none") from None
+        raise InputError(f"transition: expected the key {error} for the family {family!r}, got none") from None
     except (TypeError, OverflowError, AttributeError, IndexError) as error:
-        raise ValueError(f"transition: malformed description of the family {family!r}: {error}") from None
+        raise InputError(f"transition: malformed description of the family {family!r}: {error}") from None
     return transition
 
 
@@ -359,7 +360,7 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
         names = _labels_from_plain(data["weak_labels"])
         given = {k: data[k] for k in ("draws", "concentration", "notes")} | {"counts": data.get("counts")}
         return EstimatedTransition(data["matrix"], weak_labels=names, **given)
-    raise ValueError(f"transition: expected a known family, got {family!r}")
+    raise InputError(f"transition: expected a known family, got {family!r}")
 
 
 def _labels_from_plain(names: Sequence[Any] | None) -> list[Any] | None:
@@ -376,7 +377,7 @@ def _label_to_plain(label: Any) -> Any:
         label = label.item()
     if label is None or isinstance(label, (str, int, float, bool)):
         return label
-    raise ValueError(f"weak_labels: expected names that are text, numbers, sets or tuples, got {label!r}")
+    raise InputError(f"weak_labels: expected names that are text, numbers, sets or tuples, got {label!r}")
 
 
 def _label_from_plain(plain: Any) -> Any:
@@ -385,5 +386,5 @@ def _label_from_plain(plain: Any) -> Any:
             return frozenset(_label_from_plain(z) for z in plain["set"])
         if set(plain) == {"tuple"}:
             return tuple(_label_from_plain(z) for z in plain["tuple"])
-        raise ValueError(f"weak_labels: expected 'set' or 'tuple', got the keys {sorted(plain)}")
+        raise InputError(f"weak_labels: expected 'set' or 'tuple', got the keys {sorted(plain)}")
     return frozenset(plain) if isinstance(plain, list) else plain

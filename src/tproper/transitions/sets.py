@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, inner, look_up, tracing
+from ..errors import InputError
 from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
@@ -48,7 +49,7 @@ class CandidateSetTransition(Transition):
         """The possible sets in the paper's order: by size, then lexicographic. Up to 12 classes."""
         K = self.num_classes
         if K > ENUMERATION_LIMIT:
-            raise ValueError(
+            raise InputError(
                 f"{self.name}: candidate sets are enumerated for at most {ENUMERATION_LIMIT} classes, got {K}; "
                 "targets, samples, losses and certificates need no enumeration"
             )
@@ -200,7 +201,7 @@ class FixedSizeSets(CandidateSetTransition):
             wrong = (sizes != size).nonzero()
             if len(wrong):
                 row = int(wrong[0])
-                raise ValueError(
+                raise InputError(
                     f"labels: expected candidate sets of {size} classes ({self.num_classes - size} excluded), "
                     f"got one of {int(sizes[row])} at row {row}"
                 )

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks
+from ..errors import InputError
 
 STRENGTHS = 16  # grid points of s
 WINDOW = 0.05  # forms less probable than this share of the best one are left out
@@ -96,7 +97,7 @@ def shrink(counts: FloatArray, structure: str = "auto", seen: np.ndarray | None 
     asked = [FORMS[name] for name in structure_of(structure)]
     forms = [f for f in asked if f.fits(counts)]
     if not forms:
-        raise ValueError(_misfit(structure, counts))
+        raise InputError(_misfit(structure, counts))
     typical = float(n[n > 0].mean())
     s = np.geomspace(0.25, 50 * max(typical, 1.0), STRENGTHS)
     # The share s/(s + M) is uniform a priori. A prior that grows with the counts would shrink two or three classes that

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, tracing
+from ..errors import InputError
 from .annotators import AnnotatorTransition
 from .base import EstimatedTransition, Transition
 
@@ -44,7 +45,7 @@ class StackedTransition(Transition):
             if bool((label.reshape(-1) >= sizes).any()):
                 row = int((label.reshape(-1) >= sizes).nonzero()[0])
                 d, y = int(source.reshape(-1)[row]), int(label.reshape(-1)[row])
-                raise ValueError(
+                raise InputError(
                     f"labels: expected labels in [0, {int(sizes[row])}) from source {d}, got {y} at row {row}"
                 )
         return offsets[source] + label

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import InputError
 from .base import Transition
 from .stacked import StackedTransition
 
@@ -29,7 +30,7 @@ def weak_label_names(transition: Transition, classes: Sequence[Any] | NDArray[An
         return own
     if transition.positive_unlabeled and all(isinstance(c, str) for c in own):
         if own[0] == UNLABELED:
-            raise ValueError(f"classes: expected the positive class first, got {UNLABELED!r}; pass `classes`")
+            raise InputError(f"classes: expected the positive class first, got {UNLABELED!r}; pass `classes`")
         return [own[0], UNLABELED]
     if isinstance(transition, StackedTransition):
         return [(d, name) for d, t in enumerate(transition.sources) for name in weak_label_names(t, classes)]

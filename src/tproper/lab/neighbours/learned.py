@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ...errors import InputError
 from ...transitions import Transition
 from ..methods import Method, Softmax, register, setting_of
 
@@ -36,7 +37,7 @@ class LearnedForward(Softmax):
     def __call__(self, scores: Tensor, labels: Tensor, learned: Tensor | None) -> Tensor:
         """The forward risk of each trial under its own T, and the penalty."""
         if learned is None:
-            raise ValueError("learned: expected the numbers that T is made of, as start() gives them, got None")
+            raise InputError("learned: expected the numbers that T is made of, as start() gives them, got None")
         log_t = self.log_transition(learned)
         rows = log_t.gather(1, labels[..., None].expand(*labels.shape, self.num_classes))  # (S, n, K)
         return -torch.logsumexp(torch.log_softmax(scores, -1) + rows, -1).mean(1) + self.penalty(log_t)

@@ -12,6 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from ...errors import InputError
 from ..methods import Method, pointwise, register
 from .complementary import at
 
@@ -54,7 +55,7 @@ def _numbers(name: str, text: str, form: str, count: int, good: Callable[..., bo
     except ValueError:
         values = []
     if len(values) != count or not good(*values):
-        raise ValueError(f"method: expected {form}, got '{name}:{text}'")
+        raise InputError(f"method: expected {form}, got '{name}:{text}'")
     return values
 
 

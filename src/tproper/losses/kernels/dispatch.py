@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._core import Labels, checks, tracing
+from ...errors import InputError
 from ...transitions import CandidateSetTransition
 from .registry import Plan, plan
 
@@ -102,7 +103,7 @@ class _Fault:
             rule = f"candidate sets of {only} classes, got one of {label}"
             if label == 0:
                 rule = "non-empty candidate sets, got an empty one"
-        raise ValueError(f"labels: expected {rule} at row {row} of an earlier batch (its loss was NaN, its gradient 0)")
+        raise InputError(f"labels: expected {rule} at row {row} of an earlier batch (its loss was NaN, its gradient 0)")
 
 
 _faults: WeakKeyDictionary[nn.Module, _Fault] = WeakKeyDictionary()

@@ -6,6 +6,7 @@ import copy
 from typing import TypeVar
 
 from ..._core import checks
+from ...errors import InputError
 from ..base import Backend, WeakLabelLoss
 from . import dispatch
 
@@ -20,14 +21,14 @@ def fuse(loss: Loss, backend: Backend = "auto") -> Loss:
     always plain PyTorch; ``"triton"``: the kernel, or a ``ValueError`` that says what stands in its way.
     """
     if not isinstance(loss, WeakLabelLoss):
-        raise ValueError(f"loss: expected a tproper loss, got {type(loss).__name__}")
+        raise InputError(f"loss: expected a tproper loss, got {type(loss).__name__}")
     checks.choice(backend, "backend", BACKENDS)
     if backend == "triton":
         why = dispatch.unplanned(loss)
         if why is not None:
-            raise ValueError(f"backend: 'triton' cannot run this loss: {why}; use 'auto' or 'torch'")
+            raise InputError(f"backend: 'triton' cannot run this loss: {why}; use 'auto' or 'torch'")
         if not dispatch.triton_installed():
-            raise ValueError("backend: 'triton' needs the package triton, which is not installed; use 'torch'")
+            raise InputError("backend: 'triton' needs the package triton, which is not installed; use 'torch'")
     same = copy.copy(loss)
     same._backend = backend
     return same
