@@ -89,3 +89,11 @@ def test_the_papers_reconstruction_inverts_partial_labels():
     t = tp.partial_labels(3, 0.1).matrix()
     assert np.allclose(r @ t, np.eye(3), atol=1e-12)
     assert r.sum(axis=0) == pytest.approx(np.ones(7))
+
+
+@pytest.mark.parametrize(("model", "c"), [("mlp", 1.0), ("wrn28_2", 0.3)])
+def test_figure_3_of_the_released_code_divides_its_coefficient_by_the_exponent(model, c):
+    v = np.array([0.3, -1.2, 0.9])
+    for config in paper.released_exponents(paper.chosen("gls", model), (1.0, 1.5, 2.0, 3.0)):
+        ours = config.k / 2 * (np.abs(v) ** config.alpha).sum()
+        assert ours == pytest.approx(c / config.alpha * (np.abs(v) ** config.alpha).sum())

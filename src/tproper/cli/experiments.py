@@ -81,6 +81,8 @@ def _configs(options: ReproduceOptions, run: ReproduceRun) -> Callable[[Work, st
                 return None
             out.append(config)
         gls = lab.paper.chosen("gls", model, run.dataset or None, protocol)
+        if options.released:
+            return out + lab.paper.released_exponents(gls, axes["alpha"])
         return out + (lab.sweep.product(gls, axes) if axes else [])
 
     return configs

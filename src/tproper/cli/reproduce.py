@@ -39,6 +39,9 @@ class ReproduceOptions:
     methods: Annotated[str, typer.Option(help="comma-separated rows of Table 2")] = ""
     values: Annotated[str, typer.Option(help="fig2: comma-separated k, fig3: alpha (default: the whole grid)")] = ""
     trials: Annotated[int, typer.Option(help="trials of each cell", min=1)] = TRIALS
+    released: Annotated[
+        bool, typer.Option(help="fig3: squeeze by c / alpha with the released c, as the authors' code does")
+    ] = False
     search: Annotated[bool, typer.Option(help="the paper's grid search instead of its choices")] = False
     max_epochs: Annotated[int, typer.Option(help="end a trial after this many epochs at the latest", min=1)] = (
         MAX_EPOCHS
@@ -49,6 +52,8 @@ class ReproduceOptions:
     def __post_init__(self) -> None:
         if self.methods and self.target is not Target.table2:
             raise InputError(f"--methods: expected it with table2 alone, got it with {self.target}, which has its own")
+        if self.released and self.target is not Target.fig3:
+            raise InputError(f"--released: expected it with fig3 alone, got it with {self.target}")
         if self.values and self.target not in (Target.fig2, Target.fig3):
             raise InputError(f"--values: expected it with fig2 or fig3, got it with {self.target}, which has no grid")
 

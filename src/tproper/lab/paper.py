@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .protocol import Protocol, TrialConfig
@@ -106,6 +107,14 @@ def chosen(method: str, model: str, dataset: str | None = None, protocol: Protoc
         k=SQUEEZE[method][model] if loss == "gls" else 0.0,
         protocol=protocol or Protocol(),
     )
+
+
+def released_exponents(gls: TrialConfig, exponents: Iterable[float]) -> list[TrialConfig]:
+    """Figure 3 as the authors' code would draw it: its squeezing is ``c / alpha sum |v_z|^alpha`` with the c of its
+    files, so our k (``k / 2 sum |v_z|^alpha``) is ``2 c / alpha``: the same at alpha = 2, twice as large at alpha = 1.
+    """
+    c = SQUEEZE["gls_released"][gls.model]
+    return [replace(gls, k=2 * c / alpha, alpha=alpha) for alpha in exponents]
 
 
 #: Seconds per trial-epoch of the authors' released code on one H200, after mending what no longer runs.

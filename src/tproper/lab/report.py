@@ -277,6 +277,7 @@ class Grid(NamedTuple):
     axis: str
     fixed: str
     points: figures.Points
+    suffix: str = ""  # of the figure's name
 
     @property
     def title(self) -> str:
@@ -290,6 +291,7 @@ def grids(records: Sequence[Record], column: list[Cell]) -> list[Grid]:
     base = paper.chosen("gls", first.model, first.dataset, first.protocol)
     by_k: figures.Points = {}
     by_alpha: figures.Points = {}
+    released: figures.Points = {}  # the authors' code: k = 2 c / alpha
     for r in records:
         config = TrialConfig.from_dict(r["config"])
         if r["seed"] >= SEARCH_SEED or config.loss != "gls":
@@ -299,8 +301,12 @@ def grids(records: Sequence[Record], column: list[Cell]) -> list[Grid]:
                 by_k.setdefault(config.k, []).append(100 * r["accuracy"])
             if config.k == base.k:
                 by_alpha.setdefault(config.alpha, []).append(100 * r["accuracy"])
-    both = [Grid(2, "k", "alpha = 2", by_k), Grid(3, "alpha", f"k = {base.k:g}", by_alpha)]
-    return [grid for grid in both if set(grid.points) - {getattr(base, grid.axis)}]
+            if config == paper.released_exponents(base, [config.alpha])[0]:
+                released.setdefault(config.alpha, []).append(100 * r["accuracy"])
+    c = paper.SQUEEZE["gls_released"][first.model]
+    all_grids = [Grid(2, "k", "alpha = 2", by_k), Grid(3, "alpha", f"k = {base.k:g}", by_alpha)]
+    all_grids.append(Grid(3, "alpha", f"k = 2 x {c:g} / alpha, as in the authors' code", released, "_released"))
+    return [grid for grid in all_grids if set(grid.points) - {getattr(base, grid.axis)}]
 
 
 def grid_table(title: str, grid: Grid) -> Table:
@@ -317,7 +323,7 @@ def column_figures(column: list[Cell], drawn_grids: Sequence[Grid], name: str, s
     for grid in drawn_grids:
         below = 1.0 if grid.axis == "alpha" else None
         figure = figures.sensitivity(grid.points, lines, grid.axis, f"{name}: {grid.title}", grey_below=below)
-        drawn[f"figure{grid.number}_{stem}"] = figure
+        drawn[f"figure{grid.number}{grid.suffix}_{stem}"] = figure
     traces = {c.method: [r["risk"] for r in c.records] for c in column}
     bounds = {c.method: lower_bound(c.config) for c in column}
     drawn[f"risk_{stem}"] = figures.risk_traces(traces, bounds, f"{name}: training risk and its lower bound")
