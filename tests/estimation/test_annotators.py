@@ -470,3 +470,54 @@ def test_luck_of_annotators_is_not_counted_twice():
     accuracy_of_truth = [float(R.targets(y)[np.arange(n), z].mean()) for R in (known, estimated)]
     assert accuracy_of_truth[0] > 1.025
     assert abs(accuracy_of_truth[1] - 1) < 0.015
+
+
+def one_class_rules(seed, n=1500, K=2, rules=6, right=0.85):
+    """Rules that each vote for one class where they see it, and are silent elsewhere: features, answers, classes."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, K, n)
+    answers = np.full((n, rules), -1)
+    for a in range(rules):
+        own = a % K
+        speaks = rng.random(n) < np.where(z == own, 0.4 * right, 0.4 * (1 - right))
+        answers[speaks, a] = own
+    return rng.normal(size=(n, 4)) + 2.0 * np.eye(4)[z], answers, z
+
+
+def test_silence_without_a_meaning_leaves_nothing_to_tell_the_classes_by():
+    X, answers, z = one_class_rules(0)
+    told = ~(answers < 0).all(axis=1)
+    X, answers, z = X[told], answers[told], z[told]
+    with pytest.warns(tp.IdentifiabilityWarning, match="one class only"):
+        result = tp.estimate_annotators(answers)
+    for score in (
+        tp.weak_accuracy(answers, result.posteriors.argmax(axis=1), result.transition),
+        tp.weak_log_loss(answers, np.full((len(z), 2), 0.5), result.transition),
+        tp.weak_calibration(answers, np.full((len(z), 2), 0.5), result.transition),
+        tp.paired_test(answers, np.full((len(z), 2), 0.5), np.tile([0.9, 0.1], (len(z), 1)), result.transition),
+    ):
+        assert not score.informative
+        assert "not informative" in str(score)
+    again = transition_from_dict(json.loads(json.dumps(transition_to_dict(result.transition))))
+    assert again.unidentified == result.transition.unidentified != ""
+
+
+def test_columns_that_coincide_are_named():
+    """Classes 1 and 2 are answered alike, 0 is not."""
+    rng = np.random.default_rng(1)
+    z = rng.integers(0, 3, 600)
+    low = np.where(z == 0, 0, 1 + rng.integers(0, 2, (4, 600))).T
+    answers = np.where(rng.random((600, 4)) < 0.1, rng.integers(0, 3, (600, 4)), low)
+    with pytest.warns(tp.IdentifiabilityWarning, match="classes 1 and 2 coincide"):
+        assert "1 and 2" in tp.estimate_annotators(answers).unidentified
+
+
+@pytest.mark.parametrize("K", [2, 5])
+def test_sources_that_tell_the_classes_are_not_called_unidentified(K):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        z = rng.integers(0, K, 150)
+        answers = np.where(rng.random((150, 5)) < 0.65, z[:, None], rng.integers(0, K, (150, 5)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", tp.DependenceWarning)
+            assert tp.estimate_annotators(answers).unidentified == ""

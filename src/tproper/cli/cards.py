@@ -35,6 +35,7 @@ def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> s
     lines = [
         f"# Model card: {facts['name']}",
         "",
+        *([f"**Do not use this model: {facts['unidentified']}.**", ""] if facts.get("unidentified") else []),
         "A classifier trained on weak labels by tproper. Its outputs are class probabilities.",
         "",
         *_data(facts),
@@ -140,6 +141,7 @@ def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Pa
     }
     more = [f"{facts[name]:,} {words}" for name, words in named.items() if facts[name]]
     lines = [
+        *([f"DO NOT USE THIS MODEL: {facts['unidentified']}", ""] if facts.get("unidentified") else []),
         f"trained on {facts['rows']:,} rows" + (f" ({', '.join(more)})" if more else ""),
         f"features  {len(facts['features'])}: {short(facts['features'])}",
         f"classes   {len(facts['classes'])}: {short(facts['classes'])}",

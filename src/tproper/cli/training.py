@@ -165,6 +165,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
         "known_classes": None if rows.true is None else int((rows.true >= 0).sum()),
         "groups": None if rows.group is None else len(np.unique(rows.group)),
         "transition": rows.codec.transition.name,
+        "unidentified": rows.codec.transition.unidentified,
         "estimate": None if rows.estimate is None else rows.estimate.text,
         "warnings": ([] if quality.trust is None else quality.trust.doubts) + rows.notes + doubts,
     }

@@ -19,6 +19,7 @@ from .answers import Answers, as_answers, check_order, true_classes
 from .arguments import Seed, features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, named_by_most, run
 from .dependence import Copies, copies, dependence, discounted
+from .identified import coinciding, one_class_each
 from .information import concentration
 from .posterior import by_sweep
 from .softmax import LinearSoftmax
@@ -56,6 +57,7 @@ class AnnotatorEstimate:
     _fit: Fit = field(repr=False)
     _log_prior: FloatArray | None = field(repr=False)
     _seed: int = field(repr=False)
+    unidentified: str = ""  # why T does not tell the classes apart; empty where it does
 
     @cached_property
     def concentration(self) -> FloatArray:
@@ -84,7 +86,8 @@ class AnnotatorEstimate:
         To score by answers, let them be among those that T is estimated from: then what T got wrong shows in them, and
         scores allow for it. T from a few dozen answers per annotator scores models slightly too high by other answers.
         """
-        return annotators(self.transitions, self.rho)
+        parts = annotators(self.transitions, self.rho)
+        return AnnotatorTransition(parts.transitions, parts.rho, self.unidentified)
 
     @cached_property
     def ranking(self) -> list[Ranked]:
@@ -193,7 +196,11 @@ def estimate_annotators(
     posteriors = discounted(fit.evidence.astype(np.float64), log_prior, crowd.degree, rho)
     posteriors[crowd.fixed] = np.eye(K)[known[crowd.fixed]]
     notes += _dependence_notes(crowd, rho, copied)
-    rest = (fit, None if matrix is None else log_prior, int(rng.integers(1 << 31)))
+    unidentified = _unidentified(crowd, fit, log_prior)
+    if unidentified:
+        notes.insert(0, unidentified)
+        warnings.warn(unidentified, IdentifiabilityWarning, stacklevel=2)
+    rest = (fit, None if matrix is None else log_prior, int(rng.integers(1 << 31)), unidentified)
     return AnnotatorEstimate(posteriors, fit.prior, given, fit.strength, rho, copied, classifier, notes, *rest)
 
 
@@ -256,6 +263,25 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
         warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
         notes.append(text)
     return notes
+
+
+def _unidentified(crowd: Crowd, fit: Fit, log_prior: FloatArray) -> str:
+    """Why T does not tell the classes apart, and the way out; empty where it does."""
+    if one_class_each(crowd):
+        return (
+            "every annotator names one class only, and -1 is read as an answer that is missing for no reason: given "
+            "that such a source speaks, it says the same whatever the class is, so T's columns coincide and nothing "
+            "tells the classes apart. What rules that abstain tell is when they speak: give silence as an answer of "
+            "its own, np.where(answers < 0, K, answers) with num_classes=K"
+        )
+    pairs = coinciding(crowd, fit, log_prior)
+    if not pairs:
+        return ""
+    which = ", ".join(f"{a} and {b}" for a, b in pairs[:SHOWN]) + (", ..." if len(pairs) > SHOWN else "")
+    return (
+        f"the columns of T for classes {which} coincide within their error: the answers do not tell these classes "
+        "apart; give the true class of some items, or more sources that do"
+    )
 
 
 def _dependence_notes(crowd: Crowd, rho: float, copied: list[Copies]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from numpy.typing import ArrayLike
@@ -40,6 +40,11 @@ class PairedTest(Score):
     def difference(self) -> float:
         """The value."""
         return self.value
+
+    def noted(self, note: str) -> PairedTest:
+        """The test with one more note; where it says nothing for it, it decides nothing either."""
+        out = super().noted(note)
+        return out if out.informative else replace(out, p_value=1.0, better=None)
 
     def __str__(self) -> str:
         low, high = self.interval

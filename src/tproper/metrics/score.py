@@ -50,7 +50,12 @@ class Score:
         return f"; {self.from_transition:.0%} of the width comes from T" if shown else ""
 
     def noted(self, note: str) -> Self:
-        """The score with one more note; itself where there is nothing to say."""
+        """The score with one more note; itself where there is nothing to say.
+
+        A note that begins with "not informative: " (T does not tell the classes apart) leaves the score saying nothing.
+        """
+        if note.startswith(UNINFORMATIVE):
+            return says_nothing(self, note.removeprefix(UNINFORMATIVE))
         return replace(self, note="; ".join(filter(None, (self.note, note)))) if note else self
 
     def __float__(self) -> float:

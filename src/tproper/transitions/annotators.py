@@ -45,13 +45,14 @@ class AnnotatorTransition(Transition):
 
     `matrix()` and `weak_labels` list the complete rows of answers, the last annotator's changing fastest, where there
     are at most 4,096 of them. `rho`: how much answers depend on each other given the class, where that was estimated.
+    `unidentified` says why an estimate of the annotators' T does not tell the classes apart; empty where it does.
     """
 
     _label_kind = "answers"
 
-    def __init__(self, transitions: Sequence[Transition], rho: float = 0.0) -> None:
-        self.transitions, self.rho = list(transitions), rho
-        self.caution = DEPENDENT.format(rho) if rho > 0 else ""
+    def __init__(self, transitions: Sequence[Transition], rho: float = 0.0, unidentified: str = "") -> None:
+        self.transitions, self.rho, self.unidentified = list(transitions), rho, unidentified
+        self.caution = f"not informative: {unidentified}" if unidentified else DEPENDENT.format(rho) if rho > 0 else ""
         self.num_classes = self.transitions[0].num_classes
         self.sizes = [t.num_weak_labels for t in self.transitions]
         self.offsets = np.cumsum([0, *self.sizes])

@@ -301,7 +301,7 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
         return out | {"family": "multi_source", "sources": sources, "weights": _listed(T.weights)}
     if isinstance(T, AnnotatorTransition):
         parts = [transition_to_dict(t) for t in T.transitions]
-        return out | {"family": "annotators", "annotators": parts, "rho": T.rho}
+        return out | {"family": "annotators", "annotators": parts, "rho": T.rho, "unidentified": T.unidentified}
     out |= {"family": "matrix", "matrix": T.matrix().tolist()}
     if isinstance(T, families.BagTransition):
         return out | {"family": "unlabeled_sets", "pooled": _listed(T.pooled), "prior": _listed(T.prior)}
@@ -351,7 +351,8 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     if family == "multi_source":
         return families.multi_source([transition_from_dict(s) for s in data["sources"]], data["weights"])
     if family == "annotators":
-        return annotators([transition_from_dict(t) for t in data["annotators"]], data.get("rho", 0.0))
+        T = annotators([transition_from_dict(t) for t in data["annotators"]], data.get("rho", 0.0))
+        return AnnotatorTransition(T.transitions, T.rho, str(data.get("unidentified", "")))
     if family == "unlabeled_sets":
         return families.BagTransition(data["matrix"], data["pooled"], data["prior"])
     if family == "matrix":
