@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "tproper"
 
 # A room imports only from rooms before it.
 ROOMS = [
-    "_core", "transitions", "potentials", "losses", "certificates", "metrics", "estimation", "learn", "data",
+    "_core", "transitions", "potentials", "losses", "certificates", "metrics", "estimation", "data", "inputs", "learn",
     "plots", "lab", "cli",
 ]  # fmt: skip
 CORE = ROOMS[: ROOMS.index("metrics") + 1]

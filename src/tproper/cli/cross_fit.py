@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from .._core import FloatArray, Split, random_folds
 from ..data import Bar
 from ..errors import InputError
+from ..inputs import Inputs
 from .rows import Rows
-from .schema import Schema
-from .streaming import Trained
+from .streaming import probabilities
 
 FOLDS = 5
 SECONDS = 120.0  # that the fits of all folds may take, unless --folds asks for them
@@ -58,19 +58,18 @@ def check_groups(rows: Rows, part: NDArray[np.int64]) -> None:
 
 
 def cross_fitted(
-    rows: Rows, schema: Schema, make: Callable[[], Any], splits: Sequence[Split], folds: int | None
+    rows: Rows, inputs: Inputs, make: Callable[[], Any], splits: Sequence[Split], folds: int | None
 ) -> Unseen:
     """Fit one model for each fold to the rows outside of it; `make` gives an estimator."""
     n = len(rows.X)
-    p = np.full((n, len(schema.classes)), np.nan)
-    X = schema.inputs(rows.X)
+    p = np.full((n, len(rows.codec.classes)), np.nan)
     with Bar("scoring", len(splits), "folds") as bar:
         for f, (train, test) in enumerate(splits):
             started = time.monotonic()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit to all rows has said it
-                model = fit_part(make(), X, rows, train)
-            p[test] = _probabilities(model, rows, schema, test)
+                model = fit_part(make(), inputs, rows, train)
+            p[test] = _probabilities(model, rows, test)
             bar.step()
             took = time.monotonic() - started
             if folds is None and f == 0 and took * len(splits) > SECONDS:
@@ -84,19 +83,20 @@ def cross_fitted(
     return Unseen(np.arange(n), p, how)
 
 
-def held_out(estimator: Any, rows: Rows, schema: Schema, held: NDArray[np.int64]) -> Unseen:
+def held_out(estimator: Any, rows: Rows, held: NDArray[np.int64]) -> Unseen:
     """Rows that were kept from the model itself."""
-    p = _probabilities(estimator, rows, schema, held)
+    p = _probabilities(estimator, rows, held)
     return Unseen(held, p, f"on {len(held):,} rows that were held out")
 
 
-def _probabilities(estimator: Any, rows: Rows, schema: Schema, part: NDArray[np.int64]) -> FloatArray:
+def _probabilities(estimator: Any, rows: Rows, part: NDArray[np.int64]) -> FloatArray:
     kind = " of those with a label" if rows.dropped else ""
-    return Trained(estimator, schema).probabilities(rows.X[part], lambda i: f"{part[i] + 1}{kind}")
+    return probabilities(estimator, rows.X[part], lambda i: f"{part[i] + 1}{kind}")
 
 
-def fit_part(estimator: Any, X: FloatArray, rows: Rows, part: NDArray[np.int64]) -> Any:
-    """Fit to some rows, with their known classes and groups."""
+def fit_part(estimator: Any, inputs: Inputs, rows: Rows, part: NDArray[np.int64]) -> Any:
+    """Fit to some rows, with their known classes and groups; the model takes rows as they stand in the table."""
     known = None if rows.true is None else np.array([*rows.codec.classes, None], dtype=object)[rows.true[part]]
     group = None if rows.group is None else rows.group[part]
-    return estimator.fit(X[part], rows.labels[part], true=known, groups=group)
+    fitted = estimator.fit(inputs.scaled(rows.X[part]), rows.labels[part], true=known, groups=group)
+    return fitted.take_columns(inputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core import FloatArray, checks, finite_number
+from .._core import FloatArray, checks
 from ..data import ColumnError, Moments, Table, first_inexact, first_text, holds_truth, numbers, short
 from ..errors import InputError
 from ..transitions import StackedTransition, transition_from_dict
@@ -179,8 +178,6 @@ class Schema:
 
     features: list[str]
     classes: list[str]
-    centre: list[float]  # features are (x - centre) / scale
-    scale: list[float]
     label: str
     source: str | None
     sources: list[str]
@@ -188,10 +185,6 @@ class Schema:
     specs: dict[str, str]  # how it was asked for
     annotators: list[str] = field(default_factory=list)  # whose answers T takes, in its order
     marks: list[str] = field(default_factory=list)  # of some of the rows it was trained on (`overlap`)
-
-    def inputs(self, X: FloatArray) -> FloatArray:
-        """Features as the model was trained on them."""
-        return (X - np.asarray(self.centre)) / np.asarray(self.scale)
 
     def codec(self) -> LabelCodec:
         """Reads the label column."""
@@ -205,6 +198,8 @@ class Schema:
     def of(cls, estimator: Any, folder: Path) -> Schema:
         """The schema of a loaded model."""
         content = estimator.extra_.get("table")
+        if isinstance(content, dict):  # older models kept their scale here
+            content = {name: value for name, value in content.items() if name not in ("centre", "scale")}
         names = {f.name for f in fields(cls)}  # models of older versions know fewer
         needed = {f.name for f in fields(cls) if f.default_factory is MISSING}
         if not isinstance(content, dict) or not needed <= set(content) <= names:
@@ -266,11 +261,6 @@ def fault(content: Mapping[str, Any], features: int, classes: Sequence[str]) -> 
         return f"features: expected the model's {features}, got {len(content['features'])}"
     if list(content["classes"]) != list(classes):
         return f"classes: expected the model's own in their order, got {checks.short(content['classes'])}"
-    for name, low in (("centre", -math.inf), ("scale", 0.0)):
-        value = content[name]
-        right = isinstance(value, list) and len(value) == features
-        if not right or not all(finite_number(x) and x > low for x in value):
-            return f"{name}: expected {features} finite numbers{' > 0' if low == 0 else ''}, got {checks.short(value)}"
     marks = content.get("marks", [])
     if not _texts(marks) or not all(re.fullmatch("[0-9a-f]{16}", mark) for mark in marks):
         return f"marks: expected sixteen hexadecimal digits for each row, got {checks.short(marks)}"

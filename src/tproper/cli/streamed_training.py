@@ -27,10 +27,11 @@ from ..data import (
     watched,
 )
 from ..errors import InputError
+from ..inputs import Inputs
 from .codec import LabelCodec
 from .errors import spoken
 from .resolving import label_notes, resolve
-from .schema import FeatureReader, Schema
+from .schema import FeatureReader
 from .train import Settings
 from .training import Quality, Report, finish, make_estimator, make_schema
 
@@ -42,21 +43,21 @@ BATCH = 1024
 class _Scaled:
     """A source whose features are standardised as they go by."""
 
-    def __init__(self, source: ParquetSource, schema: Schema, dtype: Any) -> None:
-        self.source, self.schema = source, schema
+    def __init__(self, source: ParquetSource, given: Inputs, dtype: Any) -> None:
+        self.source, self.given = source, given
         self.dtype = dtype  # what the model takes: a number that is too large for it would be infinite there
         self.rows: int | None = source.rows
 
     def batches(self, epoch: int, skip: int = 0) -> Iterator[tuple[Any, Any]]:
         for X, labels in self.source.batches(epoch, skip):
-            inputs = self.schema.inputs(X.astype(np.float64))
+            inputs = self.given.scaled(X.astype(np.float64))
             with np.errstate(over="ignore"):
-                check_finite(inputs.astype(self.dtype, copy=False), self.schema.features)
+                check_finite(inputs.astype(self.dtype, copy=False), self.given.names)
             yield inputs, labels
 
     def identity(self) -> dict[str, Any]:
         """The batches are those of the files, at this scale."""
-        return self.source.identity() | {"standardize": np.array([self.schema.centre, self.schema.scale])}
+        return self.source.identity() | {"standardize": np.array([self.given.centre, self.given.scale])}
 
 
 def scan_labels(table: Table, label: str) -> Counter[str]:
@@ -146,8 +147,8 @@ def train(
     check_features(table, columns["features"])
     label, specs = columns["label"], columns["specs"]
     counts = scan_labels(table, label)
-    transition, names = resolve(specs, list(counts), classes, None)
-    codec = LabelCodec(transition, names)
+    transition, known = resolve(specs, list(counts), classes, None)
+    codec = LabelCodec(transition, known)
 
     def encode(column: Any) -> Any:
         return codec.encode(column, None, column=label)[0]
@@ -155,8 +156,10 @@ def train(
     source = ParquetSource(
         data, label, columns["features"], batch_size=BATCH, seed=settings.seed, dtype=np.float64, encode=encode
     )
-    schema = make_schema(codec, source.moments() if settings.standardize else None, columns)
-    estimator = make_estimator(settings, transition, names)
+    names = columns["features"]
+    inputs = Inputs(names, *source.moments()) if settings.standardize else Inputs.plain(names)
+    schema = make_schema(codec, columns)
+    estimator = make_estimator(settings, transition, known)
     checkpoint = out.parent / f".{out.name}.stream.safetensors"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     epochs = settings.epochs or EPOCHS
@@ -166,14 +169,15 @@ def train(
         bar.at(at.rows, f"epoch {at.epoch + 1}")
 
     with Bar("training", source.rows * epochs, "rows") as bar, spoken():
-        scaled = _Scaled(source, schema, np.float64 if settings.model == "linear" else np.float32)
+        scaled = _Scaled(source, inputs, np.float64 if settings.model == "linear" else np.float32)
         fit_stream(estimator, scaled, epochs=epochs, checkpoint=checkpoint, progress=advance)
+    estimator.take_columns(inputs)
     facts = {
         "data": str(data),
         "rows": source.rows,
         "labels": dict(counts.most_common()),
         "transition": transition.name,
-        "warnings": label_notes(counts, names) + _few_steps(source.rows, epochs),
+        "warnings": label_notes(counts, known) + _few_steps(source.rows, epochs),
         **dict.fromkeys(("held_out", "dropped", "blank"), 0),  # all rows are trained on
         "answers": {},
         **dict.fromkeys(("known_classes", "groups", "estimate")),  # a stream is refused them

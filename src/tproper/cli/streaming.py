@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
 from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts, watched
 from ..errors import InputError
+from ..inputs import CellError
 from .codec import LabelCodec, class_codec
 from .errors import say
 from .later import Later
@@ -42,23 +43,21 @@ class Trained:
     schema: Schema
 
     def probabilities(self, X: FloatArray, row: Callable[[int], object]) -> FloatArray:
-        """Class probabilities (n, K) of features as they stand in a table; `row` names one of them by its place in X.
+        """Class probabilities (n, K) of features as they stand in a table."""
+        return probabilities(self.estimator, X, row)
 
-        A row that the model's arithmetic cannot take is refused: nothing is written for it.
-        """
-        with np.errstate(over="ignore", invalid="ignore"):  # refused below
-            inputs = self.schema.inputs(X)
-            taken = np.isfinite(inputs.astype(np.float64 if self.estimator.model == "linear" else np.float32))
-        if not taken.all():
-            i, j = np.argwhere(~taken)[0].tolist()
-            raise InputError(
-                f"column {self.schema.features[j]!r}: expected numbers like those the model was trained on, "
-                f"got {X[i, j]:g} at row {row(i)}, which is too large; correct the row, or leave it out"
-            )
-        try:
-            return np.asarray(self.estimator.predict_proba(inputs), dtype=np.float64)
-        except NonFiniteError as error:
-            raise InputError(f"row {row(error.row)}: expected finite class probabilities, got {error.fact}") from None
+
+def probabilities(estimator: Any, X: FloatArray, row: Callable[[int], object]) -> FloatArray:
+    """Class probabilities (n, K) of features as they stand in a table; `row` names one of them by its place in X.
+
+    A row that the model's arithmetic cannot take is refused: nothing is written for it.
+    """
+    try:
+        return np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    except CellError as error:
+        raise error.at(row(error.row or 0)) from None
+    except NonFiniteError as error:
+        raise InputError(f"row {row(error.row)}: expected finite class probabilities, got {error.fact}") from None
 
 
 def load_model(folder: Path) -> Trained:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from .._core import FloatArray, atomic_folder, held_out_rows, sweep
+from .._core import atomic_folder, held_out_rows, sweep
 from ..data import Bar
 from ..errors import InputError
+from ..inputs import Inputs
 from ..learn import (
     L2,
     WeakLabelClassifier,
@@ -37,14 +38,10 @@ from .trust import Trust, trust
 FEWEST_TO_TUNE = 10  # rows: two in each of five folds
 
 
-def make_schema(codec: LabelCodec, scaling: tuple[FloatArray, FloatArray] | None, table: dict[str, Any]) -> Schema:
-    """Everything about the table that prediction needs."""
-    d = len(table["features"])
-    centre, scale = (np.zeros(d), np.ones(d)) if scaling is None else scaling
+def make_schema(codec: LabelCodec, table: dict[str, Any]) -> Schema:
+    """Everything about the table's labels that scores of the model need."""
     return Schema(
         classes=codec.classes,
-        centre=centre.tolist(),
-        scale=scale.tolist(),
         transition=transition_to_dict(codec.transition),
         sources=codec.sources,
         annotators=codec.annotators,
@@ -140,19 +137,20 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
     chosen, held = held_out_rows(n, share, np.random.default_rng(settings.seed), rows.group)
     check_groups(rows, chosen)
     splits = splits_of(rows, settings.folds, settings.seed) if settings.holdout is None and n >= 4 else []
-    scaling = standardisation(rows.X[chosen], columns["features"]) if settings.standardize else None
-    schema = replace(make_schema(rows.codec, scaling, columns), marks=kept_marks(rows.X[chosen]))
+    names = columns["features"]
+    inputs = Inputs(names, *standardisation(rows.X[chosen], names)) if settings.standardize else Inputs.plain(names)
+    schema = replace(make_schema(rows.codec, columns), marks=kept_marks(rows.X[chosen]))
     estimator = make_estimator(settings, rows.transition, schema.classes)
     with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows"):
-        fit_part(estimator, schema.inputs(rows.X), rows, chosen)
+        fit_part(estimator, inputs, rows, chosen)
     unseen = None
     if splits:
-        params, names = getattr(estimator, "best_params_", {}), estimator.classes_
+        params, known = getattr(estimator, "best_params_", {}), estimator.classes_
         unseen = cross_fitted(
-            rows, schema, lambda: with_params(estimator, params, names), splits, settings.folds
+            rows, inputs, lambda: with_params(estimator, params, known), splits, settings.folds
         )
     elif len(held) > 1:
-        unseen = held_out(estimator, rows, schema, held)
+        unseen = held_out(estimator, rows, held)
     quality = measure(rows, unseen)
     facts = {
         "data": str(data),

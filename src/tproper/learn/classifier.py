@@ -20,6 +20,7 @@ from torch import nn
 from .._core import Before, FloatArray, Labels, NotReconstructibleError, finite_rows, group_codes
 from ..certificates import Certificate
 from ..errors import InputError
+from ..inputs import Inputs
 from ..losses import WeakLabelLoss, make_loss
 from ..metrics import weights_of
 from ..potentials import Potential
@@ -107,6 +108,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_, n_features_in_, feature_names_in_
         As in scikit-learn.
+    inputs_ : Inputs or None
+        How rows of a table become features, for a model of `tproper.TableModel` or the command `tproper train`: it
+        predicts from frames, by the names of their columns. None for a model that was given features.
     transition_ : Transition
     loss_ : nn.Module
     calibrator_ : Calibrator or None
@@ -415,6 +419,18 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         misuse.warn_in_predict(self.transition_)
         return fitting.scores_of(self, self._features(X, reset=False))
 
+    def take_columns(self, inputs: Inputs) -> WeakLabelClassifier:
+        """From now on predict from rows of a table, which `inputs` turn into the features of the fit.
+
+        A frame's columns are taken by name; an array without names holds the same columns, in order and as they stand
+        in the table. What this sets is saved with the model, and ended by the next fit.
+        """
+        check_is_fitted(self, "module_")
+        self.inputs_: Inputs | None = inputs
+        self.n_features_in_ = len(inputs.names)
+        self.feature_names_in_ = np.asarray(inputs.names, dtype=object)
+        return self
+
     # Settings.
 
     def _transition_or_loss(self) -> Any:
@@ -438,6 +454,11 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _features(self, X: Any, reset: bool) -> Any:
         accept, kind = ("csr", np.float64) if self.model == "linear" else (False, np.float32)
+        inputs: Inputs | None = None if reset else getattr(self, "inputs_", None)
+        if reset:
+            self.inputs_ = None
+        elif inputs is not None:  # columns of a table, by name, at the scale of training
+            return inputs.encode(X, kind).astype(kind, copy=False)
         return validate_data(self, untracked(X), reset=reset, accept_sparse=accept, dtype=kind)
 
     def __sklearn_tags__(self) -> Any:

@@ -27,6 +27,7 @@ from torch import Tensor
 from .. import __version__
 from .._core import atomic_folder, checks, json_text
 from ..errors import InputError
+from ..inputs import Inputs
 from ..losses import loss_from_dict, loss_to_dict
 from ..potentials import Squeezed
 from ..transitions import transition_from_dict, transition_to_dict
@@ -37,6 +38,7 @@ from .selection import WeakLabelClassifierCV
 
 FORMAT = "tproper model"
 FORMAT_VERSION = 1
+OF_TABLES = 2  # the version of models that take columns of a table, whose scale older versions would pass over
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
 #: All that a model's folder may hold (`tproper train` adds three files); one with other files is not replaced.
 FILES = {TENSORS, DESCRIPTION, "model_card.md", "model_card.html", "reliability.png"}
@@ -150,10 +152,10 @@ def read(path: str | Path) -> tuple[dict[str, Any], bytes]:
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ModelFileError(f"{str(path / DESCRIPTION)!r}: not the description of a tproper model")
     version = description.get("format_version")
-    if version != FORMAT_VERSION:
+    if version not in (FORMAT_VERSION, OF_TABLES):
         raise ModelFileError(
-            f"{str(path)!r}: format version {version!r}, this version of tproper reads {FORMAT_VERSION}; "
-            "load it with the version that wrote it"
+            f"{str(path)!r}: format version {version!r}, this version of tproper reads {FORMAT_VERSION} and "
+            f"{OF_TABLES}; load it with the version that wrote it"
         )
     if description.get("sha256") != _own_hash(description):
         raise ModelFileError(f"{str(path / DESCRIPTION)!r}: edited after it was saved (its checksum does not match)")
@@ -167,10 +169,11 @@ def read(path: str | Path) -> tuple[dict[str, Any], bytes]:
 
 def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]) -> dict[str, Any]:
     names = getattr(estimator, "feature_names_in_", None)
+    inputs: Inputs | None = getattr(estimator, "inputs_", None)
     risks = getattr(estimator, "history_", [])
     description: dict[str, Any] = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": FORMAT_VERSION if inputs is None else OF_TABLES,
         "tproper": __version__,
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "classes": _names_to_plain(estimator.classes_),
@@ -178,10 +181,11 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]
         "loss": loss_to_dict(estimator.loss_),
         "architecture": {
             "model": estimator.model,
-            "n_features": int(estimator.n_features_in_),
+            "n_features": int(estimator.n_features_in_) if inputs is None else inputs.width,
             "hidden": _widths(estimator) if estimator.model == "mlp" else [],
         },
         "feature_names": None if names is None else [str(n) for n in names],
+        "inputs": None if inputs is None else inputs.to_dict(),
         "settings": _plain_settings(estimator),
         "training": {
             "n_iter": int(estimator.n_iter_),
@@ -244,7 +248,25 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     if not isinstance(description["extra"], dict):
         raise ModelFileError(f"extra: expected an object, got {type(description['extra']).__name__}")
     estimator.extra_ = description["extra"]
+    inputs = _inputs(description)
+    if inputs is not None:
+        if inputs.width != architecture["n_features"]:
+            raise ModelFileError(f"inputs: expected {architecture['n_features']} features, got {inputs.width}")
+        estimator.take_columns(inputs)
+        if isinstance(estimator.extra_.get("table"), dict):  # ``(x - centre) / scale``, as older cards told, is x now
+            estimator.extra_["table"] |= {"centre": [0.0] * inputs.width, "scale": [1.0] * inputs.width}
     return estimator
+
+
+def _inputs(description: Mapping[str, Any]) -> Inputs | None:
+    """How the model's features come from a table; older models of the command kept their scale beside it."""
+    kept = description.get("inputs")
+    if kept is not None:
+        return Inputs.from_dict(kept)
+    table = description["extra"].get("table")
+    if not isinstance(table, dict) or not {"features", "centre", "scale"} <= set(table):
+        return None
+    return Inputs.from_dict({"columns": table["features"], "centre": table["centre"], "scale": table["scale"]})
 
 
 def _module(architecture: Mapping[str, Any], K: int, tensors: dict[str, Tensor]) -> torch.nn.Module:
