@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import traceback
 import warnings
 import zlib
@@ -56,11 +57,15 @@ def run_case(name: str, seed: int, folder: Path) -> str | None:
 
 def command(*arguments: object) -> Any:
     """`tproper` with these arguments: it may refuse, in a sentence, and never breaks."""
-    from tproper.cli.main import app
+    from tproper.cli.main import app, load_command
 
     words = [str(a) for a in arguments]
     done = CliRunner().invoke(app, words)
     said = done.output
+    own = {option for parameter in load_command(words[0]).params for option in parameter.opts} | {"--help"}
+    advice = re.sub(r"`[^`]*`", "", " ".join(done.stderr.split()))  # `train --transition` is another's
+    lacking = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", advice)) - own
+    assert not lacking, f"tproper {' '.join(words)} advises {sorted(lacking)}, which it does not have: {done.stderr}"
     error = done.exception
     if error is not None and not isinstance(error, SystemExit):
         raise AssertionError(f"tproper {' '.join(words)} broke: {type(error).__name__}: {error}") from error

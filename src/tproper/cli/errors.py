@@ -5,47 +5,69 @@ Exit codes: 0 done, 1 something broke, 2 a mistake in what was asked, 130 interr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
-import sys
 import tempfile
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar, get_args, get_type_hints
 
 import typer
 
 from ..errors import InputError
+from .streams import OUTPUT, forget_output
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+TRACEBACK = "TPROPER_TRACEBACK"  # set, it shows the traceback of a mistake, too; `tproper --traceback` sets it
+REPORT = (
+    "This is a fault of tproper, not of what you gave it. Please report it with the lines above, the command, and what "
+    "`tproper doctor` prints."
+)
 # How torch says that memory is full: it has no error of its own for that.
 _ASKED = re.compile(r"tried to allocate (\d+) bytes")
 # TypeError and KeyError are ours to fix, so they keep their traceback.
-_MISTAKES = (InputError, FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError, ModuleNotFoundError)
+_MISTAKES = (FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError, ModuleNotFoundError)
+
+
+#: What an argument of the library is called where a command has it under another name.
+OPTIONS = {
+    "random_state": "seed",
+    "max_iter": "epochs",
+    "weak": "label",
+    "labels": "label",
+    "true": "true_label",
+    "answers": "label",
+    "groups": "group",
+    "path": "data",
+    "table": "data",
+}
 
 
 def user_errors(command: Callable[P, T]) -> Callable[P, T]:
     """Turn a user's mistake into ``error: <sentence>`` and exit code 2, a failing disk into exit code 1."""
-
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return command(*args, **kwargs)
+        except InputError as error:
+            _refuse(_as_option(error, command), 2)
         except _MISTAKES as error:
-            say(f"error: {_sentence(error)}", err=True)
-            raise typer.Exit(2) from None
+            _refuse(_sentence(error), 2)
         except BrokenPipeError:  # the reader of the output has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            forget_output()
             raise typer.Exit(0) from None
         except OSError as error:
-            say(f"error: {_sentence(error)}", err=True)
-            raise typer.Exit(1) from None
+            if error.filename == OUTPUT:
+                forget_output()
+            _refuse(_sentence(error), 1)
         except MemoryError as error:  # NumPy says how much was asked for
             _no_memory(_sentence(error) or "the size is unknown")
         except RuntimeError as error:
@@ -54,15 +76,32 @@ def user_errors(command: Callable[P, T]) -> Callable[P, T]:
                 raise
             _no_memory(f"{int(asked[1]) / 2**30:.1f} GiB were asked for in one piece")
         except KeyboardInterrupt:
-            typer.echo("interrupted", err=True)
+            say("interrupted", err=True)
             raise typer.Exit(130) from None
 
     return wrapped
 
 
+def broken(error: Exception) -> None:
+    """The last words of a process: a failing disk in a sentence, a fault of ours with its traceback."""
+    if isinstance(error, OSError) and not os.environ.get(TRACEBACK):
+        say(f"error: {_sentence(error)}", err=True)
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        traceback.print_exception(error)
+    say(f"error: {_sentence(error)}" if isinstance(error, OSError) else REPORT, err=True)
+
+
+def _refuse(sentence: str, code: int) -> NoReturn:
+    if os.environ.get(TRACEBACK):
+        with contextlib.suppress(OSError, AttributeError):
+            traceback.print_exc()
+    say(f"error: {sentence}", err=True)
+    raise typer.Exit(code) from None
+
+
 def _no_memory(what: str) -> NoReturn:
-    say(f"error: not enough memory: {what}{'' if '; use' in what else '; use fewer rows or classes'}", err=True)
-    raise typer.Exit(1) from None
+    _refuse(f"not enough memory: {what}{'' if '; use' in what else '; use fewer rows or classes'}", 1)
 
 
 def printable(text: str) -> str:
@@ -71,8 +110,9 @@ def printable(text: str) -> str:
 
 
 def say(text: object, err: bool = False) -> None:
-    """A line for people."""
-    typer.echo(printable(str(text)), err=err)
+    """A line for people. Where there is no stderr to say it on, the work goes on without."""
+    with contextlib.suppress(*([OSError] if err else [])):
+        typer.echo(printable(str(text)), err=err)
 
 
 @contextmanager
@@ -101,6 +141,23 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return " ".join(str(error).split())
+
+
+def _as_option(error: InputError, command: Callable[..., object]) -> str:
+    """The sentence, with the option of this command in place of the library's argument."""
+    sentence, argument = _sentence(error), error.argument or ""
+    hints = get_type_hints(command, include_extras=True)
+    name = argument if argument in hints else OPTIONS.get(argument, "")
+    infos = [info for info in get_args(hints.get(name)) if isinstance(info, typer.models.ParameterInfo)]
+    if not infos:
+        return sentence
+    if isinstance(infos[0], typer.models.ArgumentInfo):
+        option = infos[0].metavar or name.upper()
+    else:
+        names = (infos[0].default, *(infos[0].param_decls or ()))  # Typer takes the first name for a default
+        named = [n for n in names if isinstance(n, str) and n.startswith("--")]
+        option = (named or [f"--{name.replace('_', '-')}"])[0]
+    return option + sentence.removeprefix(argument)
 
 
 def check_picture(path: Path) -> None:

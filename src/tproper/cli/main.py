@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import io
 import os
 import signal
 import sys
@@ -16,8 +15,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
-from .errors import user_errors
+from .errors import TRACEBACK, broken, user_errors
 from .options import LIST, flat
+from .streams import forget_output, whole_output
 
 AGAIN = 0.05  # seconds until a signal comes again that could not be heard
 
@@ -119,20 +119,48 @@ def _version(show: bool) -> None:
 @app.callback()
 def _root(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version"),
+    traceback: bool = typer.Option(
+        False, "--traceback", envvar=TRACEBACK, help="show where in the code an error came up, whosever it is"
+    ),
 ) -> None:
     """Classifiers with trustworthy class probabilities from weak labels."""
+    if traceback:
+        os.environ[TRACEBACK] = "1"
 
 
 def main() -> None:
-    """Entry point; SIGTERM and SIGHUP end the command as an exception would, so that nothing half-written stays."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a letter that the terminal lacks is shown by its code
-        sys.stdout.reconfigure(errors="backslashreplace")
+    """Entry point: what was not written is an error, and what is not the user's mistake keeps its traceback.
+
+    SIGTERM and SIGHUP end the command as an exception would, so that nothing half-written stays.
+    """
+    whole_output()
     for name in ("SIGTERM", "SIGHUP", "SIGINT"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP, and nohup ignores it
         if number is not None and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _stop)
     sys.unraisablehook = _unraised
-    sys.exit(app())
+    sys.exit(_ended())
+
+
+def _ended() -> Any:
+    """Run the command; its exit code, once its output has been written."""
+    code: Any = 0
+    try:
+        try:
+            app()
+        except SystemExit as end:
+            code = end.code
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the output has seen enough
+        forget_output()
+    except OSError as error:  # the help or the last lines: a command's own are met in `user_errors`
+        code = code or 1
+        broken(error)
+        forget_output()
+    except Exception as error:
+        code = 1
+        broken(error)
+    return code
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -130,8 +130,9 @@ class FeatureReader:
                 row, text = inexact
                 raise InputError(
                     f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text} at row "
-                    f"{self.rows + row + 1}, which would be rounded; leave an identifier out with --ignore, "
-                    "round a measurement yourself"
+                    f"{self.rows + row + 1}, which would be rounded; "
+                    + ("" if self.trained else "leave an identifier out with --ignore, ")
+                    + "round a measurement yourself"
                 )
             self._check_truth(batch.column(name), name)
             X[:, j] = values
@@ -153,8 +154,8 @@ class FeatureReader:
             kinds = ["numbers", "true and false"]
             raise InputError(
                 f"column {name!r}: expected numbers throughout, or true and false throughout, got {kinds[truth]} from "
-                f"about row {self.rows + 1} on and {kinds[not truth]} before; write them alike, or leave it out with "
-                "--ignore"
+                f"about row {self.rows + 1} on and {kinds[not truth]} before; write them alike"
+                + ("" if self.trained else ", or leave the column out with --ignore")
             )
 
     def finish(self) -> None:

@@ -24,7 +24,7 @@ from .tables import (
     short,
     texts,
 )
-from .writing import TableWriter
+from .writing import TableWriter, write_all
 
 __all__ = [
     "CELLS",
@@ -61,4 +61,5 @@ __all__ = [
     "short",
     "texts",
     "watched",
+    "write_all",
 ]

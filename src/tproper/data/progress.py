@@ -19,7 +19,7 @@ class Bar:
         self._task: Any = None
 
     def __enter__(self) -> Bar:
-        if not sys.stderr.isatty():
+        if sys.stderr is None or not sys.stderr.isatty():
             return self
         from rich.console import Console
         from rich.progress import (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +17,16 @@ from .text_files import TableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def write_all(stream: IO[bytes], content: bytes) -> None:
+    """Write everything: an unbuffered stream may take a part only, and says how much."""
+    rest = memoryview(content)
+    while rest:
+        taken = stream.write(rest)
+        if taken is None:  # nothing at all, for now: the stream does not block
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        rest = rest[taken:]
 
 
 class TableWriter:
@@ -58,9 +70,9 @@ class TableWriter:
         assert self._stream is not None
         separator = "\t" if self.kind == "tsv" else ","
         if not self._started:
-            self._stream.write(_csv_lines([pa.array([n]) for n in arrays], separator))
+            write_all(self._stream, _csv_lines([pa.array([n]) for n in arrays], separator))
             self._started = True
-        self._stream.write(_csv_lines([_as_text(n, c) for n, c in arrays.items()], separator))
+        write_all(self._stream, _csv_lines([_as_text(n, c) for n, c in arrays.items()], separator))
 
     def _typed(self, name: str, column: pa.Array) -> pa.Array:
         kind = self._types.get(name)
