@@ -161,6 +161,7 @@ def test_whatever_rename_fails_the_old_folder_is_there(tmp_path, monkeypatch, wh
     path = tmp_path / "model"
     path.mkdir()
     (path / "old").touch()
+    monkeypatch.setattr(files, "_exchange", lambda: (None, 0))
     real, count = os.rename, 0
 
     def failing(source, target):
@@ -269,6 +270,8 @@ def rename(source, target):
         os.kill(os.getpid(), signal.SIGKILL)
     real(source, target)
 os.rename = rename
+import files
+files._exchange = lambda: (None, 0)  # as on a disk that cannot exchange names
 with atomic_folder(Path(sys.argv[1]), replaceable=lambda path: None) as draft:
     (draft / "new").touch()
 """
@@ -285,6 +288,102 @@ def test_a_kill_between_the_renames_costs_no_model(tmp_path, at):
     sweep(tmp_path, "model")
     assert names(tmp_path) == ["model"]
     assert names(path) == ["old"]
+
+
+exchanges = pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="systems that exchange two names")
+
+REPLACING = """
+path = Path(sys.argv[1])
+for n in range(int(sys.argv[2])):
+    with atomic_folder(path, replaceable=lambda path: None) as draft:
+        for name in ("one", "two"):
+            (draft / name).write_text(f"{os.getpid()} {n}")
+    print(n, flush=True)
+"""
+
+
+@exchanges
+def test_while_a_folder_is_replaced_there_is_no_moment_without_it(tmp_path):
+    path = tmp_path / "model"
+    with atomic_folder(path) as draft:
+        for name in ("one", "two"):
+            (draft / name).write_text("0 0")
+    run = child(REPLACING, path, 300)
+    assert run.stdout.readline() == "0\n"
+    looks = 0
+    while run.poll() is None:
+        assert path.is_dir(), f"nothing at look {looks}"
+        looks += 1
+    assert run.communicate()[0].splitlines()[-1] == "299"
+    assert looks > 1000
+    assert names(tmp_path) == ["model"]
+
+
+@exchanges
+def test_a_kill_while_a_folder_is_replaced_leaves_one(tmp_path):
+    path = tmp_path / "model"
+    path.mkdir()
+    for name in ("one", "two"):
+        (path / name).write_text("old")
+    for n in range(30):
+        run = child(REPLACING, path, 1000)
+        assert run.stdout.readline() == "0\n"
+        for _ in range(n % 4):
+            run.stdout.readline()
+        run.kill()
+        run.communicate()
+        assert (path / "one").read_text() == (path / "two").read_text()
+    sweep(tmp_path)
+    assert names(tmp_path) == ["model"]
+
+
+@exchanges
+def test_what_came_into_the_older_folder_meanwhile_is_put_back(tmp_path, monkeypatch):
+    """Asked twice, the second time when nobody else can reach it: the older folder is there again, with all of it."""
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "old").touch()
+    answers = iter([None, "which is no model"])
+    with pytest.raises(TakenError, match="which is no model"), atomic_folder(
+        path, replaceable=lambda _: next(answers)
+    ) as draft:
+        (draft / "new").touch()
+    assert names(path) == ["old"]
+    assert names(tmp_path / "model.kept-1") == ["new"]
+    assert names(tmp_path) == ["model", "model.kept-1"]
+
+
+def test_without_locks_no_handle_is_kept_and_files_are_synced_open_for_writing(tmp_path, monkeypatch):
+    """As on Windows, where fsync takes no read-only descriptor and an open file cannot be renamed."""
+    opened = {}
+    real_open, real_sync = os.open, os.fsync
+    monkeypatch.setattr(files, "fcntl", None)
+
+    def noted(path, flags, *rest, **more):
+        handle = real_open(path, flags, *rest, **more)
+        opened[handle] = flags
+        return handle
+
+    def sync(handle):
+        if not opened[handle] & (os.O_RDWR | os.O_WRONLY) and not os.path.isdir(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        real_sync(handle)
+
+    def placed(source, target):
+        left = [h for h in opened if os.path.realpath(f"/proc/self/fd/{h}") == str(source)]
+        assert left == [], "an open file cannot be renamed"
+        real_replace(source, target)
+
+    real_replace = os.replace
+    monkeypatch.setattr(files.os, "open", noted)
+    monkeypatch.setattr(files.os, "fsync", sync)
+    monkeypatch.setattr(files.os, "replace", placed)
+    monkeypatch.setattr(files, "WRITE_TO_SYNC", True)
+    for text in ("one", "two"):
+        write_file(tmp_path / "file", text.encode())
+    with atomic_folder(tmp_path / "folder") as draft:
+        (draft / "file").touch()
+    assert names(tmp_path) == ["file", "folder"]
 
 
 def test_many_makers_and_sweepers_at_once(tmp_path):

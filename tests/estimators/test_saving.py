@@ -248,3 +248,54 @@ def test_a_pipeline_is_told_how_it_is_saved(tmp_path: Path) -> None:
     search = GridSearchCV(tp.WeakLabelClassifier("symmetric:0.2"), {"l2": [0.1]}, cv=2).fit(np.eye(8), [0, 1] * 4)
     with pytest.raises(ValueError, match="expected a WeakLabelClassifier, got GridSearchCV; save its best_estimator_"):
         tp.save(search, tmp_path / "model")
+
+
+def rewritten(model: Path, change: Any) -> None:
+    """A description that was changed, with the checksum that fits it."""
+    description = json.loads((model / "model.json").read_text())
+    change(description)
+    description["sha256"] = saving._own_hash(description)
+    (model / "model.json").write_text(json.dumps(description))
+
+
+def test_the_width_of_names_is_their_own(tmp_path: Path) -> None:
+    """A file of 5 kB that says "<U500000000" asks for 2 GB a class."""
+    resource = pytest.importorskip("resource")
+    folder = save(WeakLabelClassifier(classes=NAMES, l2=1.0, calibrate=False).fit(X, NAMES[Y]), tmp_path / "model")
+    rewritten(folder, lambda d: d["classes"].update(dtype="<U500000000"))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    back = load(folder)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
+    assert back.classes_.dtype == np.array(sorted(NAMES)).dtype
+    assert back.classes_.nbytes < 1000
+
+
+@pytest.mark.parametrize("names", [["one"] * 10, [*map(str, range(9)), 3.5], "0123456789", [[0]] * 10, [1] * 10])
+def test_names_that_cannot_be_told_apart_are_refused(names: Any, tmp_path: Path) -> None:
+    folder = save(fitted(), tmp_path / "model")
+    rewritten(folder, lambda d: d["classes"].update(names=names, dtype="object"))
+    if names == [*map(str, range(9)), 3.5]:
+        load(folder)  # of two kinds, and different
+        return
+    with pytest.raises(ModelFileError, match="classes"):
+        load(folder)
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_one_of_the_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Description and tensors are two files: between the one and the other a newer model comes."""
+    older, newer = fitted("complementary"), fitted("gls")
+    folder = save(older, tmp_path / "model")
+    real, replaced = Path.read_bytes, []
+
+    def read_bytes(path: Path) -> bytes:
+        content = real(path)
+        if path == folder / "model.json" and not replaced:
+            replaced.append(path)
+            save(newer, folder)
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    np.testing.assert_array_equal(load(folder).predict_proba(X), newer.predict_proba(X))
+    assert replaced

@@ -251,3 +251,29 @@ def test_own_files_with_gaps_are_told_what_they_lack(tmp_path, spec, change, sen
     np.savez(tmp_path / "m.npz", labels=answers, true_labels=clean[change.get("true_labels", slice(None))])
     with pytest.raises(DataError, match=sentence):
         real_problem(spec, tmp_path, clean)
+
+
+def test_arrays_are_measured_by_their_headers_before_they_are_read(tmp_path, monkeypatch):
+    """5 GB of zeros packed into a few kilobytes; a header that asks for more than the file holds."""
+    import io
+    import zipfile
+
+    from tproper.lab.label_files import read_arrays
+    from tproper.lab.problems import read_labels
+
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<U100000000", "fortran_order": False, "shape": (13,)})
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w") as packed:
+        packed.writestr("labels.npy", header.getvalue())
+    (tmp_path / "bomb.npy").write_bytes(header.getvalue())
+    with zipfile.ZipFile(tmp_path / "zeros.npz", "w", zipfile.ZIP_BZIP2) as packed, packed.open("x.npy", "w") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 23,)})
+        file.write(bytes(1 << 23))
+    monkeypatch.setattr("tproper.lab.label_files.MOST_BYTES", 1 << 22)
+    monkeypatch.setattr(np, "load", lambda *a, **k: pytest.fail("read before it was measured"))
+    for name in ("bomb.npz", "bomb.npy", "zeros.npz"):
+        with pytest.raises(DataError, match="expected arrays of at most"):
+            read_arrays(tmp_path / name)
+    monkeypatch.undo()
+    with pytest.raises(tp.InputError, match=r"labels: .*bomb\.npy"):
+        read_labels(tmp_path / "bomb.npy")

@@ -5,19 +5,27 @@ came to that place while the result was made is left alone: the result stays bes
 
 A draft carries a lock for as long as its process lives. A draft without one was left by a process that was killed, and
 `sweep` removes it; an older folder that had been moved aside for it goes back to its place first.
+
+Linux and macOS exchange two names in one step, so that an older folder is there until the newer one is. Elsewhere, and
+on file systems that cannot, there is a moment without either. Windows is supported without locks: drafts of killed
+processes stay there, and two processes must not write to one place at once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import functools
 import itertools
 import os
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 try:
     import fcntl
@@ -26,6 +34,8 @@ except ImportError:  # Windows: nothing tells a live draft from a dead one, so n
 
 #: Device, inode, size and time of change of what stands at a path; None where there is nothing.
 Mark = tuple[int, int, int, int] | None
+
+WRITE_TO_SYNC = os.name == "nt"  # Windows flushes only what is open for writing
 
 _DRAFT = re.compile(r"\.(?P<name>.+)\.tproper-[0-9a-f]{12}\.part", re.DOTALL)
 _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
@@ -165,10 +175,10 @@ def _make(path: Path, folder: bool) -> tuple[Path, int | None]:
         draft = path.with_name(f".{path.name}.tproper-{secrets.token_hex(6)}.part")
         if folder:
             draft.mkdir()
-            if fcntl is None:
-                return draft, None
         else:
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        if fcntl is None:  # a handle would hold nothing, and an open file cannot be renamed on Windows
+            return draft, None
         try:
             handle = os.open(draft, os.O_RDONLY)
         except FileNotFoundError:
@@ -245,12 +255,17 @@ def _place_folder(new: Path, path: Path, replaceable: Callable[[Path], str | Non
         reason, old = replaceable(path), new.with_name(f"old-{attempt}")
         if reason is None:
             try:
-                os.rename(path, old)
+                if path.is_dir() and not path.is_symlink() and _exchanged(new, path):
+                    reason = replaceable(new)  # the older one, again, now that nobody else can reach it
+                    if reason is None or not _exchanged(new, path):
+                        return
+                else:
+                    os.rename(path, old)
+                    reason = replaceable(old)
+                    if reason is not None and not _moved(old, path):
+                        _keep(old, path)
             except FileNotFoundError:
                 continue
-            reason = replaceable(old)  # again, now that nobody else can reach it
-            if reason is not None and not _moved(old, path):
-                _keep(old, path)
         if reason is not None:
             raise TakenError(path, _keep(new, path), reason)
 
@@ -274,6 +289,34 @@ def _moved(folder: Path, path: Path) -> bool:
             raise
         return False
     return True
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Whether two folders took each other's names, in one step; False where the system or the disk cannot."""
+    function, flag = _exchange()
+    if function is None:
+        return False
+    if sys.platform == "darwin":
+        failed = function(os.fsencode(one), os.fsencode(other), flag)
+    else:
+        here = -100  # AT_FDCWD
+        failed = function(here, os.fsencode(one), here, os.fsencode(other), flag)
+    number = ctypes.get_errno() if failed else 0
+    if number == errno.ENOENT:
+        raise FileNotFoundError(number, os.strerror(number), str(other))
+    if number and number not in (*_NO_LINKS, errno.EINVAL):
+        raise OSError(number, os.strerror(number), str(other))
+    return not failed
+
+
+@functools.cache
+def _exchange() -> tuple[Any, int]:
+    """The system's own function that exchanges two names, and the flag that asks it to."""
+    name, flag = {"linux": ("renameat2", 2), "darwin": ("renamex_np", 2)}.get(sys.platform, ("", 0))
+    try:
+        return getattr(ctypes.CDLL(None, use_errno=True), name) if name else None, flag
+    except (OSError, AttributeError):  # an older C library
+        return None, flag
 
 
 def _linked(file: Path, path: Path) -> bool:
@@ -300,7 +343,7 @@ def _real(path: Path) -> Path:
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDWR if WRITE_TO_SYNC and not path.is_dir() else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -308,7 +351,7 @@ def _sync(path: Path) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    """So that a name survives a power cut as well, where the file system allows it."""
+    """So that a name survives a power cut as well, where the file system allows it; Windows opens no folders."""
     try:
         _sync(path)
     except OSError as error:

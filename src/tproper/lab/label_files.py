@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from .datasets import DataError
 
 IntArray = NDArray[np.int64]
 MISSING = -1  # no answer
+MOST_BYTES = 1 << 30  # of the arrays in a file
 
 HUMAN = "CIFAR-10_human.pt"  # as CIFAR-N's authors publish it
 CIFAR10N = "cifar10n.npz"  # the same columns as plain arrays
@@ -46,11 +48,35 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     if path.suffix == ".pt":
         return _torch_arrays(path)
     try:
+        size = announced_bytes(path)
+        if size > MOST_BYTES:
+            raise ValueError(f"expected arrays of at most {MOST_BYTES >> 20:,} MiB, got {size >> 20:,} MiB")
         content = np.load(path, allow_pickle=False)
         return {"labels": content} if isinstance(content, np.ndarray) else {n: content[n] for n in content.files}
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path} is truncated, altered, or not a file of plain arrays ({reason})") from None
+
+
+def announced_bytes(path: Path) -> int:
+    """How large the arrays are by their headers alone: zeros of gigabytes are packed into kilobytes."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as packed:
+            size = 0
+            for member in packed.infolist():
+                with packed.open(member) as file:
+                    size += max(member.file_size, _bytes_of(file))
+            return size
+    with path.open("rb") as file:
+        return _bytes_of(file)
+
+
+def _bytes_of(file: Any) -> int:
+    """The size of the array that the header of an .npy file announces."""
+    major, _ = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    return math.prod(shape) * dtype.itemsize
 
 
 def _torch_arrays(path: Path) -> dict[str, NDArray[Any]]:

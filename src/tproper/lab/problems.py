@@ -207,7 +207,9 @@ def read_labels(path: str | Path) -> np.ndarray:
     if suffix not in (".npy", ".csv"):
         raise InputError(f"labels: expected a .npy or .csv file, got {path}")
     try:
-        return np.asarray(np.load(path, allow_pickle=False)) if suffix == ".npy" else _read_csv(path)
+        if suffix == ".npy":  # mapped first: the header's size is compared with the file's, nothing is allocated
+            return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+        return _read_csv(path)
     except OSError as error:
         raise InputError(f"labels: cannot read {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:

@@ -38,6 +38,7 @@ from .selection import WeakLabelClassifierCV
 
 FORMAT = "tproper model"
 FORMAT_VERSION = 1
+LOOKS = 100  # at a model that is replaced all the time
 OF_TABLES = 2  # the version of models that take columns of a table, whose scale older versions would pass over
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
 #: All that a model's folder may hold (`tproper train` adds three files); one with other files is not replaced.
@@ -135,16 +136,16 @@ def load(path: str | Path) -> WeakLabelClassifier:
 def read(path: str | Path) -> tuple[dict[str, Any], bytes]:
     """The checked description and the bytes of the tensors file, without building a model."""
     path = Path(path)
-    if not path.is_dir():
-        kind = "a file" if path.exists() else "nothing"
-        raise ModelFileError(f"path: expected the folder of a saved model, got {kind} at {str(path)!r}")
-    for name in (DESCRIPTION, TENSORS):
-        if not (path / name).is_file():
-            raise ModelFileError(f"{str(path)!r}: expected a file {name} in the folder of a saved model, got none")
-    try:
-        text, blob = (path / DESCRIPTION).read_bytes(), (path / TENSORS).read_bytes()
-    except OSError as error:
-        raise ModelFileError(f"{str(path)!r}: cannot be read: {error.strerror or error}") from None
+    for _ in range(LOOKS):
+        before = _which(path)
+        try:
+            text, blob = _files(path)
+        except ModelFileError:
+            if _which(path) != before:
+                continue
+            raise
+        if _which(path) == before:
+            break  # else it was replaced between the two files, which are of two models
     try:
         description = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -165,6 +166,29 @@ def read(path: str | Path) -> tuple[dict[str, Any], bytes]:
             f"expected {description.get('tensors_bytes')} with another checksum"
         )
     return description, blob
+
+
+def _which(path: Path) -> tuple[int, int] | None:
+    """Which folder has this name now; None while there is none."""
+    try:
+        now = path.stat()
+    except OSError:
+        return None
+    return now.st_dev, now.st_ino
+
+
+def _files(path: Path) -> tuple[bytes, bytes]:
+    """The bytes of a model's two files."""
+    if not path.is_dir():
+        kind = "a file" if path.exists() else "nothing"
+        raise ModelFileError(f"path: expected the folder of a saved model, got {kind} at {str(path)!r}")
+    for name in (DESCRIPTION, TENSORS):
+        if not (path / name).is_file():
+            raise ModelFileError(f"{str(path)!r}: expected a file {name} in the folder of a saved model, got none")
+    try:
+        return (path / DESCRIPTION).read_bytes(), (path / TENSORS).read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{str(path)!r}: cannot be read: {error.strerror or error}") from None
 
 
 def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]) -> dict[str, Any]:
@@ -336,7 +360,15 @@ def _names_to_plain(classes: Any) -> dict[str, Any]:
 
 
 def _names_from_plain(data: Mapping[str, Any]) -> Any:
-    kind = data["dtype"]
+    kind, names = data["dtype"], data["names"]
     if kind != "object" and np.dtype(kind).kind not in "biufU":
         raise ModelFileError(f"classes: expected text or numbers, got dtype {kind!r}")
-    return np.array(data["names"], dtype=object if kind == "object" else np.dtype(kind))
+    if not isinstance(names, list) or not all(isinstance(name, (bool, int, float, str)) for name in names):
+        raise ModelFileError(f"classes: expected a list of texts or numbers, got {checks.short(names)}")
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ModelFileError(f"classes: expected every name once, got {twice!r} more than once")
+    if kind == "object":
+        return np.array(names, dtype=object)
+    # the width of text is that of the names: a file that says "<U500000000" asks for gigabytes
+    return np.array(names, dtype=str if np.dtype(kind).kind == "U" else np.dtype(kind))
