@@ -203,7 +203,7 @@ def test_the_cells_covariance_is_that_of_its_examples(weighted, monkeypatch):
     monkeypatch.setattr(statistics, "BLOCK", 4 * 40)
     weigher = Reweigher(T, T.reconstruction())
     cells = Cells(weigher, y, q, a / a.sum(), edges)
-    *examples, pseudo = cells.blocks()
+    examples = cells.blocks()
     assert [len(z.toarray()) for z in examples] == [40, 40, 10]
     h = (weigher.targets(y) - q).numpy()
     V = rng.normal(size=(cells.size, 3))
@@ -213,4 +213,8 @@ def test_the_cells_covariance_is_that_of_its_examples(weighted, monkeypatch):
         z = cells.scale[place].numpy() * a[i] / a.sum() * (h[i] - cells.centre[place].numpy())
         direct[place] += np.outer(z, z @ V[place])
     np.testing.assert_allclose(found, direct, rtol=1e-12, atol=1e-18)
-    assert pseudo.shape[1] == cells.size
+    assert cells.pseudo().shape[1] == cells.size
+    groups = np.arange(n) // 3  # of three examples each, which err together
+    (together,) = Cells(weigher, y, q, a / a.sum(), edges, groups).blocks()
+    by_group = np.add.reduceat(np.concatenate([z.toarray() for z in examples]), np.arange(0, n, 3))
+    np.testing.assert_allclose(together.toarray(), by_group * np.sqrt(30 / 29), rtol=1e-12, atol=1e-18)

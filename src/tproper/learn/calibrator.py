@@ -263,7 +263,8 @@ def fit_calibrator(
         if not len(v):
             return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(0), notes=notes)
     splits = folds(len(v), None if together is None else together[used])
-    maps = _Maps(v, y, T, w, splits, cautious and method == "auto")
+    own = None if together is None else compact(together[used])
+    maps = _Maps(v, y, T, w, splits, cautious and method == "auto", own)
     return _chosen(method, maps, kind, floor, notes)
 
 
@@ -299,6 +300,7 @@ class _Maps:
     w: FloatArray
     splits: list[Split]
     cautious: bool
+    groups: NDArray[np.int64] | None = None  # rows that are not independent
     outside: dict[str, FloatArray] = field(default_factory=dict)  # cross-validated scores by method
     risks: dict[str, FloatArray] = field(default_factory=dict)  # their weak risks, row by row
     log_scales: dict[int, float] = field(default_factory=dict)  # of each fold's temperature: richer maps begin there
@@ -353,7 +355,7 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
     final = maps.fit(choice)
     before, after = maps.outside["identity"], maps.outside[choice]
     validated, _ = _mean(maps.risks["identity"] - maps.risks[choice], w)
-    gain = gain_of(T, y, before, final(maps.v), w, validated, parameters(choice, K), method == "auto")
+    gain = gain_of(T, y, before, final(maps.v), w, validated, parameters(choice, K), method == "auto", maps.groups)
     if method == "auto" and choice == "identity":
         notes.append("no map lowers the weak risk clearly: none was taken")
     if gain.value + Z95 * gain.stderr < 0:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray
@@ -30,6 +31,7 @@ def gain_of(
     validated: float,
     parameters: int,
     chosen: bool,
+    groups: NDArray[np.int64] | None = None,
 ) -> Score:
     """The fall of the mean of ``-log (T p)_y`` from scores `before` to those of the map that is `kept` (n, K), with a
     95% interval.
@@ -61,7 +63,7 @@ def gain_of(
     used = shares > 0
     rows, drawn, shares = rows[used], drawn[torch.as_tensor(used)], shares[used]
     reference = row_risks(transition, drawn, before[rows]) - row_risks(transition, drawn, kept[rows])
-    result = Estimate(g, weights, moment_slope(g, weights, reference, shares), True, (reference, shares))
+    result = Estimate(g, weights, moment_slope(g, weights, reference, shares), True, (reference, shares), groups=groups)
     part = max(float(result.mean) - validated, 0.0) / parameters
     result.widen_by(math.sqrt(2 * (parameters - 1 + chosen)) * part)
     low, high = (float(end) - (parameters - 1) * part for end in result.interval())

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 from torch import Tensor
 
@@ -15,7 +15,7 @@ from .._core import FloatArray, Labels, checks
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample
 from .score import Score, says_nothing, score_of
-from .statistics import Z95, Reweigher, Values, estimate
+from .statistics import Z95, Reweigher, Values
 from .values import halfway, one_hot
 
 FEW, POOR = "too few weak labels", "T is known too poorly"
@@ -30,6 +30,7 @@ def weak_balanced_accuracy(
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Score:
     """The mean over classes of the share of the class that is predicted right: ``1/K sum_z N_z / D_z``.
 
@@ -41,7 +42,7 @@ def weak_balanced_accuracy(
     are: D_z errs upwards in them, and the ratio downwards. The standard error is the delta method's. A class that
     certainly does not occur is left out, as scikit-learn does.
     """
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight)
+    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     return _balanced(sample, sample.predictions(predictions), prior).noted(transition.caution)
 
 
@@ -50,15 +51,15 @@ def _balanced(sample: Sample, predicted: Tensor, prior: ArrayLike | None) -> Sco
     hit = one_hot(predicted, K)
     if prior is not None:
         scale = torch.as_tensor(1.0 / (K * checks.probability_vector(prior, "prior", K)))
-        result = estimate(weigher, lambda i: hit(i) * scale, halfway(hit), sample.labels, sample.weights, student=False)
+        result = sample.estimate(lambda i: hit(i) * scale, halfway(hit), student=False)
         return score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / K)
-    shares = ClassShares(weigher, sample.labels, predicted, sample.weights)
+    shares = ClassShares(weigher, sample.labels, predicted, sample.weights, sample.groups)
     present = shares.D != 0
     if not bool((shares.D[present] > 0).all()):
         z = int(((shares.D <= 0) & present).nonzero()[0])
         unknown = Score("balanced accuracy", math.nan, math.nan, (0.0, 1.0), n, limits=(0.0, 1.0))
         return says_nothing(unknown, f"the share of class {z} is estimated as {float(shares.D[z]):.3g}: {FEW} {ADVICE}")
-    result = estimate(weigher, shares.influence(hit), halfway(hit), sample.labels, sample.weights, student=False)
+    result = sample.estimate(shares.influence(hit), halfway(hit), student=False)
     result.mean = np.asarray(shares.value())
     result.at_least(shares.unseen_variance())
     sampling = shares.D_stderr
@@ -84,17 +85,42 @@ class ClassShares:
     has a bias of order 1/n^2 and stays bounded where D comes close to 0. With clean labels it is N / D itself.
     """
 
-    def __init__(self, weigher: Reweigher, labels: Tensor, predicted: Tensor, weights: FloatArray | None) -> None:
-        K, n = weigher.transition.num_classes, len(labels)
+    def __init__(
+        self,
+        weigher: Reweigher,
+        labels: Tensor,
+        predicted: Tensor,
+        weights: FloatArray | None,
+        groups: NDArray[np.int64] | None = None,
+    ) -> None:
+        n = len(labels)
         self._weigher = weigher
         a = (
             torch.full((n,), 1.0 / n, dtype=torch.float64)
             if weights is None
             else torch.as_tensor(weights / weights.sum())
         )
-        self._a = a
-        D, N, D1, N1, D2, N2 = (torch.zeros(K, dtype=torch.float64) for _ in range(6))
-        for i in weigher.blocks(n):
+        if groups is not None:
+            parts = self._by_group(weigher, labels, predicted, a, torch.as_tensor(groups))
+        else:
+            parts = self._by_row(weigher, labels, predicted, a)
+        D, N, D1, N1, D2, N2, self._a2 = parts
+        spread = float(self._a2)
+        variance = (D2 - 2 * D * D1 + spread * D**2).clamp_min(0)
+        covariance = N2 - D * N1 - N * D1 + spread * N * D
+        self.D, self.D_stderr = D, variance.sqrt()
+        self.present = D > 0
+        self._safe = torch.where(self.present, D, 1.0)
+        self.recall = (N * D + covariance) / torch.where(self.present, D**2 + variance, 1.0)
+
+    @staticmethod
+    def _by_row(weigher: Reweigher, labels: Tensor, predicted: Tensor, a: Tensor) -> tuple[Tensor, ...]:
+        """Sums over rows of a d, a n, a^2 d, a^2 n, a^2 d^2, a^2 n d (K,), and a^2.
+
+        d are the targets, n those where the class was predicted.
+        """
+        D, N, D1, N1, D2, N2 = (torch.zeros(weigher.transition.num_classes, dtype=torch.float64) for _ in range(6))
+        for i in weigher.blocks(len(labels)):
             r = weigher.targets(labels[i])
             own = r.gather(1, predicted[i, None])[:, 0]  # r of the predicted class
             D += a[i] @ r
@@ -103,13 +129,22 @@ class ClassShares:
             N.index_add_(0, predicted[i], a[i] * own)
             N1.index_add_(0, predicted[i], a[i] ** 2 * own)
             N2.index_add_(0, predicted[i], a[i] ** 2 * own**2)
-        spread = float((a**2).sum())
-        variance = (D2 - 2 * D * D1 + spread * D**2).clamp_min(0)
-        covariance = N2 - D * N1 - N * D1 + spread * N * D
-        self.D, self.D_stderr = D, variance.sqrt()
-        self.present = D > 0
-        self._safe = torch.where(self.present, D, 1.0)
-        self.recall = (N * D + covariance) / torch.where(self.present, D**2 + variance, 1.0)
+        return D, N, D1, N1, D2, N2, (a**2).sum()
+
+    @staticmethod
+    def _by_group(
+        weigher: Reweigher, labels: Tensor, predicted: Tensor, a: Tensor, groups: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The same sums, a group's weighted mean in the place of a row."""
+        K, count = weigher.transition.num_classes, int(groups.max()) + 1
+        d, n = (torch.zeros(count, K, dtype=torch.float64) for _ in range(2))
+        for i in weigher.blocks(len(labels)):
+            r = a[i, None] * weigher.targets(labels[i])
+            d.index_add_(0, groups[i], r)
+            hit = torch.nn.functional.one_hot(predicted[i], K)
+            n.index_add_(0, groups[i], r * hit)
+        own = torch.zeros(count, dtype=torch.float64).index_add_(0, groups, a)
+        return d.sum(0), n.sum(0), own @ d, own @ n, (d * d).sum(0), (n * d).sum(0), (own**2).sum()
 
     def value(self) -> float:
         """Mean of the recalls over the classes that occur."""
@@ -121,7 +156,7 @@ class ClassShares:
         Class z has at most ``m = n D_z`` examples' worth of evidence, and Wilson's interval of 0 or m out of m reaches
         ``q^2 / (m + q^2)`` inwards: q times the standard error taken here.
         """
-        m = self.D / float((self._a**2).sum())
+        m = self.D / float(self._a2)
         alike = self.present & ((self.recall <= 0.5 / m) | (self.recall >= 1 - 0.5 / m))
         stderr = torch.where(alike, Z95 / (m.clamp_min(0) + Z95**2), 0.0) / self.present.sum()
         return float((stderr**2).sum())

@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
@@ -47,6 +47,7 @@ def weak_calibration(
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Calibration:
     """Calibration curve and calibration error from weak labels.
 
@@ -60,7 +61,7 @@ def weak_calibration(
         errors of the classes are averaged; an example counts in every class, and the interval knows how the classes'
         errors move together.
     """
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight)
+    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     q = sample.probabilities(probabilities)
     checks.choice(strategy, "strategy", ("quantile", "uniform"))
     edges = _given_edges(bins)
@@ -71,9 +72,9 @@ def weak_calibration(
             edges = np.stack(columns)
         else:
             edges = np.tile(edges, (sample.K, 1))
-        curve = classwise_calibration(sample.weigher, sample.labels, q, sample.weights, edges)
+        curve = classwise_calibration(sample.weigher, sample.labels, q, sample.weights, edges, sample.groups)
         return curve.noted(transition.caution)
-    top = TopLabel(sample.weigher, q, sample.labels, sample.weights)
+    top = TopLabel(sample.weigher, q, sample.labels, sample.weights, groups=sample.groups)
     if edges is None:
         count = top.worthwhile_bins() if bins == "auto" else int(cast(int, bins))
         edges = bin_edges(top.confidence, count, strategy)
@@ -105,7 +106,9 @@ class TopLabel:
         labels: Tensor,
         weights: FloatArray | None,
         batch: tuple[int, ...] | None = None,
+        groups: NDArray[np.int64] | None = None,
     ) -> None:
+        self.groups = groups
         self.batch = (len(labels),) if batch is None else batch
         K = q.shape[1]
         confidence, predicted = q.max(-1)
@@ -117,8 +120,9 @@ class TopLabel:
         self.weights = np.ones(self.batch) if weights is None else weights.reshape(self.batch)
         # targets sum to one, so confidence minus a hit is a class-wise score like any other
         self.overconfidence = estimate(
-            weigher, lambda i: confidence[i, None] - hit(i), lambda i: q[i], labels, self.weights, self.batch
-        )
+            weigher, lambda i: confidence[i, None] - hit(i), lambda i: q[i], labels, self.weights, self.batch,
+            groups=groups,
+        )  # fmt: skip
         reference, shares = weigher.reference(hit, halfway(hit), labels, self.batch, np.random.default_rng(0))
         # how the second moment goes with accuracy, for bins in which rare labels are missing
         self.slope = moment_slope(self.g, self.weights, reference, shares)
@@ -139,6 +143,21 @@ class TopLabel:
             *self.batch[:-1], B
         )
         return BinnedErrors(*(s.reshape(*self.batch[:-1], B) for s in sums))
+
+    def group_covariance(self, errors: BinnedErrors, edges: FloatArray) -> FloatArray:
+        """What rows of one group, which err together, add to the covariance of ``u_b`` (B, B).
+
+        ``u_b - E u_b`` is a sum over groups of ``sqrt(w_b) / A_b sum_i a_i (h_i - d_b)``; the rows' own part, which the
+        bins show, is taken off.
+        """
+        assert self.groups is not None
+        B, count = len(edges) - 1, int(self.groups.max()) + 1
+        cell = np.searchsorted(edges[1:-1], self.confidence, side="left")
+        total = float(self.weights.sum())
+        scale = np.sqrt(errors.weight) / np.where(errors.used, errors.shares * total, 1.0)
+        off = self.weights * (self.g - self.confidence - np.where(errors.used, errors.difference, 0.0)[cell])
+        z = np.bincount(self.groups * B + cell, weights=off * scale[cell], minlength=count * B).reshape(count, B)
+        return np.asarray(z.T @ z * (count / (count - 1)) - np.diag(errors.error))
 
     def smoothed_error(self, errors: BinnedErrors) -> FloatArray:
         """``w_b var_b``, with the variance seen within the bin or that read off the whole sample: the larger one.
@@ -176,7 +195,10 @@ class TopLabel:
         draws, covariance = self.draws, None
         if draws is not None:
             covariance = transition_covariance(draws, self.transition_table(edges), errors, float(self.weights.sum()))
-        known = errors.form(error)
+        together = None if self.groups is None else self.group_covariance(errors, edges)
+        known = errors.form(error, together)
+        if together is not None:
+            covariance = together if covariance is None else covariance + together
         added = 0.0 if covariance is None else np.diag(covariance)
         return make_curve(
             "top label",

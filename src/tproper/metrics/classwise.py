@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray
@@ -29,7 +30,16 @@ PSEUDO = 2.0  # examples' worth of the model's own doubts, so that labels which 
 class Cells:
     """The cells (class, bin) of n examples, and their errors ``h = r_c - q_c``."""
 
-    def __init__(self, weigher: Reweigher, labels: Tensor, q: Tensor, a: FloatArray, edges: FloatArray) -> None:
+    def __init__(
+        self,
+        weigher: Reweigher,
+        labels: Tensor,
+        q: Tensor,
+        a: FloatArray,
+        edges: FloatArray,
+        groups: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.groups = groups
         self.weigher, self.labels, self.q, self.a = weigher, labels, q, a
         self.K, self.B = edges.shape[0], edges.shape[1] - 1
         self.size = self.K * self.B
@@ -53,12 +63,19 @@ class Cells:
         self.centre = torch.as_tensor(np.where(used, self.errors.difference, 0.0).ravel())
 
     def blocks(self) -> list[Any]:
-        """Sparse z (m, cells) of the examples, a block at a time, and of the pseudo-examples."""
+        """Sparse z (m, cells) of the examples, a block at a time; of the groups, where rows of a group err together."""
         out = []
         for i in self.weigher.blocks(len(self.q)):
             h = self.weigher.targets(self.labels[i]) - self.q[i]
             out.append(self._z(self.cell[i], h, torch.as_tensor(self.a[i.numpy()])[:, None]))
-        return [*out, self._pseudo()]
+        return out if self.groups is None else [self._summed(out, self.groups)]
+
+    def _summed(self, blocks: list[Any], groups: NDArray[np.int64]) -> Any:
+        from scipy.sparse import csr_array, vstack
+
+        rows, count = vstack(blocks, format="csr"), int(groups.max()) + 1
+        member = csr_array((np.ones(len(groups)), (groups, np.arange(len(groups)))), shape=(count, len(groups)))
+        return csr_array(member @ rows) * np.sqrt(count / (count - 1))
 
     def _z(self, cell: Tensor, h: Tensor, a: Tensor) -> Any:
         from scipy.sparse import csr_array
@@ -67,7 +84,7 @@ class Cells:
         starts = np.arange(0, cell.numel() + 1, self.K)
         return csr_array((z.reshape(-1).numpy(), cell.reshape(-1).numpy(), starts), shape=(len(cell), self.size))
 
-    def _pseudo(self) -> Any:
+    def pseudo(self) -> Any:
         """Examples whose class is drawn half from the model, half uniformly: worth `PSEUDO` of them together."""
         rows = torch.as_tensor(spread_rows(len(self.q)))
         labels, _ = drawn_labels(self.weigher.transition, self.q[rows], self.labels[rows], np.random.default_rng(0))
@@ -76,17 +93,25 @@ class Cells:
 
 
 def classwise_calibration(
-    weigher: Reweigher, labels: Tensor, q: Tensor, weights: FloatArray | None, edges: FloatArray
+    weigher: Reweigher,
+    labels: Tensor,
+    q: Tensor,
+    weights: FloatArray | None,
+    edges: FloatArray,
+    groups: NDArray[np.int64] | None = None,
 ) -> Calibration:
     """The curve of every class, for `edges` (K, B + 1)."""
     n = len(q)
     a = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
-    cells = Cells(weigher, labels, q, a, edges)
+    cells = Cells(weigher, labels, q, a, edges, groups)
     errors = cells.errors
     draws = weigher.draws
     shifts = None if draws is None else _shifts(cells, draws)
     known = _form(cells, None)
     variance = errors.variance
+    if groups is not None:
+        own = (cells.blocks()[0] ** 2).sum(axis=0).reshape(variance.shape) * cells.K
+        variance = own / np.where(errors.used, errors.shares, np.nan)
     if shifts is not None:
         added = (shifts**2).sum(0).reshape(variance.shape) * cells.K
         variance = variance + added / np.where(errors.used, errors.shares, np.nan)
@@ -111,7 +136,8 @@ def _form(cells: Cells, shifts: FloatArray | None) -> QuadraticForm:
     raw = float(cells.u @ cells.u)
     v = cells.u / np.sqrt(raw) if raw > 0 else np.sqrt(cells.errors.weight.ravel() / cells.K)
     start = np.column_stack([probes, v])
-    blocks = cells.blocks()
+    seen = cells.blocks()
+    blocks = [*seen, cells.pseudo()]
 
     def times(V: FloatArray) -> FloatArray:  # S V
         out: FloatArray = sum(z.T @ (z @ V) for z in blocks)
@@ -119,10 +145,10 @@ def _form(cells: Cells, shifts: FloatArray | None) -> QuadraticForm:
 
     once = times(start)
     twice = times(once)
-    squares = [(z.data**2).reshape(-1, cells.K) for z in blocks]
+    squares = [(z * z).sum(axis=1) for z in blocks]
     trace = sum(float(s.sum()) for s in squares)
-    fourth = sum(float((s.sum(axis=1) ** 2).sum()) for s in squares)
-    noise = float(cells.errors.error.sum() / cells.K)
+    fourth = sum(float((s**2).sum()) for s in squares)
+    noise = float(cells.errors.error.sum() / cells.K) if cells.groups is None else float(squares[0].sum())
     if shifts is not None:
         added = float((shifts**2).sum())
         trace, noise = trace + added, noise + added

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks
+from .._core import FloatArray, Labels, checks, compact, group_codes
 from ..errors import InputError
 from ..transitions import AnnotatorTransition, Reconstruction, Transition
-from .statistics import Reweigher
+from .statistics import Estimate, Reweigher, Values, estimate
 
 
 def predictions_of(value: Any, K: int, n: int, name: str = "predictions") -> Tensor:
@@ -102,6 +102,7 @@ class Sample:
         reconstruction: str | Reconstruction,
         prior: ArrayLike | None,
         sample_weight: ArrayLike | None,
+        groups: Any = None,
     ) -> None:
         if not isinstance(transition, Transition):
             raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
@@ -118,8 +119,17 @@ class Sample:
         self.kept = None if bool(kept.all()) else kept
         self.labels = self._keep(y)
         self.weights = None if w is None else w[kept.numpy()] / w[kept.numpy()].max()
+        codes = group_codes(groups, self.rows)
+        self.groups = None if codes is None else compact(codes if self.kept is None else codes[kept.numpy()])
         self.K, self.n = transition.num_classes, len(self.labels)
         self.weigher = Reweigher(transition, R, self.labels, self.weights)
+
+    def estimate(self, values: Values, posterior: Values, student: bool = True, few_decide: bool = False) -> Estimate:
+        """The mean of ``<r_i, s_i>`` over these examples, with what intervals and tests need of it."""
+        return estimate(
+            self.weigher, values, posterior, self.labels, self.weights,
+            student=student, few_decide=few_decide, groups=self.groups,
+        )  # fmt: skip
 
     def _keep(self, rows: Tensor) -> Tensor:
         return rows if self.kept is None else rows[self.kept]

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..transitions import Reconstruction, Transition
 from .inputs import Sample
 from .score import Score, says_nothing, within
-from .statistics import Estimate, Values, estimate
+from .statistics import Estimate, Values
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
 ScoreName = Literal["accuracy", "log_loss", "brier"]
@@ -66,6 +66,7 @@ def paired_test(
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> PairedTest:
     """Is model a better than model b? From their predictions for the same examples and weak labels alone.
 
@@ -79,17 +80,12 @@ def paired_test(
     score : "log_loss" and "brier" (lower is better), "accuracy" (higher is better)
     """
     checks.choice(score, "score", ("accuracy", "log_loss", "brier"))
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight)
+    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     (values_a, posterior_a), (values_b, posterior_b) = (
         _one_model(sample, score, given, name) for name, given in (("a", a), ("b", b))
     )
-    result = estimate(
-        sample.weigher,
-        lambda i: values_a(i) - values_b(i),
-        lambda i: (posterior_a(i) + posterior_b(i)) / 2,
-        sample.labels,
-        sample.weights,
-        few_decide=True,
+    result = sample.estimate(
+        lambda i: values_a(i) - values_b(i), lambda i: (posterior_a(i) + posterior_b(i)) / 2, few_decide=True
     )
     return _verdict(result, score, sample.n, sample.K).noted(transition.caution)
 

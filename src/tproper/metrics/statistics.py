@@ -220,9 +220,11 @@ class Estimate:
         student: bool,
         reference: tuple[FloatArray, FloatArray],
         few_decide: bool = False,
+        groups: NDArray[np.int64] | None = None,
     ) -> None:
         a = weights / weights.sum(-1, keepdims=True)
         self.mean = (a * g).sum(-1)
+        self.design = 1.0  # by how much groups make the variance larger
         self.spread = (a * a).sum(-1)
         population = (a * a * (g - self.mean[..., None]) ** 2).sum(-1)  # n in the denominator, as Wilson has it
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -238,9 +240,35 @@ class Estimate:
         self.freedom = 1 / self.spread - 1 if student else np.full_like(self.mean, np.inf)
         if few_decide:
             self.freedom = _freedom(a, g, values, shares, bent=not student, most=self.freedom)
+        if groups is not None:
+            self._group(a, g, groups, few_decide)
+            if student:
+                self.at_least(self.by_group**2 / (1 + self.by_group) * apart)
         self.quantile = student_quantile(self.freedom)
         self.transition_low = self.transition_high = 0.0  # standard errors from T, below and above
         self.draws: TransitionDraws | None = None
+
+    def _group(self, a: FloatArray, g: FloatArray, groups: NDArray[np.int64], few_decide: bool) -> None:
+        """Rows of one group err together: the variance is that of sums of groups, ``sum_G (sum_i a_i (g_i - mean))^2``.
+
+        It takes the place of the rows' own in all that they say of the variance (`design` is the ratio of the two), as
+        if there were fewer rows; never more, since a ratio below one is mostly chance. Where no row differs from the
+        others nothing shows how rows go together, and a group counts as one row. Degrees of freedom are the groups'.
+        """
+        sums = np.bincount(groups, weights=a * (g - self.mean))
+        self.by_group = float((np.bincount(groups, weights=a) ** 2).sum())  # one over the number of equal groups
+        squares = sums**2
+        total, rows = float(squares.sum()) / (1 - self.by_group), float(self.stderr**2)
+        self.design = max(total / rows, 1.0) if rows > 0 else self.by_group / float(self.spread)
+        self.error2, self.floor, self.bend, self.spread = (
+            self.design * x for x in (self.error2, self.floor, self.bend, self.spread)
+        )
+        self.stderr = np.sqrt(self.design) * self.stderr
+        freedom = 1 / self.by_group - 1
+        uneven = float(((squares - squares.mean()) ** 2).sum())
+        if few_decide and uneven > 0:  # as `_freedom` has it, of the groups
+            freedom = min(freedom, max(2 * float(squares.sum()) ** 2 / uneven, 1.0))
+        self.freedom = np.minimum(self.freedom, freedom)
 
     def at_least(self, variance: FloatArray | float) -> None:
         """A variance of the mean that is known to be there although the sample does not show it."""
@@ -249,7 +277,7 @@ class Estimate:
     def scatter_at_least(self, variances: FloatArray, weights: FloatArray | None) -> None:
         """Every candidate mean entails at least these variances of the g_i, those of labels given their class."""
         a = np.full(len(variances), 1.0 / len(variances)) if weights is None else weights / weights.sum()
-        self.floor = np.fmax(self.floor, (a * a * variances).sum())
+        self.floor = np.fmax(self.floor, self.design * (a * a * variances).sum())
 
     def widen(self, draws: TransitionDraws, values: FloatArray) -> None:
         """Add T's own error: `values` (S,) are the mean's under posterior draws of T.
@@ -376,12 +404,14 @@ def estimate(
     batch: tuple[int, ...] | None = None,
     student: bool = True,
     few_decide: bool = False,
+    groups: NDArray[np.int64] | None = None,
 ) -> Estimate:
     """Mean of ``<r_i, s_i>`` over examples, for scores `values` and a model's class probabilities `posterior`.
 
     `batch` (..., n) splits the examples into data sets that are handled side by side. The reference labels come
     from a generator with a fixed seed, so that the same data always give the same interval. With an estimated T the
-    interval is widened by T's own error (one data set at a time).
+    interval is widened by T's own error (one data set at a time). `groups` (n,) number the groups of rows that are not
+    independent (one data set, too).
     """
     batch = (len(labels),) if batch is None else batch
     g = weigher(values, labels).reshape(batch)
@@ -393,7 +423,7 @@ def estimate(
         return (1 - doubt) * p + doubt / p.shape[-1]
 
     reference = weigher.reference(values, doubtful, labels, batch, np.random.default_rng(0))
-    out = Estimate(g, w, moment_slope(g, w, *reference), student, reference, few_decide)
+    out = Estimate(g, w, moment_slope(g, w, *reference), student, reference, few_decide, groups)
     if weigher.draws is not None:
         a = w / w.sum()
         sums = weigher.target_sums(labels, values, a)

@@ -24,7 +24,6 @@ from ..transitions import Reconstruction, Transition
 from .inputs import Sample
 from .own_answers import doubted
 from .score import Score, says_nothing, score_of
-from .statistics import estimate
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
 
@@ -36,6 +35,7 @@ def weak_accuracy(
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Score:
     """Accuracy from weak labels: the mean of ``r_i[prediction_i]``.
 
@@ -50,16 +50,18 @@ def weak_accuracy(
     reconstruction, prior : how to choose R; see `Transition.reconstruction`. Several scores by one estimated T take a
         fraction of the time if R is made once and given to each: they then share the draws of T, and say the same
     sample_weight : (n,) array, optional
+    groups : (n,) array, optional; rows of one group (of one person, document, item) are not independent: the standard
+        error then comes from the sums of groups, and the degrees of freedom from their number
 
     Raises
     ------
     NotReconstructibleError
         T has no left inverse, as for every score of classes from weak labels.
     """
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight)
+    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     predicted = sample.predictions(predictions)
     hit = one_hot(predicted, sample.K)
-    result = estimate(sample.weigher, hit, halfway(hit), sample.labels, sample.weights, student=False, few_decide=True)
+    result = sample.estimate(hit, halfway(hit), student=False, few_decide=True)
     least = sample.weigher.least_scatter()
     if least is not None:
         result.scatter_at_least(least[predicted.numpy()], sample.weights)
@@ -75,6 +77,7 @@ def weak_log_loss(
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Score:
     """Log loss (natural logarithm) from weak labels: the mean of ``<r_i, -log q_i>``.
 
@@ -82,7 +85,7 @@ def weak_log_loss(
     estimate is infinite, and the note says so. Where no label has met such a class yet, the next one may: the interval
     then has no upper end.
     """
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight)
+    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     q, n = sample.probabilities(probabilities), sample.n
     infinite = infinite_rows(sample.weigher, q, sample.labels)
     if infinite:
@@ -93,7 +96,7 @@ def weak_log_loss(
         limits = (0.0, math.inf)
         score = says_nothing(Score("log loss", math.inf, math.nan, limits, n, limits=limits), why)
         return score.noted(transition.caution)
-    result = estimate(sample.weigher, log_losses(q), lambda i: q[i], sample.labels, sample.weights)
+    result = sample.estimate(log_losses(q), lambda i: q[i])
     zeros = int((q == 0).any(-1).sum())
     note = (
         f"{zeros} of {n} examples give probability 0 to some class: none of the labels met one, but a single one would "
@@ -112,13 +115,14 @@ def weak_brier(
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Score:
     """Brier score ``||q - e_z||^2`` (0 to 2) from weak labels.
 
     For two classes this is twice the binary convention ``(q_1 - z)^2``.
     """
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight)
+    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     q = sample.probabilities(probabilities)
-    result = estimate(sample.weigher, brier_losses(q), lambda i: q[i], sample.labels, sample.weights)
+    result = sample.estimate(brier_losses(q), lambda i: q[i])
     score = score_of("Brier score", result, sample.n, 2.0, 0.0, (sample.K - 1) / sample.K)
     return doubted(score, sample, q.argmax(-1)).noted(transition.caution)
