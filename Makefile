@@ -1,5 +1,5 @@
-# make demo   - install into .venv and train on bundled digits with complementary labels
-# make test   - the test suite
+# make demo   - install tproper and its lab into .venv, and train on bundled digits with complementary labels
+# make test   - the test suites of both
 # make check  - ruff and mypy
 # make docs   - the site, into docs/_build/html; opens from the disk, warnings are errors
 # make pages  - run the code of README and guides, and write what it prints and draws into them
@@ -16,11 +16,11 @@ STAMP  := $(VENV)/.installed
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml lab/pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { echo "make: $(PYTHON) cannot make a virtual environment (Debian: apt install python3-venv)"; exit 1; }
-	@echo "installing tproper and its tools into $(VENV) (a few minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@echo "installing tproper, its lab and its tools into $(VENV) (a few minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]" -e "lab[ray]"
 	@touch $@
 
 demo: install

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tproper.lab.results import revision
+from tproper_lab.results import revision
 
 RECORDS = Path(__file__).parent / "records"
 

@@ -26,7 +26,7 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 import tproper as tp
-from tproper.lab.datasets import DataError, read_mnist
+from tproper_lab.datasets import DataError, read_mnist
 
 ROOT = Path(__file__).parent.parent
 RECORD = RECORDS / "check_transition.jsonl"

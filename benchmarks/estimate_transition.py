@@ -30,7 +30,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 
 import tproper as tp
-from tproper.lab.datasets import load
+from tproper_lab.datasets import load
 
 ROOT = Path(__file__).parent.parent
 RECORD, PAGE = RECORDS / "estimate_transition.jsonl", ROOT / "docs" / "estimation" / "clean_and_features.md"

@@ -6,7 +6,7 @@
 Protocol: bf16 (or float32), 8 trials of 256 images, random data; after two launches, 4 launches between two events,
 queued while the device sleeps, five times, the median; allocation and zeroing of results included.
 ``floor`` is the bytes that must move over 4.3 TB/s. Prints the shape in use and the best four per operation, of
-both kernels; ``conv_shape``, ``walk_shape`` and ``weight_shape`` in ``tproper.lab.launches`` hold the winners.
+both kernels; ``conv_shape``, ``walk_shape`` and ``weight_shape`` in ``tproper_lab.launches`` hold the winners.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from itertools import product
 
 import torch
 
-from tproper.lab import launches
-from tproper.lab.launches import ConvShape, Norm, WalkShape, WeightShape
+from tproper_lab import launches
+from tproper_lab.launches import ConvShape, Norm, WalkShape, WeightShape
 
 LAYERS = [(16, 32), (32, 32), (64, 16), (128, 8)]  # channels, side of the image
 OPERATIONS = ("forward", "input", "weight")

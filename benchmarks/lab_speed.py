@@ -18,11 +18,11 @@ import time
 import numpy as np
 import torch
 
-from tproper.lab.datasets import Dataset
-from tproper.lab.engine import Pixels, Stack
-from tproper.lab.models import FLAT_MODELS
-from tproper.lab.protocol import Protocol, Trial, TrialConfig
-from tproper.lab.stacking import stacked
+from tproper_lab.datasets import Dataset
+from tproper_lab.engine import Pixels, Stack
+from tproper_lab.models import FLAT_MODELS
+from tproper_lab.protocol import Protocol, Trial, TrialConfig
+from tproper_lab.stacking import stacked
 
 
 def synthetic(model: str) -> Dataset:

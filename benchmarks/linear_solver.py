@@ -23,8 +23,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import tproper as tp
-from tproper.lab.datasets import DataError, read_mnist
 from tproper.learn.classifier import WeakLabelClassifier
+from tproper_lab.datasets import DataError, read_mnist
 
 LADDER = (1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6, 5e-7, 2e-7)
 GAP = 1e-6

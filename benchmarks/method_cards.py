@@ -15,7 +15,7 @@ from typing import Any
 from _protocol import RECORDS, store
 
 import tproper as tp
-from tproper.lab import METHODS, methods_for
+from tproper_lab import METHODS, methods_for
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 NAME = "method_cards"
@@ -30,7 +30,7 @@ KINDS = {
 HEAD = """# Training methods and their certificates
 
 Made by `python benchmarks/method_cards.py` from `benchmarks/records/method_cards.json`. `tproper bench --methods NAME`
-trains with them; `tproper.lab.METHODS[NAME].card(T)` decides them for any T.
+trains with them; `tproper_lab.METHODS[NAME].card(T)` decides them for any T.
 
 *Proper*: the expected loss is least at the true class probabilities. *Bounded*: it cannot fall without end. *Exact*
 verdicts follow from theorems. *Numerical* ones are searches: a no to properness comes with a counterexample for this T,

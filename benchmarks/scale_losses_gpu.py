@@ -30,8 +30,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import tproper as tp
-from tproper.lab.results import revision
 from tproper.losses import fuse
+from tproper_lab.results import revision
 
 N = 8192
 CLASSES = [10, 1000, 50_000]

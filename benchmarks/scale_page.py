@@ -2,7 +2,7 @@
 
     python benchmarks/scale_page.py
 
-Nothing is measured here. The costs come from the records of finished trials in results/ (seconds and epochs of each)
+Nothing is measured here. The costs come from the records of finished trials in lab/results/ (seconds and epochs of each)
 and from the number of trials in the paper's own search; the other tables from benchmarks/records/.
 """
 # ruff: noqa: E501  the page's sentences hold placeholders that are longer than what they become
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tproper.lab import paper, sweep
-from tproper.lab.runner import SLOTS
+from tproper_lab import paper, sweep
+from tproper_lab.runner import SLOTS
 
 ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "benchmarks" / "records"
@@ -56,7 +56,7 @@ def starting() -> float:
 def costs() -> dict[str, Cost]:
     seconds: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for name in ("mnist", "cifar10"):
-        for line in (ROOT / "results" / f"{name}.jsonl").read_text().splitlines():
+        for line in (ROOT / "lab" / "results" / f"{name}.jsonl").read_text().splitlines():
             row = json.loads(line)
             if "H200" in row["machine"]:
                 seconds[row["model"]].append((row["seconds"], row["epochs"]))
@@ -64,7 +64,7 @@ def costs() -> dict[str, Cost]:
     for model in paper.MODELS:
         own = seconds[model]
         if not own:
-            raise SystemExit(f"scale_page.py: expected finished trials of {model} in results/, found none")
+            raise SystemExit(f"scale_page.py: expected finished trials of {model} in lab/results/, found none")
         total, epochs = (sum(x[i] for x in own) for i in range(2))
         out[model] = Cost(model, total / epochs, epochs / len(own), len(own))
     return out
@@ -132,7 +132,7 @@ def cost_section() -> str:
     longest = max(c.trial * SLOTS["cuda"][0 if m in DENSE else 1] for m, c in cost.items())
     return f"""## What a sweep costs
 
-Seconds and epochs are means over the finished trials in `results/` (one H200). The paper's sweep is, for each of four
+Seconds and epochs are means over the finished trials in `lab/results/` (one H200). The paper's sweep is, for each of four
 models, the grids of its five methods with one trial a point, then {paper.TRIALS} trials of each choice.
 
 {per_model}
@@ -145,7 +145,7 @@ ready after {starting():.0f} s). A stack is not split, so a sweep takes at least
 one paper, and are worth their money from about {math.ceil(1000 * longest / total):,} of them on. Prices differ: multiply the
 GPU hours by yours.
 
-`tproper reproduce ... --engine ray --address HOST:6379` runs a sweep on a Ray cluster (`pip install 'tproper[ray]'`):
+`tproper reproduce ... --engine ray --address HOST:6379` runs a sweep on a Ray cluster (`pip install 'tproper-lab[ray]'`):
 records go to the same store as those of a local run, a lost node's trials run again, and no trial is counted twice.
 """
 

@@ -35,10 +35,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
 import tproper as tp
-from tproper.lab.datasets import DataError, read_mnist
 from tproper.learn.classifier import WeakLabelClassifier
 from tproper.learn.scaling import calibrated_risks, fit_temperature, matching_scale
 from tproper.metrics import clean_scores
+from tproper_lab.datasets import DataError, read_mnist
 
 ROOT = Path(__file__).parent.parent
 RECORD, PAGE = RECORDS / "weak_table.jsonl", ROOT / "docs" / "weak_table.md"

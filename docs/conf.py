@@ -135,7 +135,7 @@ def write_api() -> None:
     """One page a room, of every public name: what `tproper` exports is what the site documents."""
     names = defaultdict(list)
     for name, room in tproper._LAZY.items():
-        names[room].append(name)
+        names["_core" if room == "errors" else room].append(name)
     folder = DOCS / "api"
     folder.mkdir(exist_ok=True)
     assert set(names) == set(ROOMS), "docs/conf.py: a room of public names has no title"
@@ -151,6 +151,10 @@ def write_api() -> None:
             parts += [f".. {kind}:: tproper.{name}", ""]
         entries.append(room.strip("_"))
         (folder / f"{entries[-1]}.rst").write_text("\n".join(parts), encoding="utf-8")
+    extension = import_module("tproper.extension")
+    parts = ["For packages that extend tproper", "=" * 32, "", (extension.__doc__ or "").strip(), ""]
+    entries.append("extension")
+    (folder / "extension.rst").write_text("\n".join(parts), encoding="utf-8")
     body = ["API", "===", "", "Every public name, by room. ``import tproper as tp``.", ""]
     body += ["An argument that breaks a rule raises ``ValueError``, whose message names the argument, the rule and the"]
     body += [

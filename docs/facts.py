@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tproper.lab import Protocol, Record, gather, kernels_of, paper
-from tproper.lab.protocol import SEARCH_SEED
-from tproper.lab.report import TEST_IMAGES, Cell, standard_errors
-from tproper.lab.report import cells as column
+from tproper_lab import Protocol, Record, gather, kernels_of, paper
+from tproper_lab.protocol import SEARCH_SEED
+from tproper_lab.report import TEST_IMAGES, Cell, standard_errors
+from tproper_lab.report import cells as column
 
 ROOT = Path(__file__).resolve().parent.parent
 PERCENT = ("accuracy", "valid_accuracy")
@@ -25,8 +25,8 @@ PERCENT = ("accuracy", "valid_accuracy")
 
 @cache
 def results() -> list[Record]:
-    """The paper's trials in ``results/``: every record that is not of a benchmark or a search."""
-    return [r for r in gather(ROOT / "results") if "problem" not in r["config"] and r["seed"] < SEARCH_SEED]
+    """The paper's trials in ``lab/results/``: every record that is not of a benchmark or a search."""
+    return [r for r in gather(ROOT / "lab" / "results") if "problem" not in r["config"] and r["seed"] < SEARCH_SEED]
 
 
 def trials(
@@ -44,14 +44,15 @@ def trials(
     rows = [r for r in results() if r["config_key"] == key and kernels_of(r) == kernels]
     rows = [r for r in rows if (seeds is None or r["seed"] in seeds) and r["revision"].startswith(revision or "")]
     if not rows:
-        raise ValueError(f"trials({model!r}, {method!r}, ...): expected at least one such trial in results/, got none")
+        asked = f"trials({model!r}, {method!r}, ...)"
+        raise ValueError(f"{asked}: expected at least one such trial in lab/results/, got none")
     return sorted(rows, key=lambda r: r["seed"])
 
 
 @cache
 def search(model: str) -> dict[str, Cell]:
-    """What the paper's grid search chose for each method of a model, and its trials, from ``results/search``."""
-    records = gather(ROOT / "results" / "search")
+    """What the paper's grid search chose for each method of a model, and its trials, from ``lab/results/search``."""
+    records = gather(ROOT / "lab" / "results" / "search")
     return {c.method: c for c in column(records, paper.MODELS[model][0], model, Protocol())}
 
 

@@ -31,7 +31,7 @@ def markdown(head: list[str], rows: list[list[str]]) -> str:
 
 
 def table_2() -> str:
-    """The Table 2 block of docs/reproduction.md, itself the output of ``tproper report results``."""
+    """The Table 2 block of docs/reproduction.md, itself the output of ``tproper report lab/results``."""
     page = (ROOT / "docs" / "reproduction.md").read_text()
     section = page.split("\n## Table 2\n", 1)[1].split("\n## ", 1)[0]
     return "\n".join(line for line in section.splitlines() if line.startswith("|"))

@@ -37,7 +37,7 @@ DECLARED = {
     r"(?:Theorem|Corollary|Proposition|Section|Figure|Table) \d+(?:\.\d+)?": "the paper's numbering",
     r"^\d+\. ": "a list's numbering",
     r"ICML\s2021": "the year of the paper",
-    r"the paper's, 16 trials": "the paper's own number, tproper.lab.paper.TRIALS",
+    r"the paper's, 16 trials": "the paper's own number, tproper_lab.paper.TRIALS",
     r"noisy 20%|5% the class itself, told 0%|20% outliers|0\.1 \(positive\) and 0\.3": "a setting",
     r"\b(?:[kKapr]|alpha) ?(?:=|<|>=|->|<=) ?\.?\d[\d.]*": "a setting",
     r"\b(?:noise|symmetric|pair|partial|told|prior|probability|range at|classes,) \.?\d[\d.]*(?:, \.\d)?": "a setting",

@@ -17,16 +17,19 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = (ROOT, ROOT / "lab")
 FILE = ROOT / "constraints.txt"
 HEADER = "# Versions this project is tested with, all together, on Python 3.11 (CPU). `make` installs from them.\n"
 HEADER += "# Made by `python tools/constraints.py --write`: all that pyproject's dependencies and extras need.\n"
 
 
 def declared() -> list[str]:
-    """All requirements of pyproject.toml, extras included; the project itself left out."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lists = [project["dependencies"], *project["optional-dependencies"].values()]
-    return [line for group in lists for line in group if Requirement(line).name != project["name"]]
+    """All requirements of both packages' pyproject.toml, extras included; the packages themselves left out."""
+    lists = []
+    for folder in PACKAGES:
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        lists += [project["dependencies"], *project["optional-dependencies"].values()]
+    return [line for group in lists for line in group if Requirement(line).name not in ("tproper", "tproper-lab")]
 
 
 def needed(requirements: list[str]) -> set[str]:

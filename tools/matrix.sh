@@ -42,8 +42,8 @@ for row in "${ROWS[@]}"; do
     continue
   fi
   rm -f ".matrix/$row.log"
-  if "$UV" pip install --quiet --python ".matrix/$row" "${options[@]}" -e ".[dev]" &&
-    ".matrix/$row/bin/python" -m pytest -n "${PROCESSES:-2}" ${TESTS:-tests} 2>&1 | tee ".matrix/$row.log"; then
+  if "$UV" pip install --quiet --python ".matrix/$row" "${options[@]}" -e ".[dev]" -e "lab[ray]" &&
+    ".matrix/$row/bin/python" -m pytest -n "${PROCESSES:-2}" ${TESTS:-tests lab/tests} 2>&1 | tee ".matrix/$row.log"; then
     passed+=("$row")
   else
     failed+=("$row")

@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 # A name is imported when it is first asked for: `import tproper` costs nothing, and neither does `tproper --help`.
 _ROOMS = frozenset(
-    ("transitions", "potentials", "losses", "certificates", "metrics", "estimation", "learn", "data", "plots", "lab")
+    ("transitions", "potentials", "losses", "certificates", "metrics", "estimation", "learn", "data", "plots")
 )
 _LAZY = {
     "AnnotatorEstimate": "estimation",

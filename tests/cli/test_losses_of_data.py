@@ -16,7 +16,6 @@ from tproper import plots
 from tproper.cli import digits, inspection
 from tproper.cli import evaluating as _evaluating
 from tproper.cli import streaming as _streaming
-from tproper.lab.report import write_report
 from tproper.learn.classifier import WeakLabelClassifier
 
 Run = Callable[..., Any]
@@ -125,14 +124,6 @@ def test_a_file_that_appears_or_changes_while_a_command_runs_stays(
     kept = out.with_name(f"{out.stem}.kept-1{out.suffix}")
     assert kept.stat().st_size > 100
     assert str(kept) in result.stderr.replace("\n", "")
-
-
-def test_a_report_does_not_replace_another_page(tmp_path: Path) -> None:
-    records = Path(__file__).parents[2] / "results" / "mnist_figures.jsonl"
-    (tmp_path / "index.html").write_text("<h1>my home page</h1>")
-    with pytest.raises(ValueError, match=r"index\.html: expected an older report, got another file"):
-        write_report(records, tmp_path)
-    assert listing(tmp_path) == ["index.html"]
 
 
 # --- numbers that are none --------------------------------------------------------------------------

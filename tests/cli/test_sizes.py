@@ -16,7 +16,6 @@ import pytest
 import tproper as tp
 from tproper._core import free_memory
 from tproper.cli import inspection
-from tproper.lab import datasets
 from tproper.learn import saving
 from tproper.transitions import transition_from_dict
 
@@ -173,14 +172,6 @@ def test_memory_that_runs_out_during_the_work(
 
 
 # Files that unpack to more than there is.
-
-
-def test_an_archive_that_unpacks_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "LARGEST", 1 << 20)
-    with gzip.open(tmp_path / "train-images-idx3-ubyte.gz", "wb", compresslevel=1) as file:
-        file.write(bytes(1 << 22))
-    with pytest.raises(datasets.DataError, match=r"ubyte.gz: expected at most 1,048,576 bytes of content, got more"):
-        datasets.read_mnist(tmp_path)
 
 
 def test_a_table_that_unpacks_to_one_endless_row(tmp_path: Path, run: Callable[..., Any]) -> None:

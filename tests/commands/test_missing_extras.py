@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tproper.cli import digits, evaluating, experiments, inspection
+from tproper.cli import digits, evaluating, inspection
 from tproper.cli.main import app
 
 run = CliRunner()
@@ -33,7 +33,6 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["demo", "--out", "demo"], digits, "contest"),
         (["inspect", "complementary:3", "--plot", "x.png"], inspection, "certify"),
-        (["reproduce", "fig1", "--out", "run"], experiments.lab, "figure1"),
         (["evaluate", "model", "data.csv", "--label", "y", "--plot", "x.png"], evaluating, "evaluate_file"),
     ],
 )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 
 import pytest
+from typer.testing import CliRunner
 
 import tproper as tp
-from tproper.cli import main, reproduce
-from tproper.cli.main import COMMANDS, load_command
-from tproper.lab import Protocol, paper
+from tproper.cli import main
+from tproper.cli.main import COMMANDS, LAB, app, load_command
 
 HEAVY = {"torch", "numpy", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib"}
 CODE = """
@@ -36,8 +38,6 @@ print("loaded", *sorted(set(sys.modules)))
         (["train", "data.csv", "--bogus"], 2, "--bogus"),
         (["train", "data.csv", "--label", "y"], 2, "--transition"),
         (["train", "d.csv", "--label", "y", "--transition", "pu:.5", "--out", "m", "--loss", "best"], 2, "--loss"),
-        (["reproduce", "table9"], 2, "table9"),
-        (["report"], 2, "run"),
     ],
     ids=str,
 )
@@ -54,9 +54,27 @@ def test_the_list_of_commands_tells_what_each_says_itself(name: str) -> None:
     assert load_command(name).help.splitlines()[0] == COMMANDS[name][1]
 
 
-def test_defaults_are_those_of_the_laboratory() -> None:
-    assert reproduce.TRIALS == paper.TRIALS
-    assert Protocol().max_epochs == reproduce.MAX_EPOCHS
+@pytest.mark.parametrize("name", LAB)
+@pytest.mark.parametrize("rest", [[], ["--help"], ["fig1", "--out", "x"]], ids=str)
+def test_without_the_lab_its_commands_say_what_to_install(
+    name: str, rest: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main_file = importlib.import_module("tproper.cli.main")
+    others = {k: v for k, v in main_file._others().items() if k not in LAB}
+    monkeypatch.setattr(main_file, "_others", lambda: others)
+    told = CliRunner().invoke(app, [name, *rest])
+    assert told.exit_code == 2
+    assert told.stderr.startswith(f"error: {name} is a command of tproper-lab, which is not installed: pip install ")
+    assert "(pip install tproper-lab)" in " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
+
+
+def test_a_command_that_cannot_be_imported_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a lab of another version is."""
+    point = EntryPoint("bench", "no_such_module:bench", "tproper.commands")
+    monkeypatch.setattr(importlib.import_module("tproper.cli.main"), "_others", lambda: {"bench": point})
+    told = CliRunner().invoke(app, ["bench", "--help"])
+    assert told.exit_code == 2
+    assert told.stderr == "error: bench: No module named 'no_such_module'\n"
 
 
 def test_a_package_of_rooms_is_reached_without_imports_of_its_own() -> None:

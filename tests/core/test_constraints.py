@@ -54,12 +54,13 @@ def test_what_the_package_imports_is_declared(tool):
     from packaging.requirements import Requirement
 
     imported = set()
-    for path in (TOOL.parents[1] / "src" / "tproper").rglob("*.py"):
+    root = TOOL.parents[1]
+    for path in [*(root / "src" / "tproper").rglob("*.py"), *(root / "lab" / "src" / "tproper_lab").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 imported.add(str(node.module).partition(".")[0])
-    others = imported - set(sys.stdlib_module_names) - {"tproper"}
+    others = imported - set(sys.stdlib_module_names) - {"tproper", "tproper_lab"}
     declared = {Requirement(line).name for line in tool.declared()}
     assert {PACKAGES.get(name, name) for name in others} - declared == set()

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "tproper"
 # A room imports only from rooms before it.
 ROOMS = [
     "_core", "transitions", "potentials", "losses", "certificates", "metrics", "estimation", "data", "inputs", "learn",
-    "plots", "lab", "cli",
+    "plots", "cli",
 ]  # fmt: skip
 CORE = ROOMS[: ROOMS.index("metrics") + 1]
 LIGHT = {"torch", "numpy", "scipy", "__future__"}
@@ -95,7 +95,7 @@ def test_rooms_speak_through_what_they_export():
 
 
 def test_rooms_that_are_imported_whole_are_asked_for_what_they_export():
-    """After ``from .. import lab``, every ``lab.name`` is a name of its `__all__`."""
+    """After ``from .. import plots``, every ``plots.name`` is a name of its `__all__`."""
 
     def faults(path):
         whole = {name for parts, name, _ in own(path) if not parts and name in ROOMS}
@@ -160,6 +160,7 @@ def test_import_paths_that_the_documentation_named_still_work(name):
 
 def test_no_two_test_files_share_a_name():
     """pytest imports a test file by its name alone, unless its folder is a package."""
-    tests = PACKAGE.parents[1] / "tests"
-    names = [p.name for p in tests.rglob("test_*.py") if not (p.parent / "__init__.py").exists()]
+    root = PACKAGE.parents[1]
+    files = [p for tests in ("tests", "lab/tests") for p in (root / tests).rglob("test_*.py")]
+    names = [p.name for p in files if not (p.parent / "__init__.py").exists()]
     assert {n for n in names if names.count(n) > 1} == set()

@@ -27,7 +27,7 @@ from .alone import one_thread
 #: Distribution names whose modules are called otherwise.
 MODULES = {"scikit-learn": "sklearn", "markdown-it-py": "markdown_it"}
 #: Extras that users choose; those for work on tproper itself are left out.
-EXTRAS = ("plots", "tables", "lab", "ray", "loops")
+EXTRAS = ("plots", "tables", "loops")
 
 
 @dataclass

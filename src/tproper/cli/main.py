@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
-from .errors import TRACEBACK, broken, user_errors
+from .errors import TRACEBACK, broken, say, user_errors
 from .options import LIST, flat
 from .streams import forget_output, whole_output
 
@@ -36,16 +36,18 @@ COMMANDS = {
         "Unbiased scores from weak labels, with their intervals; clean ones beside them where a true column is given.",
     ),
     "simulate": ("simulate", "Weaken a clean data set: a weak label for every row in place of its true class."),
-    "reproduce": ("reproduce", "Reproduce a table or figure of the paper; run it again to go on where it stopped."),
-    "bench": ("bench", "Compare methods on one weak-label problem; run it again to go on where it stopped."),
     "doctor": (
         "doctor",
         "Versions, extras, GPU and a self-test of two seconds; exit code 1 if something installed does not work.",
     ),
-    "report": (
-        "reporting",
-        "Tables beside the paper's, a benchmark's leaderboard, and figures, from the records of a run.",
-    ),
+}
+
+# Those of tproper-lab, which may be installed or not: it names their functions as entry points.
+INSTALL_LAB = "pip install tproper-lab"
+LAB = {
+    "reproduce": "Reproduce a table or figure of the paper; run it again to go on where it stopped.",
+    "bench": "Compare methods on one weak-label problem; run it again to go on where it stopped.",
+    "report": "Tables beside the paper's, a benchmark's leaderboard, and figures, from the records of a run.",
 }
 
 
@@ -54,6 +56,14 @@ class _Command(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         return load_command(str(self.name)).make_context(info_name, args, parent=parent, **extra)
+
+
+class _Absent(TyperCommand):
+    """A command of tproper-lab where that is not installed: whatever it is given, it says what to install."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        say(f"error: {self.name} is a command of tproper-lab, which is not installed: {INSTALL_LAB}", err=True)
+        raise typer.Exit(2)
 
 
 class _Once(TyperCommand):
@@ -75,12 +85,15 @@ class _Commands(TyperGroup):
     """All commands, none of them imported."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*COMMANDS, *(name for name in _others() if name not in COMMANDS)]
+        return list(dict.fromkeys([*COMMANDS, *LAB, *_others()]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in COMMANDS:
             return _Command(cmd_name, help=COMMANDS[cmd_name][1])
         other = _others().get(cmd_name)
+        if cmd_name in LAB:
+            kind, note = (_Command, "") if other else (_Absent, f" ({INSTALL_LAB})")
+            return kind(cmd_name, help=LAB[cmd_name] + note)
         return other and _Command(cmd_name, help=f"A command of {other.dist.name if other.dist else other.value}.")
 
 
@@ -94,7 +107,11 @@ def load_command(name: str) -> Any:
     if name in COMMANDS:
         function = getattr(importlib.import_module(f".{COMMANDS[name][0]}", __package__), name)
     else:
-        function = _others()[name].load()
+        try:
+            function = _others()[name].load()
+        except ImportError as error:  # of another version than this package, or of a package that is not installed
+            say(f"error: {name}: {error}", err=True)
+            raise typer.Exit(2) from error
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     single.command(name, cls=_Once)(user_errors(flat(function)))
     return typer.main.get_command(single)
