@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._core import Labels, check_room, checks, group_codes
+from .._core import FloatArray, Labels, check_room, checks, group_codes
 from ..errors import InputError
+from ..metrics import SelectionWarning, dependence, weights_of
 from ..transitions import EstimatedTransition, Transition, structure_of
 from .arguments import FROM_FLOATS, Seed, check_codes, features, generator
 from .features import from_features
@@ -17,6 +19,9 @@ from .folds import FOLDS, check_model
 from .likelihood import Evidence
 from .partial import from_masks
 from .warnings import IdentifiabilityWarning
+
+CHOSEN = 0.01  # p-value at which the labels of rows of known class differ from those of all
+DRAWS, ENTRIES = 2000, 1 << 22  # of T
 
 
 def estimate_transition(
@@ -29,6 +34,7 @@ def estimate_transition(
     structure: str = "auto",
     random_state: Seed = None,
     groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> EstimatedTransition:
     """T from weak labels and the true class of some rows, or features, or both.
 
@@ -56,6 +62,13 @@ def estimate_transition(
         How rows are put into folds; None is 0.
     groups : (n,) names, optional
         With `X`: rows of one group are never in different folds.
+    sample_weight : (n,) array, optional
+        Where rows of known class were chosen by another design, and without `X`: for each of them the inverse of its
+        probability of being chosen. Others are not read.
+
+    Which rows have a known class may depend on their labels ("100 of each label"), but on nothing else: where the
+    labels of these rows differ from those of all (p < .01), counts would give a wrong T. Then P(class | label) is
+    estimated, and T from it by Bayes' rule and the shares of all labels.
 
     Returns
     -------
@@ -72,11 +85,64 @@ def estimate_transition(
             raise InputError("structure: expected the defaults of structure and model for candidate masks, got another")
         return from_masks(masks, _known(true, *masks.shape), None if X is None else _features(X, len(masks)))
     evidence = _evidence(weak, true, X is not None, num_classes)
-    if X is None:
-        return Transition.from_counts(evidence.clean, structure=structure)
     n = len(evidence.weak)
+    known = evidence.true >= 0
+    if sample_weight is not None:
+        if X is not None:
+            raise InputError("sample_weight: expected it without X, whose likelihood has no weights, got both")
+        weights = weights_of(sample_weight, n)
+        assert weights is not None
+        return Transition.from_counts(_weighted(evidence, weights), structure=structure)
+    chosen = known.any() and not known.all() and dependence(evidence.weak, known, np.zeros(n, np.int64)) < CHOSEN
+    if X is None:
+        return _by_label(evidence) if chosen else Transition.from_counts(evidence.clean, structure=structure)
+    evidence = replace(evidence, chosen=bool(chosen))
     rng, together = generator(random_state), group_codes(groups, n)
     return from_features(evidence, _features(X, n), model, structure, rng, together)
+
+
+def _by_label(evidence: Evidence) -> EstimatedTransition:
+    """T from the classes of rows that were chosen by their label: ``T[y, z] = P(y) P(z | y) / sum_y P(y) P(z | y)``.
+
+    Labels have the shares of all rows and the classes of a label a Dirichlet posterior (one pseudo-row, spread evenly:
+    Perks, 1947); T is the mean of its draws.
+    """
+    M, K, clean = evidence.M, evidence.K, evidence.clean
+    rng = np.random.default_rng(0)
+    of_all = np.bincount(evidence.weak, minlength=M).astype(np.float64)
+    size = int(np.clip(ENTRIES // (M * K), 200, DRAWS))
+    shares = rng.standard_gamma(np.maximum(of_all, 1e-9), (size, M))
+    classes = rng.standard_gamma(clean + 1.0 / K, (size, M, K))
+    joint = shares[:, :, None] * classes / np.maximum(classes.sum(axis=2, keepdims=True), 1e-300)
+    draws = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
+    notes = [
+        f"the {int(clean.sum())} rows of known class were chosen by their label: their labels differ from those of all "
+        f"{int(of_all.sum())} rows (p < {CHOSEN:g}). T comes from P(class | label) and the shares of all labels; "
+        "assumes that among rows of one label those of known class are a random sample"
+    ]
+    left = np.flatnonzero((clean.sum(axis=1) == 0) & (of_all > 0))
+    if len(left):
+        text = (
+            f"the class of no row with label {', '.join(map(str, left[:12].tolist()))} is known "
+            f"({of_all[left].sum() / of_all.sum():.1%} of the rows): rows were chosen by label, so nothing says what "
+            "these are"
+        )
+        notes.append(text)
+        warnings.warn(f"estimate_transition: {text}", SelectionWarning, stacklevel=3)
+    mean = draws.mean(axis=0)
+    return EstimatedTransition(mean / mean.sum(axis=0), draws=draws, notes=notes)
+
+
+def _weighted(evidence: Evidence, weights: FloatArray) -> FloatArray:
+    """Counts of rows of known class by their weights, each column worth as many rows as its weights are."""
+    known = evidence.true >= 0
+    at = evidence.weak[known], evidence.true[known]
+    if not (weights[known] > 0).all():
+        raise InputError("sample_weight: expected numbers > 0 for rows of known class, got 0")
+    counts = np.zeros((evidence.M, evidence.K))
+    np.add.at(counts, at, weights[known])
+    squares = np.bincount(at[1], weights[known] ** 2, evidence.K)
+    return np.asarray(counts * np.divide(counts.sum(axis=0), squares, out=np.zeros(evidence.K), where=squares > 0))
 
 
 def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_classes: int | None) -> Evidence:

@@ -70,8 +70,8 @@ class Solution:
             worth = np.minimum(worth, 1.0)
         counts = self.T * worth
         counts[self.T < 2 * NEVER] = 0.0
-        seen = worth + evidence.clean.sum(axis=0) >= evidence.M
-        return shrink(evidence.clean + counts, structure, seen), worth
+        seen = worth + evidence.fair.sum(axis=0) >= evidence.M
+        return shrink(evidence.fair + counts, structure, seen), worth
 
     def refined(self, evidence: Evidence, structure: str) -> Solution:
         """The same with p recalibrated together with T, and p's own error beside T's."""
@@ -107,7 +107,7 @@ def starts(evidence: Evidence, structure: str) -> list[FloatArray]:
     M, K = evidence.M, evidence.K
     out = []
     if evidence.clean.any():
-        out.append(_mean(shrink(evidence.clean, structure)))
+        out.append(_mean(shrink(evidence.fair, structure)))
     if M >= K:
         for d in (ANTI / M,) if structure == "complementary" else (0.6, 0.85, ANTI / M):
             T = np.full((M, K), (1 - d) / max(M - 1, 1))
@@ -242,7 +242,7 @@ def _estimated(
     ]
     out = EstimatedTransition.from_dirichlet(posterior.concentration, notes=notes)
     if structure == "auto":
-        counted = evidence.clean + best.T * worth
+        counted = evidence.fair + best.T * worth
         out.counts = np.where(counted < NEARLY_NONE, 0.0, counted)
     for doubt in doubts:
         warnings.warn(f"estimate_transition: {doubt}", IdentifiabilityWarning, stacklevel=5)

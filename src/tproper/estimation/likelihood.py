@@ -22,12 +22,15 @@ class Evidence:
     true: np.ndarray  # (n,), -1 where unknown
     M: int
     K: int
+    chosen: bool = False  # whether which classes are known went by the label
     clean: FloatArray = field(init=False)  # counts (M, K) of the rows with a known class
+    fair: FloatArray = field(init=False)  # the same, as if these rows had been drawn at random
 
     def __post_init__(self) -> None:
         known = self.true >= 0
         self.clean = np.zeros((self.M, self.K))
         np.add.at(self.clean, (self.weak[known], self.true[known]), 1.0)
+        self.fair = as_if_random(self.clean, np.bincount(self.weak, minlength=self.M)) if self.chosen else self.clean
         rows = np.flatnonzero(~known)
         self._order = rows[np.argsort(self.weak[rows], kind="stable")]  # rows of unknown class, by label
         self._labels, self._edges = np.unique(self.weak[self._order], return_index=True)
@@ -70,6 +73,16 @@ class Evidence:
             own = np.log(P[self.true[self._known], self._known]).sum()
             seen = (self.clean * np.log(np.where(self.clean > 0, T, 1.0))).sum()
         return float(mixed + own + seen)
+
+
+def as_if_random(clean: FloatArray, of_all: np.ndarray) -> FloatArray:
+    """Counts (M, K) of rows that were drawn by label, each label weighted to its share of all rows, and a column's sum
+    to what its weighted rows are worth (Kish, 1965)."""
+    drawn = clean.sum(axis=1)
+    weight = np.divide(of_all, drawn, out=np.zeros(len(drawn)), where=drawn > 0)[:, None]
+    total, squares = (weight * clean).sum(axis=0), (weight**2 * clean).sum(axis=0)
+    out: FloatArray = weight * clean * np.divide(total, squares, out=np.zeros_like(total), where=squares > 0)
+    return out
 
 
 def update(

@@ -7,26 +7,40 @@ The labels' shares q mix the columns of T, ``q = T pi``. The class shares pi are
 which is ``T^-1 q`` where T is square and that has no negative entry (Rogan and Gladen, 1978, for two classes).
 Intervals come from repeating both draws: labels anew from their shares, and T anew from its own distribution. They
 also leave room for labels that might occur, and have not, and hold all shares that fit the labels as well.
+
+Where the class of some rows is known (`true`) these speak of the classes themselves. With a known T a checked row of
+class z is a label that only class z can give, so that the same likelihood takes it; which rows were checked may then
+depend on their labels. Without T, or with one that was estimated (perhaps from these very rows), the shares are
+
+    pi_z = sum_y P(y) P(z | y),      P(y) of all rows, P(z | y) of the checked ones,
+
+the maximum likelihood of both together (`metrics.checked`), which needs no T.
 """
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 
-from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks
+from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks, group_codes
 from ..errors import InputError
-from ..metrics import Z95
+from ..metrics import Z95, CheckedRows, SelectionWarning, weights_of
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
     EstimatedTransition,
     Transition,
+    is_estimated,
     posterior_draws,
 )
+from .arguments import Known, known_classes
 from .hull import chi_square
 from .views import log_likelihood
 
@@ -38,6 +52,7 @@ PROGRAMS = 100  # classes, up to which each has its own linear programs
 PROFILED = 20  # classes, up to which the profile likelihood is followed too
 DROP = 1.92  # of the log-likelihood within a 95% interval: half of chi-squared's quantile
 EDGE = 1e-3  # an end this close to 0 or 1 may be there: EM comes near at its own slow pace
+CONTRADICTED = 0.01  # p-value at which checked rows contradict T
 STILL = 1e-6  # a standard error at which no repetition has moved a share
 
 
@@ -52,28 +67,144 @@ class Prevalence:
     from_transition: float  # share of the variance that comes from T's own error
     n: int
     notes: list[str]
+    classes: list[Any] = field(default_factory=list)  # their names; numbers where they have none
+    checked: int = 0  # rows of known class
 
     def __str__(self) -> str:
-        lines = [f"class shares from {self.n} weak labels (95% interval)"]
-        for z, (v, (low, high), rows) in enumerate(zip(self.value, self.interval, self.next_clean_rows, strict=True)):
+        known = f" and {self.checked} rows of known class" if self.checked else ""
+        lines = [f"class shares from {self.n} weak labels{known} (95% interval)"]
+        names = self.classes or list(range(len(self.value)))
+        for z, v, (low, high), rows in zip(names, self.value, self.interval, self.next_clean_rows, strict=True):
             more = f"   next clean rows: {rows}" if rows else ""
-            lines.append(f"{z:>5}  {v:.4f}  ({low:.4f} to {high:.4f}){more}")
+            lines.append(f"{z!s:>5}  {v:.4f}  ({low:.4f} to {high:.4f}){more}")
         return "\n".join([*lines, *self.notes])
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        names = self.classes or list(range(len(self.value)))
+        rows = zip(names, self.value.tolist(), self.stderr.tolist(), self.interval.tolist(), strict=True)
+        shares = [{"class": z, "value": v, "stderr": e, "interval": i} for z, v, e, i in rows]
+        return {"n": self.n, "checked": self.checked, "shares": shares, "notes": list(self.notes)}
 
-def weak_prevalence(labels: Labels, transition: Transition, *, random_state: int = 0) -> Prevalence:
+
+def weak_prevalence(
+    labels: Labels,
+    transition: Transition | None = None,
+    *,
+    true: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    random_state: int = 0,
+) -> Prevalence:
     """Class shares of the population that weak labels come from, with intervals that include T's own error.
 
     Parameters
     ----------
-    labels : weak labels as the transition takes them
-    transition : Transition
-        Known, or estimated (`EstimatedTransition`): then each repetition has its own draw of T.
+    labels : weak labels as the transition takes them; without one (n,) labels or (n, m) answers, by name or number
+    transition : Transition, optional
+        Known, or estimated (`EstimatedTransition`): then each repetition has its own draw of T. It may be left out
+        where `true` says the class of some rows.
+    true : (n,) classes, -1 or None where unknown, optional
+        The class of the rows that somebody has checked. With a known T both are used in one likelihood; an estimated T,
+        which may come from these very rows, is not used. Checked rows are taken for a random sample, or, where their
+        labels differ from those of all rows, for one that was drawn by label: the notes say which.
+    groups : (n,) names, optional
+        Rows of one group (a person, a document) are not independent.
+    sample_weight : (n,) array, optional
+        Where rows were checked by another design: for each checked row the inverse of its probability of being checked.
+        Others are not read. T is then not used.
     random_state : int
         Of the repetitions.
     """
-    if not isinstance(transition, Transition):
+    if transition is None and true is None:
+        raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
+    if transition is not None and not isinstance(transition, Transition):
         raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    if sample_weight is not None and true is None:
+        raise InputError("sample_weight: expected it beside true=, for rows checked by a design, got no true=")
+    if true is None:
+        assert transition is not None
+        return _by_transition(transition, labels, None, groups, random_state)
+    known = known_classes(labels, true, transition)
+    if not (known.true >= 0).any():
+        if transition is None:
+            raise InputError("true: expected the class of some rows, got none")
+        return _by_transition(transition, labels, None, groups, random_state)
+    use_T = transition is not None and not is_estimated(transition) and sample_weight is None
+    if use_T:
+        assert transition is not None
+        contradiction = _contradicts(transition, known)
+        if transition.diagnose().reconstructible and not contradiction:
+            return _by_transition(transition, labels, known.true, groups, random_state)
+        note = contradiction or "T does not tell the classes apart, and is not used: the checked rows do"
+    elif transition is not None:
+        note = (
+            "T is not used: it was estimated, perhaps from these rows, which together with all labels say all that "
+            "they know of the shares"
+        )
+    else:
+        note = "no T is used"
+    return _by_checked(known, groups, sample_weight, note)
+
+
+def _by_checked(known: Known, groups: ArrayLike | None, sample_weight: ArrayLike | None, note: str) -> Prevalence:
+    """From the checked rows and all labels, whatever T is."""
+    n, K = len(known.true), len(known.classes)
+    chances = weights_of(sample_weight, n)
+    if chances is not None and not (chances[known.true >= 0] > 0).all():
+        raise InputError("sample_weight: expected numbers > 0 for the checked rows, got 0")
+    rows = CheckedRows(known.columns, known.true, K, chances=chances, groups=group_codes(groups, n))
+    shares = [rows.share((known.true == z).astype(np.float64), rows.guesses[:, z]) for z in range(K)]
+    value = np.array([s.mean for s in shares])
+    stderr = np.array([s.stderr for s in shares])
+    interval = np.array([s.ends for s in shares])
+    for doubt in rows.doubts:
+        warnings.warn(f"weak_prevalence: {doubt}", SelectionWarning, stacklevel=3)
+    notes = [rows.sentence, *rows.doubts, note]
+    checked = int(rows.checked.sum())
+    return Prevalence(value, stderr, interval, np.zeros(K, int), 0.0, n, notes, known.names, checked)
+
+
+def _contradicts(transition: Transition, known: Known) -> str:
+    """What to say where the checked rows' labels cannot come from this T; empty otherwise.
+
+    Given its label a row has class z with probability ``T[y, z] pi_z / (T pi)_y``, however rows were chosen by label.
+    """
+    if transition.label_shape:
+        return ""
+    y, z = known.columns[:, 0], known.true
+    T, K = transition.matrix(), transition.num_classes
+    M = len(T)
+    checked = z >= 0
+    counts = np.zeros((M, K))
+    np.add.at(counts, (y[checked], z[checked]), 1.0)
+    free = np.bincount(y[~checked], minlength=M)
+    pi = class_shares(
+        np.vstack([T, np.eye(K)])[None], (np.append(free, counts.sum(axis=0)) / len(y))[None]
+    )[0]
+    joint = T * pi
+    expected = counts.sum(axis=1, keepdims=True) * joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
+    total, freedom = 0.0, 0
+    for own, e in zip(counts, expected, strict=True):
+        if (own[e <= 0] > 0).any():
+            total, freedom = math.inf, 1
+            break
+        rare = e < 3
+        o, e = np.append(own[~rare], own[rare].sum()), np.append(e[~rare], e[rare].sum())
+        o, e = o[e > 0], e[e > 0]
+        if len(e) > 1 and e.min() >= 1:
+            total += float(((o - e) ** 2 / e).sum())
+            freedom += len(e) - 1
+    p = chi_square(total, freedom) if freedom else 1.0
+    if p >= CONTRADICTED:
+        return ""
+    return f"T is not used: the checked rows contradict it (p = {p:.2g})"
+
+
+def _by_transition(
+    transition: Transition, labels: Labels, true: NDArray[np.int64] | None, groups: ArrayLike | None, random_state: int
+) -> Prevalence:
+    """By the likelihood of the labels, and of the classes that are known."""
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
         raise NotReconstructibleError(
@@ -81,19 +212,33 @@ def weak_prevalence(labels: Labels, transition: Transition, *, random_state: int
             f"{diagnosis.rank}: the shares of {diagnosis.confusion()} cannot be told apart from these labels"
         )
     encoded = transition.encode(labels).reshape(-1, *transition.label_shape)
+    group = group_codes(groups, len(encoded))
     if isinstance(transition, AnnotatorTransition):
-        encoded = encoded[(encoded >= 0).any(dim=1)]  # no answer says nothing
+        heard = (encoded >= 0).any(dim=1)  # no answer says nothing
+        if true is not None:
+            heard |= torch.as_tensor(true >= 0)
+        encoded = encoded[heard]
+        group = None if group is None else group[heard.numpy()]
+        true = None if true is None else true[heard.numpy()]
         if not len(encoded):
             raise InputError("labels: expected at least one row with an answer, got -1 everywhere")
-    kinds, counts = torch.unique(encoded, dim=0, return_counts=True)
-    n = int(counts.sum())
-    shares = counts.numpy() / n  # (U,)
+    K = transition.num_classes
+    checked = np.zeros(len(encoded), bool) if true is None else true >= 0
+    kinds, inverse = torch.unique(encoded, dim=0, return_inverse=True)
+    kind = inverse.numpy().reshape(-1).copy()
+    U = len(kinds)
     T = _rows(transition, kinds)  # (U, K)
+    if true is not None:  # a checked row is a label that its class alone can give
+        kind[checked] = U + true[checked]
+        T = np.vstack([T, np.eye(K)])
+    counts = np.bincount(kind, minlength=len(T))
+    n = int(counts.sum())
+    shares = counts / n  # (U,)
     value = class_shares(T[None], shares[None])[0]
 
     rng = np.random.default_rng(checks.integer(random_state, "random_state", 0))
     size = int(np.clip(ENTRIES // T.size, 200, REPEATS))
-    again = rng.multinomial(n, shares / shares.sum(), size) / n
+    again = _again(kind, len(T), group, size, rng)
     from_labels, with_T = _repeated(transition, kinds, T, again, rng)
     repeats = from_labels if with_T is None else with_T
     low, high = np.quantile(repeats, [0.025, 0.975], axis=0)
@@ -101,11 +246,11 @@ def weak_prevalence(labels: Labels, transition: Transition, *, random_state: int
     variance = repeats.var(axis=0)
     stderr = np.sqrt(variance)
     interval = _with_unseen(transition, kinds, n, value, stderr, interval)
-    fitting = equally_likely(T, value)
+    fitting = equally_likely(T[counts > 0], value)
     interval = np.clip(interval + fitting - value[:, None], 0.0, 1.0)
     if transition.num_classes <= PROFILED:
         edge = (interval[:, 0] <= EDGE) | (interval[:, 1] >= 1 - EDGE)
-        ends = likely(T, counts.numpy(), value, np.flatnonzero(edge))
+        ends = likely(T[counts > 0], counts[counts > 0], value, np.flatnonzero(edge))
         interval = np.stack([np.minimum(interval[:, 0], ends[:, 0]), np.maximum(interval[:, 1], ends[:, 1])], axis=1)
     interval[interval[:, 0] <= STILL, 0] = 0.0  # rounding
     free = np.ptp(fitting, axis=1) > STILL
@@ -113,13 +258,45 @@ def weak_prevalence(labels: Labels, transition: Transition, *, random_state: int
     stderr[still] = (interval[still, 1] - interval[still, 0]) / (2 * Z95)
     share = max(0.0, 1 - float(from_labels.var(axis=0).sum() / max(variance.sum(), 1e-300)))
     rows = next_rows(transition, value) if isinstance(transition, EstimatedTransition) else np.zeros(len(value), int)
-    notes = _notes(transition, T, shares, value, n, share if with_T is not None else None, rows)
+    of_all = np.bincount(inverse.numpy().reshape(-1), minlength=U) / n
+    notes = _notes(transition, T[:U], of_all, value, n, share if with_T is not None else None, rows)
+    if true is not None:
+        notes.append(
+            f"the {int(checked.sum())} rows of known class are taken for rows that were chosen by nothing but their "
+            "labels"
+        )
     if free.any():
         notes.append(
             f"not determined: other shares of the classes {', '.join(map(str, np.flatnonzero(free)[:12]))}"
             f"{', ...' if free.sum() > 12 else ''} fit the labels equally well; their intervals cover all of these"
         )
-    return Prevalence(value, stderr, interval, rows, share, n, notes)
+    return Prevalence(value, stderr, interval, rows, share, n, notes, list(range(K)), int(checked.sum()))
+
+
+def _again(
+    kind: NDArray[np.int64], U: int, group: NDArray[np.int64] | None, size: int, rng: np.random.Generator
+) -> FloatArray:
+    """Label shares (size, U) of repetitions: rows drawn anew, or whole groups of rows.
+
+    Of G groups drawn anew the variance is too small by ``(G - 1) / G``: deviations are stretched by its root, and to
+    Student's t of G - 1 degrees of freedom.
+    """
+    n = len(kind)
+    if group is None:
+        shares = np.bincount(kind, minlength=U) / n
+        return np.asarray(rng.multinomial(n, shares / shares.sum(), size) / n)
+    from scipy.sparse import csr_array
+    from scipy.special import stdtrit
+
+    G = int(group.max()) + 1
+    table = csr_array((np.ones(n), (group, kind)), shape=(G, U))
+    weights = rng.multinomial(G, np.full(G, 1.0 / G), size)
+    drawn = np.asarray(weights @ table)
+    drawn /= drawn.sum(axis=1, keepdims=True)
+    centre = np.bincount(kind, minlength=U) / n
+    stretch = math.sqrt(G / (G - 1)) * float(stdtrit(G - 1, 0.975)) / Z95
+    out = np.maximum(centre + stretch * (drawn - centre), 0.0)
+    return np.asarray(out / out.sum(axis=1, keepdims=True))
 
 
 def _repeated(

@@ -6,6 +6,7 @@ Imports from `certificates` and the rooms above it.
 from .balanced import weak_balanced_accuracy
 from .binned import BinnedErrors
 from .calibration import TopLabel, weak_calibration
+from .checked import CheckedRows, SelectionWarning, dependence
 from .classes import A_CROWD
 from .clean_scores import Reliability, clean_scores, reliability
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
@@ -23,17 +24,20 @@ __all__ = [
     "Z95",
     "BinnedErrors",
     "Calibration",
+    "CheckedRows",
     "Estimate",
     "PairedTest",
     "Reliability",
     "Sample",
     "Score",
+    "SelectionWarning",
     "TopLabel",
     "TransitionDraws",
     "WeakScorer",
     "bin_edges",
     "bin_sums",
     "clean_scores",
+    "dependence",
     "drawn_labels",
     "draws_of",
     "encoded",
