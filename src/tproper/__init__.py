@@ -10,7 +10,10 @@ __version__ = "0.1.0"
 
 # A name is imported when it is first asked for: `import tproper` costs nothing, and neither does `tproper --help`.
 _ROOMS = frozenset(
-    ("transitions", "potentials", "losses", "certificates", "metrics", "estimation", "learn", "data", "plots")
+    (
+        "transitions", "potentials", "losses", "certificates", "metrics", "estimation", "learn", "data", "plots",
+        "tables",
+    )
 )
 _LAZY = {
     "AnnotatorEstimate": "estimation",
@@ -33,6 +36,7 @@ _LAZY = {
     "GradientAscentLoss": "losses",
     "IdentifiabilityWarning": "estimation",
     "InputError": "errors",
+    "Inspection": "certificates",
     "LogSumExp": "potentials",
     "LossMonitor": "certificates",
     "Max": "potentials",
@@ -50,6 +54,7 @@ _LAZY = {
     "Sparsemax": "potentials",
     "Spherical": "potentials",
     "Squeezed": "potentials",
+    "TableModel": "tables",
     "Transition": "transitions",
     "TransitionCheck": "estimation",
     "Tsallis": "potentials",
@@ -71,11 +76,13 @@ _LAZY = {
     "decompose": "certificates",
     "estimate_annotators": "estimation",
     "estimate_pu": "estimation",
+    "estimate_table": "tables",
     "estimate_transition": "estimation",
     "forward_loss": "losses",
     "fuse": "losses",
     "gradient_ascent_loss": "losses",
     "identity": "transitions",
+    "inspect": "certificates",
     "load": "learn",
     "multi_complementary": "transitions",
     "multi_source": "transitions",
@@ -85,8 +92,10 @@ _LAZY = {
     "parse_transition": "transitions",
     "partial_labels": "transitions",
     "positive_unlabeled": "transitions",
+    "read_table": "tables",
     "save": "learn",
     "sensitivity": "estimation",
+    "simulate": "tables",
     "symmetric_noise": "transitions",
     "unlabeled_sets": "transitions",
     "weak_accuracy": "metrics",
@@ -107,6 +116,7 @@ if TYPE_CHECKING:
         BoundViolationWarning,
         Certificate,
         Decomposition,
+        Inspection,
         LossMonitor,
         UnboundedLossWarning,
         Witness,
@@ -114,6 +124,7 @@ if TYPE_CHECKING:
         comparison,
         critical_k,
         decompose,
+        inspect,
     )
     from .errors import InputError
     from .estimation import (
@@ -179,6 +190,7 @@ if TYPE_CHECKING:
         Squeezed,
         Tsallis,
     )
+    from .tables import TableModel, estimate_table, read_table, simulate
     from .transitions import (
         Diagnosis,
         EstimatedTransition,
@@ -235,6 +247,7 @@ __all__ = [
     "GradientAscentLoss",
     "IdentifiabilityWarning",
     "InputError",
+    "Inspection",
     "LogSumExp",
     "LossMonitor",
     "Max",
@@ -252,6 +265,7 @@ __all__ = [
     "Sparsemax",
     "Spherical",
     "Squeezed",
+    "TableModel",
     "Transition",
     "TransitionCheck",
     "Tsallis",
@@ -273,11 +287,13 @@ __all__ = [
     "decompose",
     "estimate_annotators",
     "estimate_pu",
+    "estimate_table",
     "estimate_transition",
     "forward_loss",
     "fuse",
     "gradient_ascent_loss",
     "identity",
+    "inspect",
     "load",
     "multi_complementary",
     "multi_source",
@@ -287,8 +303,10 @@ __all__ = [
     "parse_transition",
     "partial_labels",
     "positive_unlabeled",
+    "read_table",
     "save",
     "sensitivity",
+    "simulate",
     "symmetric_noise",
     "unlabeled_sets",
     "weak_accuracy",

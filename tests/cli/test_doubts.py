@@ -21,7 +21,7 @@ from sklearn.datasets import load_breast_cancer, make_classification
 
 import tproper as tp
 from tproper._core import json_text
-from tproper.cli import evaluating, table_fit
+from tproper.tables import evaluating
 from tproper.transitions import transition_to_dict
 
 Run = Callable[..., Any]
@@ -103,14 +103,13 @@ def train(folder: Path, specs: Any, run: Run, table: str, T: str) -> tuple[Any, 
     arguments += ["--classes", *classes] if classes else []
     facts: list[dict[str, Any]] = []
 
-    def fit_table(*given: Any) -> Any:
-        report = fit(*given)
-        facts.append(json.loads(json_text(report.facts)))
-        return report
+    def save(trained: Any, *given: Any, **more: Any) -> Any:
+        facts.append(json.loads(json_text(trained.to_dict())))
+        return write(trained, *given, **more)
 
-    fit = table_fit.fit_table
+    write = tp.TableModel.save
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_fit, "fit_table", fit_table)
+        patch.setattr(tp.TableModel, "save", save)
         plain = run(*arguments, "--out", out)
     assert plain.exit_code == 0, plain.output
     return plain, (out / "model_card.md").read_text(), facts[0], out

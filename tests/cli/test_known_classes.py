@@ -14,7 +14,7 @@ from outcomes import good, refused
 pytest.importorskip("pyarrow")
 
 import tproper as tp
-from tproper.cli import cross_fit
+from tproper.tables import cross_fit
 
 Run = Callable[..., Any]
 CLASSES = np.array(["ant", "bee", "cat"])

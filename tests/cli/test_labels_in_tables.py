@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import tproper as tp
-from tproper.cli.codec import LabelCodec
-from tproper.cli.table_scores import as_text
-from tproper.cli.trust import Trust, trust
 from tproper.estimation import TransitionCheck
 from tproper.metrics import Score
+from tproper.tables.codec import LabelCodec
+from tproper.tables.table_scores import as_text
+from tproper.tables.trust import Trust, trust
 from tproper.transitions import transition_from_dict, transition_to_dict
 
 

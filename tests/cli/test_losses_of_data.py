@@ -13,10 +13,11 @@ import torch
 
 import tproper as tp
 from tproper import plots
-from tproper.cli import digits, inspection
-from tproper.cli import evaluating as _evaluating
-from tproper.cli import streaming as _streaming
+from tproper.certificates import inspection
+from tproper.cli import digits
 from tproper.learn.classifier import WeakLabelClassifier
+from tproper.tables import evaluating as _evaluating
+from tproper.tables import streaming as _streaming
 
 Run = Callable[..., Any]
 

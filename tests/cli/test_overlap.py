@@ -13,7 +13,7 @@ from conftest import blobs
 
 pytest.importorskip("pyarrow")
 
-from tproper.cli.overlap import Overlap, kept_marks, row_marks
+from tproper.tables.overlap import Overlap, kept_marks, row_marks
 
 WARNING = "this table holds rows that the model was trained on"
 

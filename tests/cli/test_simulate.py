@@ -14,8 +14,8 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 pacsv = pytest.importorskip("pyarrow.csv")
 
-from tproper.cli import streaming as _streaming  # noqa: E402
 from tproper.cli.main import app  # noqa: E402
+from tproper.tables import streaming as _streaming  # noqa: E402
 
 
 def simulate(*arguments: object) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 import tproper as tp
 from tproper._core import free_memory
-from tproper.cli import inspection
+from tproper.certificates import inspection
 from tproper.learn import saving
 from tproper.transitions import transition_from_dict
 

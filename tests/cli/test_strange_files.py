@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tproper.cli.schema import joined_names, split_names
 from tproper.data import TableWriter, misreadings, nearest, numbers, open_table, text_files
 from tproper.data.columns import common_type
 from tproper.data.tables import holds_truth, texts
 from tproper.data.text_files import TableError, check_quotes, quotes_fit
+from tproper.tables.schema import joined_names, split_names
 
 Run = Callable[..., Any]
 TRAIN = ["--label", "y", "--transition", "symmetric:0.1", "--holdout", 0]

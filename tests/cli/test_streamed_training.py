@@ -6,8 +6,8 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 import tproper as tp
-from tproper.cli import streamed_training as _streamed_training
 from tproper.cli.main import app
+from tproper.tables import streamed_training as _streamed_training
 
 run = CliRunner()
 

@@ -16,11 +16,11 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-from tproper.cli import streaming as _streaming  # noqa: E402
-from tproper.cli import table_scores as _scores  # noqa: E402
 from tproper.data import progress as _progress  # noqa: E402
 from tproper.data import tables as tabular  # noqa: E402
 from tproper.learn.saving import load  # noqa: E402
+from tproper.tables import streaming as _streaming  # noqa: E402
+from tproper.tables import table_scores as _scores  # noqa: E402
 
 Run = Callable[..., Any]
 
@@ -372,11 +372,11 @@ def test_help_is_there_for_every_command(run: Run) -> None:
 
 
 def test_the_help_tells_the_estimators_own_defaults() -> None:
-    from tproper.cli import cross_fit
-    from tproper.cli import streamed_training as _streamed_training
     from tproper.cli.options import flat
     from tproper.cli.train import train
     from tproper.learn.classifier import WeakLabelClassifier
+    from tproper.tables import cross_fit
+    from tproper.tables import streamed_training as _streamed_training
 
     given = {name: p.default for name, p in inspect.signature(WeakLabelClassifier).parameters.items()}
     told = inspect.signature(flat(train)).parameters

@@ -396,8 +396,8 @@ def test_a_disk_that_fails_at_the_last_moment(
 def test_what_cannot_be_written_is_found_before_the_work(
     what: str, workshop: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tproper.cli import evaluating as _evaluating
-    from tproper.cli import table_fit as _table_fit
+    from tproper.tables import evaluating as _evaluating
+    from tproper.tables import table_fit as _table_fit
 
     monkeypatch.setattr(_table_fit, "read", lambda *rest: pytest.fail("read"))
     monkeypatch.setattr(_evaluating, "evaluate", lambda *rest: pytest.fail("read"))

@@ -7,8 +7,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from typer.testing import CliRunner
 
 from tproper.cli import digits
-from tproper.cli.alone import SMALL, one_thread
 from tproper.cli.main import app
+from tproper.tables.alone import SMALL, one_thread
 
 run = CliRunner()
 

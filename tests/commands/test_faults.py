@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 import tproper as tp
-from tproper.cli import evaluating, from_data, training  # noqa: F401  (no import may fail for want of space)
 from tproper.cli.main import app
+from tproper.tables import evaluating, from_data, training  # noqa: F401  (no import may fail for want of space)
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and signals")
 

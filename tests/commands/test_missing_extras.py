@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tproper.cli import digits, evaluating, inspection
+from tproper.certificates import inspection
+from tproper.cli import digits
 from tproper.cli.main import app
+from tproper.plots import panels
+from tproper.tables import model
 
 run = CliRunner()
 
@@ -22,7 +25,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
         return None if name in ("matplotlib", "mpltern") else real(name, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(importlib.util, "find_spec", find_spec)
-    for module in (digits, inspection):
+    for module in (digits, panels):
         monkeypatch.setattr(module, "find_spec", find_spec)
     monkeypatch.setattr("tproper.cli.errors.find_spec", find_spec)
 
@@ -33,7 +36,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["demo", "--out", "demo"], digits, "contest"),
         (["inspect", "complementary:3", "--plot", "x.png"], inspection, "certify"),
-        (["evaluate", "model", "data.csv", "--label", "y", "--plot", "x.png"], evaluating, "evaluate_file"),
+        (["evaluate", "model", "data.csv", "--label", "y", "--plot", "x.png"], model, "evaluate_file"),
     ],
 )
 def test_pictures_name_the_extra_before_the_work(

@@ -11,9 +11,9 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 import tproper as tp
-from tproper.cli import streamed_training as _streamed_training
 from tproper.cli.main import app
 from tproper.learn import minibatch
+from tproper.tables import streamed_training as _streamed_training
 
 run = CliRunner()
 ROWS = 3000

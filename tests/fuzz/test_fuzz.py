@@ -41,9 +41,9 @@ def test_a_planted_fault_is_seen(name, method, fault, tmp_path, monkeypatch):
 
 
 def test_a_broken_command_is_seen(tmp_path, monkeypatch):
-    from tproper.cli import inspection
+    from tproper import certificates
 
-    monkeypatch.setattr(inspection, "inspect_transition", lambda *a: {}["nothing"])
+    monkeypatch.setattr(certificates, "inspect", lambda *a: {}["nothing"])
     assert "broke: KeyError" in "".join(str(run_case("inspect_lines", seed, tmp_path)) for seed in range(10))
 
 

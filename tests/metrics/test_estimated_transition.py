@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.cli import table_scores
 from tproper.metrics import UNINFORMATIVE, draws_of, uncertainty
 from tproper.metrics.statistics import Reweigher
+from tproper.tables import table_scores
 from tproper.transitions import EstimatedPartialLabels
 
 ROUND = {

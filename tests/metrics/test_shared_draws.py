@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.cli import table_scores
 from tproper.estimation import sensitivities
 from tproper.metrics import drawn_labels, draws_of, uncertainty
+from tproper.tables import table_scores
 from tproper.transitions import EstimatedPartialLabels, posterior_draws
 
 

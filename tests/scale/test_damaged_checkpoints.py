@@ -103,7 +103,7 @@ def test_another_file_is_never_replaced(data, tmp_path):
 
 def test_the_command_says_it_in_one_line(data, tmp_path, monkeypatch):
     import tproper as tp
-    from tproper.cli import streamed_training as _streamed_training
+    from tproper.tables import streamed_training as _streamed_training
 
     class Interrupted(_streamed_training.Bar):
         def at(self, done, what):

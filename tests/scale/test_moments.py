@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tproper.cli.schema import standardisation
 from tproper.data import Moments, ParquetSource
+from tproper.tables.schema import standardisation
 
 
 @pytest.mark.parametrize("seed", range(6))

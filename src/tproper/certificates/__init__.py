@@ -4,12 +4,14 @@ Imports from `losses` and the rooms above it.
 """
 
 from .certificate import Certificate, Decomposition, Witness, certify, comparison, critical_k, decompose
+from .inspection import Inspection, inspect
 from .monitor import BoundViolationWarning, LossMonitor, UnboundedLossWarning
 
 __all__ = [
     "BoundViolationWarning",
     "Certificate",
     "Decomposition",
+    "Inspection",
     "LossMonitor",
     "UnboundedLossWarning",
     "Witness",
@@ -17,4 +19,5 @@ __all__ = [
     "comparison",
     "critical_k",
     "decompose",
+    "inspect",
 ]

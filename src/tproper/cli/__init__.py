@@ -7,8 +7,8 @@ A command of another package, which an entry point of the group ``tproper.comman
 `one_of` and `at_least` refuse other values of an option.
 """
 
+from ..tables import at_least, one_of
 from .errors import check_writable, say
 from .main import main
-from .options import at_least, one_of
 
 __all__ = ["at_least", "check_writable", "main", "one_of", "say"]

@@ -21,8 +21,8 @@ from ..certificates import certify
 from ..learn import WeakLabelClassifier
 from ..losses import BackwardLoss, ForwardLoss
 from ..metrics import weak_accuracy
+from ..tables import one_thread
 from ..transitions import complementary, symmetric_noise
-from .alone import one_thread
 
 #: Distribution names whose modules are called otherwise.
 MODULES = {"scikit-learn": "sklearn", "markdown-it-py": "markdown_it"}

@@ -15,8 +15,8 @@ from .._core import FloatArray, Mark, finite_rows, json_text, mark, seeded_torch
 from ..data import Bar
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss, WeakLabelLoss
 from ..metrics import clean_scores, forward_risk
+from ..tables import one_thread
 from ..transitions import Transition, families
-from .alone import one_thread
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
 

@@ -21,6 +21,7 @@ from typing import NoReturn, ParamSpec, TypeVar, get_args, get_type_hints
 import typer
 
 from ..errors import InputError
+from ..tables import command_terms
 from .streams import OUTPUT, forget_output
 
 P = ParamSpec("P")
@@ -56,7 +57,8 @@ def user_errors(command: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return command(*args, **kwargs)
+            with command_terms():
+                return command(*args, **kwargs)
         except InputError as error:
             _refuse(_as_option(error, command), 2)
         except _MISTAKES as error:
@@ -116,25 +118,16 @@ def say(text: object, err: bool = False) -> None:
 
 
 @contextmanager
-def recorded_warnings() -> Iterator[list[str]]:
-    """The warnings for users, as sentences, each once; filled when the block ends."""
-    sentences: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield sentences
-    for w in caught:  # ConvergenceWarning, ConditioningWarning, ... but not what developers are told
-        sentence = " ".join(str(w.message).split())
-        if issubclass(w.category, UserWarning) and sentence not in sentences:
-            sentences.append(sentence)
-
-
-@contextmanager
 def spoken() -> Iterator[None]:
     """Warnings as lines on stderr at the moment they come: work may go on for hours."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *rest: say(f"warning: {message}", err=True)
+        warnings.showwarning = lambda message, *rest: say(_spoken(str(message)), err=True)
         yield
+
+
+def _spoken(message: str) -> str:
+    return message if message.startswith("note: ") else f"warning: {message}"
 
 
 def _sentence(error: BaseException) -> str:

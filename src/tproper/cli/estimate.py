@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from .. import tables
+from .._core import mark
 from ..errors import InputError
-from .errors import check_picture, check_writable, say
-from .later import Later
-from .options import Classes, Data, Features, Group, Ignore, Json, LabelOptions, Seed, at_least, echo_json
-
-if TYPE_CHECKING:
-    from . import from_data as work
-else:
-    work = Later("cli.from_data")
+from .errors import check_picture, check_writable, say, spoken
+from .options import Classes, Data, Features, Group, Ignore, Json, LabelOptions, Seed, echo_json, given
 
 
 class From(StrEnum):
@@ -31,7 +27,7 @@ class From(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimateOptions(LabelOptions):
+class EstimateOptions(LabelOptions, tables.EstimateOptions):
     """What T is estimated from."""
 
     source: Annotated[
@@ -63,16 +59,18 @@ def estimate(
     as_json: Json = False,
 ) -> None:
     """Estimate how labels were weakened, with intervals; `train --transition` takes the file."""
-    at_least(options.seed, 0, "--seed")
     if out.suffix.lower() != ".json":
         raise InputError(f"--out: expected a name that ends in .json, got {str(out)!r}")
     if plot is not None:
         check_picture(plot)
     check_writable(out)
-    result, picture = work.estimate_file(data, options, out, plot)
+    since = mark(out), mark(out.with_suffix(".png") if plot is None else plot)
+    with spoken():
+        result = tables.estimate_table(data, **given(options))
+    picture = result.save(out, plot, since)
     if as_json:
         echo_json(result.to_dict() | {"out": str(out), "plot": None if picture is None else str(picture)})
         return
     say(result.text)
     say(f"\nwritten to {out}: train with --transition {out}")
-    say(f"picture of T: {picture}" if picture is not None else f"no picture of T: {work.NO_PICTURE}")
+    say(f"picture of T: {picture}" if picture is not None else f"no picture of T: {tables.NO_PICTURE}")

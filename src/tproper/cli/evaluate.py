@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from .. import tables
 from .errors import check_picture, say
-from .later import Later
-from .options import Data, Json, LabelOptions, Model, SourceColumn, echo_json
-
-if TYPE_CHECKING:
-    from . import evaluating as work
-    from . import table_scores as scores
-else:
-    work, scores = Later("cli.evaluating"), Later("cli.table_scores")
+from .options import Data, Json, LabelOptions, Model, SourceColumn, echo_json, given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +33,7 @@ def evaluate(
     """Unbiased scores from weak labels, with their intervals; clean ones beside them where a true column is given."""
     if plot is not None:
         check_picture(plot)
-    result = work.evaluate_file(model, data, labels, transition, plot)
+    result = tables.TableModel.load(model).evaluate(data, transition=transition, plot=plot, **given(labels))
     weak, clean, counts = result.weak, result.clean, result.counts
     for doubt in [] if result.trust is None else result.trust.doubts:
         say(f"warning: {doubt}", err=True)
@@ -47,16 +41,16 @@ def evaluate(
         say(f"warning: {result.overlap}", err=True)
     if as_json:
         out: dict[str, Any] = {"rows": counts, "transition": result.transition}
-        out |= {"weak": None, "no_scores": scores.UNSCORABLE} if weak is None else {"weak": scores.plain(weak)}
+        out |= {"weak": None, "no_scores": tables.UNSCORABLE} if weak is None else {"weak": tables.plain(weak)}
         if clean is not None:
-            out["clean"] = scores.plain(clean)
+            out["clean"] = tables.plain(clean)
         out["trust"] = None if result.trust is None else result.trust.to_dict()
         out["overlap"] = result.overlap
         echo_json(out)
         return
     say(f"{counts['weak']:,} rows with a weak label ({counts['without_label']:,} without)")
     if weak is None:
-        say(f"No scores from weak labels: {scores.UNSCORABLE}.")
-    say(scores.as_text(weak, clean, result.trust))
+        say(f"No scores from weak labels: {tables.UNSCORABLE}.")
+    say(tables.as_text(weak, clean, result.trust))
     if plot is not None:
         say(f"reliability diagram: {plot}")

@@ -12,9 +12,10 @@ from .later import Later
 from .options import Json, echo_json
 
 if TYPE_CHECKING:
-    from . import inspection as work
+    from .. import _core as core
+    from .. import certificates, plots, transitions
 else:
-    work = Later("cli.inspection")
+    core, certificates, plots, transitions = map(Later, ("_core", "certificates", "plots", "transitions"))
 
 
 def inspect(
@@ -27,9 +28,15 @@ def inspect(
     plot: Annotated[Path | None, typer.Option(help="draw the BC loss over the 3-simplex (three classes)")] = None,
 ) -> None:
     """Diagnose a label transition and certify BC, BC+gLS, BC+GA and forward correction for it."""
-    seen = work.inspect_transition(spec, k, alpha, reconstruction, plot)
+    before = None if plot is None else core.mark(plot)
+    transition = transitions.parse_transition(spec)
+    if plot is not None:
+        plots.check_drawable(transition)
+    seen = certificates.inspect(transition, k, alpha, reconstruction)
+    if plot is not None:
+        plots.draw_transition_losses(transition, reconstruction, plot, before)
     if as_json:
-        echo_json(seen.plain())
+        echo_json(seen.to_dict())
     else:
         say(seen.text(full))
     if plot is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from ..errors import InputError
+from .. import tables
 from .later import Later
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ Seed = Annotated[int, typer.Option(help="random seed")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelOptions:
+class LabelOptions(tables.LabelOptions):
     """What `train`, `evaluate` and `estimate` are told of label columns; each declares which of the last two it has."""
 
     label: Annotated[str, typer.Option(metavar=LIST, help="the column with the weak labels; one per annotator")]
@@ -62,13 +62,11 @@ class LabelOptions:
     features_from: Annotated[
         Path | None, typer.Option(help="one answer per row: a second table, with the features of every item")
     ] = None
-    source_column: str | None = None
-    group: str | None = None
 
-    @property
-    def several(self) -> bool:
-        """Whether they name answers of several annotators."""
-        return self.item is not None or "," in self.label
+
+def given(options: Any) -> dict[str, Any]:
+    """The options as keywords of the function that does the work."""
+    return {f.name: getattr(options, f.name) for f in fields(options)}
 
 
 def flat(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,15 +113,3 @@ def _options(group: type) -> dict[str, inspect.Parameter]:
 def echo_json(value: Any) -> None:
     """For machines; numbers that JSON does not have are text."""
     typer.echo(core.json_text(value, indent=2))
-
-
-def one_of(value: str, allowed: tuple[str, ...], option: str) -> None:
-    """Refuse anything else."""
-    if value not in allowed:
-        raise InputError(f"{option}: expected one of {', '.join(allowed)}, got {value!r}")
-
-
-def at_least(value: float | None, low: int, option: str) -> None:
-    """Refuse less, and what is not finite."""
-    if value is not None and not low <= value < float("inf"):
-        raise InputError(f"{option}: expected a number >= {low}, got {value:g}")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from .. import tables
 from ..errors import InputError
 from .errors import say
-from .later import Later
 from .options import LIST, Data, Json, Model, echo_json
-
-if TYPE_CHECKING:
-    from . import streaming as work
-else:
-    work = Later("cli.streaming")
 
 
 def predict(
@@ -28,8 +24,9 @@ def predict(
     """Class probabilities and the likeliest class for every row, in order."""
     if as_json and out is None:
         raise InputError("--json: expected --out beside it, since the rows themselves go to stdout without it")
-    counts = work.predict_file(model, data, keep, out)
+    counts = tables.TableModel.load(model).predict_file(data, sys.stdout.buffer if out is None else out, keep)
     if out is None:
+        sys.stdout.flush()
         return
     rows = sum(counts.values())
     if as_json:

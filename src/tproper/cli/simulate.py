@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ..errors import InputError
-from .errors import say
-from .later import Later
-from .options import Classes, Data, Json, Seed, at_least, echo_json
-
-if TYPE_CHECKING:
-    from ..data import Table
-    from . import streaming as work
-else:
-    work = Later("cli.streaming")
+from .. import tables
+from .errors import say, spoken
+from .options import Classes, Data, Json, Seed, echo_json, given
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weakening:
+class Weakening(tables.Weakening):
     """What `tproper simulate` is to do."""
 
     label: Annotated[str, typer.Option(help="the column with the true classes")]
@@ -40,16 +33,6 @@ class Weakening:
         str | None, typer.Option(help="several transitions NAME=SPEC: the column to add that says which one was drawn")
     ] = None
 
-    def passed(self, table: Table) -> list[str]:
-        """The columns to pass through."""
-        passed = [n for n in table.names if self.keep_true or n != self.label]
-        for name, option in ((self.column, "--column"), (self.source_column, "--source-column")):
-            if name is not None and name in passed:
-                raise InputError(f"{option}: expected the name of a new column, got {name!r}, which the table has")
-        if self.column == self.source_column:
-            raise InputError(f"--source-column: expected another name than the label column's, got {self.column!r}")
-        return passed
-
 
 def simulate(
     data: Data,
@@ -58,12 +41,13 @@ def simulate(
     as_json: Json = False,
 ) -> None:
     """Weaken a clean data set: a weak label for every row in place of its true class."""
-    at_least(plan.seed, 0, "--seed")
-    codec, counts = work.weaken_file(data, plan, out)
-    rows, name = sum(counts.values()), codec.transition.name
+    with spoken():
+        drawn = tables.simulate(data, out=out, **given(plan))
+    counts = drawn.counts
+    rows, name = sum(counts.values()), drawn.transition.name
     if as_json:
         facts = {"out": str(out), "rows": rows, "transition": name, "labels": counts, "seed": plan.seed}
-        echo_json(facts | {"classes": codec.classes})
+        echo_json(facts | {"classes": drawn.classes})
         return
     top = sorted(counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {n:,}" for name, n in top[:12]) + (f" and {len(top) - 12} more" if len(top) > 12 else "")

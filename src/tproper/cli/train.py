@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ..errors import InputError
-from .errors import say
-from .later import Later
+from .. import tables
+from .errors import check_writable, say, spoken
 from .options import (
     Classes,
     Data,
@@ -23,23 +21,13 @@ from .options import (
     Seed,
     SourceColumn,
     Specs,
-    at_least,
     echo_json,
-    one_of,
+    given,
 )
-
-if TYPE_CHECKING:
-    from . import table_fit as work
-else:
-    work = Later("cli.table_fit")
-
-LOSSES = ("forward", "backward", "gls", "ga")
-MODELS = ("linear", "mlp")
-CALIBRATIONS = ("auto", "none", "identity", "temperature", "bias", "vector", "matrix")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(LabelOptions):
+class TableOptions(LabelOptions, tables.TableOptions):
     """What `train` is told of the table: its columns, its classes and its T."""
 
     transition: Specs
@@ -57,7 +45,7 @@ class TableOptions(LabelOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(tables.Settings):
     """What is trained, and how it is scored; None where nothing was asked for."""
 
     loss: Annotated[str | None, typer.Option(help="forward (the default), backward, gls or ga")] = None
@@ -84,43 +72,6 @@ class Settings:
     calibrate: Annotated[
         str, typer.Option(help="calibrate with weak labels: auto, none, identity, temperature, bias, vector or matrix")
     ] = "auto"
-    force: Annotated[bool, typer.Option("--force", help="replace an existing model")] = False
-
-    def __post_init__(self) -> None:
-        """Mistakes that the options alone show."""
-        one_of(self.calibrate, CALIBRATIONS, "--calibrate")
-        if self.loss is not None:
-            one_of(self.loss, LOSSES, "--loss")
-        one_of(self.model, MODELS, "--model")
-        at_least(self.l2, 0, "--l2")
-        at_least(self.epochs, 1, "--epochs")
-        at_least(self.seed, 0, "--seed")
-        at_least(self.folds, 2, "--folds")
-        if self.holdout is not None and not 0 <= self.holdout < 1:
-            raise InputError(f"--holdout: expected a share in [0, 1), got {self.holdout:g}")
-        if self.folds is not None and self.holdout is not None:
-            raise InputError("--folds: expected it or --holdout, got both")
-        squeezable = self.loss in ("gls", "backward") or (self.tune and self.loss is None)
-        if self.squeezing is not None and not squeezable:
-            got = self.loss or "forward"
-            raise InputError(f"--squeeze: expected it with --loss gls or backward only, got --loss {got}")
-
-    @property
-    def squeezing(self) -> tuple[float, float] | None:
-        """k and alpha of ``--squeeze K,ALPHA``."""
-        if self.squeeze is None:
-            return None
-        try:
-            k, alpha = (float(part) for part in self.squeeze.split(","))
-        except ValueError:
-            raise InputError(f"--squeeze: expected K,ALPHA such as 1,2, got {self.squeeze!r}") from None
-        if not 0 < k < math.inf:
-            raise InputError(f"--squeeze: expected a coefficient k > 0, got {k:g}")
-        if not 1 <= alpha < math.inf:
-            raise InputError(
-                f"--squeeze: expected an exponent alpha >= 1 (below, the loss is not proper), got {alpha:g}"
-            )
-        return k, alpha
 
 
 def train(
@@ -128,16 +79,18 @@ def train(
     table: TableOptions,
     out: Annotated[Path, typer.Option(help="folder to write the model to")],
     settings: Settings,
+    force: Annotated[bool, typer.Option("--force", help="replace an existing model")] = False,
     as_json: Json = False,
 ) -> None:
     """Train a classifier on weak labels, and say how good it is without a clean one."""
-    one_of(table.missing, ("drop", "uninformative"), "--missing")
-    if table.stream and (settings.holdout or settings.folds):
-        raise InputError("--stream: expected it without --holdout and --folds, since no rows are held out of a stream")
-    report = work.fit_table(data, table, settings, out)
-    for sentence in report.facts["warnings"]:
+    check_writable(tables.model_folder(out, force))
+    checkpoint = out.parent / f".{out.name}.stream.safetensors"
+    with spoken():
+        model = tables.TableModel.fit(data, checkpoint=checkpoint, **given(table), **given(settings))
+    model.save(out, replace=force, looked=True)
+    for sentence in model.facts["warnings"]:
         say(f"warning: {sentence}", err=True)
     if as_json:
-        echo_json(report.facts)
+        echo_json(model.to_dict() | {"name": out.name, "out": str(out)})
     else:
-        say(report.text)
+        say(model.summary(out))

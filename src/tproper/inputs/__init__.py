@@ -3,7 +3,7 @@
 Imports from `data` and the rooms above it.
 """
 
-from .frames import column_names
+from .frames import as_arrow, column_names, take_columns
 from .inputs import CellError, Inputs
 
-__all__ = ["CellError", "Inputs", "column_names"]
+__all__ = ["CellError", "Inputs", "as_arrow", "column_names", "take_columns"]

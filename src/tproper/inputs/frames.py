@@ -72,6 +72,8 @@ def as_arrow(column: Any) -> Any:
     if hasattr(column, "to_arrow"):  # polars
         return as_arrow(column.to_arrow())
     try:
+        if getattr(getattr(column, "dtype", None), "kind", "") == "O" or isinstance(column, list):
+            column = [sorted(map(str, v)) if isinstance(v, (set, frozenset)) else v for v in column]  # candidates
         return as_arrow(pa.array(column, from_pandas=True))
     except (pa.ArrowInvalid, pa.ArrowTypeError):  # texts and numbers in one column
         return pa.array([None if _missing(v) else str(v) for v in column], type=pa.string())

@@ -5,6 +5,7 @@ Imports from `metrics` and the rooms above it.
 
 from .heat_map import TransitionMap, compute_transition_map, draw_transition_map
 from .page import html_page
+from .panels import check_drawable, draw_transition_losses
 from .reliability import Reliability, compute_reliability, draw_calibration, draw_reliability
 from .style import COLOURS, NAMES, PAGE_COLOURS, can_draw, draw_training, figure, save_picture
 from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss, loss_at
@@ -17,6 +18,7 @@ __all__ = [
     "SimplexLoss",
     "TransitionMap",
     "can_draw",
+    "check_drawable",
     "compute_reliability",
     "compute_simplex_loss",
     "compute_transition_map",
@@ -24,6 +26,7 @@ __all__ = [
     "draw_reliability",
     "draw_simplex_loss",
     "draw_training",
+    "draw_transition_losses",
     "draw_transition_map",
     "figure",
     "html_page",

@@ -1,41 +1,39 @@
-"""The table of `tproper train`: its columns, and whether it is read into memory or streamed."""
+"""The table that a model is trained on: its columns, and whether it is read into memory or streamed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ..data import Table, format_of, open_table
+from ..data import Table
 from ..errors import InputError
 from . import streamed_training as streamed
 from . import training
 from .alone import one_thread
-from .errors import check_writable
+from .options import Settings, TableOptions, listed_specs
 from .reading import LabelColumns, label_columns, read
 from .resolving import annotators_of_file, parse_sources
 from .rows import estimate_kind, make_rows
 from .schema import listed_classes
-from .train import Settings, TableOptions
-from .training import Report
+from .training import Fitted
 
 
-def fit_table(data: Path, options: TableOptions, settings: Settings, out: Path) -> Report:
+def fit_table(table: Table, options: TableOptions, settings: Settings, checkpoint: Path | None) -> Fitted:
     """Everything that can be refused before rows are read is refused; then train."""
-    check_writable(training.model_folder(out, settings.force))
-    specs = parse_sources(options.transition, options.source_column, options.several)
+    specs = parse_sources(listed_specs(options.transition), options.source_column, options.several)
     kind = estimate_kind(specs)
-    table = open_table(data)
     columns = label_columns(table, options)
     if "" in specs and kind is None and annotators_of_file(specs[""]) is not None:
         columns = columns.of_annotators()
     features = columns.features(options.features, options.ignore)
     classes = listed_classes(options.classes)
-    names = {"features": features, "label": columns.label, "source": columns.source, "specs": specs}
+    told = {name: spec if isinstance(spec, str) else getattr(spec, "name", "a matrix") for name, spec in specs.items()}
+    names = {"features": features, "label": columns.label, "source": columns.source, "specs": told}
     if options.stream:
         _check_streamed(table, options, columns, features, settings, kind is not None)
-        return streamed.train(table, data, names, classes, settings, out)
+        return streamed.train(table, names, specs, classes, settings, checkpoint)
     rows = make_rows(read(columns, features), features, specs, classes, options.missing, settings)
     with one_thread(rows.X.size * rows.transition.num_classes):
-        return training.train(rows, settings, names, data, out)
+        return training.train(rows, settings, names, str(table.path))
 
 
 def _check_streamed(
@@ -53,7 +51,7 @@ def _check_streamed(
     for option, given in unfit.items():
         if given:
             raise InputError(f"--stream: expected it without {option}, which needs the whole table in memory")
-    if format_of(table.path) != "parquet":
+    if table.format != "parquet":
         raise InputError(f"--stream: expected a Parquet file or a folder of them, got {table.path}")
     outside = [name for name in (*features, columns.label) if name in table.in_folders]
     if outside:

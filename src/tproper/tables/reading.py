@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray
-from ..data import MISSING, Table, numbers, open_table, texts, watched
+from ..data import MISSING, Table, numbers, texts, watched
 from ..errors import InputError
 from .codec import Answered, LabelCodec, class_codec
-from .options import LabelOptions
+from .frames import read_table
+from .options import LabelOptions, Names
 from .schema import FeatureReader, feature_columns, split_names
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class LabelColumns:
         named = (*self.labels, self.source, self.item, self.annotator, self.true, self.group)
         return [name for name in dict.fromkeys(named) if name is not None]
 
-    def features(self, given: str | None, ignored: str | None) -> list[str]:
+    def features(self, given: Names, ignored: Names) -> list[str]:
         """The feature columns: those asked for, or all that are neither taken nor ignored."""
         chosen, dropped = split_names(given, "--features"), split_names(ignored, "--ignore")
         return feature_columns(self.home, self.taken, chosen, dropped)
@@ -91,7 +92,7 @@ def label_columns(table: Table, options: LabelOptions) -> LabelColumns:
     """Which columns the options name, checked against those that the table has."""
     label, source, item, annotator = options.label, options.source_column, options.item, options.annotator
     true, group = options.true_label, options.group
-    labels = [label] if label in table.names else split_names(label, "--label") or []
+    labels = [label] if isinstance(label, str) and label in table.names else split_names(label, "--label") or []
     for name in labels:
         table.require(name, "--label")
     if (item is None) != (annotator is None):
@@ -105,7 +106,7 @@ def label_columns(table: Table, options: LabelOptions) -> LabelColumns:
         )
     if options.features_from is not None and item is None:
         raise InputError("--features-from: expected it beside --item, which tells whose features they are, got none")
-    items = None if options.features_from is None else open_table(options.features_from)
+    items = None if options.features_from is None else read_table(options.features_from)
     named = (("--source-column", source), ("--item", item), ("--annotator", annotator))
     either = (("--true-label", true), ("--group", group))  # these may stand with the features of the items
     for option, column in (*named, *either):

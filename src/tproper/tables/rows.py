@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,12 +24,12 @@ from ..transitions import (
     Transition,
 )
 from .codec import Encoded, LabelCodec
-from .errors import recorded_warnings
 from .from_data import Estimate, Question, choose_kind, estimate_read
+from .notes import recorded_warnings
+from .options import Settings
 from .reading import Read
 from .resolving import blank_label, label_notes, resolve, resolve_answers
 from .schema import identifier_notes, joined_names
-from .train import Settings
 
 ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
 
@@ -80,7 +81,7 @@ class Rows:
 def make_rows(
     table: Read,
     features: Sequence[str],
-    specs: dict[str, str],
+    specs: dict[str, Any],
     classes: Sequence[str] | None,
     missing: str,
     settings: Settings,
@@ -113,7 +114,7 @@ def make_rows(
 
 
 def _codec(
-    table: Read, features: Sequence[str], specs: dict[str, str], classes: Sequence[str] | None, seed: int
+    table: Read, features: Sequence[str], specs: dict[str, Any], classes: Sequence[str] | None, seed: int
 ) -> tuple[LabelCodec, Estimate | None]:
     """How labels are read: by the T of the specs, or by one that is estimated from these rows."""
     kind = estimate_kind(specs)
@@ -133,9 +134,9 @@ def _codec(
     return LabelCodec(transition, names, list(specs) if table.source is not None else ()), None
 
 
-def estimate_kind(specs: dict[str, str]) -> str | None:
+def estimate_kind(specs: dict[str, Any]) -> str | None:
     """The KIND in ``estimate:KIND``, "" where ``estimate`` leaves it open, None for any other spec."""
-    asked = [spec for spec in specs.values() if spec.split(":")[0].strip() == ESTIMATE]
+    asked = [spec for spec in specs.values() if isinstance(spec, str) and spec.split(":")[0].strip() == ESTIMATE]
     if not asked:
         return None
     if list(specs) != [""]:

@@ -16,6 +16,7 @@ from ..data import ColumnError, Moments, Table, first_inexact, first_text, holds
 from ..errors import InputError
 from ..transitions import StackedTransition, transition_from_dict
 from .codec import LabelCodec
+from .options import Names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,10 +29,15 @@ FEWEST_ROWS = 20  # from which on a column can look like an identifier
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",\r\n][^,\r\n]*)?)\s*(,|$)')  # in quotes, or plain; what follows
 
 
-def split_names(text: str | None, option: str) -> list[str] | None:
-    """``A,B,"C, D"``: names separated by commas, in quotes where they contain one, or spaces around them."""
+def split_names(text: Names, option: str) -> list[str] | None:
+    """``A,B,"C, D"``: names separated by commas, in quotes where they contain one, or spaces around them; or a list."""
     if text is None:
         return None
+    if not isinstance(text, str):
+        listed = [str(name) for name in text]
+        if not listed or len(set(listed)) != len(listed):
+            raise InputError(f"{option}: expected different names, got {checks.short(listed)}")
+        return listed
     names: list[str] = []
     nameless, position, more = False, 0, ","
     while more:
@@ -48,7 +54,7 @@ def split_names(text: str | None, option: str) -> list[str] | None:
     return names
 
 
-def listed_classes(text: str | None) -> list[str] | None:
+def listed_classes(text: Names) -> list[str] | None:
     """``--classes``, without spaces around the names: labels are read without them."""
     names = split_names(text, "--classes")
     return None if names is None else [name.strip() for name in names]

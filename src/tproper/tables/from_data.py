@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import Mark, json_text, mark, write_file
-from ..data import Bar, open_table, short
+from ..data import Bar, Table, short
 from ..errors import InputError
 from ..estimation import AnnotatorEstimate, Answers
 from ..learn import Estimated, estimate_labels, transition_of
@@ -29,11 +29,13 @@ from ..transitions import (
     transition_to_dict,
 )
 from .codec import LabelCodec, class_codec
-from .errors import say, spoken
-from .estimate import EstimateOptions, From
+from .frames import read_table
+from .notes import warn
+from .options import EstimateOptions
 from .reading import LabelColumns, Read, label_columns, read
 from .resolving import class_names, label_notes, members_of
 from .schema import identifier_notes, joined_names, listed_classes, standardisation
+from .terms import told
 
 MOST_MAPS = 12
 NO_PICTURE = "it needs labels that are not sets of classes, and the extra tproper[plots]"
@@ -49,56 +51,94 @@ class Estimate:
     annotators: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
+    def save(self, path: str | Path, plot: str | Path | None = None, since: Any = None) -> Path | None:
+        """Write T with its names, and its picture beside it or to `plot`; the picture's path, where one can be drawn.
+
+        `since`: what stood at the two places before the work, where nothing newer may be replaced.
+        """
+        out = Path(path)
+        picture = out.with_suffix(".png") if plot is None else Path(plot)
+        before, earlier = (mark(out), mark(picture)) if since is None else since
+        write_file(out, (json_text(self.to_dict()) + "\n").encode(), since=before)
+        return picture if draw(self, picture, earlier) else None
+
     def to_dict(self) -> dict[str, Any]:
         """What `tproper estimate` writes: `train --transition` reads it, names included."""
         named = {"columns": self.annotators} if self.annotators else {}
         return transition_to_dict(self.transition) | {"classes": self.classes} | named | self.facts
 
 
-def estimate_file(data: Path, options: EstimateOptions, out: Path, plot: Path | None) -> tuple[Estimate, Path | None]:
-    """Estimate, and write T and its picture, where one can be drawn."""
-    picture = out.with_suffix(".png") if plot is None else plot
-    before, earlier = mark(out), mark(picture)
-    columns = label_columns(open_table(data), options)
-    kind, label = options.source.value, options.label
-    if columns.several and kind != From.annotators:
+@told
+def estimate_table(data: Any, source: str, **options: Any) -> Estimate:
+    """T of a table's weak labels, as `tproper estimate` finds it.
+
+    Parameters
+    ----------
+    data : path or frame
+        See `tproper.read_table`.
+    source : str
+        What T is estimated from: "clean" (rows of known class), "features" (with clean rows, if any), "annotators",
+        "pu" or "partial".
+    label : str or list of str
+        The column with the weak labels; one for each annotator.
+    true_label, item, annotator, features_from, group : str, optional
+        The columns of the true class, of the item and the annotator where every answer has a row of its own, of what
+        rows belong together; and a second table with the features of every item.
+    features, ignore : list of str, optional
+        The feature columns, or all but these.
+    classes : list of str, optional
+        In the order of T's columns; for "pu" the positive one first.
+    sampling, structure, seed
+        As in `tproper.estimate_pu` and `tproper.estimate_transition`.
+
+    Returns
+    -------
+    Estimate
+        ``.transition``, ``.classes``, ``.annotators``, ``.text``; ``.save(path)`` writes the file that
+        ``train --transition`` and `tproper.TableModel.fit` take, names included.
+    """
+    return estimate_columns(read_table(data), EstimateOptions(source=str(source), **options))
+
+
+def estimate_columns(data: Table, options: EstimateOptions) -> Estimate:
+    """`estimate_table`, of a table that is open."""
+    columns = label_columns(data, options)
+    kind, label = str(options.source), options.label
+    if columns.several and kind != "annotators":
         raise InputError(f"--label: expected one column to estimate T from {kind}, got {label!r}; use annotators")
     classes = listed_classes(options.classes)
-    if kind == From.pu:
+    if kind == "pu":
         positive_negative(classes)
-    if kind == From.clean and columns.true is None:
+    if kind == "clean" and columns.true is None:
         raise InputError("--true-label: expected the column with the true classes, got none")
-    if kind == From.annotators:
+    if kind == "annotators":
         columns = columns.of_annotators()
-    wants = kind in (From.features, From.pu)
-    if kind == From.annotators:
+    wants = kind in ("features", "pu")
+    if kind == "annotators":
         wants = options.features is not None or columns.items is not None or options.ignore is not None
     features = columns.features(options.features, options.ignore) if wants else []
-    if kind == From.annotators and not wants:
-        _say_unused(columns)
+    if kind == "annotators" and not wants:
+        _tell_unused(columns)
     table = read(columns, features)
-    settings: dict[str, Any] = {"structure": options.structure} if kind in (From.clean, From.features) else {}
-    settings |= {"sampling": options.sampling} if kind == From.pu else {}
-    with spoken():
-        estimate = estimate_read(Question(kind, table, features, classes, options.seed, settings))
-    for note in [*label_notes(table.named, estimate.classes), *identifier_notes(table.X, features)]:
-        say(f"warning: {note}", err=True)
-    write_file(out, (json_text(estimate.to_dict()) + "\n").encode(), since=before)
-    return estimate, picture if draw(estimate, picture, earlier) else None
+    settings: dict[str, Any] = {"structure": options.structure} if kind in ("clean", "features") else {}
+    settings |= {"sampling": options.sampling} if kind == "pu" else {}
+    estimate = estimate_read(Question(kind, table, features, classes, options.seed, settings))
+    warn([*label_notes(table.named, estimate.classes), *identifier_notes(table.X, features)])
+    return estimate
 
 
-def _say_unused(columns: LabelColumns) -> None:
+def _tell_unused(columns: LabelColumns) -> None:
     """Without --features and --ignore the answers alone count: say what that leaves out, and how to use it."""
     numeric, text = columns.unused()
     if not numeric:
         return
     left = short([*text, *numeric])
     how = f"--ignore {joined_names(text)} (all columns but these)" if text else "--features all"
-    say(
+    note = (
         f"note: T comes from the answers alone; left out: {left}. To use features too, give {how}, or name some with "
-        f"--features {joined_names(numeric[:2])}",
-        err=True,
+        f"--features {joined_names(numeric[:2])}"
     )
+    warn([note])
 
 
 def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
@@ -185,7 +225,7 @@ def _noisy(question: Question) -> Estimate:
     seen = set() if truth is None else set(truth.tolist())
     lacking = [name for z, name in enumerate(names) if z not in seen]
     if lacking and question.kind == "clean":
-        say(f"warning: no row of class {short(lacking)} is known: T's column is what other classes suggest", err=True)
+        warn([f"no row of class {short(lacking)} is known: T's column is what other classes suggest"])
     head = f"classes {short(names, 20)}\nfrom {rows:,} labels, {clean:,} of them in rows of known class"
     return Estimate(f"{T.describe(names)}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean})
 

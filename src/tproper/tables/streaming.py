@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,34 +13,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
-from ..data import CELLS, MISSING, Table, TableWriter, format_of, open_table, texts, watched
+from ..data import CELLS, MISSING, Table, TableWriter, arrow, format_of, texts, watched
 from ..errors import InputError
 from ..inputs import CellError
+from ..transitions import Transition
 from .codec import LabelCodec, class_codec
-from .errors import say
-from .later import Later
+from .frames import read_table
+from .notes import warn
+from .options import Names, Weakening, listed_specs
 from .resolving import label_notes, parse_sources, resolve
 from .schema import FeatureReader, Schema, listed_classes, split_names
-from .simulate import Weakening
+from .terms import told
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from .. import learn
-else:
-    learn = Later("learn")  # scikit-learn: `simulate` does without
 
 #: Labels are drawn for so many rows at a time, whatever the file's own blocks: same seed, same labels.
 SAMPLED_ROWS = 8192
 PREDICTED = "predicted"
 
 
-@dataclass(frozen=True)
 class Trained:
-    """A model folder, opened."""
+    """A classifier, and what it knows of its table."""
 
-    estimator: Any
-    schema: Schema
+    def __init__(self, estimator: Any, schema: Schema) -> None:
+        self.estimator, self.schema = estimator, schema
 
     def probabilities(self, X: FloatArray, row: Callable[[int], object]) -> FloatArray:
         """Class probabilities (n, K) of features as they stand in a table."""
@@ -60,23 +57,15 @@ def probabilities(estimator: Any, X: FloatArray, row: Callable[[int], object]) -
         raise InputError(f"row {row(error.row)}: expected finite class probabilities, got {error.fact}") from None
 
 
-def load_model(folder: Path) -> Trained:
-    """Open a folder that `tproper train` wrote."""
-    estimator = learn.load(folder)
-    return Trained(estimator, Schema.of(estimator, folder))
-
-
-def output_format(out: Path | None, data: Path) -> str:
-    """How to write: by the name of the output; CSV on stdout."""
-    if out is None:
-        return "csv"
+def output_format(out: Path, data: Any) -> str:
+    """How to write: by the name of the output; CSV on a device."""
     if out.is_dir():
         raise InputError(f"--out: expected a file name to write to, got the directory {out}")
     if out.exists() and not out.is_file():  # /dev/stdout, a pipe
         return "csv"
     if out.suffix.lower() == ".gz":
         raise InputError(f"--out: expected a name that ends in .csv, .tsv or .parquet, got {str(out)!r}")
-    if out.exists() and data.exists() and out.samefile(data):
+    if out.exists() and isinstance(data, (str, Path)) and Path(data).exists() and out.samefile(data):
         raise InputError(f"--out: expected another file than the table itself, got {out}")
     return format_of(out)
 
@@ -101,18 +90,15 @@ def reblocked(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
         yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
 
 
-def predict_file(model: Path, data: Path, keep: str | None, out: Path | None) -> dict[str, int]:
-    """`tproper predict`: read a model and a table, write its predictions."""
-    kind = output_format(out, data)
-    trained = load_model(model)
-    table = open_table(data)
+def predict_file(trained: Trained, data: Any, keep: Names, out: Path | IO[bytes]) -> dict[str, int]:
+    """Read a table and write its predictions, to a file or, as CSV, to a stream."""
+    table = read_table(data)
     kept = split_names(keep, "--keep") or []
     for name in kept:
         table.require(name, "--keep")
-    if out is None:
-        counts = predict(trained, table, kept, sys.stdout.buffer, kind)
-        sys.stdout.flush()
-        return counts
+    if not isinstance(out, Path):
+        return predict(trained, table, kept, out, "csv")
+    kind = output_format(out, data)
     with atomic_file(out) as temporary:
         return predict(trained, table, kept, temporary, kind)
 
@@ -154,19 +140,68 @@ def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | 
     return {name: int(n) for name, n in zip(schema.classes, counts, strict=True)}
 
 
-def weaken_file(data: Path, plan: Weakening, out: Path) -> tuple[LabelCodec, dict[str, int]]:
-    """`tproper simulate`: how labels were written, and how often each was drawn."""
-    kind = output_format(out, data)
-    specs = parse_sources(plan.transition, plan.source_column)
-    table = open_table(data)
-    table.require(plan.label, "--label")
-    passed = plan.passed(table)
+@dataclass(frozen=True)
+class Simulated:
+    """Weak labels drawn for a table of true classes."""
+
+    transition: Transition
+    classes: list[str]
+    counts: dict[str, int]  # how often each label was drawn
+    table: Any = None  # of Arrow, where no file was written: `.to_pandas()`
+
+
+@told
+def simulate(
+    data: Any,
+    transition: Any,
+    *,
+    label: str,
+    out: str | Path | None = None,
+    seed: int = 0,
+    column: str = "weak_label",
+    keep_true: bool = False,
+    classes: Names = None,
+    source_column: str | None = None,
+) -> Simulated:
+    """Weaken a clean table: a weak label for every row in place of its true class, as `tproper simulate` does.
+
+    Parameters
+    ----------
+    data : path or frame
+        See `tproper.read_table`.
+    transition : text, Transition, matrix, or a list or dict of them
+        How labels are weakened: "symmetric:0.2", `tproper.complementary(3)`, ...; with `source_column` one by name for
+        each source.
+    label : str
+        The column with the true classes.
+    out : path, optional
+        The .csv, .tsv or .parquet file to write; without one the result holds the table.
+    seed : int
+        The same seed gives the same labels, whatever the table is read from.
+    column, keep_true, classes, source_column
+        The name of the new column; whether the true classes stay; the classes in the order of T; the name of a new
+        column that says which source a label is from.
+    """
+    plan = Weakening(
+        label=label, transition=transition, seed=seed, column=column, keep_true=keep_true, classes=classes,
+        source_column=source_column,
+    )  # fmt: skip
+    path = None if out is None else Path(out)
+    kind = "parquet" if path is None else output_format(path, data)
+    specs = parse_sources(listed_specs(transition), source_column)
+    table = read_table(data)
+    table.require(label, "--label")
+    passed = plan.passed(table.names)
     codec = simulation_codec(table, plan, specs)
-    with atomic_file(out) as temporary:
-        return codec, weaken(table, plan, passed, codec, temporary, kind)
+    if path is not None:
+        with atomic_file(path) as temporary:
+            return Simulated(codec.transition, codec.classes, weaken(table, plan, passed, codec, temporary, kind))
+    memory = io.BytesIO()
+    counts = weaken(table, plan, passed, codec, memory, kind)
+    return Simulated(codec.transition, codec.classes, counts, arrow().parquet.read_table(io.BytesIO(memory.getvalue())))
 
 
-def simulation_codec(table: Table, plan: Weakening, specs: dict[str, str]) -> LabelCodec:
+def simulation_codec(table: Table, plan: Weakening, specs: dict[str, Any]) -> LabelCodec:
     """T and the class names; the label column is read once for them where ``--classes`` does not give them."""
     classes = listed_classes(plan.classes)
     seen: Counter[str] = Counter()
@@ -179,13 +214,12 @@ def simulation_codec(table: Table, plan: Weakening, specs: dict[str, str]) -> La
         if not set(seen) - MISSING:
             raise InputError(f"{table.path}: expected classes in the column {plan.label!r}, got none")
     transition, names = resolve(specs, list(seen), classes, clean=True)
-    for note in label_notes(seen, names):
-        say(f"warning: {note}", err=True)
+    warn(label_notes(seen, names))
     return LabelCodec(transition, names, list(specs) if plan.source_column else ())
 
 
 def weaken(
-    table: Table, plan: Weakening, passed: Sequence[str], codec: LabelCodec, target: Path, kind: str
+    table: Table, plan: Weakening, passed: Sequence[str], codec: LabelCodec, target: Path | IO[bytes], kind: str
 ) -> dict[str, int]:
     """Write the table with weak labels; returns how often each was drawn."""
     import pyarrow as pa

@@ -5,24 +5,26 @@ Answers with a row each are brought together by item first, which takes the whol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, mark
-from ..data import CELLS, open_table, watched
+from ..data import CELLS, watched
 from ..errors import InputError
 from ..transitions import Reconstruction, identity
 from .codec import Answered, Encoded, LabelCodec, class_codec
-from .options import LabelOptions
+from .frames import read_table
+from .options import LabelOptions, listed_specs
 from .overlap import Overlap
 from .reading import LabelColumns, label_columns, read
 from .resolving import annotators_of_file, parse_sources, resolve, resolve_answers
 from .schema import FeatureReader
-from .streaming import Trained, load_model, reblocked
+from .streaming import Trained, reblocked
 from .table_scores import Scores, StreamedScores, draw, why_no_scores
 from .trust import CHECKED_ROWS, Trust, trust
 
@@ -40,17 +42,16 @@ class Evaluation:
 
 
 def evaluate_file(
-    model: Path, data: Path, labels: LabelOptions, specs: Sequence[str] | None = None, plot: Path | None = None
+    trained: Trained, data: Any, labels: LabelOptions, specs: Any = None, plot: Path | None = None
 ) -> Evaluation:
-    """`tproper evaluate`: scores from weak and from clean labels; draws the diagram."""
+    """Scores from weak and from clean labels; draws the diagram."""
     before = None if plot is None else mark(plot)
-    trained = load_model(model)
-    table = open_table(data)
+    table = read_table(data)
     source = labels.source_column
     columns = label_columns(table, replace(labels, source_column=None))  # whether it is needed is the codec's to say
     codec = evaluation_codec(trained, specs, source, labels.several, columns)
     if source is not None and not codec.sources:
-        raise InputError(f"--source-column: expected it for labels of several sources, got a model of one: {model}")
+        raise InputError("--source-column: expected it for labels of several sources, got a model of one")
     source = (source or trained.schema.source) if codec.sources else None
     if source is not None:
         table.require(source, "--source-column")
@@ -68,13 +69,14 @@ def evaluate_file(
 
 
 def evaluation_codec(
-    trained: Trained, specs: Sequence[str] | None, source_column: str | None, several: bool, columns: LabelColumns
+    trained: Trained, specs: Any, source_column: str | None, several: bool, columns: LabelColumns
 ) -> LabelCodec:
     """How to read the weak labels: as in training, or by another transition for the same classes."""
-    if not specs:
+    if specs is None or (isinstance(specs, list) and not specs):
         return trained.schema.codec()
+    specs = listed_specs(specs)
     source = source_column or (
-        trained.schema.source if not several and any("=" in s.partition(":")[0] for s in specs) else None
+        trained.schema.source if not several and any("=" in str(s).partition(":")[0] for s in specs) else None
     )
     named = parse_sources(specs, source, several)
     classes = trained.schema.classes

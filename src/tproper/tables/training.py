@@ -1,16 +1,15 @@
-"""From a table with weak labels to a model folder: read, encode, hold out, fit, score, describe."""
+"""From a table with weak labels to a model: encode, hold out, fit, score, describe."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import __version__
-from .._core import atomic_folder, held_out_rows, sweep
+from .._core import held_out_rows
 from ..data import Bar
 from ..errors import InputError
 from ..inputs import Inputs
@@ -18,21 +17,18 @@ from ..learn import (
     L2,
     WeakLabelClassifier,
     default_grid,
-    not_replaceable,
     with_params,
-    write_model,
 )
-from ..plots import can_draw, html_page
 from ..transitions import Transition, identity, transition_to_dict
 from . import table_scores as scoring
-from .cards import in_words, model_card, summary
+from .cards import in_words
 from .codec import LabelCodec
 from .cross_fit import Unseen, check_groups, cross_fitted, fit_part, held_out, splits_of
-from .errors import recorded_warnings
+from .notes import recorded_warnings
+from .options import Settings
 from .overlap import kept_marks
 from .rows import Rows
 from .schema import Schema, standardisation
-from .train import Settings
 from .trust import Trust, trust
 
 FEWEST_TO_TUNE = 10  # rows: two in each of five folds
@@ -47,18 +43,6 @@ def make_schema(codec: LabelCodec, table: dict[str, Any]) -> Schema:
         annotators=codec.annotators,
         **table,
     )
-
-
-def model_folder(path: Path, force: bool) -> Path:
-    """Where the model will be: refuses to overwrite, unless it is a model and `force` says so."""
-    sweep(path.parent, path.name)  # a model that a killed run had moved aside counts, too
-    if path.exists() or path.is_symlink():
-        if not force:
-            raise InputError(f"--out: expected a new folder, got {path}, which exists; --force replaces a model")
-        reason = not_replaceable(path)
-        if reason is not None:
-            raise InputError(f"--out: --force replaces only a model that tproper made, got {path}, {reason}")
-    return path
 
 
 def make_estimator(settings: Settings, transition: Transition, classes: Sequence[str]) -> Any:
@@ -92,14 +76,6 @@ def tuning_grid(settings: Settings) -> list[dict[str, list[Any]]]:
 
 
 @dataclass(frozen=True)
-class Report:
-    """The result of training: for people, and for machines."""
-
-    text: str
-    facts: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class Quality:
     """Scores of rows that the model had not seen, or why there are none."""
 
@@ -108,6 +84,16 @@ class Quality:
     trust: Trust | None = None
     how: str = ""
     why_none: str = ""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained classifier with its table's part, what was counted, and what is known of its quality."""
+
+    estimator: Any
+    schema: Schema
+    facts: dict[str, Any]
+    quality: Quality | None
 
 
 def measure(rows: Rows, unseen: Unseen | None) -> Quality:
@@ -129,8 +115,8 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
     return Quality(weak, clean, trust(labels, p, codec, R), unseen.how)
 
 
-def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, out: Path) -> Report:
-    """Fit to all rows and score them by cross-fitting, or hold some out; write the model folder."""
+def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) -> Fitted:
+    """Fit to all rows and score them by cross-fitting, or hold some out."""
     n, share = len(rows.X), settings.holdout or 0.0
     if settings.tune and n < FEWEST_TO_TUNE:
         raise InputError(f"--tune: expected at least {FEWEST_TO_TUNE} rows with a label, got {n}")
@@ -153,7 +139,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
         unseen = held_out(estimator, rows, held)
     quality = measure(rows, unseen)
     facts = {
-        "data": str(data),
+        "data": data,
         "rows": len(chosen),
         "held_out": len(held),
         "dropped": rows.dropped,
@@ -167,7 +153,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: Path, o
         "estimate": None if rows.estimate is None else rows.estimate.text,
         "warnings": ([] if quality.trust is None else quality.trust.doubts) + rows.notes + doubts,
     }
-    return finish(estimator, schema, settings, facts, quality, out)
+    return described(estimator, schema, settings, facts, quality)
 
 
 def _calibration(estimator: Any) -> str:
@@ -183,14 +169,11 @@ def _calibration(estimator: Any) -> str:
     return "\n".join(["calibration: identity", f"{error}, before and after", *calibrator.notes])
 
 
-def finish(
-    estimator: Any, schema: Schema, settings: Settings, facts: dict[str, Any], quality: Quality, out: Path
-) -> Report:
-    """Write the model folder with its card, and say what became of it."""
+def described(estimator: Any, schema: Schema, settings: Settings, facts: dict[str, Any], quality: Quality) -> Fitted:
+    """What there is to say of a model, beside what training has counted."""
     certificate = estimator.certificate_
     used = {"l2": estimator.l2_, "iterations": estimator.n_iter_}
     facts = facts | {
-        "name": out.name,
         "features": schema.features,
         "standardized": settings.standardize,
         "classes": schema.classes,
@@ -207,20 +190,4 @@ def finish(
         "picture": None,
         "version": __version__,
     }
-    scored = quality.weak is not None or quality.clean is not None
-    table = scoring.as_text(quality.weak, quality.clean, quality.trust) if scored else None
-    with atomic_folder(out, replaceable=not_replaceable if settings.force else None) as folder:
-        write_model(estimator, folder, schema.extra())
-        if scored and can_draw():
-            facts["picture"] = "reliability.png"
-            before = getattr(estimator.calibrator_, "reliability", {}).get("before")
-            changed = estimator.calibrator_ is not None and not estimator.calibrator_.is_identity
-            scoring.draw(quality.weak, quality.clean, folder / "reliability.png", before=before if changed else None)
-        card = model_card(facts, table, str(certificate))
-        (folder / "model_card.md").write_text(card, encoding="utf-8")
-        (folder / "model_card.html").write_text(html_page(card, f"Model card: {out.name}", folder), encoding="utf-8")
-    facts |= {"out": str(out), "certificate": certificate.to_dict()}
-    facts["scores"] = None if quality.weak is None else scoring.plain(quality.weak)
-    facts["clean_scores"] = None if quality.clean is None else scoring.plain(quality.clean)
-    facts["trust"] = None if quality.trust is None else quality.trust.to_dict()
-    return Report(summary(facts, table, certificate, out), facts)
+    return Fitted(estimator, schema, facts, quality)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import TakenError, sweep
+from .._core import sweep
 from ..data import (
     MISSING,
     Bar,
@@ -29,11 +29,10 @@ from ..data import (
 from ..errors import InputError
 from ..inputs import Inputs
 from .codec import LabelCodec
-from .errors import spoken
+from .options import Settings
 from .resolving import label_notes, resolve
 from .schema import FeatureReader
-from .train import Settings
-from .training import Quality, Report, finish, make_estimator, make_schema
+from .training import Fitted, Quality, described, make_estimator, make_schema
 
 FEWEST_STEPS = 1000  # with fewer a model has hardly left its beginning
 EPOCHS = 5  # passes over data that do not fit in memory, unless --epochs says otherwise
@@ -133,19 +132,19 @@ def _advice() -> Iterator[None]:
 @_advice()
 def train(
     table: Table,
-    data: Path,
     columns: dict[str, Any],
+    specs: dict[str, Any],
     classes: Sequence[str] | None,
     settings: Settings,
-    out: Path,
-) -> Report:
+    checkpoint: Path | None,
+) -> Fitted:
     """Three passes and more: the labels, the features' means and deviations, then one for every epoch.
 
-    Interrupted, the same command goes on from a checkpoint beside the model's folder, with the same batches as if it
-    had never stopped; another command is refused that checkpoint.
+    Interrupted, the same call goes on from its checkpoint, with the same batches as if it had never stopped; another
+    one is refused that checkpoint.
     """
     check_features(table, columns["features"])
-    label, specs = columns["label"], columns["specs"]
+    label = columns["label"]
     counts = scan_labels(table, label)
     transition, known = resolve(specs, list(counts), classes, None)
     codec = LabelCodec(transition, known)
@@ -154,26 +153,26 @@ def train(
         return codec.encode(column, None, column=label)[0]
 
     source = ParquetSource(
-        data, label, columns["features"], batch_size=BATCH, seed=settings.seed, dtype=np.float64, encode=encode
+        table.path, label, columns["features"], batch_size=BATCH, seed=settings.seed, dtype=np.float64, encode=encode
     )
     names = columns["features"]
     inputs = Inputs(names, *source.moments()) if settings.standardize else Inputs.plain(names)
     schema = make_schema(codec, columns)
     estimator = make_estimator(settings, transition, known)
-    checkpoint = out.parent / f".{out.name}.stream.safetensors"
-    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    if checkpoint is not None:
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        sweep(checkpoint.parent, checkpoint.name)
     epochs = settings.epochs or EPOCHS
-    sweep(checkpoint.parent, checkpoint.name)
 
     def advance(at: StreamProgress) -> None:
         bar.at(at.rows, f"epoch {at.epoch + 1}")
 
-    with Bar("training", source.rows * epochs, "rows") as bar, spoken():
+    with Bar("training", source.rows * epochs, "rows") as bar:
         scaled = _Scaled(source, inputs, np.float64 if settings.model == "linear" else np.float32)
         fit_stream(estimator, scaled, epochs=epochs, checkpoint=checkpoint, progress=advance)
     estimator.take_columns(inputs)
     facts = {
-        "data": str(data),
+        "data": str(table.path),
         "rows": source.rows,
         "labels": dict(counts.most_common()),
         "transition": transition.name,
@@ -183,10 +182,4 @@ def train(
         **dict.fromkeys(("known_classes", "groups", "estimate")),  # a stream is refused them
     }
     none = Quality(why_none="no rows were held out of a stream; run `tproper evaluate` on another table")
-    try:
-        report = finish(estimator, schema, settings, facts, none, out)
-    except TakenError:  # the model is whole and kept beside its place
-        checkpoint.unlink(missing_ok=True)
-        raise
-    checkpoint.unlink(missing_ok=True)
-    return report
+    return described(estimator, schema, settings, facts, none)

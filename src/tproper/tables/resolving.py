@@ -21,14 +21,20 @@ from ..transitions import (
     UniformTransition,
     UnknownSizeError,
     annotators,
+    make_transition,
     multi_source,
-    parse_transition,
 )
 
 
-def parse_sources(specs: Sequence[str], source_column: str | None, several: bool = False) -> dict[str, str]:
+def parse_sources(specs: Sequence[Any], source_column: str | None, several: bool = False) -> dict[str, Any]:
     """``--transition``: one spec, or NAME=SPEC once per source or annotator; keyed by name ("" where there is one)."""
-    named = [re.fullmatch(r"([^:=,]+)=(.+)", s) for s in specs]
+    if specs and all(isinstance(s, tuple) for s in specs):  # named already
+        if source_column is None and not several:
+            raise InputError(f"--source-column: expected it beside --transition of {specs[0][0]!r}, got none")
+        return dict(specs)
+    if len(specs) == 1 and not isinstance(specs[0], str) and source_column is None:
+        return {"": specs[0]}
+    named = [re.fullmatch(r"([^:=,]+)=(.+)", str(s)) for s in specs]
     if source_column is None and not (several and all(named)):
         if len(specs) != 1:
             more = "NAME=SPEC for every annotator" if several else "--source-column with it"
@@ -65,7 +71,7 @@ def class_names(values: Iterable[str], sets: bool) -> list[str]:
 
 
 def resolve(
-    specs: dict[str, str],
+    specs: dict[str, Any],
     values: Sequence[str],
     classes: Sequence[str] | None,
     shares: dict[str, float] | None = None,
@@ -83,7 +89,7 @@ def resolve(
 
 
 def resolve_answers(
-    specs: dict[str, str],
+    specs: dict[str, Any],
     columns: Sequence[str],
     values: Sequence[str],
     classes: Sequence[str] | None,
@@ -120,7 +126,7 @@ def check_annotators(columns: Iterable[str], known: Sequence[str], by: str) -> N
 
 
 def _parts(
-    specs: dict[str, str], values: Sequence[str], classes: Sequence[str] | None, clean: bool, truth: Sequence[str]
+    specs: dict[str, Any], values: Sequence[str], classes: Sequence[str] | None, clean: bool, truth: Sequence[str]
 ) -> tuple[list[Transition], list[str]]:
     """T of every spec, and the class names."""
     classes = classes_of_files(list(specs.values())) if classes is None else classes
@@ -137,7 +143,7 @@ def _parts(
                     f"--transition: expected T of the classes {short(names)} in this order, got {spec}, which names "
                     f"{short([str(name) for name in own])}; estimate T with --classes {','.join(names)}"
                 )
-        return [parse_transition(spec, len(names)) for spec in specs.values()], names
+        return [make_transition(spec, len(names)) for spec in specs.values()], names
     sets = not clean and any(SET_SEPARATOR in v for v in values)
     labelled, named = members_of(values, sets), class_names([*values, *truth], sets)
     parts = [_sized(spec, named) for spec in specs.values()]
@@ -158,7 +164,7 @@ def _parts(
     return parts, named
 
 
-def classes_of_files(specs: Sequence[str]) -> list[str] | None:
+def classes_of_files(specs: Sequence[Any]) -> list[str] | None:
     """The classes that files of `tproper estimate` name, in the order of T's columns; None where a spec names none."""
     named = []
     for spec in specs:
@@ -167,11 +173,12 @@ def classes_of_files(specs: Sequence[str]) -> list[str] | None:
             return None
         named.append(names)
     if any(names != named[0] for names in named):
-        raise InputError(f"--transition: expected files with the same classes, got {short(specs)}; use --classes")
+        got = short([*map(str, specs)])
+        raise InputError(f"--transition: expected files with the same classes, got {got}; use --classes")
     return named[0]
 
 
-def annotators_of_file(spec: str) -> list[str] | None:
+def annotators_of_file(spec: Any) -> list[str] | None:
     """The names of the annotators whose T a file holds; None where it holds another kind of T."""
     content = _content(spec)
     if content.get("family") != "annotators":
@@ -186,8 +193,10 @@ def annotators_of_file(spec: str) -> list[str] | None:
     return [str(n) for n in names]
 
 
-def _content(spec: str) -> Mapping[str, Any]:
+def _content(spec: Any) -> Mapping[str, Any]:
     """What a .json file says; nothing where it cannot be read (reading T says what is wrong with it)."""
+    if not isinstance(spec, str):
+        return {}
     path = Path(spec)
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig")) if path.suffix.lower() == ".json" else None
@@ -196,15 +205,15 @@ def _content(spec: str) -> Mapping[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _sized(spec: str, classes: list[str]) -> Transition:
+def _sized(spec: Any, classes: list[str]) -> Transition:
     try:
-        return parse_transition(spec)
+        return make_transition(spec)
     except UnknownSizeError:  # the number of classes was left to the data
         if len(classes) < 2:
             raise InputError(
                 f"--label: expected labels that name two or more classes, got {short(classes) or 'none'}; use --classes"
             ) from None
-        return parse_transition(spec, len(classes))
+        return make_transition(spec, len(classes))
 
 
 def _stack(parts: list[Transition], names: list[str], shares: dict[str, float] | None) -> Transition:

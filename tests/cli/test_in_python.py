@@ -1,0 +1,132 @@
+"""What each command does, in at most five lines of public Python: the same numbers and the same files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from outcomes import good
+
+import tproper as tp
+from tproper._core import json_text
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+Run = Callable[..., Any]
+
+
+def test_simulate(workshop: Path, tmp_path: Path, run: Run) -> None:
+    out, again = tmp_path / "weak.csv", tmp_path / "again.csv"
+    asked = ["--label", "kind", "--transition", "complementary", "--seed", "3"]
+    said = json.loads(good(run, "simulate", workshop / "clean.csv", *asked, "--out", out, "--json").stdout)
+    drawn = tp.simulate(workshop / "clean.csv", "complementary", label="kind", seed=3, out=again)
+    assert again.read_bytes() == out.read_bytes()
+    assert drawn.counts == said["labels"]
+    frame = pd.read_csv(workshop / "clean.csv")
+    table = tp.simulate(frame, tp.complementary(3), label="kind", seed=3, classes=["ant", "bee", "cat"]).table
+    pd.testing.assert_frame_equal(table.to_pandas(), pd.read_csv(out))
+
+
+TRAININGS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
+    "complementary": ("weak.csv", ["--transition", "complementary"], {"transition": "complementary"}),
+    "sets, tuned": (
+        "sets.csv",
+        ["--transition", "estimate", "--tune", "--seed", "2"],
+        {"transition": "estimate", "tune": True, "seed": 2},
+    ),
+    "squeezed": (
+        "weak.csv",
+        ["--transition", "complementary", "--loss", "gls", "--squeeze", "1,1.5", "--holdout", "0.3", "--features", "y"],
+        {"transition": "complementary", "loss": "gls", "squeeze": (1, 1.5), "holdout": 0.3, "features": ["y"]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_train(name: str, workshop: Path, tmp_path: Path, run: Run) -> None:
+    file, options, keywords = TRAININGS[name]
+    asked = ["--label", "weak_label", *options, "--out", tmp_path / "m"]
+    said = json.loads(good(run, "train", workshop / file, *asked, "--json").stdout)
+    for data in (workshop / file, pd.read_csv(workshop / file)):
+        model = tp.TableModel.fit(data, label="weak_label", **keywords)
+        found = json.loads(json_text(model.to_dict()))
+        assert found["scores"]["accuracy"]["value"] == said["scores"]["accuracy"]["value"]
+        np.testing.assert_array_equal(model.estimator.coef_, tp.load(tmp_path / "m").coef_)
+        np.testing.assert_array_equal(model.estimator.intercept_, tp.load(tmp_path / "m").intercept_)
+    model = tp.TableModel.fit(workshop / file, label="weak_label", **keywords)
+    model.save(tmp_path / "again" / "m")
+    for part in ("model.safetensors", "model_card.md"):
+        assert (tmp_path / "again" / "m" / part).read_bytes() == (tmp_path / "m" / part).read_bytes()
+    back = tp.TableModel.load(tmp_path / "again" / "m")
+    assert back.card() == model.card("m") == (tmp_path / "m" / "model_card.md").read_text()
+    frame = pd.read_csv(workshop / file)
+    np.testing.assert_array_equal(back.predict_proba(frame), model.predict_proba(frame))
+
+
+def test_predict(workshop: Path, tmp_path: Path, run: Run) -> None:
+    data = workshop / "clean.csv"
+    good(run, "predict", workshop / "model", data, "--keep", "kind", "--out", tmp_path / "p.csv")
+    model = tp.TableModel.load(workshop / "model")
+    model.predict_file(data, tmp_path / "again.csv", keep=["kind"])
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
+    written, frame = pd.read_csv(tmp_path / "p.csv"), pd.read_csv(data)
+    assert model.predict(frame).tolist() == written["predicted"].tolist()
+    probabilities = model.predict_proba(frame[["kind", "y", "x"]])
+    np.testing.assert_array_equal(probabilities, written[[f"p_{c}" for c in model.classes_]])
+
+
+def test_evaluate(workshop: Path, run: Run) -> None:
+    asked = ["--label", "weak_label", "--json"]
+    said = json.loads(good(run, "evaluate", workshop / "model", workshop / "weak.csv", *asked).stdout)
+    model = tp.TableModel.load(workshop / "model")
+    for data in (workshop / "weak.csv", pd.read_csv(workshop / "weak.csv")):
+        result = model.evaluate(data, label="weak_label")
+        assert result.weak["log_loss"].value == said["weak"]["log_loss"]["value"]
+        assert list(result.weak["accuracy"].interval) == said["weak"]["accuracy"]["interval"]
+
+
+def test_estimate(workshop: Path, tmp_path: Path, run: Run) -> None:
+    good(run, "estimate", "partial", workshop / "sets.csv", "--label", "weak_label", "--out", tmp_path / "T.json")
+    found = tp.estimate_table(workshop / "sets.csv", "partial", label="weak_label")
+    found.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "T.json").read_bytes()
+    assert found.classes == ["ant", "bee", "cat"]
+
+
+def test_inspect(run: Run) -> None:
+    said = json.loads(good(run, "inspect", "complementary:3", "--json").stdout)
+    seen = tp.inspect(tp.complementary(3))
+    assert seen.to_dict()["losses"]["BC"]["witness"] == said["losses"]["BC"]["witness"]
+    assert list(seen.critical_k) == said["critical_k"]
+    assert str(seen) == good(run, "inspect", "complementary:3").stdout.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda data: tp.TableModel.fit(data, "complementary", label="nothing"), "label"),
+        (lambda data: tp.TableModel.fit(data, "complementary", label="weak_label", true_label="no"), "true_label"),
+        (lambda data: tp.TableModel.fit(data, "complementary", label="weak_label", squeeze="1,2"), "squeeze"),
+        (lambda data: tp.simulate(data, "complementary", label="x", column="y"), "column"),
+        (lambda data: tp.estimate_table(data, "clean", label="weak_label"), "true_label"),
+        (lambda data: tp.TableModel.load(data.parent / "model").predict_file(data, "x.csv", keep="no"), "keep"),
+    ],
+)
+def test_refusals_name_keywords_in_python(call: Callable[[Path], Any], argument: str, workshop: Path) -> None:
+    with pytest.raises(tp.InputError) as error:
+        call(workshop / "weak.csv")
+    assert error.value.argument == argument
+    assert "--" not in str(error.value)
+
+
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(tp.InputError) as error:
+        tp.read_table(np.zeros((3, 2)))
+    assert error.value.argument == "data"
+    with pytest.raises(TypeError, match="colour"):
+        tp.TableModel.fit({"a": [1]}, "complementary", label="a", colour="red")
