@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from tproper import InputError
 from tproper.cli import main
-from tproper.cli import streaming as work
 from tproper.cli.errors import user_errors
 from tproper.cli.main import app
+from tproper.tables import TableModel
 
 
 def ended(function: Any, *arguments: object, env: dict[str, str] | None = None) -> tuple[int, str, str]:
@@ -34,7 +34,7 @@ def test_a_fault_of_ours_keeps_its_traceback_and_says_whom_to_tell(error: Except
         def fails(*arguments: object) -> None:
             raise error
 
-        work.predict_file = fails
+        TableModel.load = fails  # type: ignore[method-assign]
         main()
 
     code, _, said = ended(faulty, "predict", "m", "t.csv")
