@@ -45,8 +45,8 @@ def test_needs_are_followed_through_others_and_through_extras(tool):
         tool.needed(["left-pad"])
 
 
-#: Modules whose package has another name; triton comes with torch where there is CUDA.
-PACKAGES = {"sklearn": "scikit-learn", "markdown_it": "markdown-it-py", "triton": "torch"}
+#: Modules whose package has another name.
+PACKAGES = {"sklearn": "scikit-learn", "markdown_it": "markdown-it-py"}
 
 
 def test_what_the_package_imports_is_declared(tool):

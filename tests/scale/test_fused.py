@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from interpreted import passes_interpreted
 
 import tproper as tp
 from tproper.losses import fuse
@@ -137,11 +135,4 @@ def test_it_stands_in_for_the_loss(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="test_fused_kernel.py runs on the GPU itself")
 def test_the_kernel_in_tritons_interpreter():
-    """The kernel's own tests on the CPU, in a process of their own: Triton looks for the interpreter on import."""
-    pytest.importorskip("triton", reason="the kernel needs Triton, which GPU installs bring")
-    tests = Path(__file__).parent / "test_fused_kernel.py"
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests],
-        env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:]
+    passes_interpreted(Path(__file__).parent / "test_fused_kernel.py")
