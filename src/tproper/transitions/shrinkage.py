@@ -11,8 +11,17 @@ diagonal, and how the other labels share the rest (evenly, or as in all classes 
 pays ``q/2 log N`` for them (BIC). The posterior is the mixture over forms and strengths by their evidence (empirical
 Bayes with the choice's own doubt kept), so that few counts are shrunk a lot and many not at all.
 
+One class may differ from all others, and what the others have in common must not hide it. Each column is therefore a
+mixture of two: it follows the others, or it stands apart and its own counts decide. The odds are those of the evidence,
+but never less than what its own counts leave open: where a test that the column is like the others has p-value p, the
+evidence for it is at most ``1 / (-e p log p)`` (Sellke, Bayarri and Berger, 2001), and that bound with prior odds of 3
+to 7 counts for columns with p < .1, and for all whose own counts do not exclude a diagonal an eighth away from the
+others'. The tails of the mixture then hold what a one-sided test at .08 does not exclude. What the others have in
+common is learned from those that follow.
+
 References: Good (1965), The Estimation of Probabilities; Daniels (1999) for uniform priors of a shrinkage; Madigan and
-Raftery (1994) for leaving out forms far less probable than the best.
+Raftery (1994) for leaving out forms far less probable than the best; Sellke, Bayarri and Berger (2001), Calibration of
+p values for testing precise null hypotheses.
 """
 
 from __future__ import annotations
@@ -29,6 +38,14 @@ STRENGTHS = 16  # grid points of s
 WINDOW = 0.05  # forms less probable than this share of the best one are left out
 COMPONENTS = (16, 64)  # Dirichlet distributions in the mixture; fewer for large tables
 ENTRIES = 1 << 17  # of all components together, about
+APART = 0.05  # prior probability that a column stands apart ...
+OPEN = 0.3  # ... and where its own counts leave that open
+AWAY, TEST = 0.125, 0.075  # how far apart, and the level of the test that excludes it
+UNLIKE = 0.1  # p-value of "like the others" below which a column may stand apart, however near
+ROUNDS, CELLS = (
+    (2, 8),
+    1 << 22,
+)  # of which columns stand apart, and what the others have in common; fewer for large ones
 
 
 @dataclass(frozen=True)
@@ -100,26 +117,35 @@ def shrink(counts: FloatArray, structure: str = "auto", seen: np.ndarray | None 
         raise InputError(_misfit(structure, counts))
     typical = float(n[n > 0].mean())
     s = np.geomspace(0.25, 50 * max(typical, 1.0), STRENGTHS)
-    # The share s/(s + M) is uniform a priori. A prior that grows with the counts would shrink two or three classes that
-    # differ: on so few columns the evidence says little about s.
-    log_prior = np.log(s) - 2 * np.log(s + M)
-    table = np.array([_log_evidence(f, counts, s) + log_prior for f in forms])  # (forms, STRENGTHS)
+    # The share s/(s + M + typical) is uniform a priori: for few counts a prior of its own, for many the shrinkage
+    log_prior = np.log(s) - 2 * np.log(s + M + typical)
+    fits = [_fit(f, counts, s, log_prior) for f in forms]
+    table = np.array([fit.evidence + log_prior for fit in fits])  # (forms, STRENGTHS)
     weight = np.exp(table - table.max())
     by_form = weight.sum(axis=1)
     weight[by_form < WINDOW * by_form.max()] = 0.0
     weight /= weight.sum()
     size = int(np.clip(ENTRIES // (M * K), *COMPONENTS))
     chosen = _systematic(weight.ravel(), size)
+    apart = np.array([fit.apart for fit in fits]).reshape(-1, K)[chosen]  # (size, K)
     rng = np.random.default_rng(0)  # a fixed quadrature: the same counts always give the same T
+    own = _columns_apart(apart, rng)
     parts = []
     for cell in np.unique(chosen):
-        form, strength = forms[cell // STRENGTHS], s[cell % STRENGTHS]
-        means = _means(form, counts, strength, int((chosen == cell).sum()), rng)
+        form, strength, here = forms[cell // STRENGTHS], s[cell % STRENGTHS], chosen == cell
+        alike = counts * (1 - apart[here][0])
+        means = _means(form, alike, strength, int(here.sum()), rng)
         # nobody has seen a class without counts: it may differ more from the others than they do among themselves
-        own = np.where(n > 0 if seen is None else seen, strength, min(strength, float(M)))
-        parts.append(own * means + counts)
+        weigh = np.where(n > 0 if seen is None else seen, strength, min(strength, float(M)))
+        prior = np.where(own[here][:, None], _own_prior(form, means), weigh * means)
+        parts.append(prior + counts)
     kept = {f.name: float(p) for f, p in zip(forms, weight.sum(axis=1), strict=True) if p > 0}
-    return Shrunk(np.concatenate(parts), kept, float((weight * s).sum()), _notes(kept, weight, s, n))
+    notes = _notes(kept, weight, s, n)
+    differ = np.flatnonzero((apart.mean(axis=0) > 0.5) & (n > 0)).tolist()
+    if differ:
+        which = ("class " if len(differ) == 1 else "classes ") + ", ".join(map(str, differ))
+        notes.append(f"{which}: unlike the others, so the column rests on its own counts")
+    return Shrunk(np.concatenate(parts), kept, float((weight * s).sum()), notes)
 
 
 def beta_interval(a: ArrayLike, b: ArrayLike, tail: float) -> tuple[FloatArray, FloatArray]:
@@ -147,22 +173,96 @@ def opened(low: FloatArray, high: FloatArray, counts: FloatArray, tail: float) -
     return np.where(counts == 0, 0.0, low), np.where(counts == 0, np.maximum(high, most), high)
 
 
-def _log_evidence(form: Form, counts: FloatArray, s: FloatArray) -> FloatArray:
-    """log p(counts | s, form) less ``q/2 log N``, for every strength."""
-    from scipy.special import gammaln
+@dataclass(frozen=True)
+class _Fit:
+    """A form beside the counts."""
 
-    m = _mean(form, _diagonal_share(form, counts), _label_weights(form, counts[None])[0], counts.shape)
-    inside = m > 0
-    prior = s[:, None, None] * np.where(inside, m, 1.0)
-    gain = np.where(inside, gammaln(prior + counts) - gammaln(prior), 0.0).sum(axis=(1, 2))
+    evidence: FloatArray  # (STRENGTHS,)
+    apart: FloatArray  # (STRENGTHS, K): probability that a column does not follow the others
+
+
+def _fit(form: Form, counts: FloatArray, s: FloatArray, log_prior: FloatArray) -> _Fit:
+    """log p(counts | s, form) less ``q/2 log N``, for every strength, and which columns stand apart.
+
+    What a column that follows the others looks like is learned from those that do: m and the columns' probabilities
+    are found in turn.
+    """
     n = counts.sum(axis=0)
-    gain += (gammaln(s[:, None]) - gammaln(s[:, None] + n)).sum(axis=1)
+    follows = np.ones(counts.shape[1])
+    for _ in range(int(np.clip(CELLS // (len(s) * counts.size), *ROUNDS))):
+        alike = counts * follows
+        m = _mean(form, _diagonal_share(form, alike), _label_weights(form, alike[None])[0], counts.shape)
+        usual = np.log1p(-APART) + _log_columns(s[:, None, None] * m, counts)
+        other = np.log(APART) + _log_columns(_own_prior(form, m[None]), counts)
+        gain = np.logaddexp(usual, other)  # (STRENGTHS, K)
+        apart = np.maximum(np.exp(other - gain), _left_open(form, counts, m, s))
+        total = gain.sum(axis=1) + log_prior
+        weight = np.exp(total - total.max())
+        before, follows = follows, 1 - weight @ apart / weight.sum()
+        if np.abs(follows - before).max() < 0.01:
+            break
     # examples of one class are worth at most s of them in what they say about the form
     worth = (n * (s[:, None] + 1) / (n + s[:, None])).sum(axis=1)
     free = form.parameters(len(counts))
     if form.diagonal == "own" and not counts.diagonal().any():
         free += 1  # a rate at its bound: a uniform prior gives N + 1, not the root of N, against it
-    out: FloatArray = gain - 0.5 * free * np.log1p(worth)
+    return _Fit(gain.sum(axis=1) - 0.5 * free * np.log1p(worth), apart)
+
+
+def _log_columns(prior: FloatArray, counts: FloatArray) -> FloatArray:
+    """log p(counts of each column), (L, K), by Dirichlet distributions (L, M, K)."""
+    from scipy.special import gammaln
+
+    inside = prior > 0
+    base = np.where(inside, prior, 1.0)
+    gain = np.where(inside, gammaln(base + counts) - gammaln(base), 0.0).sum(axis=1)
+    total = prior.sum(axis=1)
+    out: FloatArray = gain + gammaln(total) - gammaln(total + counts.sum(axis=0))
+    return out
+
+
+def _own_prior(form: Form, m: FloatArray) -> FloatArray:
+    """Of a column that stands apart, (L, M, K) for means m: its diagonal may be anything."""
+    if form.diagonal != "own":
+        return m
+    K = m.shape[2]
+    diagonal = np.arange(K)
+    rest = 1 - m[:, diagonal, diagonal]  # (L, K)
+    out = m / np.maximum(rest, 1e-12)[:, None]
+    out[:, diagonal, diagonal] = 1.0
+    return out
+
+
+def _left_open(form: Form, counts: FloatArray, m: FloatArray, s: FloatArray) -> FloatArray:
+    """The least probability (STRENGTHS, K) that columns stand apart, for what their own counts leave open.
+
+    By the diagonal: the p-value of "like the others" is that of Jeffreys' posterior, counts being worth what those of
+    a column that varies with strength s are.
+    """
+    from scipy.special import betainc
+
+    n = counts.sum(axis=0)
+    if form.diagonal != "own":
+        return np.zeros((len(s), len(n)))
+    on, usual = counts.diagonal(), m.diagonal()
+    least, most = (np.clip(usual + side, 0.0, 1.0) for side in (-AWAY, AWAY))
+    own = on + 0.5, n - on + 0.5
+    possible = (betainc(*own, least) > TEST) | (1 - betainc(*own, most) > TEST)
+    worth = (s[:, None] + 1) / (n + s[:, None])
+    below = betainc(on * worth + 0.5, (n - on) * worth + 0.5, usual)
+    p = np.maximum(2 * np.minimum(below, 1 - below), 1e-300)
+    follows = np.where(p < np.exp(-1), -np.e * p * np.log(p), 1.0) * (1 - OPEN)
+    return np.where(possible | (p < UNLIKE), OPEN / (OPEN + follows), 0.0)
+
+
+def _columns_apart(share: FloatArray, rng: np.random.Generator) -> np.ndarray:
+    """Which columns stand apart in each component (C, K), as often as their probabilities (C, K) say."""
+    C, K = share.shape
+    order = rng.permuted(np.repeat(np.arange(C)[:, None], K, axis=1), axis=0)  # another one for each column
+    steps = np.cumsum(np.take_along_axis(share, order, axis=0), axis=0) + 0.5
+    hit = np.floor(steps) > np.floor(np.vstack([np.full(K, 0.5), steps[:-1]]))
+    out = np.zeros((C, K), dtype=bool)
+    np.put_along_axis(out, order, hit, axis=0)
     return out
 
 
