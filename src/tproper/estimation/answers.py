@@ -32,6 +32,7 @@ class Answers:
     """
 
     def __init__(self, item: ArrayLike, annotator: ArrayLike, answer: ArrayLike) -> None:
+        self.wide = False  # whether a gap is a cell of a table, not a question that was never asked
         columns = {name: _column(v, name) for name, v in (("item", item), ("annotator", annotator), ("answer", answer))}
         lengths = {name: len(c) for name, c in columns.items()}
         if len(set(lengths.values())) > 1:
@@ -71,7 +72,7 @@ class Answers:
         out.items, out.annotators = np.arange(wide.shape[0]), np.arange(wide.shape[1])
         out.item, out.annotator = item, annotator
         out.answer = wide[item, annotator].astype(np.int64)
-        out.classes, out.named = np.arange(int(out.answer.max()) + 1), False
+        out.classes, out.named, out.wide = np.arange(int(out.answer.max()) + 1), False, True
         return out
 
     def replaced(self, answer: NDArray[np.int64]) -> Answers:

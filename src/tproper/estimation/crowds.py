@@ -13,21 +13,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core import FloatArray, check_room, checks, group_codes
 from ..errors import InputError
-from ..metrics import A_CROWD
+from ..metrics import A_CROWD, PairedTest
 from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
 from .answers import Answers, as_answers, check_order, true_classes
 from .arguments import Seed, features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, named_by_most, run
-from .dependence import Copies, copies, dependence, discounted
+from .dependence import SIGNIFICANT, Copies, copies, dependence, discounted
+from .gaps import Gap, in_words, meaning_of_gaps
 from .identified import coinciding, one_class_each
 from .information import concentration
 from .posterior import by_sweep
+from .rules import LARGEST, Rules, design_effect, run_rules, tempered
 from .softmax import LinearSoftmax
+from .versus import versus_vote
 from .warnings import DependenceWarning, IdentifiabilityWarning
 from .with_features import FOLDS, fit_with_features
 
 RANKING_DRAWS = 200
+TELLING = 1.15  # design effect from which a warning says so
 SHOWN = 12
+SURE = 0.99  # probability that no posterior exceeds unless dependence was looked for, and not found
 SHARED = 30  # items with two answers, from which it means something that none of them differ
 
 
@@ -58,6 +63,35 @@ class AnnotatorEstimate:
     _log_prior: FloatArray | None = field(repr=False)
     _seed: int = field(repr=False)
     unidentified: str = ""  # why T does not tell the classes apart; empty where it does
+    missing: list[Gap] = field(default_factory=list)  # what gaps were taken for, one for each annotator
+    design_effect: float = 1.0  # by which the log odds of sources that abstain were divided, since they err together
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """(K,) the classes, in the order of the columns of `posteriors`: names where answers are names."""
+        K, named = self.posteriors.shape[1], self.answers.classes
+        return named[:K] if self.answers.named and len(named) >= K else np.arange(K)
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """(n,) the likeliest class of each item by name, in the order of `answers.items`."""
+        return self.classes[self.posteriors.argmax(axis=1)]
+
+    @cached_property
+    def versus_vote(self) -> PairedTest:
+        """Is this better than the majority here? Its accuracy less that of the majority, from the answers alone.
+
+        By the posteriors that T's whole uncertainty leaves, over the items that have an answer (`versus`).
+        """
+        return versus_vote(self._fit.crowd, self.posteriors, self.concentration, self._of_evidence, self._seed)
+
+    def _of_evidence(self, evidence: FloatArray, items: NDArray[np.int64]) -> FloatArray:
+        """Posteriors of some items by other evidence than that of T itself."""
+        given = self._log_prior
+        log_prior = np.log(self._fit.prior) if given is None else given[items]
+        if isinstance(self._fit, Rules):
+            return tempered(evidence, log_prior, self.design_effect)
+        return discounted(evidence, log_prior, self._fit.crowd.degree[items], self.rho)
 
     @cached_property
     def concentration(self) -> FloatArray:
@@ -67,17 +101,28 @@ class AnnotatorEstimate:
         other would be taken for more than they are: these have the likelihood's `information` alone (C = 1).
         """
         fit, given = self._fit, self._log_prior
-        if fit.crowd.heard < A_CROWD or self.rho > 0:
+        if isinstance(fit, Rules) or fit.crowd.heard < A_CROWD or self.rho > 0:
             return concentration(fit.crowd, fit, self.posteriors, shares_known=given is not None)[None]
         return by_sweep(fit.crowd, fit, given, self._seed)
 
     @cached_property
     def transitions(self) -> list[EstimatedTransition]:
         """One T for each annotator, in the order of `answers.annotators`, when first asked for."""
-        named = self.answers.named and len(self.answers.classes) == self.concentration.shape[2]
-        names = self.answers.classes.tolist() if named else None
-        each = self.concentration.swapaxes(0, 1)  # (m, C, M, K)
-        return [EstimatedTransition.from_dirichlet(c if len(c) > 1 else c[0], names) for c in each]
+        crowd = self._fit.crowd
+        M = crowd.num_answers - bool(len(crowd.silent))  # answers but silence
+        names = self.answers.classes.tolist() if self.answers.named and len(self.answers.classes) == M else None
+        out = []
+        for a, c in enumerate(self.concentration.swapaxes(0, 1)):  # (C, M, K), silence in the last row
+            abstains = a in self._abstaining
+            rows = c if abstains else c[:, :M]
+            own = [*names, "no answer"] if names is not None and abstains else names
+            out.append(EstimatedTransition.from_dirichlet(rows if len(rows) > 1 else rows[0], own))
+        return out
+
+    @property
+    def _abstaining(self) -> set[int]:
+        """Annotators whose silence is an answer, the last row of their T."""
+        return set(self._fit.crowd.silent.tolist())
 
     @cached_property
     def transition(self) -> AnnotatorTransition:
@@ -87,7 +132,8 @@ class AnnotatorEstimate:
         scores allow for it. T from a few dozen answers per annotator scores models slightly too high by other answers.
         """
         parts = annotators(self.transitions, self.rho)
-        return AnnotatorTransition(parts.transitions, parts.rho, self.unidentified)
+        silence = [len(t.matrix()) - 1 if a in self._abstaining else -1 for a, t in enumerate(parts.transitions)]
+        return AnnotatorTransition(parts.transitions, parts.rho, self.unidentified, silence)
 
     @cached_property
     def ranking(self) -> list[Ranked]:
@@ -143,6 +189,7 @@ def estimate_annotators(
     true: ArrayLike | Mapping[Any, Any] | None = None,
     X: Any = None,
     *,
+    missing: Any = "auto",
     num_classes: int | None = None,
     random_state: Seed = None,
     prior_counts: ArrayLike = 1.0,
@@ -161,6 +208,12 @@ def estimate_annotators(
     true : (n,) classes, -1 where unknown, or {item: class}
         Items with a known class keep it.
     X : (n, d) features of the items, optional; rows in the order of `answers.items`, as those of `true` and `groups`
+    missing : "auto", "random" or "answer", or one of them for each annotator (a list, or {annotator: ...})
+        What a gap means: nothing, as for a question that was not asked; or that the source abstained, an answer and a
+        row of its T, as rules (labelling functions) do. "auto": in a long table a gap says nothing; in a wide one
+        it is an answer for a source that leaves classes unnamed although it has answers enough to have named them
+        (probability below .001 at the other sources' shares). `.missing` says which, and why. Where some source
+        abstains every T has the form of a rule (`rules`).
     num_classes : int, optional
         Default: as many as there are different answers. Answers beyond it ("cannot say") are not classes.
     prior_counts : float or (K,)
@@ -172,40 +225,77 @@ def estimate_annotators(
     """
     checks.choice(start, "start", ("auto", "majority", "opposite"))
     check_order(answers, true=true, X=X, groups=groups)
-    crowd = _crowd(answers, true, num_classes, prior_counts)
+    crowd, gaps = _crowd(answers, true, num_classes, prior_counts, missing)
     rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
     matrix = None if X is None else features(X, len(given.items), "items")
     if matrix is not None and len(matrix) <= FOLDS:
         raise InputError(f"X: expected at least {FOLDS + 1} items to use their features, got {len(matrix)}")
-    sign = choose_start(crowd, rng) if start == "auto" else 1.0 if start == "majority" else -1.0
-    fit = run(crowd, sign, rng)
+    ruled = bool(len(crowd.silent))
+    if ruled and start == "opposite":
+        raise InputError("start: expected 'auto' or 'majority' where silence is an answer, got 'opposite'")
+    sign = 1.0 if ruled else choose_start(crowd, rng) if start == "auto" else 1.0 if start == "majority" else -1.0
+    fit = run_rules(crowd) if ruled else run(crowd, sign, rng)
     direct = sign > 0 or (start == "auto" and named_by_most(crowd, fit))
-    notes = _notes(crowd, fit, direct, matrix is not None)
-    if direct:
+    notes = [*in_words(gaps), *_notes(crowd, fit, direct, matrix is not None)]
+    if direct and not ruled:
         name_classes(crowd, fit)
     classifier = None
     if matrix is not None:
         together = group_codes(groups, len(given.items))
         log_prior, classifier = fit_with_features(crowd, fit, matrix, rng, together)
-        if direct and name_classes(crowd, fit):  # once more, from the names that are right
+        if direct and not ruled and name_classes(crowd, fit):  # once more, from the names that are right
             log_prior, classifier = fit_with_features(crowd, fit, matrix, rng, together)
     else:
         log_prior = np.log(fit.prior)
-    rho = dependence(crowd, fit, log_prior, sign, rng)
-    copied = copies(crowd, fit, log_prior, rng)
-    posteriors = discounted(fit.evidence.astype(np.float64), log_prior, crowd.degree, rho)
+    rho = 0.0 if ruled else dependence(crowd, fit, log_prior, sign, rng)
+    copied = [] if ruled else copies(crowd, fit, log_prior, rng)
+    if isinstance(fit, Rules):
+        effect, error = design_effect(fit, log_prior)
+        posteriors = tempered(fit.evidence.astype(np.float64), log_prior, effect)
+    else:
+        effect, error = 1.0, 0.0
+        posteriors = discounted(fit.evidence.astype(np.float64), log_prior, crowd.degree, rho)
+    tested = effect == 1.0 and rho == 0.0 and bool((crowd.degree >= 2).any())
+    if not tested:
+        posteriors = at_most(posteriors, SURE)
     posteriors[crowd.fixed] = np.eye(K)[known[crowd.fixed]]
     notes += _dependence_notes(crowd, rho, copied)
-    unidentified = _unidentified(crowd, fit, log_prior)
+    unidentified = "" if ruled else _unidentified(crowd, fit, log_prior)
     if unidentified:
         notes.insert(0, unidentified)
         warnings.warn(unidentified, IdentifiabilityWarning, stacklevel=2)
-    rest = (fit, None if matrix is None else log_prior, int(rng.integers(1 << 31)), unidentified)
+    if effect > 1.0 + SIGNIFICANT * error:
+        text = (
+            f"sources err together: their evidence spreads {effect:.2f} times as much as that of independent ones"
+            + (" or more" if effect >= LARGEST - 1e-2 else "")
+            + ", and the log odds are divided by that"
+        )
+        notes.append(text)
+        if effect > TELLING:
+            warnings.warn(text, DependenceWarning, stacklevel=2)
+    rest = (fit, None if matrix is None else log_prior, int(rng.integers(1 << 31)), unidentified, gaps, effect)
     return AnnotatorEstimate(posteriors, fit.prior, given, fit.strength, rho, copied, classifier, notes, *rest)
 
 
-def _crowd(answers: Answers | ArrayLike, true: Any, num_classes: int | None, prior_counts: ArrayLike) -> Crowd:
-    """Who answered what, checked, beside the known classes."""
+def at_most(P: FloatArray, most: float) -> FloatArray:
+    """Posteriors (n, K), the largest of a row cut at `most`, what is cut off shared among the others as they stand."""
+    P = P.copy()
+    rows, top = np.arange(len(P)), P.argmax(axis=1)
+    high = P[rows, top] > most
+    rows, top = rows[high], top[high]
+    others = P[rows]
+    others[np.arange(len(rows)), top] = 0.0
+    total = others.sum(axis=1, keepdims=True)
+    even = (np.arange(P.shape[1]) != top[:, None]) / (P.shape[1] - 1)
+    P[rows] = (1 - most) * np.where(total > 1e-300, others / np.maximum(total, 1e-300), even)
+    P[rows, top] = most
+    return P
+
+
+def _crowd(
+    answers: Answers | ArrayLike, true: Any, num_classes: int | None, prior_counts: ArrayLike, missing: Any
+) -> tuple[Crowd, list[Gap]]:
+    """Who answered what, checked, beside the known classes, and what gaps mean."""
     given = as_answers(answers)
     known = true_classes(true, given)
     K = _number_of_classes(num_classes, given, known)
@@ -215,12 +305,18 @@ def _crowd(answers: Answers | ArrayLike, true: Any, num_classes: int | None, pri
         f"T of {m} annotators, {M} answers x {K} classes, and the posteriors of {len(given.items)} items",
         "name classes 0, 1, 2, ..., and leave out annotators with few answers",
     )
-    return Crowd(given, M, K, known, _prior_counts(prior_counts, K))
+    gaps, silence = meaning_of_gaps(given, K, missing)
+    counts = _prior_counts(prior_counts, K)
+    return Crowd(given, M + bool(silence.any()), K, known, counts, silence if silence.any() else None), gaps
 
 
 def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[str]:
     """What a reader should know; warns where the answers cannot tell T."""
-    notes = [f"each annotator's T is shrunk towards that of all, with the weight of {fit.strength:g} answers per class"]
+    if isinstance(fit, Rules):
+        notes = [f"each source's T has the form of a rule; {fit.accuracy:.2f} of all answers are right"]
+    else:
+        how = f"with the weight of {fit.strength:g} answers per class"
+        notes = [f"each annotator's T is shrunk towards that of all, {how}"]
     if not direct:
         notes.append("the answers seem to name classes that the item is not: EM started from the inverted votes")
     if len(crowd.fixed):
@@ -271,8 +367,7 @@ def _unidentified(crowd: Crowd, fit: Fit, log_prior: FloatArray) -> str:
         return (
             "every annotator names one class only, and -1 is read as an answer that is missing for no reason: given "
             "that such a source speaks, it says the same whatever the class is, so T's columns coincide and nothing "
-            "tells the classes apart. What rules that abstain tell is when they speak: give silence as an answer of "
-            "its own, np.where(answers < 0, K, answers) with num_classes=K"
+            "tells the classes apart. What rules that abstain tell is when they speak: missing='answer' reads it"
         )
     pairs = coinciding(crowd, fit, log_prior)
     if not pairs:

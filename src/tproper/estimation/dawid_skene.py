@@ -47,6 +47,7 @@ class Crowd:
     num_classes: int  # K
     known: NDArray[np.int64]  # (n,) class, -1 where unknown
     prior_counts: FloatArray  # (K,)
+    abstains: NDArray[np.bool_] | None = None  # (m,) whose silence is an answer, the last one; by default nobody's
 
     def __post_init__(self) -> None:
         from scipy.sparse import csr_array
@@ -79,6 +80,7 @@ class Crowd:
         self.named = seen[: self.num_classes].copy()  # (K,) classes that some answer, or some known item, names
         self.named[self.known[self.fixed]] = True
         self.named |= ~self.named.any()
+        self.silent = np.flatnonzero(np.zeros(self.m, dtype=bool) if self.abstains is None else self.abstains)
         self.heard = int((np.diff(self.by_answer.indptr[:: self.num_answers]) > 0).sum())  # annotators with an answer
 
     @cached_property
@@ -113,11 +115,20 @@ class Crowd:
 
     def counts(self, P: FloatArray) -> FloatArray:
         """C (m, M, K): how often each annotator gave each answer to each class, by the posteriors."""
-        return self._product(1, P).reshape(self.m, self.num_answers, self.num_classes)
+        out = self._product(1, P).reshape(self.m, self.num_answers, self.num_classes)
+        if len(self.silent):  # silence is what is left
+            spoken = out[self.silent].sum(axis=1)
+            out[self.silent, -1] = np.maximum(torch.as_tensor(P).sum(0).double().numpy() - spoken, 0.0)
+        return out
 
     def evidence(self, T: FloatArray) -> FloatArray:
         """``sum over the answers of log T_a[y, z]`` (n, K)."""
-        return self._product(0, np.log(T).reshape(-1, self.num_classes))
+        logs = np.log(T)
+        if not len(self.silent):
+            return self._product(0, logs.reshape(-1, self.num_classes))
+        silence = logs[self.silent, -1]  # of all of them, replaced where there is an answer
+        logs[self.silent] -= silence[:, None]
+        return self._product(0, logs.reshape(-1, self.num_classes)) + silence.sum(axis=0).astype(self.dtype)
 
     def _product(self, which: int, table: FloatArray) -> FloatArray:
         """Items x (annotator, answer), or its transpose, times a table."""
@@ -223,6 +234,10 @@ class Fit:
             self._evidence = self.crowd.evidence(self.T)
         return self._evidence
 
+    def given_that_some_speak(self) -> float:
+        """What is to be added to the log likelihood where items that nobody spoke of were left out."""
+        return 0.0
+
     @property
     def total(self) -> FloatArray:
         """Counts (M, K) of all annotators together."""
@@ -260,6 +275,7 @@ def advance(fit: Fit, rounds: int = MOST_ROUNDS, log_prior: FloatArray | None = 
         if fit.among is not None:
             logs = np.where(fit.among, logs, -np.inf)
         P, value = fit.crowd.posterior(fit.evidence, logs.astype(fit.evidence.dtype))
+        value += fit.given_that_some_speak()
         gain = value - fit.log_likelihood
         fit.take(P)
         fit.log_likelihood = value

@@ -78,6 +78,7 @@ def _information(crowd: Crowd, T: FloatArray, prior: FloatArray, P: FloatArray, 
     for block in (items[i : i + step] for i in range(0, len(items), step)):
         place, column = crowd.of(block)
         given = np.bincount(place * (m * M) + column, minlength=len(block) * m * M).reshape(-1, m, M)
+        given[:, crowd.silent, -1] += given[:, crowd.silent].sum(axis=2) == 0  # silence
         gaps = given[..., None] - given.sum(axis=2)[:, :, None, None] * T
         scores = (P[block][:, None, None, :] * gaps).reshape(len(block), -1)
         if not shares_known:

@@ -45,14 +45,22 @@ class AnnotatorTransition(Transition):
 
     `matrix()` and `weak_labels` list the complete rows of answers, the last annotator's changing fastest, where there
     are at most 4,096 of them. `rho`: how much answers depend on each other given the class, where that was estimated.
-    `unidentified` says why an estimate of the annotators' T does not tell the classes apart; empty where it does.
+    `silence`: the answer that -1 stands for where an annotator's silence is one (rules that abstain), -1 where it says
+    nothing. `unidentified` says why an estimate of T does not tell the classes apart; empty where it does.
     """
 
     _label_kind = "answers"
 
-    def __init__(self, transitions: Sequence[Transition], rho: float = 0.0, unidentified: str = "") -> None:
+    def __init__(
+        self,
+        transitions: Sequence[Transition],
+        rho: float = 0.0,
+        unidentified: str = "",
+        silence: Sequence[int] | None = None,
+    ) -> None:
         self.transitions, self.rho, self.unidentified = list(transitions), rho, unidentified
         self.caution = f"not informative: {unidentified}" if unidentified else DEPENDENT.format(rho) if rho > 0 else ""
+        self.silence = np.array([-1] * len(self.transitions) if silence is None else silence, dtype=np.int64)  # (m,)
         self.num_classes = self.transitions[0].num_classes
         self.sizes = [t.num_weak_labels for t in self.transitions]
         self.offsets = np.cumsum([0, *self.sizes])
@@ -112,6 +120,8 @@ class AnnotatorTransition(Transition):
                     f"labels: expected answers in [0, {self.sizes[a]}), or -1 for none, from annotator {a}, "
                     f"got {int(out[place])} at row {place[0]}"
                 )
+        if (self.silence >= 0).any():
+            out = torch.where(out == MISSING, kept_on(self, "silence", out.device), out)
         return out
 
     def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
@@ -172,6 +182,7 @@ class AnnotatorTransition(Transition):
         return (
             isinstance(other, AnnotatorTransition)
             and len(self.transitions) == len(other.transitions)
+            and np.array_equal(self.silence, other.silence)
             and all(ours.same_as(theirs) for ours, theirs in zip(self.transitions, other.transitions, strict=True))
         )
 

@@ -301,7 +301,8 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
         return out | {"family": "multi_source", "sources": sources, "weights": _listed(T.weights)}
     if isinstance(T, AnnotatorTransition):
         parts = [transition_to_dict(t) for t in T.transitions]
-        return out | {"family": "annotators", "annotators": parts, "rho": T.rho, "unidentified": T.unidentified}
+        known = {"rho": T.rho, "unidentified": T.unidentified, "silence": T.silence.tolist()}
+        return out | {"family": "annotators", "annotators": parts} | known
     out |= {"family": "matrix", "matrix": T.matrix().tolist()}
     if isinstance(T, families.BagTransition):
         return out | {"family": "unlabeled_sets", "pooled": _listed(T.pooled), "prior": _listed(T.prior)}
@@ -331,6 +332,15 @@ def transition_from_dict(data: Mapping[str, Any]) -> Transition:
     return transition
 
 
+def _silence(given: Any, T: AnnotatorTransition) -> list[int] | None:
+    """The answers that silence stands for, checked."""
+    if given is None:
+        return None
+    if len(given) != len(T.sizes) or any(not -1 <= row < size for row, size in zip(given, T.sizes, strict=True)):
+        raise InputError(f"silence: expected an answer of each of {len(T.sizes)} annotators, or -1, got {given!r}")
+    return [checks.integer(row, "silence", -1) for row in given]
+
+
 def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     _check_size(data.get("num_classes"))
     if family == "uniform":
@@ -352,7 +362,8 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
         return families.multi_source([transition_from_dict(s) for s in data["sources"]], data["weights"])
     if family == "annotators":
         T = annotators([transition_from_dict(t) for t in data["annotators"]], data.get("rho", 0.0))
-        return AnnotatorTransition(T.transitions, T.rho, str(data.get("unidentified", "")))
+        silence = _silence(data.get("silence"), T)
+        return AnnotatorTransition(T.transitions, T.rho, str(data.get("unidentified", "")), silence)
     if family == "unlabeled_sets":
         return families.BagTransition(data["matrix"], data["pooled"], data["prior"])
     if family == "matrix":
