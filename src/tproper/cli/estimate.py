@@ -46,6 +46,12 @@ class EstimateOptions(LabelOptions, tables.EstimateOptions):
         str,
         typer.Option(help="what few counts are shrunk to: auto, free, pooled, symmetric or complementary"),
     ] = "auto"
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="annotators: what a gap means: random (nothing), answer (the source abstains, as rules do), or auto"
+        ),
+    ] = "auto"
     seed: Seed = 0
 
 
@@ -56,6 +62,10 @@ def estimate(
     plot: Annotated[
         Path | None, typer.Option(help="the picture of T: .png, .svg or .pdf (default: beside --out, T.png for T.json)")
     ] = None,
+    labels_out: Annotated[
+        Path | None,
+        typer.Option(help="annotators: a .csv to write as well: item, likeliest label, its probability, answers"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Estimate how labels were weakened, with intervals; `train --transition` takes the file."""
@@ -64,13 +74,24 @@ def estimate(
     if plot is not None:
         check_picture(plot)
     check_writable(out)
+    if labels_out is not None:
+        if options.source != From.annotators:
+            raise InputError(f"--labels-out: expected annotators to label items by, got {options.source.value}")
+        if labels_out.suffix.lower() != ".csv":
+            raise InputError(f"--labels-out: expected a name that ends in .csv, got {str(labels_out)!r}")
+        check_writable(labels_out)
     since = mark(out), mark(out.with_suffix(".png") if plot is None else plot)
+    labelled = None if labels_out is None else mark(labels_out)
     with spoken():
         result = tables.estimate_table(data, **given(options))
     picture = result.save(out, plot, since)
+    if labels_out is not None:
+        result.save_labels(labels_out, labelled)
     if as_json:
         echo_json(result.to_dict() | {"out": str(out), "plot": None if picture is None else str(picture)})
         return
     say(result.text)
+    if labels_out is not None:
+        say(f"\nthe label of each item: {labels_out}")
     say(f"\nwritten to {out}: train with --transition {out}")
     say(f"picture of T: {picture}" if picture is not None else f"no picture of T: {tables.NO_PICTURE}")

@@ -36,9 +36,13 @@ class TableOptions(LabelOptions, tables.TableOptions):
     classes: Classes = None
     source_column: SourceColumn = None
     group: Group = None
-    missing: Annotated[str, typer.Option(help="rows without a label: drop them, or keep them as uninformative")] = (
-        "drop"
-    )
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="rows without a label: drop them, or keep them as uninformative; with --transition estimate, what a "
+            "gap among several answers means: random (nothing), answer (the source abstains), auto (the default)"
+        ),
+    ] = "drop"
     stream: Annotated[
         bool, typer.Option("--stream", help="Parquet larger than memory: minibatches from disk, resumed if interrupted")
     ] = False

@@ -27,10 +27,10 @@ from .rules import LARGEST, Rules, design_effect, run_rules, tempered
 from .softmax import LinearSoftmax
 from .versus import versus_vote
 from .warnings import DependenceWarning, IdentifiabilityWarning
-from .with_features import FOLDS, fit_with_features
+from .with_features import FOLDS, fit_with_features, taught
 
 RANKING_DRAWS = 200
-TELLING = 1.15  # design effect from which a warning says so
+TELLING = 1.5  # design effect from which a warning says so
 SHOWN = 12
 SURE = 0.99  # probability that no posterior exceeds unless dependence was looked for, and not found
 SHARED = 30  # items with two answers, from which it means something that none of them differ
@@ -83,7 +83,8 @@ class AnnotatorEstimate:
 
         By the posteriors that T's whole uncertainty leaves, over the items that have an answer (`versus`).
         """
-        return versus_vote(self._fit.crowd, self.posteriors, self.concentration, self._of_evidence, self._seed)
+        concentration = self.concentration if isinstance(self._fit, Rules) else None
+        return versus_vote(self._fit, self.posteriors, concentration, self._of_evidence, self._seed)
 
     def _of_evidence(self, evidence: FloatArray, items: NDArray[np.int64]) -> FloatArray:
         """Posteriors of some items by other evidence than that of T itself."""
@@ -144,7 +145,9 @@ class AnnotatorEstimate:
             low, high = np.quantile(_informativeness(t.samples(RANKING_DRAWS, a), self.prior), [0.025, 0.975])
             T = t.matrix()
             value = float(_informativeness(T[None], self.prior)[0])
-            right = float(T.diagonal() @ self.prior) if T.shape[0] == T.shape[1] else None
+            right = float(T.diagonal() @ self.prior) if T.shape[0] == T.shape[1] or a in self._abstaining else None
+            if a in self._abstaining and right is not None:  # of its answers
+                right /= float(T[:-1].sum(axis=0) @ self.prior)
             rows.append(
                 Ranked(names[a], value, (min(float(low), value), max(float(high), value)), right, int(counts[a]))
             )
@@ -200,7 +203,8 @@ def estimate_annotators(
 
     Dawid-Skene by EM in log space, each annotator shrunk to the T of all of them (`dawid_skene`); answers that depend
     on each other given the class count for less (`dependence`); with features the prior of an item is a classifier's
-    cross-fitted p(x) (`with_features`). T, when asked for, is a sampler's that goes on where EM ended (`posterior`).
+    cross-fitted p(x) (`with_features`). Where sources abstain every T has the form of a rule instead (`rules`). T, when
+    asked for, is a sampler's that goes on where EM ended (`posterior`).
 
     Parameters
     ----------
@@ -212,8 +216,7 @@ def estimate_annotators(
         What a gap means: nothing, as for a question that was not asked; or that the source abstained, an answer and a
         row of its T, as rules (labelling functions) do. "auto": in a long table a gap says nothing; in a wide one
         it is an answer for a source that leaves classes unnamed although it has answers enough to have named them
-        (probability below .001 at the other sources' shares). `.missing` says which, and why. Where some source
-        abstains every T has the form of a rule (`rules`).
+        (probability below .001, at the other sources' shares, that any source had not). `.missing` says which, and why.
     num_classes : int, optional
         Default: as many as there are different answers. Answers beyond it ("cannot say") are not classes.
     prior_counts : float or (K,)
@@ -240,7 +243,7 @@ def estimate_annotators(
     if direct and not ruled:
         name_classes(crowd, fit)
     classifier = None
-    if matrix is not None:
+    if matrix is not None and not ruled:
         together = group_codes(groups, len(given.items))
         log_prior, classifier = fit_with_features(crowd, fit, matrix, rng, together)
         if direct and not ruled and name_classes(crowd, fit):  # once more, from the names that are right
@@ -259,6 +262,9 @@ def estimate_annotators(
     if not tested:
         posteriors = at_most(posteriors, SURE)
     posteriors[crowd.fixed] = np.eye(K)[known[crowd.fixed]]
+    if matrix is not None and ruled:
+        classifier = taught(crowd, posteriors, matrix, rng, group_codes(groups, len(given.items)))
+        notes.append("rules are made from the features: these teach the classifier, and leave the posteriors alone")
     notes += _dependence_notes(crowd, rho, copied)
     unidentified = "" if ruled else _unidentified(crowd, fit, log_prior)
     if unidentified:
@@ -266,14 +272,14 @@ def estimate_annotators(
         warnings.warn(unidentified, IdentifiabilityWarning, stacklevel=2)
     if effect > 1.0 + SIGNIFICANT * error:
         text = (
-            f"sources err together: their evidence spreads {effect:.2f} times as much as that of independent ones"
-            + (" or more" if effect >= LARGEST - 1e-2 else "")
-            + ", and the log odds are divided by that"
+            f"the evidence of items spreads {effect:.2f} times as much as that of independent rules that are right "
+            f"equally often{', or more' if effect >= LARGEST - 1e-2 else ''}: they err together, or differ; log odds "
+            "are divided by that"
         )
         notes.append(text)
         if effect > TELLING:
             warnings.warn(text, DependenceWarning, stacklevel=2)
-    rest = (fit, None if matrix is None else log_prior, int(rng.integers(1 << 31)), unidentified, gaps, effect)
+    rest = (fit, None if matrix is None or ruled else log_prior, int(rng.integers(1 << 31)), unidentified, gaps, effect)
     return AnnotatorEstimate(posteriors, fit.prior, given, fit.strength, rho, copied, classifier, notes, *rest)
 
 
@@ -327,7 +333,8 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
         notes.append(f"no answer names class {classes}: nothing shows how its items would be answered")
     silent = int((crowd.degree == 0).sum())
     if silent:
-        notes.append(f"{silent} items have no answer: their posterior is the prior")
+        what = "what silence says" if len(crowd.silent) else "the prior"
+        notes.append(f"{silent} items have no answer: their posterior is {what}")
     repeated = int(crowd.again.sum())
     if repeated:
         notes.append(f"{repeated} answers repeat an annotator's answer to the same item; all are counted")

@@ -14,7 +14,7 @@ from ..errors import InputError
 from .answers import Answers
 
 MEANINGS = ("auto", "random", "answer")
-LEVEL = 1e-3  # probability of not having named the other classes, below which a source leaves them to others
+LEVEL = 1e-3  # probability that some source had not named the other classes by chance, below which it leaves them out
 SHOWN = 6
 
 
@@ -34,12 +34,12 @@ def meaning_of_gaps(answers: Answers, num_classes: int, missing: Any) -> tuple[l
     """For each source what a gap means, and whether its silence is an answer (m,)."""
     names, n, m, K = answers.annotators.tolist(), len(answers.items), len(answers.annotators), num_classes
     asked = _asked(missing, names)
-    times = np.zeros((m, K + 1), dtype=np.int64)  # answers for each class, and for none
-    np.add.at(times, (answers.annotator, np.minimum(answers.answer, K)), 1)
+    column = answers.annotator * (K + 1) + np.minimum(answers.answer, K)  # classes, and what is none
+    times = np.bincount(column, minlength=m * (K + 1)).reshape(m, K + 1)
     given = times.sum(axis=1)
-    gaps = given < n if not answers.repeated() else np.ones(m, dtype=bool)
+    gaps = given < n
     chance = _chance(times[:, :K])
-    told = answers.wide & gaps & (chance < LEVEL)
+    told = answers.wide & gaps & (chance * m < LEVEL)
     few = answers.wide & gaps & ~told & ((times[:, :K] > 0).sum(axis=1) < (times[:, :K].sum(axis=0) > 0).sum())
     follow = given[told].sum() > given[gaps & ~told & ~few].sum()  # most of those that can be told abstain
     out, silence = [], np.zeros(m, dtype=bool)

@@ -82,9 +82,18 @@ class Design:
         return np.zeros((num_classes, self.A.shape[1]))
 
     def fit(
-        self, likelihood: FloatArray, W: FloatArray, iterations: int, rows: Any = slice(None), l2: float = L2
+        self,
+        likelihood: FloatArray,
+        W: FloatArray,
+        iterations: int,
+        rows: Any = slice(None),
+        l2: float = L2,
+        targets: bool = False,
     ) -> FloatArray:
-        """L-BFGS from W (K, d) on the `rows` given; `likelihood` (K, n) belongs to them."""
+        """L-BFGS from W (K, d) on the `rows` given; `likelihood` (K, n) belongs to them.
+
+        With `targets` it holds class probabilities t instead, and ``-sum_z t_iz log p_z(x_i)`` is minimised.
+        """
         from scipy.optimize import minimize
 
         A = self.A[rows]
@@ -97,6 +106,11 @@ class Design:
         def objective(w: FloatArray) -> tuple[float, FloatArray]:
             W = w.reshape(K, -1)
             P = softmax(W @ A.T)
+            if targets:
+                shrunk = W * penalty
+                value = -float((likelihood * np.log(np.maximum(P, 1e-300))).sum()) / n
+                gradient = (P - likelihood) @ A / n + shrunk
+                return value + 0.5 * float((W * shrunk).sum()), gradient.ravel()
             Q = t * P
             Q += 1e-290 * P  # where all t_z p_z underflow the gradient is zero, and the value large but finite
             mass = Q.sum(axis=0)

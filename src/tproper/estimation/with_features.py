@@ -51,6 +51,35 @@ def fit_with_features(
     return log_prior, LinearSoftmax(coef, model.intercept_ - coef @ mean, names)
 
 
+def taught(
+    crowd: Crowd, P: FloatArray, X: FloatArray, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
+) -> LinearSoftmax:
+    """A classifier of the items that have answers, which are told by their posteriors P; these stay as they are.
+
+    Rules are made from the same features. A classifier that explains them foretells their errors too: taken for
+    evidence of its own, it would confirm whatever they say.
+    """
+    some = np.flatnonzero((crowd.degree > 0) | (crowd.known >= 0))
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
+    design, t = Design((X[some] - mean) / scale), P[some].T.astype(np.float64).copy()
+    fold = fold_numbers(len(some), FOLDS, rng, None if groups is None else groups[some])
+    losses = []
+    for l2 in PENALTIES:
+        value = 0.0
+        for f in np.unique(fold):
+            rows, others = np.flatnonzero(fold != f), fold == f
+            W = design.fit(t[:, rows], design.start(len(t)), FIRST, rows, l2, targets=True)
+            p = softmax(design.scores(W, others))
+            value -= float((t[:, others] * np.log(np.maximum(p, LEAST))).sum())
+        losses.append(value)
+    l2 = PENALTIES[int(np.argmin(losses))]
+    model = design.model(design.fit(t, design.start(len(t)), LAST, l2=l2, targets=True))
+    names = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else None
+    coef = model.coef_ / scale
+    return LinearSoftmax(coef, model.intercept_ - coef @ mean, names)
+
+
 def likelihoods(crowd: Crowd, fit: Fit) -> FloatArray:
     """What is known of each item, as likelihoods of the classes (K, n), the largest 1."""
     out = np.exp(fit.evidence - fit.evidence.max(axis=1, keepdims=True)).astype(np.float64)

@@ -169,6 +169,9 @@ def calibrator(clf: WeakLabelClassifier, scores: FloatArray, data: Training, met
     value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
     if not math.isfinite(value):
         return uncalibrated(clf, scores, weights, "a label cannot occur under the transition")
+    if method == "auto" and clf.transition_.of_features:
+        # a rule errs where its words are: a model that sees them too foretells its errors, and seems too modest
+        return uncalibrated(clf, scores, weights, "rules see the features, and would call every sharper model better")
     if not np.isfinite(scores).all():
         return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
     base, note = _base(clf.loss_, scores, weights)

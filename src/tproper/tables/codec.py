@@ -6,6 +6,7 @@ In a file a label is the text of its name (`transitions.vocabulary`); candidate 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 Encoded = NDArray[Any]  # int64 (n,), bool (n, K) for candidate sets, or int64 (n, m) for answers, -1 = none
 
 
+NONE = "-1"
+
+
 @dataclass(frozen=True)
 class Answered:
     """Cells of several annotators, as text."""
@@ -53,7 +57,10 @@ class Answered:
             codes, values = texts(column)
             own = np.array([place.setdefault(v, len(place)) for v in values] + [-1], dtype=np.int64)
             parts.append(own[codes])
-        return cls(np.stack(parts, axis=1), list(place), list(columns))
+        out = np.stack(parts, axis=1)
+        if NONE in place and all(re.fullmatch(r"-?\d+", text) for text in place if text not in MISSING):
+            out[out == place[NONE]] = -1  # among numbers it says that there is no answer
+        return cls(out, list(place), list(columns))
 
 
 class _Texts(Vocabulary):
@@ -162,7 +169,8 @@ class LabelCodec:
             a, rows = place[name], None if answered.places is None else answered.places[:, j]
             encoded, absent = self._encode(a, answered.codes[:, j], answered.values, first_row, name, rows)
             out[:, a] = np.where(absent, -1, encoded)
-        return out, np.asarray((out < 0).all(axis=1))
+        silence = isinstance(self.transition, AnnotatorTransition) and bool((self.transition.silence >= 0).any())
+        return out, np.asarray((out < 0).all(axis=1) & (not silence))
 
     def encode_texts(
         self, codes: NDArray[np.int64], values: list[str], column: str, rows: NDArray[np.int64] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +52,7 @@ class Estimate:
     classes: list[str]
     annotators: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    labels: list[tuple[Any, ...]] = field(default_factory=list)  # item, likeliest label, probability, answers
 
     def save(self, path: str | Path, plot: str | Path | None = None, since: Any = None) -> Path | None:
         """Write T with its names, and its picture beside it or to `plot`; the picture's path, where one can be drawn.
@@ -61,6 +64,14 @@ class Estimate:
         before, earlier = (mark(out), mark(picture)) if since is None else since
         write_file(out, (json_text(self.to_dict()) + "\n").encode(), since=before)
         return picture if draw(self, picture, earlier) else None
+
+    def save_labels(self, path: str | Path, since: Any = None) -> None:
+        """Write the label of each item, as CSV: item, likeliest label, its probability, how many answers."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(("item", "label", "probability", "answers"))
+        writer.writerows((item, label, f"{p:.6g}", answers) for item, label, p, answers in self.labels)
+        write_file(Path(path), out.getvalue().encode(), since=since)
 
     def to_dict(self) -> dict[str, Any]:
         """What `tproper estimate` writes: `train --transition` reads it, names included."""
@@ -122,6 +133,7 @@ def estimate_columns(data: Table, options: EstimateOptions) -> Estimate:
     table = read(columns, features)
     settings: dict[str, Any] = {"structure": options.structure} if kind in ("clean", "features") else {}
     settings |= {"sampling": options.sampling} if kind == "pu" else {}
+    settings |= {"missing": options.missing} if kind == "annotators" else {}
     estimate = estimate_read(Question(kind, table, features, classes, options.seed, settings))
     warn([*label_notes(table.named, estimate.classes), *identifier_notes(table.X, features)])
     return estimate
@@ -290,8 +302,19 @@ def _annotators(question: Question) -> Estimate:
         crowd = question.estimate(answers, names, answers.items)  # with one answer per row, the items that have some
     assert isinstance(crowd, AnnotatorEstimate)
     who = [str(a) for a in answers.annotators]
-    facts = {"prior": crowd.prior.tolist(), "notes": crowd.notes}
-    return Estimate(crowd.describe(names), crowd.transition, names, who, facts)
+    versus = crowd.versus_vote
+    facts = {
+        "prior": crowd.prior.tolist(),
+        "notes": crowd.notes,
+        "missing": {str(g.annotator): [g.meaning, g.why] for g in crowd.missing},
+        "versus_vote": versus.to_dict(),
+    }
+    items = table.answer_rows.items if table.answer_rows is not None else [str(row + 1) for row in table.rows.tolist()]
+    top, times = crowd.posteriors.argmax(axis=1), np.bincount(answers.item, minlength=len(answers.items))
+    best, places = crowd.posteriors.max(axis=1).tolist(), answers.items.tolist()
+    labels = [(items[i], names[z], p, k) for i, z, p, k in zip(places, top.tolist(), best, times.tolist(), strict=True)]
+    text = f"{crowd.describe(names)}\nagainst the majority of the answers: {versus}"
+    return Estimate(text, crowd.transition, names, who, facts, labels)
 
 
 def _answers(table: Read, names: Sequence[str]) -> Answers:

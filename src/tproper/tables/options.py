@@ -18,6 +18,7 @@ Names: TypeAlias = str | Sequence[str] | None  # names of columns or classes: "a
 LOSSES = ("forward", "backward", "gls", "ga")
 MODELS = ("linear", "mlp")
 CALIBRATIONS = ("auto", "none", "identity", "temperature", "bias", "vector", "matrix")
+GAPS = ("auto", "random", "answer")  # what a gap among several answers may mean
 SOURCES = ("clean", "features", "annotators", "pu", "partial")
 
 
@@ -63,7 +64,7 @@ class TableOptions(LabelOptions):
     stream: bool = False
 
     def __post_init__(self) -> None:
-        one_of(self.missing, ("drop", "uninformative"), "--missing")
+        one_of(self.missing, ("drop", "uninformative", *GAPS), "--missing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,10 +156,12 @@ class EstimateOptions(LabelOptions):
     classes: Names = None
     sampling: str = "one sample"
     structure: str = "auto"
+    missing: str = "auto"
     seed: int = 0
 
     def __post_init__(self) -> None:
         one_of(str(self.source), SOURCES, "source")
+        one_of(self.missing, GAPS, "--missing")
         at_least(self.seed, 0, "--seed")
 
 

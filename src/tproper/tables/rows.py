@@ -26,7 +26,7 @@ from ..transitions import (
 from .codec import Encoded, LabelCodec
 from .from_data import Estimate, Question, choose_kind, estimate_read
 from .notes import recorded_warnings
-from .options import Settings
+from .options import GAPS, Settings
 from .reading import Read
 from .resolving import blank_label, label_notes, resolve, resolve_answers
 from .schema import identifier_notes, joined_names
@@ -92,11 +92,11 @@ def make_rows(
         n = len(table.rows)
         raise InputError(f"--label: expected labels in the column {columns.label!r}, got none in {n} rows")
     with recorded_warnings() as doubts:  # what an estimate of T cannot tell belongs in the card
-        codec, estimate = _codec(table, features, specs, classes, settings.seed)
+        codec, estimate = _codec(table, features, specs, classes, settings.seed, missing)
     labels, absent = table.encode(codec)
     true = table.known(codec.classes)
     keep = np.ones(len(absent), dtype=bool)
-    if missing == "drop":
+    if missing != "uninformative":
         keep = ~absent if true is None else ~absent | (true >= 0)
     X, labels, absent = table.X[keep], labels[keep], absent[keep]
     true = None if true is None else true[keep]
@@ -114,12 +114,19 @@ def make_rows(
 
 
 def _codec(
-    table: Read, features: Sequence[str], specs: dict[str, Any], classes: Sequence[str] | None, seed: int
+    table: Read, features: Sequence[str], specs: dict[str, Any], classes: Sequence[str] | None, seed: int, missing: str
 ) -> tuple[LabelCodec, Estimate | None]:
     """How labels are read: by the T of the specs, or by one that is estimated from these rows."""
     kind = estimate_kind(specs)
+    gaps = missing in GAPS
+    if gaps and (kind is None or not table.columns.several):
+        raise InputError(
+            f"--missing: expected drop or uninformative, got {missing!r}, which is for --transition estimate with "
+            "answers of several annotators"
+        )
     if kind is not None:
-        estimate = estimate_read(Question(kind or choose_kind(table), table, features, classes, seed))
+        settings = {"missing": missing} if gaps else {}
+        estimate = estimate_read(Question(kind or choose_kind(table), table, features, classes, seed, settings))
         return LabelCodec(estimate.transition, estimate.classes, annotators=estimate.annotators), estimate
     if table.columns.several:
         assert table.answered is not None

@@ -42,7 +42,7 @@ def _check_streamed(
     unfit = {
         "--tune": settings.tune,
         "--source-column": columns.source is not None,
-        "--missing uninformative": options.missing != "drop",
+        f"--missing {options.missing}": options.missing != "drop",
         "answers of several annotators": columns.several,
         "--true-label": columns.true is not None,
         "--group": columns.group is not None,

@@ -61,6 +61,7 @@ class AnnotatorTransition(Transition):
         self.transitions, self.rho, self.unidentified = list(transitions), rho, unidentified
         self.caution = f"not informative: {unidentified}" if unidentified else DEPENDENT.format(rho) if rho > 0 else ""
         self.silence = np.array([-1] * len(self.transitions) if silence is None else silence, dtype=np.int64)  # (m,)
+        self.of_features = bool((self.silence >= 0).any())
         self.num_classes = self.transitions[0].num_classes
         self.sizes = [t.num_weak_labels for t in self.transitions]
         self.offsets = np.cumsum([0, *self.sizes])
@@ -120,7 +121,7 @@ class AnnotatorTransition(Transition):
                     f"labels: expected answers in [0, {self.sizes[a]}), or -1 for none, from annotator {a}, "
                     f"got {int(out[place])} at row {place[0]}"
                 )
-        if (self.silence >= 0).any():
+        if self.of_features:
             out = torch.where(out == MISSING, kept_on(self, "silence", out.device), out)
         return out
 

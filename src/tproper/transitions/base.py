@@ -63,6 +63,7 @@ class Transition(LabelKind):
     num_weak_labels: int
     name: str = "transition"
     caution: str = ""  # what scores by such labels leave out, which all of them note
+    of_features: bool = False  # whether labels are made from the features themselves, as those of rules are
     unidentified: str = ""  # why an estimate of T does not tell the classes apart: then scores say nothing
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
 
