@@ -57,6 +57,8 @@ _LAZY = {
     "check_suffix": "record_files",
     "chosen_methods": "comparing",
     "cifar10h_counts": "real_labels",
+    "dataset_names": "datasets",
+    "model_names": "models",
     "config_of": "comparing",
     "damaged": "store",
     "export_records": "record_files",
@@ -101,7 +103,7 @@ if TYPE_CHECKING:
         run_bench,
         search_epochs,
     )
-    from .datasets import NAMES, Dataset, folder_of_data, load
+    from .datasets import NAMES, Dataset, dataset_names, folder_of_data, load
     from .download import StoppedError, check_mirror
     from .engine import Pixels
     from .figures import figure1, save_figure
@@ -116,7 +118,7 @@ if TYPE_CHECKING:
         register,
         setting_of,
     )
-    from .models import FLAT_MODELS, KERNELS
+    from .models import FLAT_MODELS, KERNELS, model_names
     from .own import register_own, rehearse
     from .protocol import RULES, Protocol, Trial, TrialConfig, batch_size
     from .ray_engine import LabWork, import_ray, run_trials_on_ray
@@ -170,6 +172,7 @@ __all__ = [
     "cifar10h_counts",
     "config_of",
     "damaged",
+    "dataset_names",
     "export_records",
     "figure1",
     "find_method",
@@ -181,6 +184,7 @@ __all__ = [
     "kernels_of",
     "load",
     "methods_for",
+    "model_names",
     "name_of",
     "named_methods",
     "neighbours",

@@ -13,13 +13,14 @@ import hashlib
 import tarfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
+from . import outside
 from .download import CIFAR_ARCHIVE, DataError, fetch
 
 LARGEST = 1 << 28  # bytes of a file's content; the largest of them has 47 million
@@ -191,6 +192,11 @@ def read_digits() -> Dataset:
     return Dataset("digits", images[:1437], labels[:1437], images[1437:], labels[1437:], white=16.0)
 
 
+def dataset_names() -> tuple[str, ...]:
+    """The names of all data sets, those of other packages (entry points ``tproper.datasets``) included."""
+    return outside.names("datasets", NAMES)
+
+
 def folder_of_data(directory: str | Path) -> Path:
     """The directory, if there is one of that name."""
     path = Path(directory)
@@ -209,10 +215,15 @@ def load(
 
     A download ends early where `stop` is true (`tproper_lab.download.StoppedError`).
     """
-    if name not in NAMES:
-        raise DataError(f"expected a data set among {', '.join(NAMES)}, got {name!r}")
+    if name not in dataset_names():
+        raise DataError(f"expected a data set among {', '.join(dataset_names())}, got {name!r}")
     if name == "digits":
         return read_digits()
+    if name not in NAMES:
+        data = outside.loaded("datasets", name)(None if directory is None else folder_of_data(directory))
+        if not isinstance(data, Dataset):
+            raise DataError(f"dataset {name}: expected a tproper_lab.Dataset, got {type(data).__name__}")
+        return replace(data, name=name)
     if directory is None:
         directory = fetch(name, mirror, stop=stop)
     directory = folder_of_data(directory)

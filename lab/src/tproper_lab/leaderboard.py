@@ -11,10 +11,11 @@ from scipy.special import stdtrit
 
 from tproper.transitions import Transition
 
-from .datasets import NAMES
+from .datasets import NAMES, dataset_names, load
 from .methods import Card, find_method
+from .models import model_names
 from .pages import Page, Table, moments
-from .paper import MODELS
+from .paper import usual
 from .problems import Problem, text_transition
 from .protocol import RULES, SEARCH_SEED, TrialConfig
 from .real_labels import estimated_here
@@ -97,15 +98,17 @@ class Block:
     @property
     def told(self) -> Transition:
         """The T that methods are told."""
-        classes = len(self.problem.merged.split("|")) if self.problem.merged else 10
+        dataset = self.config.dataset
+        classes = 10 if dataset in NAMES else load(dataset).num_classes
+        classes = len(self.problem.merged.split("|")) if self.problem.merged else classes
         return text_transition(self.problem.told or self.problem.labels, classes)
 
     @property
     def title(self) -> str:
         """Problem, data set, model."""
         model, dataset = self.config.model, self.config.dataset
-        usual, name = MODELS[model]
-        name = name if dataset == usual else f"{dataset}, {model}"
+        own, name = usual(model)
+        name = name if dataset == own else f"{dataset}, {model}"
         return f"{self.problem.name}: {name}" + (f", kernels {self.kernels}" if self.kernels else "")
 
     def note(self) -> str:
@@ -165,7 +168,11 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             titles = distinct_titles([title_of(e.config) for e in kept], [e.config for e in kept], METHODS_APART)
             kept = [replace(e, title=title) for e, title in zip(kept, titles, strict=True)]
             out.append(Block(kept[0].config, kernels, kept, mine))
-    return sorted(out, key=lambda b: (NAMES.index(b.config.dataset), [*MODELS].index(b.config.model), b.title))
+
+    def place(block: Block) -> tuple[int, int, str]:
+        return dataset_names().index(block.config.dataset), model_names().index(block.config.model), block.title
+
+    return sorted(out, key=place)
 
 
 def searches_of(config: TrialConfig, searches: Sequence[Record]) -> list[Record]:

@@ -23,6 +23,7 @@ from tproper.errors import InputError
 from tproper.losses import BatchRiskLoss, WeakLabelLoss, make_loss
 from tproper.transitions import AnnotatorTransition, Transition, families
 
+from . import outside
 from .deciding import searched, table
 
 MOST_LABELS = 32  # weak labels that a search for a user's own loss goes through
@@ -165,21 +166,45 @@ class Card:
 
 @dataclass(frozen=True)
 class Method:
-    """A way of training from weak labels.
+    """A way of training from weak labels: ``Method(make=lambda T: loss)`` is one.
+
+    `make` takes T, and gives a loss of the library or one made like them, a `StackedLoss`, or a function
+    ``(scores (S, n, K), labels) -> (S, n)`` losses. What is not said otherwise holds for all of them: any labels, a
+    certificate of the loss by `tproper.certify` where it can tell.
 
     A pointwise loss takes several answers per example too, where it takes each of them, or (complementary answers) the
     set of classes that they leave.
     """
 
-    name: str  # as typed after --methods
-    title: str  # as printed
-    reference: str  # the citation in one line
-    labels: frozenset[str]  # which of `SETTINGS` it can be trained on
-    make: Callable[[Transition], StackedLoss]
+    name: str = ""  # as typed after --methods; that of the entry point where it comes from another package
+    title: str = ""  # as printed: the name, unless something else is said
+    reference: str = ""  # the citation in one line
+    labels: frozenset[str] = frozenset(SETTINGS)  # which of `SETTINGS` it can be trained on
+    make: Callable[[Transition], Any] | None = None
     decide: Callable[[Transition], Certificate | None] | None = None  # what `certify` says; None: see `words`
     words: str = ""  # what is known where `decide` does not apply, and why it does not
     settings: Callable[[str], Method] | None = None  # the method that a name with settings (name:text) stands for
     pointwise: bool = False  # whether `make` gives a `Pointwise` loss
+
+    def __post_init__(self) -> None:
+        if not callable(self.make):
+            raise InputError(f"make: expected a function of T that gives a loss, got {type(self.make).__name__}")
+
+    def named(self, name: str) -> Method:
+        """The method by the name that a package's entry point gives it."""
+        return replace(self, name=name, title=self.title or name)
+
+    def made(self, transition: Transition) -> StackedLoss:
+        """What `make` gives, as the risk of a stack of trials."""
+        assert self.make is not None
+        loss = self.make(transition)
+        if isinstance(loss, WeakLabelLoss):
+            return LibraryLoss(loss)
+        if isinstance(loss, StackedLoss):
+            return loss
+        if not callable(loss):
+            raise MethodError(f"make: expected a loss, or a function of (scores, labels), got {type(loss).__name__}")
+        return _Function(loss)
 
     def fits(self, transition: Transition) -> bool:
         """Whether it can be trained on the labels of this T."""
@@ -203,8 +228,8 @@ class Method:
             )
         several = self._by_answers(transition)
         if several is None:
-            return self.make(transition)
-        single = self.make(transition.transitions[0])  # type: ignore[attr-defined]
+            return self.made(transition)
+        single = self.made(transition.transitions[0])  # type: ignore[attr-defined]
         assert isinstance(single, Pointwise)
         return several(single.each)
 
@@ -214,6 +239,11 @@ class Method:
         The expected mean over several answers is the expected loss of one label with the mean of the annotators' T.
         """
         several = self._by_answers(transition)
+        if self.decide is None and several is None and not self.words:
+            made = self.made(transition)
+            if isinstance(made, LibraryLoss):
+                return certify(made.core)
+            return _searched(made.function, transition, self.title) if isinstance(made, _Function) else None
         if self.decide is None or several is LeftByAnswers:
             return None
         if several is OverAnswers:
@@ -227,8 +257,10 @@ class Method:
         c = self.certify(transition)
         about = (self.name, self.title, self.reference, transition.name)
         if c is None:
-            several = "its labels are the sets that several answers leave, whose T certify has no list of"
-            return Card(*about, None, None, "words", self.words or several)
+            unknown = "its labels are the sets that several answers leave, whose T certify has no list of"
+            if self.decide is None:
+                unknown = NOT_SEARCHED
+            return Card(*about, None, None, "words", self.words or unknown)
         verdict = f"{'proper' if c.proper else 'not proper'}, {'bounded' if c.lower_bounded else 'not bounded'} below"
         how = c.evidence if not c.searched else "no counterexample found" if c.proper else "counterexample"
         where = "" if c.transition == transition.name or not c.searched else f", decided for {c.transition}"
@@ -236,6 +268,10 @@ class Method:
 
 
 METHODS: dict[str, Method] = {}
+NOT_SEARCHED = (
+    f"it gives risks of whole batches, or there are more than {MOST_LABELS} weak labels: nothing that "
+    "certify could search through"
+)
 
 
 def register(method: Method) -> Method:
@@ -249,6 +285,8 @@ def register(method: Method) -> Method:
 def find_method(name: str) -> Method:
     """The method of this name, with its settings if the name carries any."""
     stem, colon, settings = name.partition(":")
+    if stem not in METHODS:
+        _take_in(stem)
     method = METHODS.get(stem)
     if method is None:
         raise InputError(f"method: expected one of {', '.join(sorted(METHODS))}, got {name!r}")
@@ -261,8 +299,18 @@ def find_method(name: str) -> Method:
     return replace(method.settings(settings), name=name)
 
 
+def _take_in(name: str) -> None:
+    """Register the method that another package's entry point names, if there is one: a `Method`, or its `make`."""
+    if name in METHODS or name not in outside.points("methods"):
+        return
+    found = outside.loaded("methods", name)
+    METHODS[name] = (found if isinstance(found, Method) else Method(make=found)).named(name)
+
+
 def methods_for(transition: Transition) -> list[Method]:
-    """The registered methods that can be trained on the labels of this T."""
+    """The methods that can be trained on the labels of this T: the lab's, registered ones, those of other packages."""
+    for name in outside.points("methods"):
+        _take_in(name)
     return [m for m in METHODS.values() if m.fits(transition)]
 
 
@@ -333,17 +381,20 @@ def from_function(
         raise InputError(f"labels: expected some of {', '.join(SETTINGS)}, got {unknown}")
     title = str(name or getattr(function, "__name__", "own"))
 
-    def decide(transition: Transition) -> Certificate | None:
-        labels = torch.as_tensor(transition.sample(np.zeros((3, 2), dtype=np.int64), seed=0))
-        pointwise = function(torch.zeros(3, 2, transition.num_classes), labels).shape == (3, 2)
-        small = transition.num_weak_labels <= MOST_LABELS and not isinstance(transition, AnnotatorTransition)
-        return certify(table(function, transition, title), transition) if pointwise and small else None
-
     return Method(
-        title, title, "user's own", kinds, lambda _: _Function(function), decide,
-        words=f"it gives risks of whole batches, or there are more than {MOST_LABELS} weak labels: nothing that "
-        "certify could search through",
+        title, title, "user's own", kinds, lambda _: _Function(function), lambda T: _searched(function, T, title),
+        words=NOT_SEARCHED,
     )  # fmt: skip
+
+
+def _searched(
+    function: Callable[[Tensor, Tensor], Tensor], transition: Transition, title: str
+) -> Certificate | None:
+    """The verdict of a search on a function of (scores, labels); None where it is of batches, or labels are many."""
+    labels = torch.as_tensor(transition.sample(np.zeros((3, 2), dtype=np.int64), seed=0))
+    pointwise = function(torch.zeros(3, 2, transition.num_classes), labels).shape == (3, 2)
+    small = transition.num_weak_labels <= MOST_LABELS and not isinstance(transition, AnnotatorTransition)
+    return certify(table(function, transition, title), transition) if pointwise and small else None
 
 
 # The library's own losses.

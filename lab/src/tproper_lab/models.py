@@ -16,6 +16,8 @@ from torch.nn import functional
 
 from tproper.extension import seeded_torch
 
+from . import outside
+
 Tensors = dict[str, torch.Tensor]
 
 
@@ -90,6 +92,18 @@ BUILDERS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
     "resnet20": lambda shape, classes: ResidualNet(classes, 3, 1, shape[2]),
     "wrn28_2": lambda shape, classes: ResidualNet(classes, 4, 2, shape[2]),
 }
+
+
+def model_names() -> tuple[str, ...]:
+    """The names of all models, those of other packages (entry points ``tproper.models``) included."""
+    return outside.names("models", tuple(BUILDERS))
+
+
+def builder_of(name: str) -> Callable[[tuple[int, ...], int], nn.Module]:
+    """The function ``((H, W, C), classes) -> module`` of a model; the module takes images (n, C, H, W)."""
+    return BUILDERS[name] if name in BUILDERS else outside.loaded("models", name)
+
+
 FLAT_MODELS = ("linear", "mlp")
 KERNELS = ("auto", "triton", "compile", "plain", "float32")
 

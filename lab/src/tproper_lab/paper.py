@@ -35,6 +35,11 @@ MODELS: dict[str, tuple[str, str]] = {
 }
 
 
+def usual(model: str) -> tuple[str, str]:
+    """The data set of a model and how the paper writes it; a model of another package has none of its own."""
+    return MODELS.get(model, ("", model))
+
+
 @dataclass(frozen=True)
 class Cell:
     """Test accuracy in percent over 16 trials: mean and sample standard deviation."""
@@ -99,7 +104,7 @@ def chosen(method: str, model: str, dataset: str | None = None, protocol: Protoc
     """
     loss, _ = METHODS[method]
     return TrialConfig(
-        dataset=dataset or MODELS[model][0],
+        dataset=dataset or usual(model)[0],
         model=model,
         loss=loss,
         lr=LEARNING_RATE[method][model],

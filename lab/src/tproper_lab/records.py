@@ -19,8 +19,8 @@ import torch
 from tproper.errors import InputError
 from tproper.extension import json_text
 
-from .datasets import NAMES
-from .models import BUILDERS, FLAT_MODELS
+from .datasets import dataset_names
+from .models import FLAT_MODELS, model_names
 from .problems import Problem, shortened
 from .protocol import LATER, LATER_IN_PROTOCOL, RULES, Protocol, Trial, TrialConfig
 
@@ -264,7 +264,7 @@ def _config(values: Any, where: str) -> TrialConfig:
             of_kind = kind not in KINDS or isinstance(value, KINDS[kind])
             if field in part and not (of_kind and (kind != "float" or math.isfinite(value))):
                 raise RecordError(f"{where}: expected {field} in {name} of type {kind}, got {short(value)}")
-    for name, what, known in (("model", "a model", tuple(BUILDERS)), ("dataset", "a data set", NAMES)):
+    for name, what, known in (("model", "a model", model_names()), ("dataset", "a data set", dataset_names())):
         if values[name] not in known:
             raise RecordError(f"{where}: expected {what} among {', '.join(known)}, got {short(values[name])}")
     try:

@@ -17,6 +17,7 @@ from tproper.plots import can_draw
 from tproper.transitions import complementary
 
 from . import figures, leaderboard, paper, sweep
+from .models import model_names
 from .pages import Page, Table, moments
 from .protocol import RULES, SEARCH_SEED, Protocol, TrialConfig
 from .record_files import gather
@@ -100,7 +101,7 @@ def load_records(run: Path) -> list[Record]:
 
 def contexts(records: Sequence[Record]) -> list[tuple[str, str, Protocol]]:
     """The (data set, model, protocol) of the records, the paper's columns first."""
-    order = [*paper.MODELS]
+    order = model_names()
     kinds = {(r["dataset"], r["model"], Protocol(**r["config"]["protocol"])) for r in records}
     return sorted(
         kinds, key=lambda c: (order.index(c[1]), c[0], c[2].max_epochs, c[2].augment_validation, astuple(c[2]))
@@ -126,7 +127,7 @@ def context_stem(dataset: str, model: str, protocol: Protocol, kernels: str = ""
 
 def context_name(dataset: str, model: str, protocol: Protocol, kernels: str = "") -> str:
     """The title of a context: the paper's where it is the paper's."""
-    name = paper.MODELS[model][1]
+    name = paper.usual(model)[1]
     if not is_papers(dataset, model, protocol):
         settings = [f"batch {protocol.batch_size}", f"at most {protocol.max_epochs} epochs"]
         settings += [f"{n.replace('_', ' ')} {v:g}" for n, v in differences(protocol).items()]
@@ -137,7 +138,7 @@ def context_name(dataset: str, model: str, protocol: Protocol, kernels: str = ""
 
 def is_papers(dataset: str, model: str, protocol: Protocol) -> bool:
     """Whether the paper's numbers can be compared: its data set and protocol, or a variant of the authors' code."""
-    return dataset == paper.MODELS[model][0] and protocol.without_variants == Protocol()
+    return dataset == paper.usual(model)[0] and protocol.without_variants == Protocol()
 
 
 def cells(records: Sequence[Record], dataset: str, model: str, protocol: Protocol) -> list[Cell]:
@@ -195,7 +196,7 @@ def summary_table(columns: dict[str, list[Cell]]) -> Table:
                 text = f"{shown(*cell.accuracy())}, n={len(cell.records)}"
             row.append(text + (f" ({theirs.mean:.2f} ± {theirs.sd:.2f})" if theirs else ""))
         rows.append(row)
-    head = ["", *(paper.MODELS[model][1] for model in columns)]
+    head = ["", *(paper.usual(model)[1] for model in columns)]
     note = "Test accuracy in percent: ours, number of trials (the paper's, 16 trials)."
     return Table("Table 2", note, head, rows)
 

@@ -22,7 +22,10 @@ def run(options: BenchOptions, run: BenchRun) -> None:
         default = ["resnet20" if run.dataset == "cifar10" else "mlp"]
         dataset, models = run.dataset, models_among(options.models, run.dataset, default)
         if not dataset:
-            dataset, *others = {lab.paper.MODELS[model][0] for model in models}
+            dataset, *others = {lab.paper.usual(model)[0] for model in models}
+            if not dataset:
+                known = ", ".join(lab.dataset_names())
+                raise InputError(f"--dataset: expected one of {known} beside the model {models[0]}, got none")
             if others:
                 raise InputError(f"--models: expected models for one data set, got {', '.join(models)}; {WHICH_MODELS}")
         budget = _budget(options, dataset)
@@ -83,8 +86,8 @@ def _soft(folder: Path, data: lab.Dataset, classes: int) -> np.ndarray:
 
 
 def _budget(options: BenchOptions, dataset: str) -> lab.Budget:
-    rates = positive_numbers(options.lr, "--lr") if options.lr else lab.RATES[dataset]
-    epochs = options.epochs or lab.EPOCHS[dataset]
+    rates = positive_numbers(options.lr, "--lr") if options.lr else lab.RATES.get(dataset, lab.RATES["mnist"])
+    epochs = options.epochs or lab.EPOCHS.get(dataset, lab.EPOCHS["mnist"])
     for name, value in (("--weight-decay", options.weight_decay), ("--learned-lr", options.learned_lr)):
         if value:
             positive_numbers(str(value), name)

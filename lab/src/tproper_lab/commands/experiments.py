@@ -33,7 +33,9 @@ def run(options: ReproduceOptions, run: ReproduceRun) -> None:
             _draw_figure1(run.out)
             return
         own = [m for m in lab.paper.MODELS if takes(m, run.dataset)]
-        models = models_among(options.models, run.dataset, own if options.target is Target.table2 else own[-1:])
+        models = models_among(
+            options.models, run.dataset, own if options.target is Target.table2 else own[-1:], tuple(lab.paper.MODELS)
+        )
         chosen = _configs(options, run)
         check_options(run)
         if importlib.util.find_spec("matplotlib") is None:

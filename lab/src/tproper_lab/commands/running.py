@@ -58,14 +58,15 @@ def names_among(text: str, known: tuple[str, ...], option: str) -> list[str]:
 
 def takes(model: str, dataset: str) -> bool:
     """Whether a model is for the images of a data set; one without a name stands for any."""
-    return not dataset or (model in lab.FLAT_MODELS) == (dataset != "cifar10")
+    outside = dataset not in lab.NAMES or model not in lab.paper.MODELS  # of another package, which knows
+    return not dataset or outside or (model in lab.FLAT_MODELS) == (dataset != "cifar10")
 
 
-def models_among(text: str, dataset: str, default: list[str]) -> list[str]:
+def models_among(text: str, dataset: str, default: list[str], known: tuple[str, ...] | None = None) -> list[str]:
     """The models in a comma-separated text, or the default ones; all of them must take the data set."""
     if dataset:
-        one_of(dataset, lab.NAMES, "--dataset")
-    models = names_among(text, tuple(lab.paper.MODELS), "--models") if text else default
+        one_of(dataset, lab.dataset_names(), "--dataset")
+    models = names_among(text, known or lab.model_names(), "--models") if text else default
     if not all(takes(model, dataset) for model in models):
         raise InputError(
             f"--models: expected models for the data set {dataset}, got {', '.join(models)}; {WHICH_MODELS}"
