@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks, group_codes
 from ..errors import InputError
-from ..metrics import Z95, CheckedRows, SelectionWarning, weights_of
+from ..metrics import Z95, CheckedRows, Known, SelectionWarning, known_classes, weights_of
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
@@ -40,7 +40,6 @@ from ..transitions import (
     is_estimated,
     posterior_draws,
 )
-from .arguments import Known, known_classes
 from .hull import chi_square
 from .views import log_likelihood
 

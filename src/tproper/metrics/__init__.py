@@ -11,6 +11,7 @@ from .classes import A_CROWD
 from .clean_scores import Reliability, clean_scores, reliability
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
 from .inputs import Sample, encoded, probabilities_of, weights_of
+from .known import Known, known_classes
 from .paired import PairedTest, paired_test
 from .score import UNINFORMATIVE, Score, restrict, score_of
 from .scorers import WeakScorer, forward_risk, weak_scorer
@@ -26,6 +27,7 @@ __all__ = [
     "Calibration",
     "CheckedRows",
     "Estimate",
+    "Known",
     "PairedTest",
     "Reliability",
     "Sample",
@@ -42,6 +44,7 @@ __all__ = [
     "draws_of",
     "encoded",
     "forward_risk",
+    "known_classes",
     "make_curve",
     "moment_slope",
     "paired_test",

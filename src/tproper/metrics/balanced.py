@@ -12,7 +12,9 @@ from scipy.special import ndtr
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
+from ..errors import InputError
 from ..transitions import Reconstruction, Transition
+from . import united
 from .inputs import Sample
 from .score import Score, says_nothing, score_of
 from .statistics import Z95, Reweigher, Values
@@ -25,12 +27,13 @@ ADVICE = "for a ratio; pass the class proportions as prior if they are known"
 def weak_balanced_accuracy(
     labels: Labels,
     predictions: ArrayLike | Tensor,
-    transition: Transition,
+    transition: Transition | None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    true: ArrayLike | None = None,
 ) -> Score:
     """The mean over classes of the share of the class that is predicted right: ``1/K sum_z N_z / D_z``.
 
@@ -40,8 +43,12 @@ def weak_balanced_accuracy(
     `ClassShares` grows with the relative errors of the D_z (`benchmarks/coverage.py` measures it). Where a
     class's relative error is above 1/3 the score says that it is not informative. Do not keep only the samples that
     are: D_z errs upwards in them, and the ratio downwards. The standard error is the delta method's. A class that
-    certainly does not occur is left out, as scikit-learn does.
+    certainly does not occur is left out, as scikit-learn does. `true`: as for `weak_accuracy`; T is then not used.
     """
+    if true is not None:
+        return united.balanced(united.Rows.read(labels, true, transition, sample_weight, groups), predictions)
+    if transition is None:
+        raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     return _balanced(sample, sample.predictions(predictions), prior).noted(transition.caution)
 

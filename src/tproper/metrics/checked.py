@@ -23,9 +23,10 @@ by the variance ``sum W_h^2 t_h (1 - t_h) / n_h + sum W_h (t_h - theta)^2 / n`` 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from scipy.special import chdtrc, xlogy
 
 from .._core import FloatArray
 from ..errors import InputError
-from .statistics import Z95, student_quantile
+from .statistics import LEAST_VARIANCE, Z95, student_quantile
 
 ROUNDS, SETTLED = 200, 1e-5  # of EM
 PSEUDO = 1.0  # rows of each class, spread evenly over what a column may say
@@ -43,6 +44,7 @@ FEWEST, MOST = 8, 12  # checked rows in a stratum, strata of rows that were chec
 FINE = 40  # groups of working scores that are merged into strata
 CHOSEN = 0.01  # p-value at which labels of checked rows differ from those of all
 CHANCE = 1e-3  # ... and at which they still do in every stratum
+LEAST_SPREAD = 0.1  # variance of a share's values, relative to that of zeros and ones
 COLUMNS = 3  # strata of the design are values of at most so many columns together
 
 IntArray = NDArray[np.int64]
@@ -389,6 +391,16 @@ class CheckedRows:
             )
         return out
 
+    def only(self, some: NDArray[np.bool_]) -> CheckedRows:
+        """Some of the rows, chosen by what is known of all; what was checked among them was chosen as among all."""
+        out = copy.copy(self)
+        out.true, out.checked, out.n = self.true[some], self.checked[some], int(some.sum())
+        out.weights, out.inverse, out.guesses = self.weights[some], self.inverse[some], self.guesses[some]
+        out.groups = None if self.groups is None else self.groups[some]
+        strata = np.unique(self.design.strata[some], return_inverse=True)[1].reshape(-1)
+        out.design = replace(self.design, strata=strata)
+        return out
+
     def _strata(self, working: FloatArray) -> IntArray:
         return alike(working, self.design.strata, self.checked)
 
@@ -427,6 +439,10 @@ class CheckedRows:
         h = self._strata(working)
         W, c, mean, n = self._sums(s, h)
         influence = self._influence(s, h, W, mean[h])
+        own = h[self.checked]
+        among = float(((s[self.checked] - mean[own]) ** 2).sum())
+        binary = float((mean[own] * (1 - mean[own])).sum())
+        c = c / min(max((among + 0.25) / (binary + 0.25), LEAST_SPREAD), 1.0)  # values between 0 and 1 scatter less
         deff, freedom = self._deff(influence)
         more = 1.0 if math.isinf(freedom) else (float(student_quantile(np.array(freedom))) / Z95) ** 2
         strata = Strata(W, c, c * mean, n, deff * more)
@@ -434,40 +450,56 @@ class CheckedRows:
         stderr = max(math.sqrt(strata.variance(mean)), (high - low) / 4 / Z95)
         return Result(value, stderr, (low, high), influence)
 
-    def mean(self, s: FloatArray, working: FloatArray) -> Result:
-        """The mean of any s (n,), by the working scores' own mean and the checked rows' differences from them.
+    def mean(self, each: FloatArray) -> Result:
+        """The mean of any score of the true class, of ``each[i, z]`` (n, K), by the guesses' own mean and the checked
+        rows' differences from it.
 
-        ``theta = mean of b m + sum_h W_h mean of (s - b m)``: b, the slope of s in m among checked rows, is power-tuned
-        (Angelopoulos, Duchi and Zrnic, 2023), so that working scores that say nothing do no harm.
+        ``theta = mean of b m + sum_h W_h mean of (s - b m)``, m the score that is expected of each row: b, the slope of
+        s in m among checked rows, is power-tuned (Angelopoulos, Duchi and Zrnic, 2023), so that guesses that say
+        nothing do no harm. Scores are skewed (a log loss, where few rows are costly): as in `statistics` every
+        candidate mean is judged by the variance that goes with it, ``V + bend delta``, and rows whose classes are drawn
+        from the guesses stand beside the checked ones in both, since these may lack what is rare.
         """
+        working = (self.guesses * each).sum(axis=1)
+        s = np.where(self.checked, each[np.arange(self.n), np.maximum(self.true, 0)], 0.0)
         h = np.unique(self.design.strata, return_inverse=True)[1].reshape(-1)
-        open_ = ~np.isin(h, h[self.checked])
         W, c, m_mean, _ = self._sums(working, h)
-        own, v = h[self.checked], self.inverse[self.checked]
-        dm = working[self.checked] - m_mean[own]
         s_mean = self._sums(s, h)[2]
-        ds = s[self.checked] - s_mean[own]
+        own, v = h[self.checked], self.inverse[self.checked]
+        dm, ds = working[self.checked] - m_mean[own], s[self.checked] - s_mean[own]
         squares = float((v * dm * dm).sum())
         slope = float(np.clip((v * dm * ds).sum() / squares, 0.0, 1.5)) if squares > 1e-12 else 0.0
-        rest = s_mean - slope * m_mean
         w = self.weights / self.weights.sum()
-        each = slope * working + rest[h]
-        value = float(w @ each)
-        influence = self._influence(np.where(self.checked, s - slope * working, 0.0), h, W, each)
-        rows = float(c.sum())
-        spare = max(rows - len(W) - 1, 1.0)
+        expected = slope * working + (s_mean - slope * m_mean)[h]
+        value = float(w @ expected)
+        influence = self._influence(np.where(self.checked, s - slope * working, 0.0), h, W, expected)
+        spare = max(float(c.sum()) - len(W) - 1, 1.0)
         deff, groups = self._deff(influence)
-        scale = rows / spare
+        # second and third moments of what checked rows add, as they are, and as the guesses have them
+        a = W[own] * v / np.bincount(own, v, len(W))[own]
         e = ds - slope * dm
-        within = float((W[own] ** 2 * e * e / np.maximum(c[own], 1) ** 2).sum()) * scale
-        among = float((w * w * (each - value) ** 2).sum())
-        least = float(np.ptp(s[self.checked])) / (rows + Z95**2) / 2 if rows else math.inf
-        variance = deff * max(within + among, least**2)
-        if open_.any():
-            variance += (float(w[open_].sum()) * float(np.ptp(s[self.checked]))) ** 2
-        stderr, freedom = math.sqrt(variance), min(spare, groups)
-        half = float(student_quantile(np.array(freedom))) * stderr
-        return Result(value, stderr, (value - half, value + half), influence, freedom)
+        off = each - slope * working[:, None]
+        off = off - (self.guesses * off).sum(axis=1, keepdims=True)
+        share = np.divide(W**2, np.maximum(c, 1), out=np.zeros(len(W)), where=c > 0)
+        cube = np.divide(W**3, np.maximum(c, 1) ** 2, out=np.zeros(len(W)), where=c > 0)
+        rows = np.bincount(h, minlength=len(W))
+        seen = float((a * a * e * e).sum()) * float(c.sum()) / spare, float((a**3 * e**3).sum())
+        guessed = tuple(
+            float(factor @ (np.bincount(h, (self.guesses * off**k).sum(axis=1), len(W)) / rows))
+            for k, factor in ((2, share), (3, cube))
+        )
+        second, third = max(seen[0], (seen[0] + guessed[0]) / 2), (seen[1] + guessed[1]) / 2
+        among = w * (expected - value)
+        least = float(np.ptp(s[self.checked])) / (float(c.sum()) + Z95**2) / 2
+        variance = deff * max(second + float((among**2).sum()), least**2)
+        bend = (third + float((among**3).sum())) / max(second + float((among**2).sum()), 1e-300) * deff
+        freedom = min(spare, groups)
+        q2 = float(student_quantile(np.array(freedom))) ** 2
+        root = math.sqrt(q2 * q2 * bend * bend + 4 * q2 * variance)
+        closest = math.sqrt(q2 * LEAST_VARIANCE * variance)
+        below, above = max((root - q2 * bend) / 2, closest), max((root + q2 * bend) / 2, closest)
+        left = float(W[c <= 0].sum()) * float(np.ptp(s[self.checked]))  # rows like none that was checked
+        return Result(value, math.sqrt(variance), (value - below - left, value + above + left), influence, freedom)
 
 
 def _as_weighted(checked: NDArray[np.bool_]) -> Design:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 from scipy.special import stdtr
@@ -13,9 +13,10 @@ from torch import Tensor
 from .._core import Labels, checks
 from ..errors import InputError
 from ..transitions import Reconstruction, Transition
+from . import united
 from .inputs import Sample
 from .score import Score, says_nothing, within
-from .statistics import Estimate, Values
+from .statistics import Values
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
 ScoreName = Literal["accuracy", "log_loss", "brier"]
@@ -60,13 +61,14 @@ def paired_test(
     labels: Labels,
     a: ArrayLike | Tensor,
     b: ArrayLike | Tensor,
-    transition: Transition,
+    transition: Transition | None,
     score: ScoreName = "log_loss",
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    true: ArrayLike | None = None,
 ) -> PairedTest:
     """Is model a better than model b? From their predictions for the same examples and weak labels alone.
 
@@ -78,8 +80,19 @@ def paired_test(
     ----------
     a, b : (n, K) class probabilities; for ``score="accuracy"`` predicted classes (n,) will do
     score : "log_loss" and "brier" (lower is better), "accuracy" (higher is better)
+    true : (n,) classes, -1 or None where unknown, optional
+        Rows that somebody has checked: their scores, made precise by all labels, decide, whatever T is (it may be
+        None). Accuracies differ only where predictions do, which is known of all rows.
     """
     checks.choice(score, "score", ("accuracy", "log_loss", "brier"))
+    if true is not None:
+        shapes = [checks.array(x, name).shape for x, name in ((a, "a"), (b, "b"))]
+        K = next((shape[1] for shape in shapes if len(shape) == 2), None)
+        rows = united.Rows.read(labels, true, transition, sample_weight, groups, K)
+        found, said = united.difference(rows, score, a, b)
+        return _verdict(found, score, len(rows.true), rows.K).noted(said)
+    if transition is None:
+        raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     (values_a, posterior_a), (values_b, posterior_b) = (
         _one_model(sample, score, given, name) for name, given in (("a", a), ("b", b))
@@ -106,7 +119,7 @@ def _one_model(sample: Sample, score: str, given: ArrayLike | Tensor, name: str)
     return (brier_losses(q) if score == "brier" else one_hot(q.argmax(-1), sample.K)), lambda i: q[i]
 
 
-def _verdict(result: Estimate, score: ScoreName, n: int, K: int) -> PairedTest:
+def _verdict(result: Any, score: ScoreName, n: int, K: int) -> PairedTest:
     limits = {"accuracy": (-1.0, 1.0), "brier": (-2.0, 2.0), "log_loss": (-math.inf, math.inf)}[score]
     stderr, (low, high), from_T, share, why = within(result, limits)
     p_value = 1.0

@@ -19,23 +19,38 @@ import math
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import Labels
+from .._core import Labels, checks
+from ..errors import InputError
 from ..transitions import Reconstruction, Transition
+from . import united
 from .inputs import Sample
 from .own_answers import doubted
 from .score import Score, says_nothing, score_of
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
 
+def _given(transition: Transition | None) -> Transition:
+    """T, which may be left out only where some classes are known."""
+    if transition is None:
+        raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
+    return transition
+
+
+def _width(probabilities: ArrayLike | Tensor) -> int | None:
+    shape = checks.array(probabilities, "probabilities").shape
+    return shape[1] if len(shape) == 2 else None
+
+
 def weak_accuracy(
     labels: Labels,
     predictions: ArrayLike | Tensor,
-    transition: Transition,
+    transition: Transition | None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    true: ArrayLike | None = None,
 ) -> Score:
     """Accuracy from weak labels: the mean of ``r_i[prediction_i]``.
 
@@ -52,12 +67,21 @@ def weak_accuracy(
     sample_weight : (n,) array, optional
     groups : (n,) array, optional; rows of one group (of one person, document, item) are not independent: the standard
         error then comes from the sums of groups, and the degrees of freedom from their number
+    true : (n,) classes, -1 or None where unknown, optional
+        Rows that somebody has checked: their scores and all labels are united (`united`), and T, which may then be
+        None, is used where it is known alone. Assumes that rows were checked at random, or by their labels and the
+        predictions alone: the score's note says what was found.
 
     Raises
     ------
     NotReconstructibleError
         T has no left inverse, as for every score of classes from weak labels.
     """
+    if true is not None:
+        rows = united.Rows.read(labels, true, transition, sample_weight, groups)
+        alone = lambda: weak_accuracy(labels, predictions, transition, groups=groups)  # noqa: E731
+        return united.accuracy(rows, predictions, alone)
+    transition = _given(transition)
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     predicted = sample.predictions(predictions)
     hit = one_hot(predicted, sample.K)
@@ -72,19 +96,25 @@ def weak_accuracy(
 def weak_log_loss(
     labels: Labels,
     probabilities: ArrayLike | Tensor,
-    transition: Transition,
+    transition: Transition | None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    true: ArrayLike | None = None,
 ) -> Score:
     """Log loss (natural logarithm) from weak labels: the mean of ``<r_i, -log q_i>``.
 
     Nothing is clipped: where a class has probability 0 and the weak label does not fix its target at 0, the
     estimate is infinite, and the note says so. Where no label has met such a class yet, the next one may: the interval
-    then has no upper end.
+    then has no upper end. `true`: as for `weak_accuracy`.
     """
+    if true is not None:
+        rows = united.Rows.read(labels, true, transition, sample_weight, groups, _width(probabilities))
+        alone = lambda: weak_log_loss(labels, probabilities, transition, groups=groups)  # noqa: E731
+        return united.log_loss(rows, probabilities, alone)
+    transition = _given(transition)
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     q, n = sample.probabilities(probabilities), sample.n
     infinite = infinite_rows(sample.weigher, q, sample.labels)
@@ -110,17 +140,23 @@ def weak_log_loss(
 def weak_brier(
     labels: Labels,
     probabilities: ArrayLike | Tensor,
-    transition: Transition,
+    transition: Transition | None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    true: ArrayLike | None = None,
 ) -> Score:
     """Brier score ``||q - e_z||^2`` (0 to 2) from weak labels.
 
-    For two classes this is twice the binary convention ``(q_1 - z)^2``.
+    For two classes this is twice the binary convention ``(q_1 - z)^2``. `true`: as for `weak_accuracy`.
     """
+    if true is not None:
+        rows = united.Rows.read(labels, true, transition, sample_weight, groups, _width(probabilities))
+        alone = lambda: weak_brier(labels, probabilities, transition, groups=groups)  # noqa: E731
+        return united.brier(rows, probabilities, alone)
+    transition = _given(transition)
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     q = sample.probabilities(probabilities)
     result = sample.estimate(brier_losses(q), lambda i: q[i])
