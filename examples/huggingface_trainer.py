@@ -46,7 +46,7 @@ def weak_loss(transition):
     return compute
 
 
-def main(epochs=6, n=1500, seed=0):
+def main(epochs=12, n=1500, seed=0):
     """Returns the test sentences and the model's class probabilities for them."""
     transition = tp.complementary(K)
     train, test = Sentences(n, transition, seed), Sentences(400, transition, seed + 1)
