@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from tproper.data import Bar
@@ -125,12 +124,13 @@ def fetch(
 
 
 class _Transfer:
-    """One file on its way."""
+    """One file on its way, fetched by pooch, of which it is the progress bar."""
 
     def __init__(self, url: str, largest: int, bar: Bar) -> None:
         self.url, self.largest, self.bar = url, largest, bar
         self.over = threading.Event()  # nobody waits for it any more
         self.error: BaseException | None = None
+        self.done = self._total = 0
 
     def run(self, draft: Path, stop: Callable[[], bool], end: float, seconds: float) -> None:
         """Fetch it into a file, which must be there; ends early when told to, or when its time is over."""
@@ -154,12 +154,17 @@ class _Transfer:
 
     def _fetch(self, draft: Path) -> None:
         """In a thread of its own; errors are for the one that waits."""
+        import pooch
         import requests
 
+        once = pooch.HTTPDownloader(progressbar=self, chunk_size=1 << 16, timeout=SILENCE)
         try:
             for attempt in range(1, ATTEMPTS + 1):
                 try:
-                    self._once(draft, requests)
+                    with draft.open("r+b") as file:  # a draft that was given up in the meantime is not made again
+                        file.truncate()
+                        self.done = 0
+                        once(self.url, file, None)
                     break
                 except requests.exceptions.RequestException as error:
                     answer = error.response
@@ -169,21 +174,32 @@ class _Transfer:
         except Exception as error:
             self.error = error
 
-    def _once(self, draft: Path, requests: Any) -> None:
-        # a draft that was given up in the meantime is not made again
-        with requests.get(self.url, stream=True, timeout=SILENCE) as answer, draft.open("r+b") as file:
-            file.truncate()
-            answer.raise_for_status()
-            length = answer.headers.get("content-length", "")
-            total, done = int(length) if length.isdigit() else 0, 0
-            self._check_size(total)
-            for chunk in answer.iter_content(1 << 16):
-                if self.over.is_set():
-                    return
-                file.write(chunk)
-                done += len(chunk)
-                self._check_size(done)
-                self.bar.at(done / 1e6, total=max(done, total) / 1e6)
+    # What pooch asks of a progress bar: it is told of every chunk, and may end the transfer.
+
+    @property
+    def total(self) -> int:
+        """Bytes that the server promises; 0 where it does not say."""
+        return self._total
+
+    @total.setter
+    def total(self, size: int) -> None:
+        self._check_size(size)
+        self._total = size
+
+    def update(self, size: int) -> None:
+        """So many bytes more."""
+        if self.over.is_set():
+            raise StoppedError(f"the download of {self.url} was stopped")
+        self.done += size
+        self._check_size(self.done)
+        self.bar.at(self.done / 1e6, total=max(self.done, self.total) / 1e6)
+
+    def reset(self) -> None:
+        """Before the last update, which is of the whole file: chunks are counted as full ones."""
+        self.done = 0
+
+    def close(self) -> None:
+        """Nothing: the bar is closed where it was opened."""
 
     def _check_size(self, size: int) -> None:
         if size > self.largest:
