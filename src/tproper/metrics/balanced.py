@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from .score import Score, says_nothing, score_of
 from .statistics import Z95, Reweigher, Values
 from .values import halfway, one_hot
 
+LEAST_SIGNAL = 4  # standard errors by which a class's share must be known to be there, for a ratio to say anything
 FEW, POOR = "too few weak labels", "T is known too poorly"
 ADVICE = "for a ratio; pass the class proportions as prior if they are known"
 
@@ -41,9 +41,10 @@ def weak_balanced_accuracy(
     ``r_i[z]``. If the class proportions are known, pass them as `prior`: they take the place of D, and the estimate
     is unbiased and far less noisy. Otherwise it is a ratio of estimates, and no ratio is unbiased: the bias left by
     `ClassShares` grows with the relative errors of the D_z (`benchmarks/coverage.py` measures it). Where a
-    class's relative error is above 1/3 the score says that it is not informative. Do not keep only the samples that
-    are: D_z errs upwards in them, and the ratio downwards. The standard error is the delta method's. A class that
-    certainly does not occur is left out, as scikit-learn does. `true`: as for `weak_accuracy`; T is then not used.
+    class's relative error is above 1/4, or none of its labels was met, the score says that it is not informative
+    (scikit-learn leaves such a class out, and so scores the others alone). Do not keep only the samples that are: D_z
+    errs upwards in them, and the ratio downwards. The standard error is the delta method's. `true`: as for
+    `weak_accuracy`; T is then not used.
     """
     if true is not None:
         return united.balanced(united.Rows.read(labels, true, transition, sample_weight, groups), predictions)
@@ -57,13 +58,17 @@ def _balanced(sample: Sample, predicted: Tensor, prior: ArrayLike | None) -> Sco
     K, n, weigher = sample.K, sample.n, sample.weigher
     hit = one_hot(predicted, K)
     if prior is not None:
-        scale = torch.as_tensor(1.0 / (K * checks.probability_vector(prior, "prior", K)))
+        shares_given = checks.probability_vector(prior, "prior", K)
+        scale = torch.as_tensor(1.0 / (K * shares_given))
         result = sample.estimate(lambda i: hit(i) * scale, halfway(hit), student=False)
-        return score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / K)
+        known = _known_classes(sample, predicted, torch.as_tensor(shares_given))
+        scatter = weigher.scatter(lambda i: hit(i) * scale, known, sample.labels, sample.shares)
+        result.entail(scatter)
+        width = 2 * Z95 * math.sqrt(scatter * result.design + result.stderr_transition**2)
+        return score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / K, expected=width)
     shares = ClassShares(weigher, sample.labels, predicted, sample.weights, sample.groups)
-    present = shares.D != 0
-    if not bool((shares.D[present] > 0).all()):
-        z = int(((shares.D <= 0) & present).nonzero()[0])
+    if not bool((shares.D > 0).all()):
+        z = int((shares.D <= 0).nonzero()[0])
         unknown = Score("balanced accuracy", math.nan, math.nan, (0.0, 1.0), n, limits=(0.0, 1.0))
         return says_nothing(unknown, f"the share of class {z} is estimated as {float(shares.D[z]):.3g}: {FEW} {ADVICE}")
     result = sample.estimate(shares.influence(hit), halfway(hit), student=False)
@@ -71,18 +76,32 @@ def _balanced(sample: Sample, predicted: Tensor, prior: ArrayLike | None) -> Sco
     result.at_least(shares.unseen_variance())
     sampling = shares.D_stderr
     shares.widen()
-    score = score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / int(present.sum()))
-    weak = (shares.D_stderr * 3 > shares.D) & present
+    score = score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / K)
+    weak = shares.D_stderr * LEAST_SIGNAL > shares.D
     if bool(weak.any()) and score.informative:
         z = int(weak.nonzero()[0])
         share = f"the share of class {z} is {float(shares.D[z]):.3g}, standard error {float(shares.D_stderr[z]):.2g}"
         why = POOR if float(shares.D_stderr[z]) > 2 * float(sampling[z]) else FEW
         return says_nothing(score, f"{share}: {why} {ADVICE}")
-    if not bool(present.all()) and score.informative:
-        absent = ", ".join(map(str, (~present).nonzero()[:, 0].tolist()))
-        left = f"left out, since they do not occur: classes {absent}"
-        return replace(score, note=f"{left}; {score.note}" if score.note else left)
     return score
+
+
+def _known_classes(sample: Sample, predicted: Tensor, prior: Tensor) -> Values:
+    """Class probabilities of rows by their prediction, where the class shares are known and half of each class is
+    predicted right: how weak labels scatter then, whether or not the rare ones were drawn.
+    """
+    share = torch.zeros(sample.K, dtype=torch.float64).index_add_(0, predicted, torch.as_tensor(sample.shares))
+    right = (prior / 2 / share.clamp_min(1e-300)).clamp_max(1.0)  # P(class c | predicted c)
+
+    def posterior(i: Tensor) -> Tensor:
+        c = predicted[i]
+        p = prior.expand(len(i), -1).clone()
+        p[torch.arange(len(i)), c] = 0.0
+        p = p / p.sum(1, keepdim=True) * (1 - right[c, None])
+        p[torch.arange(len(i)), c] = right[c]
+        return p
+
+    return posterior
 
 
 class ClassShares:
@@ -116,9 +135,8 @@ class ClassShares:
         variance = (D2 - 2 * D * D1 + spread * D**2).clamp_min(0)
         covariance = N2 - D * N1 - N * D1 + spread * N * D
         self.D, self.D_stderr = D, variance.sqrt()
-        self.present = D > 0
-        self._safe = torch.where(self.present, D, 1.0)
-        self.recall = (N * D + covariance) / torch.where(self.present, D**2 + variance, 1.0)
+        self._safe = torch.where(D > 0, D, 1.0)
+        self.recall = (N * D + covariance) / torch.where(D > 0, D**2 + variance, 1.0)
 
     @staticmethod
     def _by_row(weigher: Reweigher, labels: Tensor, predicted: Tensor, a: Tensor) -> tuple[Tensor, ...]:
@@ -154,8 +172,8 @@ class ClassShares:
         return d.sum(0), n.sum(0), own @ d, own @ n, (d * d).sum(0), (n * d).sum(0), (own**2).sum()
 
     def value(self) -> float:
-        """Mean of the recalls over the classes that occur."""
-        return float(self.recall[self.present].mean())
+        """Mean of the recalls."""
+        return float(self.recall.mean())
 
     def unseen_variance(self) -> float:
         """Variance from classes that are predicted always right or never, whose sample shows no spread.
@@ -164,13 +182,13 @@ class ClassShares:
         ``q^2 / (m + q^2)`` inwards: q times the standard error taken here.
         """
         m = self.D / float(self._a2)
-        alike = self.present & ((self.recall <= 0.5 / m) | (self.recall >= 1 - 0.5 / m))
-        stderr = torch.where(alike, Z95 / (m.clamp_min(0) + Z95**2), 0.0) / self.present.sum()
+        alike = (self.recall <= 0.5 / m) | (self.recall >= 1 - 0.5 / m)
+        stderr = torch.where(alike, Z95 / (m.clamp_min(0) + Z95**2), 0.0) / len(self.D)
         return float((stderr**2).sum())
 
     def influence(self, hit: Values) -> Values:
         """Class-wise scores whose mean under the targets is 0 and whose spread is that of the ratio."""
-        scale = torch.where(self.present, 1.0 / (self._safe * self.present.sum()), 0.0)
+        scale = 1.0 / (self._safe * len(self.D))
         return lambda i: (hit(i) - self.recall) * scale
 
     def widen(self) -> None:

@@ -124,6 +124,11 @@ class Sample:
         self.K, self.n = transition.num_classes, len(self.labels)
         self.weigher = Reweigher(transition, R, self.labels, self.weights)
 
+    @property
+    def shares(self) -> FloatArray:
+        """The examples' weights (n,), which sum to one."""
+        return np.full(self.n, 1.0 / self.n) if self.weights is None else self.weights / self.weights.sum()
+
     def estimate(self, values: Values, posterior: Values, student: bool = True, few_decide: bool = False) -> Estimate:
         """The mean of ``<r_i, s_i>`` over these examples, with what intervals and tests need of it."""
         return estimate(

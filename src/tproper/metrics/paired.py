@@ -19,6 +19,7 @@ from .score import Score, says_nothing, within
 from .statistics import Values
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
+EITHER = 0.8  # of the rows in which two predictions differ, one of the two is right, at least
 ScoreName = Literal["accuracy", "log_loss", "brier"]
 
 
@@ -100,7 +101,28 @@ def paired_test(
     result = sample.estimate(
         lambda i: values_a(i) - values_b(i), lambda i: (posterior_a(i) + posterior_b(i)) / 2, few_decide=True
     )
+    if score == "accuracy":
+        _few_differ(result, sample, values_a, values_b)
     return _verdict(result, score, sample.n, sample.K).noted(transition.caution)
+
+
+def _few_differ(result: Estimate, sample: Sample, values_a: Values, values_b: Values) -> None:
+    """What is known of a difference of accuracies before any label is seen, and what a few rows may hide.
+
+    Only rows count in which the predictions differ. Were the models equally good, each would be right as often as the
+    other there (`EITHER` of the time one of them is): their labels scatter at least as that entails, although none of
+    the rare labels may be among those that were drawn. And there may be one more row, so far unseen, in which the one
+    is right and the other wrong, either way round (Bonett and Price, 2012): no sample says that there is none.
+    """
+
+    def difference(i: Tensor) -> Tensor:
+        return values_a(i) - values_b(i)
+
+    def even(i: Tensor) -> Tensor:
+        return EITHER * (values_a(i) + values_b(i)) / 2 + (1 - EITHER) / sample.K
+
+    result.entail(sample.weigher.scatter(difference, even, sample.labels, sample.shares))
+    result.one_more(2.0)
 
 
 def _one_model(sample: Sample, score: str, given: ArrayLike | Tensor, name: str) -> tuple[Values, Values]:

@@ -128,19 +128,31 @@ def within(result: Estimate, limits: tuple[float, float]) -> tuple[float, tuple[
 
 
 def score_of(
-    name: str, result: Estimate, n: int, worst: float, best: float, guess: float, note: str = "", open_end: bool = False
+    name: str,
+    result: Estimate,
+    n: int,
+    worst: float,
+    best: float,
+    guess: float,
+    note: str = "",
+    open_end: bool = False,
+    expected: float | None = None,
 ) -> Score:
     """Wrap an estimate; `worst` and `best` bound the score, `guess` is what knowing nothing would give.
 
-    `open_end`: nothing bounds the score from the side of `worst`, for the reason in `note`.
+    `open_end`: nothing bounds the score from the side of `worst`, for the reason in `note`. `expected` is the width of
+    the interval that was to be expected before the labels were seen, where that is known: it then decides whether the
+    score says anything. Were it for the interval that came out, chance would choose among samples those that look sure.
     """
     limits = least, most = min(worst, best), max(worst, best)
     stderr, (low, high), from_T, share, why = within(result, limits)
     if not why:
         if open_end:
             low, high = (low, worst) if worst > best else (worst, high)
-        wide = math.isfinite(least) and math.isfinite(most) and high - low > (most - least) / 2
-        if wide or (low <= min(guess, best) and high >= max(guess, best)):
+        width = high - low if expected is None else expected
+        wide = math.isfinite(least) and math.isfinite(most) and width > (most - least) / 2
+        guessing = expected is None and low <= min(guess, best) and high >= max(guess, best)
+        if wide or guessing:
             few = "T is known too poorly" if share > 0.5 else "too few weak labels"
             reach = "is wider than half of what is possible"
             if not wide:

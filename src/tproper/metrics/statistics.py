@@ -36,6 +36,7 @@ Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
 LEVEL = 0.95
 BLOCK = 1 << 22  # entries (examples x classes) handled at a time
 REFERENCE_DRAWS = 512  # at least this many reference labels ...
+SCATTER_DRAWS = 8192  # labels drawn where a scatter is all that is known of a mean
 REFERENCE_ROWS = 4096  # ... from at most this many examples: beyond, the correction is too small to matter
 MOST_SHIFT = 0.5  # of z0: beyond, a thousand draws have no quantile to read
 # How far variance may fall as the mean moves, as a share of the sample's: an interval around one count of n reaches
@@ -104,6 +105,22 @@ class Reweigher:
         T, targets = self.transition.matrix(), R.matrix()
         scatter: FloatArray = (targets**2 @ T - (targets @ T) ** 2).min(axis=1)
         return np.maximum(scatter, 0.0)
+
+    def scatter(self, values: Values, posterior: Values, labels: Tensor, a: FloatArray) -> float:
+        """``sum_i a_i^2 E g_i^2``, with class probabilities `posterior`: how labels scatter a mean, whatever was drawn.
+
+        By labels drawn for the examples whose scores are not all 0, which may be a handful.
+        """
+        live = torch.cat([i[(values(i) != 0).any(-1)] for i in self.blocks(len(labels))])
+        if not len(live):
+            return 0.0
+        rows = live[torch.linspace(0, len(live) - 1, min(len(live), SCATTER_DRAWS)).round().long()]
+        picked, rng, total = rows.repeat(-(-SCATTER_DRAWS // len(rows))), np.random.default_rng(0), 0.0
+        for part in self.blocks(len(picked)):
+            i = picked[part]
+            drawn, shares = drawn_labels(self.transition, posterior(i), labels[i], rng)
+            total += float(shares @ (a[i.numpy()] * self.weigh(values(i), drawn).numpy()) ** 2)
+        return total / len(picked) * len(live)
 
     def target_sums(self, labels: Tensor, values: Values, a: FloatArray) -> FloatArray:
         """``G[c, z] = sum_i a_i r_i[c] s_i(z)`` (K, Z): all that a mean knows of the examples, whatever T is."""
@@ -225,6 +242,7 @@ class Estimate:
         a = weights / weights.sum(-1, keepdims=True)
         self.mean = (a * g).sum(-1)
         self.design = 1.0  # by how much groups make the variance larger
+        self.by_group: float | None = None  # one over the number of groups, where they are equal
         self.spread = (a * a).sum(-1)
         population = (a * a * (g - self.mean[..., None]) ** 2).sum(-1)  # n in the denominator, as Wilson has it
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -242,7 +260,7 @@ class Estimate:
             self.freedom = _freedom(a, g, values, shares, bent=not student, most=self.freedom)
         if groups is not None:
             self._group(a, g, groups, few_decide)
-            if student:
+            if student and self.by_group is not None:
                 self.at_least(self.by_group**2 / (1 + self.by_group) * apart)
         self.quantile = student_quantile(self.freedom)
         self.transition_low = self.transition_high = 0.0  # standard errors from T, below and above
@@ -256,15 +274,15 @@ class Estimate:
         others nothing shows how rows go together, and a group counts as one row. Degrees of freedom are the groups'.
         """
         sums = np.bincount(groups, weights=a * (g - self.mean))
-        self.by_group = float((np.bincount(groups, weights=a) ** 2).sum())  # one over the number of equal groups
+        by_group = self.by_group = float((np.bincount(groups, weights=a) ** 2).sum())
         squares = sums**2
-        total, rows = float(squares.sum()) / (1 - self.by_group), float(self.stderr**2)
-        self.design = max(total / rows, 1.0) if rows > 0 else self.by_group / float(self.spread)
+        total, rows = float(squares.sum()) / (1 - by_group), float(self.stderr**2)
+        self.design = max(total / rows, 1.0) if rows > 0 else by_group / float(self.spread)
         self.error2, self.floor, self.bend, self.spread = (
             self.design * x for x in (self.error2, self.floor, self.bend, self.spread)
         )
         self.stderr = np.sqrt(self.design) * self.stderr
-        freedom = 1 / self.by_group - 1
+        freedom = 1 / by_group - 1
         uneven = float(((squares - squares.mean()) ** 2).sum())
         if few_decide and uneven > 0:  # as `_freedom` has it, of the groups
             freedom = min(freedom, max(2 * float(squares.sum()) ** 2 / uneven, 1.0))
@@ -274,10 +292,19 @@ class Estimate:
         """A variance of the mean that is known to be there although the sample does not show it."""
         self.error2, self.floor = np.fmax(self.error2, variance), np.fmax(self.floor, variance)
 
+    def one_more(self, values: float) -> None:
+        """The variance of one more example, or group, whose squares sum to `values`: not seen yet, and it may come."""
+        one = self.by_group**2 if self.by_group is not None else float(self.spread / self.design) ** 2
+        self.error2, self.floor = self.error2 + values * one, self.floor + values * one
+
     def scatter_at_least(self, variances: FloatArray, weights: FloatArray | None) -> None:
         """Every candidate mean entails at least these variances of the g_i, those of labels given their class."""
         a = np.full(len(variances), 1.0 / len(variances)) if weights is None else weights / weights.sum()
         self.floor = np.fmax(self.floor, self.design * (a * a * variances).sum())
+
+    def entail(self, variance: float) -> None:
+        """A variance of the mean of rows that what is known of the classes entails, whichever labels were drawn."""
+        self.at_least(self.design * variance)
 
     def widen(self, draws: TransitionDraws, values: FloatArray) -> None:
         """Add T's own error: `values` (S,) are the mean's under posterior draws of T.
