@@ -59,3 +59,26 @@ def test_balanced_accuracy_of_rare_classes_covers_also_where_it_is_shown(share, 
         shown += score.informative
         held += score.informative and score.interval[0] <= 0.75 <= score.interval[1]
     assert held >= 0.88 * shown
+
+
+def test_a_loss_below_what_is_possible_does_not_read_as_perfection():
+    rng, T = np.random.default_rng(0), tp.symmetric_noise(3, 0.2)
+    z = rng.integers(3, size=300)
+    q = np.full((300, 3), 0.01)
+    q[np.arange(300), z] = 0.98
+    scores = (tp.weak_log_loss(T.sample(z, seed), q, T) for seed in range(100))
+    below = [s for s in scores if s.value < 0 and s.informative]
+    assert below
+    assert all("not told apart from 0" in str(s) and s.interval[1] > 0 for s in below)
+
+
+def test_an_accuracy_that_is_returned_is_possible_and_a_false_transition_is_told():
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(1)
+    z = rng.integers(2, size=400)
+    X = rng.normal(size=(400, 2)) + 3 * np.eye(2)[z]
+    T = tp.symmetric_noise(2, 0.3)
+    clf = tp.WeakLabelClassifier(T, calibrate=False, random_state=0).fit(X, T.sample(z, 0))
+    with pytest.warns(UserWarning, match="contradict"):
+        assert clf.score(X, z) == 1.0  # clean labels, of which T says that three in ten are wrong
+    assert 0 <= clf.score(X[:30], np.asarray(T.sample(z, 1))[:30]) <= 1

@@ -5,6 +5,7 @@ WeakLabelClassifier("complementary").fit(X, y).predict_proba(X_new)
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -353,10 +354,12 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Labels, sample_weight: Weights = None) -> float:
         """Accuracy as estimated from the *weak* labels y: the mean of ``(R e_y)`` at the predicted class.
 
-        Unbiased for the accuracy on clean labels when y arises as `transition_` says; plain accuracy when labels are
-        clean. It may leave [0, 1] on few rows. Labels that cannot tell some classes apart (coarse ones) allow no such
-        estimate: use `weak_log_likelihood` or `tproper.calibrated_scorer`. Bags are scored as they are pooled, whatever
-        `prior` says. To score against clean labels use
+        It estimates the accuracy on clean labels when y arises as `transition_` says, and is plain accuracy when labels
+        are clean. The unbiased estimate may leave [0, 1] on few rows: what is returned is the nearest possible value,
+        and a warning says where it is out by more than chance can explain. Averages over folds want the unbiased one:
+        ``scoring=tproper.weak_scorer("accuracy", T)``. Labels that cannot tell some classes apart (coarse ones) allow
+        no such estimate: use `weak_log_likelihood` or `tproper.calibrated_scorer`. Bags are scored as they are pooled,
+        whatever `prior` says. To score against clean labels use
         ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``; for standard errors, `tproper.weak_accuracy`.
         """
         predicted = torch.as_tensor(self._class_index(X))
@@ -375,7 +378,18 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         silent = R.silent(labels)
         if silent is not None:  # rows in which no annotator answered
             weights = _labels.weights_of_answers(silent, weights)
-        return float(np.average(credit, weights=weights))
+        value = float(np.average(credit, weights=weights))
+        shown = min(max(value, 0.0), 1.0)
+        a = np.full(len(credit), 1.0) if weights is None else weights
+        stderr = float(np.sqrt(a**2 @ (credit - value) ** 2) / a.sum())
+        if abs(value - shown) > 4 * stderr + 1e-9:
+            warnings.warn(
+                f"the weak labels contradict the transition: they give an accuracy of {value:.3g}, which no model has "
+                "(see tproper.check_transition)",
+                UserWarning,
+                stacklevel=2,
+            )
+        return shown
 
     def weak_log_likelihood(self, X: Any, y: Labels) -> FloatArray:
         """``log (T p)_y`` of each row: how likely the model finds the weak labels it is shown.

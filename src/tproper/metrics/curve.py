@@ -47,6 +47,11 @@ class Calibration:
         return self.value
 
     @property
+    def at_end(self) -> bool:
+        """Whether the error cannot be told apart from 0."""
+        return self.squared_error.at_end
+
+    @property
     def stderr(self) -> float:
         """By the delta method; NaN at 0, where the root has no slope: use the interval."""
         return self.squared_error.stderr / (2 * self.value) if self.value > 0 else math.nan
@@ -87,9 +92,10 @@ class Calibration:
 
     def __str__(self) -> str:
         low, high = self.interval
+        told = "not told apart from " if self.at_end else ""
         lines = [
-            f"{self.kind} calibration error {self.value:.4g} (root mean square, 95% interval {low:.4g} to {high:.4g}, "
-            f"n = {self.n}{self.squared_error.share_text})" + (f"; {self.note}" if self.note else ""),
+            f"{self.kind} calibration error {told}{self.value:.4g} (root mean square, 95% interval {low:.4g} to "
+            f"{high:.4g}, n = {self.n}{self.squared_error.share_text})" + (f"; {self.note}" if self.note else ""),
             f"plain ECE {self.ece:.4g}, of which noise alone would give {self.ece_of_noise:.4g}",
         ]
         if self.overconfidence is not None:

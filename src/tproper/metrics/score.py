@@ -44,6 +44,12 @@ class Score:
         return restrict(self.value, self.limits)
 
     @property
+    def at_end(self) -> bool:
+        """Whether the estimate lies past an end of what is possible: the score cannot be told apart from that end,
+        which is not to say that it is there."""
+        return self.informative and (self.value < self.limits[0] or self.value > self.limits[1])
+
+    @property
     def share_text(self) -> str:
         """How much of the width comes from T, for print; empty where T is known, or the width says nothing."""
         shown = self.informative and self.stderr_transition > 0
@@ -63,7 +69,9 @@ class Score:
 
     def __str__(self) -> str:
         low, high = self.interval
-        line = f"{self.name} {self.shown:.4g} (95% interval {low:.4g} to {high:.4g}, n = {self.n}{self.share_text})"
+        told = "not told apart from " if self.at_end else ""
+        facts = f"95% interval {low:.4g} to {high:.4g}, n = {self.n}{self.share_text}"
+        line = f"{self.name} {told}{self.shown:.4g} ({facts})"
         return line + (f"; {self.note}" if self.note else "")
 
     def to_dict(self) -> dict[str, Any]:

@@ -212,7 +212,7 @@ def as_text(weak: Scores | None, clean: Scores | None, trusted: Trust | None = N
             return "-"
         low, high = score.interval
         mark = "" if score.informative else " *"
-        value = "unknown" if math.isnan(score.shown) else f"{score.shown:.4f}"
+        value = "unknown" if math.isnan(score.shown) else f"{'~' * score.at_end}{score.shown:.4f}"
         return f"{value}  ({low:.4f} to {high:.4f}){mark}"
 
     columns = {"from weak labels alone": weak, "from clean labels": clean}
@@ -229,6 +229,8 @@ def as_text(weak: Scores | None, clean: Scores | None, trusted: Trust | None = N
     shares = [s.from_transition for scores in shown.values() for s in scores.values() if s.from_transition > 0]
     if shares:
         lines.append(f"of the width of these intervals, {min(shares):.0%} to {max(shares):.0%} comes from T")
+    if any(s.at_end for scores in shown.values() for s in scores.values()):
+        lines.append("~ cannot be told apart from this end of what is possible: read the interval")
     for (name, note), heads in sorted(notes.items()):
         lines.append(f"* {name}{heads[0] if len(heads) < len(shown) else ''}: {note}")
     if any("outside the possible values" in note for _, note in notes):
