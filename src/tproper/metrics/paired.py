@@ -16,7 +16,7 @@ from ..transitions import Reconstruction, Transition
 from . import united
 from .inputs import Sample
 from .score import Score, says_nothing, within
-from .statistics import Values
+from .statistics import Estimate, Values
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
 EITHER = 0.8  # of the rows in which two predictions differ, one of the two is right, at least
