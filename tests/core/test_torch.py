@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tproper as tp
+from tproper.losses import fuse
 
 POTENTIALS = [
     tp.LogSumExp(),
@@ -223,3 +224,34 @@ def test_weight_zero_leaves_an_example_out():
 @pytest.mark.parametrize("label", [1, np.int64(1), np.array(1), torch.tensor(1)])
 def test_one_label_for_one_row_of_scores(label):
     assert float(tp.BackwardLoss(tp.complementary(3))(torch.zeros(3), label)) == pytest.approx(math.log(3))
+
+
+@pytest.mark.parametrize("T", TRANSITIONS, ids=lambda T: T.name)
+def test_copies_with_another_backend_share_nothing_that_changes(T):
+    for loss in (tp.BackwardLoss(T, squeeze=(0.5, 2), class_weights=[1, 2, 3, 4]), tp.ForwardLoss(T)):
+        v, y = batch(T)
+        before, copied = loss(v, y), fuse(loss, "torch")
+        copied.to("meta")
+        assert not any(b.is_meta for b in loss.buffers())
+        other = fuse(loss)
+        for b in other.buffers():
+            b.zero_()
+        if isinstance(other, tp.BackwardLoss):
+            other.potential.k = 3.0
+        other.reduction = "sum"
+        assert torch.equal(loss(v, y), before)
+
+
+@pytest.mark.parametrize("T", TRANSITIONS, ids=lambda T: T.name)
+def test_the_torch_backend_runs_the_definition(T, monkeypatch):
+    from tproper.losses.kernels import cpu
+
+    for make in (tp.BackwardLoss, tp.ForwardLoss):
+        loss, (v, y) = make(T), batch(T)
+        plain = fuse(loss, "torch")
+        value, both = loss(v, y), loss.bind(y)(v)
+        for name in ("cross_entropy", "forward_cross_entropy"):
+            monkeypatch.setattr(cpu, name, None)  # whoever asks for a kernel fails
+        torch.testing.assert_close(plain(v, y), value)
+        torch.testing.assert_close(plain.bind(y)(v), both)
+        monkeypatch.undo()

@@ -33,7 +33,9 @@ def test_certificates_agree_with_the_theory(name, loss):
     assert c.reconstructible
     assert c.proper
     assert c.strictly_proper
-    assert np.array_equal(c.bounds, module.lower_bounds())
+    rows = module.lower_bounds()
+    assert np.array_equal(c.bounds[: len(rows)], rows)
+    assert len(c.bounds) == len(rows) + (module.transition.label_form == "answers")  # rows with gaps
     if loss in ("backward Brier", "gLS 1, 2", "gLS 0.3, 1.5", "forward"):
         assert c.lower_bounded
     else:  # simplex potentials: bounded iff every target is a probability vector
@@ -56,11 +58,12 @@ def test_a_loss_falls_along_its_witness_or_stays_above_its_bounds(name, potentia
     assert (witness is None) == certificate.lower_bounded == bounded
     if witness is None:
         far = centred(200, T.num_classes, scale=1.0) * torch.logspace(0, 3, 200, dtype=torch.float64)[:, None]
-        assert (table(loss, far) >= torch.as_tensor(certificate.bounds) - 1e-9).all()
+        assert (table(loss, far) >= torch.as_tensor(loss.lower_bounds()) - 1e-9).all()
         return
     v = torch.as_tensor(np.array([1e3, 2e3])[:, None] * witness.direction)
-    columns, names = loss.reconstruction.orbit_columns()
-    r = torch.as_tensor(columns[names.index(witness.label)])
+    kinds = loss.reconstruction.kinds()
+    assert kinds.names[witness.kind] == witness.label
+    r = torch.tensor(kinds.all()[witness.kind])
     fall = potential.value(v) - v @ r
     assert witness.slope < 0
     assert float(fall[1] - fall[0]) == pytest.approx(1e3 * witness.slope, rel=1e-6)
@@ -327,3 +330,173 @@ def test_the_search_finds_how_deep_a_loss_goes(name):
     if np.isfinite(infimum):
         assert "no fall found; smallest value found" in str(certificate)
         assert any("not proven infima" in note for note in certificate.notes)
+
+
+@EVERY
+@pytest.mark.parametrize("loss", LOSSES)
+def test_one_answer_whoever_is_asked(name, loss):
+    module = LOSSES[loss](TRANSITIONS[name]())
+    certificate = tp.certify(module)
+    assert certificate == module.certify()
+    assert hash(certificate) == hash(module.certify())
+    assert (certificate == tp.certify(module, seed=1)) or certificate.evidence == "numerical"
+    assert certificate != tp.certify(tp.GradientAscentLoss(module.transition))
+    assert certificate != "a certificate"
+
+
+@pytest.mark.parametrize("name", [n for n, make in TRANSITIONS.items() if "annotator" in n])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0, 0.5, 1.5]])
+def test_no_row_of_answers_falls_below_its_bound_whatever_is_missing(name, loss, weights):
+    T = TRANSITIONS[name]()
+    module = LOSSES[loss](T)
+    if weights is not None:
+        if not isinstance(module, tp.BackwardLoss):
+            return
+        w = weights[: T.num_classes]
+        module = tp.BackwardLoss(T, module.potential, class_weights=w, reduction="none")
+    rows = torch.cat([every_label(T), torch.full((1, T.label_shape[0]), -1)])
+    for a in range(T.label_shape[0]):
+        rows = torch.cat([rows, rows.clone().index_fill_(1, torch.tensor([a]), -1)])
+    known, certificate = module.bounds(), tp.certify(module)
+    bounds = known.of(rows)
+    assert known.least == certificate.bounds.min() <= float(bounds.min()) + 1e-12
+    assert f"{certificate.bounds.min():.6g}"[:5] in tp.certificates.comparison({"it": certificate})
+    for scale in (0.1, 3.0, 100.0):
+        v = scale * centred(len(rows), T.num_classes, seed=1, scale=1.0)
+        assert (module(v, rows) >= bounds - 1e-9 * (1 + scale)).all()
+
+
+class Absolute(tp.BackwardLoss):
+    def pointwise(self, scores, labels):
+        return super().pointwise(scores, labels).abs()
+
+
+class Half(tp.ForwardLoss):
+    def pointwise(self, scores, labels):
+        return super().pointwise(scores, labels) / 2
+
+
+class Renamed(tp.ForwardLoss):
+    def extra_repr(self):
+        return "mine"
+
+
+def test_a_subclass_is_certified_by_what_it_computes():
+    T = tp.complementary(3)
+    absolute, half = tp.certify(Absolute(T)), tp.certify(Half(T))
+    assert (absolute.proper, absolute.lower_bounded, absolute.evidence) == (False, True, "numerical")
+    assert half.proper
+    np.testing.assert_allclose(half.bounds, tp.ForwardLoss(T).lower_bounds() / 2, atol=1e-5)
+    assert np.isnan(Half(T).lower_bounds()).all()
+    assert tp.certify(Renamed(T)).evidence == "exact"
+    assert np.array_equal(Renamed(T).lower_bounds(), tp.ForwardLoss(T).lower_bounds())
+
+    class Other(tp.GradientAscentLoss):
+        def risk(self, class_risks):
+            return class_risks.sum()
+
+    with pytest.raises(tp.InputError) as error:
+        tp.certify(Other(T))
+    assert error.value.argument == "loss"
+
+
+def test_a_loss_of_another_kind_is_certified_by_what_was_registered():
+    from tproper.losses import certificate_of
+
+    class Elsewhere(torch.nn.Module):
+        pass
+
+    with pytest.raises(tp.InputError):
+        certificate_of(object())
+    certificate_of.register(Elsewhere, lambda loss: "mine")
+    assert tp.certify(Elsewhere()) == "mine"
+    certificate_of.register(Renamed, lambda loss: "mine too")
+    try:
+        assert tp.certify(Renamed(tp.identity(3))) == Renamed(tp.identity(3)).certify() == "mine too"
+    finally:
+        certificate_of.register(Renamed, certificate_of.dispatch(tp.ForwardLoss))
+
+
+def test_a_witness_is_found_by_its_place_not_its_text():
+    T = tp.Transition([[0.2, 0.3, 0.5], [0.2, 0.5, 0.1], [0.6, 0.2, 0.4]], weak_labels=["1", 1, 2])
+    for names in (["1", 1, 2], [1, 2, "1"], [2, "1", 1]):
+        T = tp.Transition(T.matrix(), weak_labels=names)
+        certificate = tp.certify(tp.BackwardLoss(T))
+        assert certificate.witness is not None
+        assert not any("no ray was found" in note for note in certificate.notes)
+
+
+def test_the_ball_outside_of_which_a_potential_is_infinite_is_spoken_of():
+    loss = tp.BackwardLoss(tp.complementary(3), tp.Spherical())
+    assert any("infinite at centred scores of a norm above 1" in note for note in tp.certify(loss).notes)
+    with pytest.warns(UserWarning, match="infinite where centred scores have a norm above 1"):
+        loss(torch.tensor([[3.0, 0.0, -3.0]]), [0])
+    inside = tp.BackwardLoss(tp.complementary(3), tp.Spherical())
+    inside(torch.tensor([[0.3, 0.0, -0.3]]), [0])
+
+
+@pytest.mark.parametrize("potential", [tp.LogSumExp(), tp.LogSumExp().squeezed(1.0, 2.0), tp.Brier()], ids=repr)
+@pytest.mark.parametrize("name", ["symmetric", "complementary", "partial", "multi-complementary", "three annotators"])
+def test_bounds_under_class_weights_are_those_of_the_matrix(name, potential):
+    T = TRANSITIONS[name]()
+    w = np.array([1.0, 2.0, 1.0, 0.5, 2.0])[: T.num_classes]
+    loss = tp.BackwardLoss(T, potential, class_weights=w)
+    R = tp.Reconstruction(loss.reconstruction.matrix(), tp.Transition(T.matrix()))
+    plain = tp.BackwardLoss(R.transition, potential, reconstruction=R, class_weights=w)
+    np.testing.assert_allclose(loss.lower_bounds(), plain.lower_bounds(), rtol=1e-9)
+    assert tp.certify(loss).lower_bounded == tp.certify(plain).lower_bounded or T.label_form == "answers"
+
+
+@pytest.mark.parametrize("squeeze", [None, (1.0, 2.0)])
+@pytest.mark.parametrize(
+    ("T", "rows"),
+    [
+        (tp.complementary(50_000), 50_000),
+        (tp.partial_labels(13, 0.2), 13),
+        (tp.partial_labels(40, 0.1), 40),
+        (tp.annotators([tp.symmetric_noise(3, 0.2)] * 20), 60),
+    ],
+    ids=lambda x: getattr(x, "name", ""),
+)
+def test_bounds_under_class_weights_of_structures_that_no_list_holds(T, rows, squeeze):
+    different = np.linspace(1, 2, T.num_classes)
+    for w in (np.where(np.arange(T.num_classes) % 2, 1.0, 1.5), *([different] if T.num_classes < 1000 else [])):
+        loss = tp.BackwardLoss(T, squeeze=squeeze, class_weights=w)
+        assert loss.lower_bounds().shape == (rows,)
+        certificate = tp.certify(loss)
+        assert certificate.lower_bounded == (not np.isneginf(loss.lower_bounds()).any())
+        y = T.encode(T.sample(np.arange(3) % T.num_classes, 0))
+        assert loss.bounds().of(y).shape == (3,)
+
+
+def test_bounds_of_a_potential_that_prefers_a_class():
+    F = tp.ConvexPotential(lambda v: torch.logsumexp(v + torch.arange(3.0), -1) + v.square().sum(-1) / 4, "affine")
+    for T in (tp.complementary(3), tp.partial_labels(3, 0.2)):
+        plain = tp.BackwardLoss(tp.Transition(T.matrix()), F, reconstruction="auto")
+        if T.num_weak_labels == 3:
+            np.testing.assert_allclose(tp.BackwardLoss(T, F).lower_bounds(), plain.lower_bounds(), atol=1e-9)
+        assert np.ptp(tp.BackwardLoss(T, F).lower_bounds()) > 0.1
+    assert not F.squeezed(0.1, 2.0).symmetric
+    assert tp.Brier().squeezed(0.1, 2.0).symmetric
+
+
+def test_a_decomposition_prints_as_sentences():
+    T = tp.complementary(3)
+    shown = str(tp.decompose(lambda q: -(q @ torch.as_tensor(T.matrix()).T).log(), T, points=inside(5, 3)))
+    assert "array(" not in shown
+    assert len(shown.splitlines()) == 6
+    assert "proper     yes" in shown
+
+
+@pytest.mark.parametrize("alpha", [1.0005, 1.001, 1.005, 1.02])
+@pytest.mark.parametrize("potential", [tp.LogSumExp(), tp.Tsallis(1.5), tp.Brier(), tp.Spherical("simplex")], ids=repr)
+def test_bounds_near_alpha_one_are_numbers(potential, alpha):
+    """Some are below the least float, and say so."""
+    for k in (0.2, 3.0):
+        loss = tp.BackwardLoss(tp.complementary(10), potential, squeeze=(k, alpha))
+        bounds, certificate = loss.lower_bounds(), tp.certify(loss)
+        assert np.isfinite(bounds).all()
+        assert certificate.lower_bounded
+        below = bool((bounds == -np.finfo(float).max).any())
+        assert any("the least number that a float holds" in note for note in certificate.notes) == below

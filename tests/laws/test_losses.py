@@ -379,3 +379,23 @@ def test_a_masked_class_does_not_cross_a_certified_bound(F, dense):
             values = loss(scores, torch.arange(4), transitions=given)
             assert (values >= torch.as_tensor(loss.lower_bounds())).all()
     assert torch.isneginf(tp.BackwardLoss(T, reduction="none")(v, torch.arange(4))[0])  # this one has no bound
+
+
+@pytest.mark.parametrize("make", [tp.BackwardLoss, tp.ForwardLoss, tp.GradientAscentLoss], ids=lambda f: f.__name__)
+def test_the_state_of_every_transition_into_every_other(make):
+    """Refused, unless they are the same T: with tables or without."""
+    kinds = {**TRANSITIONS, "complementary, noisier": lambda: tp.complementary(5, noise=0.01)}
+    losses = {name: make(of()) for name, of in kinds.items()}
+    for name, loss in losses.items():
+        for other, another in losses.items():
+            if name == other:
+                another.load_state_dict(loss.state_dict())
+                continue
+            with pytest.raises(RuntimeError):
+                another.load_state_dict(loss.state_dict())
+            ours, theirs = ({k: t.shape for k, t in x.state_dict().items()} for x in (loss, another))
+            if ours == theirs:
+                with pytest.raises(RuntimeError, match="got that of another transition"):
+                    another.load_state_dict(loss.state_dict(), strict=False)
+    old = {k: t for k, t in losses["pair"].state_dict().items() if k != "transition"}
+    losses["pair"].load_state_dict(old)  # as earlier versions wrote it

@@ -186,3 +186,17 @@ def test_classes_with_equal_targets_share_a_coordinate(base, alpha, monkeypatch)
     monkeypatch.setattr(_solvers, "distinct", lambda q: (q, torch.ones_like(q), None))
     torch.testing.assert_close(shared[0], F.conjugate(q), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(shared[1], F.inverse_link(q), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [1.001, 1.01, 1.02, 1.05, 1.1])
+@pytest.mark.parametrize("base", [tp.LogSumExp(), tp.Tsallis(1.5), tp.Sparsemax(), tp.Brier(), tp.Spherical("simplex")])
+def test_an_inverse_link_near_alpha_one_inverts_or_says_that_no_float_does(base, alpha):
+    """Scores of 1e-80 beside 1 have slopes as large as any."""
+    for k in (0.2, 3.0):
+        F, p = base.squeezed(k, alpha), torch.as_tensor(np.random.default_rng(0).dirichlet(np.ones(5), 20))
+        try:
+            v = F.inverse_link(p)
+        except NotComputedError:
+            assert alpha < 1.02
+            continue
+        torch.testing.assert_close(F.probabilities(v), p, rtol=0, atol=1e-6)

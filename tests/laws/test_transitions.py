@@ -7,6 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tproper as tp
+from tproper.transitions import posterior_draws, transition_from_dict, transition_to_dict
 
 from . import laws
 from .registry import METHODS, STRUCTURED, TRANSITIONS, dense, every_label, random_columns
@@ -182,3 +183,54 @@ def test_near_the_singular_point_conditioning_is_reported():
     with pytest.warns(tp.ConditioningWarning, match="close to singular"):
         tp.symmetric_noise(10, 0.9 - 1e-9).reconstruction()
     assert "near singular" in str(tp.symmetric_noise(10, 0.9 - 1e-8).diagnose())
+
+
+def test_the_same_t_is_the_same_whatever_its_class():
+    """And another one is another, whatever they share: every pair of the registry."""
+    made = {name: make() for name, make in TRANSITIONS.items()}
+    for name, T in made.items():
+        assert T.same_as(TRANSITIONS[name]())
+        for other, U in made.items():
+            assert T.same_as(U) == (name == other), (name, other)
+    C = tp.complementary(3)
+    assert C.same_as(tp.Transition(C.matrix()))
+    assert tp.Transition(C.matrix(), weak_labels=["a", "b", "c"]).same_as(C)
+    sets = tp.partial_labels(3, 0.2)
+    assert not sets.same_as(tp.Transition(sets.matrix()))  # masks are no indices
+    assert not tp.positive_unlabeled(0.4).same_as(tp.Transition([[0.4, 0.0], [0.6, 1.0]]))
+    assert not tp.pair_noise(4, 0.3).same_as(tp.Transition(tp.pair_noise(4, 0.3).matrix()[::-1]))
+    assert tp.complementary(100_000).same_as(tp.complementary(100_000))
+    assert not tp.complementary(100_000).same_as(tp.symmetric_noise(100_000, 0.9))
+    assert not tp.annotators([tp.symmetric_noise(2, 0.2)] * 2).same_as(tp.Transition(np.eye(4, 2)))
+
+
+def test_sources_of_sources_draw_each_for_themselves():
+    counts = np.array([[30, 5], [10, 25]])
+
+    def estimated():
+        return tp.Transition.from_counts(counts)
+
+    inner = [tp.multi_source([estimated(), estimated()]) for _ in range(2)]
+    draws = posterior_draws(tp.multi_source([*inner, estimated()]), 2000)
+    parts = [draws[:, 2 * i, 0] for i in range(5)]
+    correlation = np.corrcoef(parts) - np.eye(5)
+    assert np.abs(correlation).max() < 0.15
+
+
+class Mine(tp.Transition):
+    """Not what its parent is."""
+
+    def matrix(self):
+        return super().matrix()[::-1]
+
+
+@pytest.mark.parametrize("name", TRANSITIONS)
+def test_a_subclass_is_not_written_as_its_parent(name):
+    T = TRANSITIONS[name]()
+    assert type(transition_from_dict(transition_to_dict(T))) is type(T)
+    T.__class__ = type("Other", (type(T),), {})
+    with pytest.raises(tp.InputError) as error:
+        transition_to_dict(T)
+    assert error.value.argument == "transition"
+    with pytest.raises(tp.InputError):
+        transition_to_dict(Mine(np.eye(2)))

@@ -184,3 +184,16 @@ def test_sums_are_divided_and_floors_are_the_potentials():
 def test_wrong_uses(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_potential_that_prefers_a_class_has_the_floor_of_its_best_class():
+    """One vertex stands for all only where F treats classes alike."""
+
+    class Leaning(tp.ConvexPotential):
+        evidence = "exact"
+
+    F = Leaning(lambda v: torch.logsumexp(v + torch.arange(3.0), -1) + v.square().sum(-1) / 4, "affine")
+    monitor = tp.LossMonitor(tp.BackwardLoss(tp.identity(3), F))
+    floors = -F.conjugate(torch.eye(3, dtype=torch.float64))
+    assert float(floors.max() - floors.min()) > 0.1
+    assert monitor.floor == pytest.approx(float(floors.min()))

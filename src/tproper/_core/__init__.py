@@ -43,12 +43,14 @@ from .numerics import (
 from .plain import count_text, finite_number, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
 from .streams import drawn_classes, label_stream, seeded_torch
+from .values import ByValue
 
 __all__ = [
     "COLUMN_SUM_TOL",
     "RANK_TOL",
     "SIMPLEX_TOL",
     "Before",
+    "ByValue",
     "ConditioningWarning",
     "DamagedError",
     "FloatArray",

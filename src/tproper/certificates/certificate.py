@@ -11,39 +11,53 @@ For a loss that is only a function, the verdict is numerical, with a counterexam
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
+from torch import Tensor, nn
 
-from .._core import FloatArray, checks, critical_k_of, in_simplex, plain, simplex_threshold
+from .._core import ByValue, FloatArray, checks, critical_k_of, in_simplex, plain, simplex_threshold
 from ..errors import InputError
-from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss, certificate_of
-from ..potentials import BayesRisk, NotComputedError, Potential, Squeezed
-from ..transitions import AnnotatorTransition, Reconstruction, Transition, reconstruct
+from ..losses import (
+    BackwardLoss,
+    BatchRiskLoss,
+    Bounds,
+    ForwardLoss,
+    WeakLabelLoss,
+    certificate_of,
+    kinds_of,
+    unknown,
+    weighted,
+)
+from ..potentials import BayesRisk, Potential, Squeezed
+from ..transitions import Kinds, Reconstruction, Transition, reconstruct
 from .probing import probe_callable, strictness, violates_convexity
 
+MOST_ASKED = 100  # kinds of labels among which the steepest fall is sought
 
-@dataclass(frozen=True)
-class Witness:
+
+@dataclass(frozen=True, eq=False)
+class Witness(ByValue):
     """A ray of scores ``t * direction`` along which the loss of `label` falls like ``slope * t``."""
 
     direction: FloatArray
     slope: float
     label: str
+    kind: int = 0  # of the certificate's `groups`, which the label is
 
     def __str__(self) -> str:
         shown = np.array2string(self.direction, precision=4, suppress_small=True, threshold=8)
         return f"{self.label}: along scores t * {shown} the loss falls by {-self.slope:.4g} per unit of t"
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, eq=False)
+class Certificate(ByValue):
     """What is known about a loss, and how. Prints as a table; `to_dict()` is JSON-ready."""
 
     loss: str
@@ -52,7 +66,9 @@ class Certificate:
     proper: bool
     strictly_proper: bool
     lower_bounded: bool
-    bounds: FloatArray  # one per weak label (per set size for candidate sets of more than 12 classes)
+    # one per weak label (per set size for candidate sets of more than 12 classes); where answers may be missing, one
+    # more: the least of all incomplete rows
+    bounds: FloatArray
     witness: Witness | None
     evidence: Literal["exact", "numerical"]
     notes: tuple[str, ...] = ()
@@ -111,27 +127,27 @@ def _rounded(d: Mapping[str, Any]) -> dict[str, Any]:
 def certify(
     loss: WeakLabelLoss | Callable[[Tensor], Tensor], transition: Transition | None = None, seed: int = 0
 ) -> Certificate:
-    """Decide properness and boundedness of a loss.
+    """Decide properness and boundedness of a loss: the same answer as that of ``loss.certify()``.
 
     Parameters
     ----------
-    loss : a tproper loss, or a callable
-        A callable maps class probabilities (n, K) to the losses of all weak labels (n, M); it is decided numerically.
+    loss : a tproper loss, one that `tproper.losses.certificate_of` knows, or a callable
+        A callable maps class probabilities (n, K) to the losses of all weak labels (n, M); it is decided numerically,
+        as is a subclass of a loss that computes something else.
     transition : Transition
         Needed with a callable only.
     seed : int
         For the numerical search.
     """
     checks.integer(seed, "seed", 0)
-    if isinstance(loss, WeakLabelLoss):
+    own = getattr(loss, "certify", None)
+    registered = certificate_of.dispatch(type(loss)) is not certificate_of.dispatch(object)
+    if registered or (isinstance(loss, nn.Module) and callable(own)):
         if transition is not None:
             raise InputError("transition: expected None, since a tproper loss knows its own")
-        if isinstance(loss, BackwardLoss):
-            return _certify_backward(loss, seed)
-        if isinstance(loss, ForwardLoss):
-            return _certify_forward(loss)
-        if isinstance(loss, BatchRiskLoss):
-            return _certify_batch(loss)
+        settings = {"seed": seed} if seed else {}
+        out: Certificate = certificate_of(loss, **settings) if registered else own(**settings)  # type: ignore[misc]
+        return out
     if not callable(loss):
         raise InputError(f"loss: expected a tproper loss or a callable on probabilities, got {type(loss).__name__}")
     if not isinstance(transition, Transition):
@@ -139,10 +155,10 @@ def certify(
     return _certify_callable(loss, transition, seed)
 
 
-certificate_of.register(WeakLabelLoss, certify)  # what `loss.certify()` calls
-
-
-def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
+@certificate_of.register
+def _certify_backward(loss: BackwardLoss, seed: int = 0) -> Certificate:
+    if not loss.is_as_written(BackwardLoss):
+        return _certify_as_it_computes(loss, seed)
     F, R = loss.potential, loss.reconstruction
     notes: list[str] = []
     counterexample = None
@@ -164,23 +180,21 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         notes.append("alpha < 1: F is not convex, and v = 0 is optimal for many different probabilities")
     if isinstance(F, Squeezed) and F.k >= 1 and F.alpha == 1:
         notes.append("alpha = 1 and k >= 1: v = 0 is optimal for every p, so nothing can be learned")
-
-    if loss.class_weights is not None:
-        bounds = values = loss.lower_bounds()
-        groups = tuple((f"label {y}", float(b)) for y, b in enumerate(bounds))
+    if F.radius < math.inf:
+        notes.append(
+            f"F is infinite at centred scores of a norm above {F.radius:g}, without a gradient that leads back: keep "
+            "scores inside"
+        )
+    w = loss.weights_of_classes()
+    if w is not None:
         proper = strict = False
         notes.append("class weights: the minimiser is the posterior under the re-weighted class prior, not p itself")
-        witness = _weighted_witness(loss, bounds)
-    else:
-        columns, names = R.orbit_columns()
-        values = _infima(F, columns, proper, notes)
-        bounds = R.per_label(values)
-        groups = tuple(zip(names, map(float, values), strict=True))
-        witness = _witness(F, columns, names, values)
-        if witness is not None and not _walks_down(F, witness, columns[names.index(witness.label)]):
-            notes.append(f"{witness.label}: no ray was found along which the loss falls, though its bound is -inf")
-            witness = None
-    if not np.isfinite(values).all() and loss.class_weights is None and F.domain == "simplex":
+    kinds = kinds_of(F, R, w)
+    known = _bounds(loss, F.proper and counterexample is None, kinds, notes)
+    values = known.values
+    notes += known.notes
+    witness = _witness(F, kinds, values, w, notes)
+    if not np.isfinite(values).all() and w is None and F.domain == "simplex":
         notes.append("targets leave the simplex, where F* is infinite; squeeze F, or use Brier(), or ForwardLoss")
     exact = F.evidence == "exact" and not (isinstance(F, Squeezed) and F.alpha < 1)
     return Certificate(
@@ -189,111 +203,107 @@ def _certify_backward(loss: BackwardLoss, seed: int) -> Certificate:
         reconstructible=True,  # R exists
         proper=proper,
         strictly_proper=strict,
-        lower_bounded=bool((values > -math.inf).all()) or (proper and not np.isneginf(values).any()),
-        bounds=bounds,
+        lower_bounded=bool((values > -math.inf).all()) or (F.proper and not np.isneginf(values).any()),
+        bounds=_with_incomplete(known),
         witness=witness,
         evidence="exact" if exact and not np.isnan(values).any() else "numerical",
         notes=tuple(notes),
         counterexample=counterexample,
-        groups=groups,
+        groups=_groups(known),
     )
 
 
-def _infima(F: Potential, columns: FloatArray, convex: bool, notes: list[str]) -> FloatArray:
-    """``-F*(r)`` of targets r; NaN where it is not computed, and `notes` say so.
-
-    Whether it is finite is known all the same, from the growth of F, as long as F is convex.
-    """
+def _bounds(loss: BackwardLoss, convex: bool, kinds: Kinds, notes: list[str]) -> Bounds:
+    """The search for a maximum relies on convexity: without it a failure is a note."""
     try:
-        return np.asarray(-F.conjugate(torch.as_tensor(columns)).numpy())
-    except (NotComputedError, ValueError) as failure:  # the search for a maximum relies on convexity and growth
-        if convex and not isinstance(failure, NotComputedError):
+        return loss.bounds()
+    except ValueError as failure:
+        if convex:
             raise
         notes.append(str(failure))
-        growth = _growth(F)
-        bounded = not convex or growth is None or critical_k_of(columns) <= growth + 1e-12
-        return np.where(bounded, np.full(len(columns), math.nan), -math.inf)
+        return unknown(kinds)
 
 
-def _witness(F: Potential, columns: FloatArray, names: list[str], bounds: FloatArray) -> Witness | None:
-    """The steepest descent ray, at unit scale ||v||_1 = 2, of the most unbounded label.
+def _groups(known: Bounds) -> tuple[tuple[str, float], ...]:
+    return tuple(zip(known.names, map(float, known.values), strict=True))
+
+
+def _with_incomplete(known: Bounds) -> FloatArray:
+    """The bounds of T's rows, and after them that of rows of answers with gaps, where they may be passed."""
+    return known.rows if known.incomplete is None else np.append(known.rows, known.incomplete)
+
+
+def _witness(
+    F: Potential, kinds: Kinds, values: FloatArray, weights: FloatArray | None, notes: list[str]
+) -> Witness | None:
+    """The steepest descent ray, at unit scale ||v||_1 = 2, of the most unbounded kind of label.
 
     Every F whose conjugate lives on the simplex has recession function max v. With U the entries of r above its
     simplex threshold tau and m its smallest entry, ``v = 1_U/|U| - e_m`` has ``<r, v> - max v = tau - r_m = k*``:
     the dual solution of the linear program behind `critical_k`. Squeezing with alpha = 1 adds k to the slope.
+
+    With class weights the target w r sums to s: for s > 0 the loss is s times that of the target w r / s. For s <= 0 it
+    is concave, and falls from the smallest entry of w r towards the largest. Where F grows faster than its scores
+    (affine, or squeezed with alpha > 1), no slope describes how fast it falls, and there is no witness.
     """
-    unbounded = np.flatnonzero(np.isneginf(bounds))
+    unbounded = np.flatnonzero(np.isneginf(values))
     if len(unbounded) == 0:
         return None
-    k = critical_k_of(columns)
-    y = int(unbounded[k[unbounded].argmax()])
-    r = columns[y]
-    above = r > float(simplex_threshold(torch.as_tensor(r)))
-    direction = above / above.sum()
+    y, r, s = _steepest(kinds, unbounded, weights)
+    direction = np.zeros(len(r))
+    if s > 0:
+        above = r / s > float(simplex_threshold(torch.as_tensor(r / s)))
+        direction = above / above.sum()
+    else:
+        direction[r.argmax()] = 1.0
     direction[r.argmin()] -= 1.0
-    return Witness(direction, float(direction.max() - direction @ r + (_growth(F) or 0.0)), names[y])
+    growth = s * float(F.recession(torch.as_tensor(direction))) if s != 0 else 0.0
+    if not math.isfinite(growth):
+        return None
+    witness = Witness(direction, growth - float(direction @ r), kinds.names[y], y)
+    if s > 0 and not _walks_down(F, witness, r, s):
+        notes.append(f"{witness.label}: no ray was found along which the loss falls, though its bound is -inf")
+        return None
+    return witness
 
 
-def _walks_down(F: Potential, witness: Witness, r: FloatArray) -> bool:
-    """Whether ``F(t v) - t <r, v>`` falls along the witness at its slope: walked before it is printed."""
+def _steepest(kinds: Kinds, unbounded: np.ndarray, weights: FloatArray | None) -> tuple[int, FloatArray, float]:
+    """The kind whose loss falls most steeply, its target and the target's sum.
+
+    Of thousands of them a few hundred, evenly spread, stand for all.
+    """
+    some = unbounded[np.linspace(0, len(unbounded) - 1, min(len(unbounded), MOST_ASKED)).astype(int)]
+    parts = [weighted(kinds.targets(slice(i, i + 1)), weights) for i in some]
+    r, s = (np.concatenate(x) for x in zip(*parts, strict=True))
+    steep = np.where(s > 0, s * critical_k_of(r / np.where(s > 0, s, 1.0)[:, None]), np.ptp(r, axis=1))
+    best = int(steep.argmax())
+    return int(some[best]), r[best], float(s[best])
+
+
+def _walks_down(F: Potential, witness: Witness, r: FloatArray, s: float) -> bool:
+    """Whether ``s F(t v) - t <r, v>`` falls along the witness at its slope: walked before it is printed."""
     t = torch.tensor([[1e3], [2e3], [4e3]], dtype=torch.float64)
     v = t * torch.as_tensor(witness.direction)
-    values = F._value(v) - v @ torch.as_tensor(r)
+    values = s * F.value(v) - v @ torch.as_tensor(r)
     slopes = torch.diff(values) / torch.diff(t[:, 0])
     rounding = 1e-9 * (1 + float(np.abs(r).max()))
     return bool((slopes <= 0.5 * witness.slope + rounding).all())
 
 
-def _weighted_witness(loss: BackwardLoss, bounds: FloatArray) -> Witness | None:
-    """With class weights the target w r sums to s: for s > 0 the loss is s times that of the target w r / s.
-
-    For s <= 0 the loss is concave: it falls from the smallest entry of w r towards the largest. Where F grows faster
-    than its scores (affine, or squeezed with alpha > 1), no slope describes how fast it falls, and there is no witness.
-    """
-    F = loss.potential
-    weighted, s = (t.numpy() for t in loss.weighted_targets())
-    y = int(np.argmin(np.where(np.isneginf(bounds), s[:, 0], np.inf)))
-    if not np.isneginf(bounds[y]):
-        return None
-    total = float(s[y, 0])
-    if total > 0:
-        unit = _witness(F, weighted[y : y + 1] / total, [f"label {y}"], bounds[y : y + 1])
-        return None if unit is None else Witness(unit.direction, total * unit.slope, unit.label)
-    direction = np.zeros(weighted.shape[1])
-    direction[weighted[y].argmax()], direction[weighted[y].argmin()] = 1.0, -1.0
-    slope = -float(direction @ weighted[y])
-    if total < 0:
-        growth = _growth(F)
-        if growth is None:
-            return None
-        slope += total * (1.0 + growth)
-    return Witness(direction, slope, f"label {y}")
-
-
-def _growth(F: Potential) -> float | None:
-    """What squeezing with alpha = 1 adds to max v along a ray of ||v||_1 = 2; None where F grows faster than that."""
-    lift = 0.0
-    while isinstance(F, Squeezed):
-        if F.k > 0 and F.alpha > 1:
-            return None
-        lift += F.k if F.alpha == 1 else 0.0
-        F = F.base
-    return lift if F.domain == "simplex" else None
-
-
-def _certify_forward(loss: ForwardLoss) -> Certificate:
+@certificate_of.register
+def _certify_forward(loss: ForwardLoss, seed: int = 0) -> Certificate:
+    if not loss.is_as_written(ForwardLoss):
+        return _certify_as_it_computes(loss, seed)
     diagnosis = loss.transition.diagnose()
-    bounds = loss.lower_bounds()
+    known = loss.bounds()
     notes = [] if diagnosis.reconstructible else [f"not strict: {diagnosis.confusion()} cannot be told apart"]
     if not loss.score.strictly_proper:
         notes.append(f"not strict: the score {loss.score.name} gives different distributions the same loss")
     if loss.score.evidence == "numerical":
         notes.append(f"the bounds of the score {loss.score.name} were searched for; the loss is never below 0")
-    if np.isposinf(bounds).any():
+    if np.isposinf(known.rows).any():
         notes.append("labels that never occur have the bound inf")
-    least = float(bounds.min())
-    if isinstance(loss.transition, AnnotatorTransition):
-        least = 0.0
+    if known.incomplete is not None:
         notes.append("a row of answers has loss >= 0 however many of them are missing; 0 where all are")
     return Certificate(
         loss="ForwardLoss" if loss.score.name == "log" else f"ForwardLoss with the score {loss.score.name}",
@@ -302,17 +312,23 @@ def _certify_forward(loss: ForwardLoss) -> Certificate:
         proper=True,  # the score is proper on weak labels, and p = q minimises E l(T q, y) whatever T is
         strictly_proper=diagnosis.reconstructible and loss.score.strictly_proper,
         lower_bounded=True,
-        bounds=bounds,
+        bounds=_with_incomplete(known),
         witness=None,
         evidence=loss.score.evidence,
         notes=tuple(notes),
-        groups=(("all labels", least),),
+        groups=_groups(known),
     )
 
 
-def _certify_batch(loss: BatchRiskLoss) -> Certificate:
-    columns, _ = loss.reconstruction.orbit_columns()
-    plain = bool(in_simplex(columns).all())  # then no class risk is ever negative, and nothing is changed
+@certificate_of.register
+def _certify_batch(loss: BatchRiskLoss, seed: int = 0) -> Certificate:
+    known = loss.bounds()
+    if np.isnan(known.rows).any():
+        raise InputError(
+            f"loss: expected GradientAscentLoss or NonNegativeLoss as they are, got {type(loss).__name__}, which "
+            "computes something else; certificate_of.register a function for it"
+        )
+    plain = bool(in_simplex(loss.reconstruction.kinds().all()).all())  # then no class risk is ever negative
     note = "proper only in the limit of infinite batches, where it equals backward-corrected cross entropy"
     if plain:
         note = "targets are probabilities, so the loss equals backward-corrected cross entropy"
@@ -323,12 +339,48 @@ def _certify_batch(loss: BatchRiskLoss) -> Certificate:
         proper=plain,
         strictly_proper=plain,
         lower_bounded=True,
-        bounds=loss.lower_bounds(),
+        bounds=known.rows,
         witness=None,
         evidence="exact",
         notes=(note, "the bound is that of a whole batch"),
-        groups=(("any batch", 0.0),),
+        groups=_groups(known),
     )
+
+
+@certificate_of.register
+def _certify_as_it_computes(loss: WeakLabelLoss, seed: int = 0) -> Certificate:
+    """A loss of which no theorem speaks, decided numerically: its table of all weak labels over probabilities."""
+    T, name = loss.transition, type(loss).__name__
+    try:
+        labels = T.encode(T.weak_labels if T.label_shape else list(range(T.num_weak_labels)))
+    except ValueError:
+        raise InputError(
+            f"loss: expected weak labels that can be listed for the numerical verdict on {name}, got {T.name}; "
+            "certificate_of.register a function for it"
+        ) from None
+    some = torch.as_tensor(np.random.default_rng(seed).dirichlet(np.full(T.num_classes, 3.0), 5))
+    if not torch.allclose(loss.probabilities(loss.scores_of(some)), some, atol=1e-6):
+        raise InputError(
+            f"loss: expected scores_of to give scores whose probabilities are p for the numerical verdict on {name}, "
+            "got others; define scores_of, or certificate_of.register a function"
+        )
+
+    each = copy.copy(loss)
+    each.reduction = "none"
+
+    def table(q: Tensor) -> Tensor:
+        n, M = len(q), len(labels)
+        scores = loss.scores_of(q)[:, None].expand(n, M, -1).reshape(n * M, -1)
+        with torch.no_grad():
+            out: Tensor = each(scores, labels.repeat(n, *[1] * (labels.ndim - 1)))
+        return out.reshape(n, M)
+
+    out = replace(_certify_callable(table, T, seed), loss=name)
+    if loss.bounds_are_of(BackwardLoss) or loss.bounds_are_of(ForwardLoss):
+        return out
+    known = loss.bounds()
+    note = f"bounds are those that {name} states"
+    return replace(out, bounds=known.rows, groups=_groups(known), searched=False, notes=(out.notes[0], note))
 
 
 def _certify_callable(loss: Callable[[Tensor], Tensor], transition: Transition, seed: int) -> Certificate:
@@ -343,7 +395,7 @@ def _certify_callable(loss: Callable[[Tensor], Tensor], transition: Transition, 
         strictly_proper=verdict.strictly_proper,
         lower_bounded=bool((verdict.bounds > -math.inf).all()),
         bounds=verdict.bounds,
-        witness=None if direction is None else Witness(direction, slope, names[y]),
+        witness=None if direction is None else Witness(direction, slope, names[y], y),
         evidence="numerical",
         notes=(
             "verdict by search: a no is proved by its counterexample, a yes is the absence of one",
@@ -363,11 +415,12 @@ def critical_k(transition: Transition, reconstruction: str | Reconstruction = "a
     One per set size for candidate sets of more than 12 classes.
     """
     R = reconstruct(transition, reconstruction)
-    return R.per_label(critical_k_of(R.orbit_columns()[0]))
+    kinds = R.kinds()
+    return kinds.spread(critical_k_of(kinds.all()))
 
 
-@dataclass(frozen=True)
-class Decomposition:
+@dataclass(frozen=True, eq=False)
+class Decomposition(ByValue):
     """Theorem 7 read backwards: ``l_W(q, y) = F(v) - (R^T v)_y + Delta_y`` at each point q."""
 
     scores: FloatArray  # (n, K): v, centred
@@ -376,6 +429,24 @@ class Decomposition:
     delta: FloatArray  # (n, M): the cokernel part
     residual: float  # max |T^T Delta|: zero up to rounding, whatever the loss
     violation: float | None  # how far some q_j beats q_i under q_i (> 0: not proper); None without points
+
+    def __str__(self) -> str:
+        n, K = self.scores.shape
+        size = float(np.abs(self.delta).max())
+        part = "none" if size < 1e-9 else f"up to {size:.4g}; T^T Delta is at most {self.residual:.2g}"
+        lines = [
+            f"Theorem 7: loss = F(v) - R^T v + Delta, at {n} points, {K} classes, {self.delta.shape[1]} weak labels",
+            f"  R          {self.reconstruction.method}, of {self.reconstruction.transition.name}",
+            f"  F(v)       from {self.potential.min():.6g} to {self.potential.max():.6g}",
+            f"  v          from {self.scores.min():.6g} to {self.scores.max():.6g}, centred",
+            f"  Delta      {part}",
+        ]
+        if self.violation is not None:
+            proper = f"NO: a wrong guess is better by {self.violation:.4g}"
+            lines.append(f"  proper     {proper if self.violation > 1e-9 else 'yes, on these points'}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def decompose(

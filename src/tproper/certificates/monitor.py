@@ -18,8 +18,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, thin
 from ..errors import InputError
-from ..losses import BackwardLoss, ForwardLoss, WeakLabelLoss
-from ..transitions import AnnotatorTransition, CandidateSetTransition
+from ..losses import WeakLabelLoss
 
 REMEMBERED = 16384  # rows of the history
 FEWEST_BATCHES = 20  # below this a standard error of batch means is a guess
@@ -95,10 +94,10 @@ class LossMonitor:
         self.num_examples = None if num_examples is None else checks.integer(num_examples, "num_examples", 1)
         self.threshold = checks.real(threshold, "threshold", 0.0, 30.0, low_open=True)
         self.every = checks.integer(every, "every", 1)
-        self._bounds = torch.as_tensor(loss.lower_bounds())
-        self.bound = least_bound(loss)
-        self.bounded = self.bound > -math.inf
-        self.floor = supervised_floor(loss) + 0.0  # not -0
+        self._bounds = loss.bounds()
+        self.bound = self._bounds.least
+        self.bounded = self._bounds.bounded
+        self.floor = self._bounds.floor
         self.alarm = False
         self.alarm_step: int | None = None
         self._warned: set[str] = set()
@@ -140,7 +139,7 @@ class LossMonitor:
             if n is not None and n != size:
                 raise InputError(f"n: expected {size}, the number of labels, got {n}")
             n = size
-            bound = self._bounds_of(encoded).mean()
+            bound = self._bounds.of(encoded).mean()
         if n is None and (self.loss.reduction == "sum" or self.num_examples is not None):
             raise InputError("n: expected the number of examples in the batch (or its labels), got neither")
         if n is not None:
@@ -150,20 +149,6 @@ class LossMonitor:
         self._pending.append((value, bound, n))
         if len(self._pending) >= self.every:
             self._read()
-
-    def _bounds_of(self, encoded: Tensor) -> Tensor:
-        """The bound of each label: of its row, or of its set size beyond 12 classes.
-
-        Those of rows of answers are worked out one by one, as any may be missing.
-        """
-        T = self.loss.transition
-        if isinstance(T, AnnotatorTransition):
-            return row_bounds(self.loss, encoded)
-        if not isinstance(T, CandidateSetTransition) or len(self._bounds) == T.num_weak_labels:
-            return self._bounds.to(encoded.device)[T.row_index(encoded)]
-        by_size = torch.full((T.num_classes + 1,), math.nan, dtype=torch.float64)
-        by_size[T.set_sizes()] = self._bounds
-        return by_size.to(encoded.device)[encoded.sum(-1)]
 
     def _read(self) -> None:
         """Read what has come in since the last time: one synchronisation for all of it."""
@@ -263,46 +248,6 @@ class LossMonitor:
 
     def __repr__(self) -> str:
         return f"<LossMonitor: {self}>"
-
-
-def least_bound(loss: WeakLabelLoss) -> float:
-    """The greatest lower bound of the loss over all labels, rows in which answers are missing included."""
-    if isinstance(loss.transition, AnnotatorTransition) and isinstance(loss, ForwardLoss):
-        return 0.0
-    if isinstance(loss.transition, AnnotatorTransition) and isinstance(loss, BackwardLoss):
-        least = -float(loss.potential.conjugate(torch.as_tensor(loss.reconstruction.orbit_columns()[0])).max())
-        return min(least, float(loss.lower_bounds().min()))
-    return float(loss.lower_bounds().min())
-
-
-def row_bounds(loss: WeakLabelLoss, encoded: Tensor) -> Tensor:
-    """The bound of each row of answers: ``-log max_z T_yz`` forward, ``-F*(r)`` backward (Proposition 14)."""
-    if isinstance(loss, ForwardLoss):
-        return 0.0 - loss.transition.log_rows(encoded, loss.tables).amax(-1)
-    if isinstance(loss, BackwardLoss) and loss.class_weights is None:
-        bounds = -loss.potential.conjugate(loss.reconstruction.targets(encoded))
-        silent = loss.reconstruction.silent(encoded)
-        return bounds if silent is None else bounds.masked_fill(silent, 0.0)
-    return torch.full((len(encoded),), least_bound(loss), dtype=torch.float64)
-
-
-def supervised_floor(loss: WeakLabelLoss) -> float:
-    """The least value of the supervised loss that `loss` equals in expectation.
-
-    For ``F(v) - <r, v>`` the supervised loss of class z is ``F(v) - v_z >= -F*(e_z)``; class weights multiply it. Every
-    other loss is bounded by its own bound.
-    """
-    if not isinstance(loss, BackwardLoss):
-        return least_bound(loss)
-    K = loss.transition.num_classes
-    if loss.potential.evidence == "exact" and loss.class_weights is None:
-        vertices = torch.eye(1, K, dtype=torch.float64)  # these F treat all classes alike: one vertex will do
-    else:
-        vertices = torch.eye(K, dtype=torch.float64)
-    floors = -loss.potential.conjugate(vertices)
-    if loss.class_weights is not None:
-        floors = floors * loss.class_weights.cpu()
-    return float(floors.min())
 
 
 def _number(value: Any) -> float:

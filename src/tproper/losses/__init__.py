@@ -6,6 +6,7 @@ Imports from `_core`, `transitions` and `potentials`.
 from .backward import BackwardLoss
 from .base import Reduction, WeakLabelLoss, certificate_of
 from .batch import BatchRiskLoss, GradientAscentLoss, NonNegativeLoss
+from .bounds import Bounds, kinds_of, unknown, weighted
 from .forward import ForwardLoss
 from .functions import backward_loss, forward_loss, gradient_ascent_loss, non_negative_loss
 from .kernels.fusing import fuse
@@ -24,6 +25,7 @@ __all__ = [
     "LOSSES",
     "BackwardLoss",
     "BatchRiskLoss",
+    "Bounds",
     "ForwardLoss",
     "GradientAscentLoss",
     "NonNegativeLoss",
@@ -35,6 +37,7 @@ __all__ = [
     "forward_loss",
     "fuse",
     "gradient_ascent_loss",
+    "kinds_of",
     "loss_from_dict",
     "loss_to_dict",
     "make_loss",
@@ -44,4 +47,6 @@ __all__ = [
     "register",
     "register_loss",
     "register_potential",
+    "unknown",
+    "weighted",
 ]

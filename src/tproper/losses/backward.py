@@ -7,6 +7,8 @@ The line is `BackwardLoss.line`. Kernels that the registry has for a pair (F, R)
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,16 +17,15 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, inner
+from .._core import FloatArray, Work, checks, inner, tracing
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import Reconstruction, Transition, reconstruct
 from .base import Reduction, WeakLabelLoss, hush
+from .bounds import Bounds, bounds_of_targets, kinds_of, unknown
 from .given import targets_of
 from .kernels import cpu
 from .kernels.registry import plan
-
-ROUNDING = 1e-13  # a sum below this share of its terms is zero
 
 
 class BackwardLoss(WeakLabelLoss):
@@ -82,6 +83,7 @@ class BackwardLoss(WeakLabelLoss):
         self.reconstruction = reconstruct(transition, reconstruction)
         self._register(self._made_tables())
         weights = None if class_weights is None else _class_weights(class_weights, transition.num_classes)
+        self._outside = False  # whether scores outside of F's domain were spoken of
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", weights)
 
@@ -91,28 +93,71 @@ class BackwardLoss(WeakLabelLoss):
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The line, with the target ``r = R e_y`` of each label."""
         R = self.reconstruction
-        return hush(self.line(scores, lambda x: R.weigh(x, labels, self.tables)), R, labels)
+        weigh, target = (
+            lambda x: R.weigh(x, labels, self.tables),
+            lambda: R._targets(labels, self.tables, scores.dtype),
+        )
+        return hush(self.line(scores, weigh, target), R, labels)
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The line, with the target of each example's own T."""
         r = targets_of(transitions, labels, self.validate).to(scores.dtype)
-        return self.line(scores, lambda x: inner(r, x))
+        return self.line(scores, lambda x: inner(r, x), lambda: r)
 
-    def line(self, v: Tensor, target: Callable[[Tensor], Tensor]) -> Tensor:
-        """``F(v) - <r, v>``, where ``target(x)`` is <r, x>.
+    def line(self, v: Tensor, weigh: Callable[[Tensor], Tensor], target: Callable[[], Tensor]) -> Tensor:
+        """``F(v) - <r, v>``, where ``weigh(x)`` is <r, x> and ``target()`` is r.
 
         With class weights w the target is w r, of sum s, and the loss ``s F(v) - <w r, v>``.
         """
+        if not tracing.traced():
+            out = self._finite(v, weigh)
+            if not out.is_cuda and bool(out.isfinite().all()):
+                return out
+            if self.potential.radius < math.inf:
+                self._say_outside(out)
+        return self._masked(v, weigh, target)
+
+    def _say_outside(self, losses: Tensor) -> None:
+        """Warn, once, of scores where F is infinite: the loss has no gradient there that would lead back."""
+        if self._outside or not tracing.readable(losses) or not bool(losses.isposinf().any()):
+            return
+        self._outside = True
+        F = self.potential
+        warnings.warn(
+            f"scores: {F.name} is infinite where centred scores have a norm above {F.radius:g}, and so is the loss at "
+            f"{int(losses.isposinf().sum())} of {losses.numel()} rows; keep scores inside, or use "
+            "Spherical(domain='simplex'), which is finite everywhere",
+            UserWarning,
+            stacklevel=2,
+        )
+
+    def _finite(self, v: Tensor, weigh: Callable[[Tensor], Tensor]) -> Tensor:
+        """The line as it stands, for scores that are finite."""
         F, w = self.potential, self.class_weights
         if w is None:
-            out = F.weak_loss(v, target)
-            if not F.outgrows_scores:
-                return out
-            # masked classes, v_z = -inf: the limit is inf whatever the signs of r_z, where F outgrows every <r, v>
-            lost = out.isneginf() | (out.isnan() & v.amax(-1).isfinite())
-            return out.masked_fill(lost, torch.inf)
+            return F.weak_loss(v, weigh)
         w = w.to(v.dtype)
-        return F.weak_loss(v, lambda x: target(w * x), total=target(w.expand_as(v)))
+        return F.weak_loss(v, lambda x: weigh(w * x), total=weigh(w.expand_as(v)))
+
+    def _masked(self, v: Tensor, weigh: Callable[[Tensor], Tensor], target: Callable[[], Tensor]) -> Tensor:
+        """The line where classes Z may be masked, ``v_z = -inf``: its limit as their common score falls.
+
+        Far out the loss rises by ``s F_oo(d) - <w r, d>`` for each unit that they fall, d = -1_Z centred and F_oo the
+        recession function of F, so that it becomes inf or -inf. What is left at 0 is the loss of the other
+        classes, and so it is where all r_z of Z are 0: the masked classes have left.
+        """
+        F, w = self.potential, self.class_weights
+        gone = v.isneginf() & v.amax(-1, keepdim=True).isfinite()
+        r = target()
+        r = r if w is None else w.to(v.dtype) * r
+        rest, lost = r.masked_fill(gone, 0.0), torch.where(gone, r, 0.0)
+        total = 1.0 if w is None else r.sum(-1)
+        out = F.weak_loss(v, lambda x: (rest * x.masked_fill(gone, 0.0)).sum(-1), total)
+        down = gone.to(v.dtype)
+        rises = lost.sum(-1) + total * (F.recession(-down) - down.mean(-1))
+        rounding = 1e2 * torch.finfo(v.dtype).eps * (1 + r.abs().amax(-1))
+        rises = torch.where((lost != 0).any(-1) & (rises.abs() > rounding), rises, 0.0)
+        return out + torch.where(rises > 0, torch.inf, torch.where(rises < 0, -torch.inf, 0.0))
 
     def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
         planned = plan(self)
@@ -132,7 +177,7 @@ class BackwardLoss(WeakLabelLoss):
         def fenchel_young(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
             r = targets[rows]
             torch.sub(self.potential.link(v), r, out=slope).mul_(share)
-            return self.line(v, lambda x: inner(r, x))
+            return self.line(v, lambda x: inner(r, x), lambda: r)
 
         return cpu.hushed(Work(fenchel_young), R.silent(labels))
 
@@ -147,25 +192,34 @@ class BackwardLoss(WeakLabelLoss):
         return self.potential.probabilities(checks.classes_last(scores, self.transition.num_classes))
 
     def lower_bounds(self) -> FloatArray:
-        """``inf_v lambda_{F,R}(v, y) = -F*(R e_y)`` (Proposition 14)."""
-        if self.class_weights is not None:
-            return self._weighted_bounds()
-        columns, _ = self.reconstruction.orbit_columns()
-        return self.reconstruction.per_label(-self.potential.conjugate(torch.as_tensor(columns)).numpy())
+        """``inf_v lambda_{F,R}(v, y) = -F*(R e_y)`` (Proposition 14).
 
-    def _weighted_bounds(self) -> FloatArray:
-        """r becomes w r, of sum s: ``-s F*(w r / s)`` for s > 0; for s < 0 the loss is concave and has no bound."""
-        weighted, s = self.weighted_targets()
-        bounds = -s[:, 0] * self.potential.conjugate(weighted / torch.where(s > 0, s, 1.0))
-        flat = (s[:, 0] == 0) & (weighted == 0).all(-1)
-        return torch.where(s[:, 0] > 0, bounds, torch.where(flat, 0.0, -torch.inf)).numpy()
+        Under class weights w the target is w r, of sum s: ``-s F*(w r / s)`` for s > 0. For s < 0 the loss is concave
+        and has no bound.
+        """
+        known = self._bounds()
+        if known.failure is not None:
+            raise known.failure
+        return known.rows
 
-    def weighted_targets(self) -> tuple[Tensor, Tensor]:
-        """w r of every label, and its sum, zero where it is zero but for rounding.  # (M, K), (M, 1)"""
-        assert self.class_weights is not None
-        weighted = torch.as_tensor(self.reconstruction.matrix().T) * self.class_weights.cpu()
-        s = weighted.sum(-1, keepdim=True)
-        return weighted, torch.where(s.abs() > ROUNDING * weighted.abs().sum(-1, keepdim=True), s, 0.0)
+    def bounds(self) -> Bounds:
+        """Those of the targets, for the line as it stands here."""
+        return self._bounds() if self.bounds_are_of(BackwardLoss) else super().bounds()
+
+    def _bounds(self) -> Bounds:
+        F, R, w = self.potential, self.reconstruction, self.weights_of_classes()
+        if self.bounds_are_of(BackwardLoss) and not self.is_as_written(BackwardLoss):
+            return unknown(kinds_of(F, R, w))
+        return bounds_of_targets(F, R, w)
+
+    def weights_of_classes(self) -> FloatArray | None:
+        """The class weights (K,), if there are any."""
+        w = self.class_weights
+        return None if w is None else w.double().numpy(force=True)
+
+    def scores_of(self, p: Tensor) -> Tensor:
+        """The potential's inverse link."""
+        return self.potential.inverse_link(p)
 
     def extra_repr(self) -> str:
         """For printing the module."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from .._core import FloatArray, Labels, Work, as_tensors, checks, tracing, value_and_slope, with_slope
 from ..errors import InputError
 from ..transitions import Reconstruction, StackedTransition, Tables, Transition
+from .bounds import Bounds, stated
 from .given import given_transitions
 from .kernels import cpu, dispatch
 
@@ -23,17 +25,32 @@ Reduction = Literal["none", "mean", "sum"]
 Backend = Literal["auto", "torch", "triton"]
 
 
-@singledispatch
-def certificate_of(loss: Any) -> Any:
-    """Properness and boundedness of a loss: the certificates room registers one function for each kind of loss.
+SIGNATURE = "transition"  # its key in the state
+DEFINING = ("forward", "evaluate", "_evaluate", "_each", "_reduce", "pointwise", "line", "_finite", "_masked", "risk")
 
-    A room is loaded when it is needed, so that one may not be there yet.
+
+@singledispatch
+def certificate_of(loss: Any, **settings: Any) -> Any:
+    """Properness and boundedness of a loss: what `tproper.certify(loss)` and ``loss.certify()`` answer.
+
+    The certificates room registers one function for each kind of loss, and others may for theirs. A room is loaded when
+    it is needed, so that one may not be there yet.
     """
     room = f"{__package__.rpartition('.')[0]}.certificates"
     if room not in sys.modules:
         importlib.import_module(room)
-        return certificate_of(loss)
-    raise NotImplementedError(f"loss: expected one that can be certified, got a {type(loss).__name__}")
+        return certificate_of(loss, **settings)
+    raise InputError(
+        f"loss: expected a tproper loss, a callable on probabilities, or a kind of loss that certificate_of.register "
+        f"knows, got {type(loss).__name__}"
+    )
+
+
+def _signature(transition: Transition) -> Tensor:
+    """The form of the labels, the sizes, and `Transition.signature`."""
+    form = transition.label_form
+    sizes = [len(form) + 1, transition.num_classes, math.log1p(transition.num_weak_labels)]
+    return torch.tensor([*sizes, *transition.signature()], dtype=torch.float64)
 
 
 def reduce(losses: Tensor, reduction: Reduction, weights: Tensor | None = None) -> Tensor:
@@ -144,9 +161,24 @@ class WeakLabelLoss(nn.Module, ABC):
         """The tables, made anew from T."""
         return {}
 
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Tables, and numbers by which T is recognised: some T have no tables, or share those of their R."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + SIGNATURE] = _signature(self.transition)
+
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        """Tables of another T are refused: bounds and certificates would go on speaking of this one."""
-        errors = args[-1]
+        """The state of another T is refused: bounds and certificates would go on speaking of this one."""
+        errors, before = args[-1], len(args[-1])
+        known = state_dict.get(prefix + SIGNATURE)  # states of earlier versions have none
+        if isinstance(known, Tensor) and not known.is_meta:
+            own = _signature(self.transition)
+            digits = max(1e-6, torch.finfo(known.dtype).eps)
+            if known.shape != own.shape or not torch.allclose(known.to(own), own, rtol=digits, atol=0):
+                errors.append(
+                    f"{prefix}{SIGNATURE}: expected the state of a loss for {self.transition.name}, got that of "
+                    "another transition; make the loss with the transition that was saved"
+                )
+        state_dict = {name: value for name, value in state_dict.items() if name != prefix + SIGNATURE}
         for name, own in as_tensors(self._made_tables()).items():
             given = state_dict.get(prefix + name)
             if isinstance(given, Tensor) and given.shape == own.shape and not given.is_meta:
@@ -157,7 +189,8 @@ class WeakLabelLoss(nn.Module, ABC):
                         f"{prefix}{name}: expected the table of {self.transition.name} that this loss was made for, "
                         "got that of another transition; make the loss with the transition that was saved"
                     )
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        if len(errors) == before:  # else nothing is copied
+            super()._load_from_state_dict(state_dict, prefix, *args)
 
     @property
     def tables(self) -> Tables:
@@ -284,7 +317,8 @@ class WeakLabelLoss(nn.Module, ABC):
         Both are times the weights (n,). No graph is recorded, labels are not checked, and what they need is made once.
         With `class_major`, scores will be transposed views of (K, n) arrays, which are faster to sum over few classes.
         """
-        work = None if isinstance(self.pair(), str) else self._closed_form(labels, dtype, class_major)
+        plain = self.backend == "torch" or isinstance(self.pair(), str)
+        work = None if plain else self._closed_form(labels, dtype, class_major)
         gaps = weights is not None and bool((weights == 0).any())  # asked once: a solver calls thousands of times
 
         def both(scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -327,6 +361,22 @@ class WeakLabelLoss(nn.Module, ABC):
         In the order of the transition's rows; one per set size for candidate sets of more than 12 classes.
         """
 
-    def certify(self) -> Any:
+    def bounds(self) -> Bounds:
+        """All that is known of the lower bounds: which labels they are of, the least of all, those of given labels."""
+        return stated(self.lower_bounds(), self.transition)
+
+    def is_as_written(self, known: type[WeakLabelLoss]) -> bool:
+        """Whether this computes what the class `known` does: a subclass may have rewritten it, and is another loss."""
+        return all(getattr(type(self), name, None) is getattr(known, name, None) for name in DEFINING)
+
+    def bounds_are_of(self, known: type[WeakLabelLoss]) -> bool:
+        """Whether `lower_bounds` is that of the class `known`."""
+        return type(self).lower_bounds is known.lower_bounds
+
+    def scores_of(self, p: Tensor) -> Tensor:
+        """Scores whose `probabilities` are p (..., K), all positive."""
+        return p.log()
+
+    def certify(self, seed: int = 0) -> Any:
         """Properness and boundedness of this loss, with evidence: `tproper.certify(self)`."""
-        return certificate_of(self)
+        return certificate_of(self, **({"seed": seed} if seed else {}))

@@ -11,6 +11,7 @@ from .._core import FloatArray
 from ..potentials import LogSumExp
 from ..transitions import Reconstruction, Transition, reconstruct
 from .base import Reduction, WeakLabelLoss, hush, weighted
+from .bounds import Bounds, stated
 from .given import targets_of
 
 
@@ -38,12 +39,17 @@ class BatchRiskLoss(WeakLabelLoss):
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Each example's share of the class risks: ``R[z, y] l(v, z)`` (..., K)."""
         targets = self.reconstruction._targets(labels, self.tables, scores.dtype)
-        return hush(targets * self.potential.class_losses(scores), self.reconstruction, labels)
+        return hush(self.shares(targets, scores), self.reconstruction, labels)
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The same with each example's own target."""
         targets = targets_of(transitions, labels, self.validate).to(scores.dtype)
-        return targets * self.potential.class_losses(scores)
+        return self.shares(targets, scores)
+
+    def shares(self, targets: Tensor, scores: Tensor) -> Tensor:
+        """``r_z l(v, z)`` (..., K), in which the infinite loss of a masked class counts for nothing where r_z is 0."""
+        losses = self.potential.class_losses(scores)
+        return targets * losses.masked_fill((targets == 0) & losses.isinf(), 0.0)
 
     def class_risks(self, shares: Tensor, weights: Tensor | None) -> Tensor:
         """Mean over the batch (weighted), one number per class."""
@@ -61,8 +67,13 @@ class BatchRiskLoss(WeakLabelLoss):
 
     def lower_bounds(self) -> FloatArray:
         """0 for every label: a batch's loss cannot be negative, and tends to 0 on some path."""
-        columns, _ = self.reconstruction.orbit_columns()
-        return self.reconstruction.per_label(np.zeros(len(columns)))
+        kinds = self.reconstruction.kinds()
+        known = any(map(self.is_as_written, (GradientAscentLoss, NonNegativeLoss)))
+        return kinds.spread(np.full(len(kinds), 0.0 if known else np.nan))
+
+    def bounds(self) -> Bounds:
+        """Those of a whole batch."""
+        return stated(self.lower_bounds(), self.transition, "any batch")
 
     def extra_repr(self) -> str:
         """For printing the module."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, inner, log_mixture, log_total, safe_log
+from .._core import FloatArray, Work, as_tensors, checks, inner, log_mixture, log_total, safe_log
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import (
@@ -19,6 +20,7 @@ from ..transitions import (
     UniformTransition,
 )
 from .base import Reduction, WeakLabelLoss, in_kernel
+from .bounds import Bounds, stated
 from .kernels import cpu
 from .kernels.registry import plan
 from .scores import BrierScore, LogScore, Score, Weak, make_score
@@ -147,15 +149,37 @@ class ForwardLoss(WeakLabelLoss):
             return f"the link is that of {self.link.name}, not softmax"
         return (self.score, self.transition) if type(self) is ForwardLoss else super().pair()
 
+    def scores_of(self, p: Tensor) -> Tensor:
+        """The logarithm, or the inverse of the link that was given."""
+        return p.log() if self.link is None else self.link.inverse_link(p)
+
+    def bounds(self) -> Bounds:
+        """Those of the score; a row in which answers are missing has a loss >= 0, and 0 where all are."""
+        if not self.bounds_are_of(ForwardLoss) or not self.is_as_written(ForwardLoss):
+            return super().bounds()
+        out = stated(self.lower_bounds(), self.transition, "all labels")
+        if "answers" not in self.transition.label_form:
+            return out
+
+        def of(labels: Tensor) -> Tensor:
+            return 0.0 - self.transition.log_rows(labels, as_tensors(self.transition.tables())).amax(-1)
+
+        return replace(out, least=0.0, floor=0.0, values=np.zeros(1), incomplete=0.0, of=of)
+
     def lower_bounds(self) -> FloatArray:
         """The smallest ``l(T p, y)`` over all p: ``-log max_z T_yz`` for the log score."""
+        rows = self._bounds()
+        rewritten = self.bounds_are_of(ForwardLoss) and not self.is_as_written(ForwardLoss)
+        return np.full_like(rows, np.nan) if rewritten else rows
+
+    def _bounds(self) -> FloatArray:
         T, score = self.transition, self.score
         if isinstance(score, LogScore):
             return 0.0 - T.log_row_maxima()
-        if isinstance(T, UniformTransition):
+        if isinstance(T, UniformTransition) and score.symmetric:
             bound = score.uniform_bound(T.diagonal, T.off_diagonal, T.num_classes)
             return np.full(T.num_weak_labels, bound)
-        if isinstance(T, CandidateSetTransition):
+        if isinstance(T, CandidateSetTransition) and score.symmetric:
             return _set_bounds(T, score)
         matrix = T.matrix()
         return np.array([score.bound(matrix, y) for y in range(len(matrix))])

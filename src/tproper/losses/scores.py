@@ -52,6 +52,7 @@ class Score(ABC):
     name: str
     needs: Needs
     strictly_proper: bool = True
+    symmetric: bool = True  # all weak labels are alike to it
     evidence: Literal["exact", "numerical"] = "exact"  # of the bounds
 
     @abstractmethod
@@ -174,6 +175,7 @@ class PotentialScore(Score):
         self.potential = potential
         self.name = potential.name
         self.strictly_proper = potential.strictly_proper
+        self.symmetric = potential.symmetric
 
     def loss(self, q: Weak) -> Tensor:
         """``F(v) - v_y``."""

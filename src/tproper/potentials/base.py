@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -65,13 +65,22 @@ class Potential(ABC):
     proper: bool = True  # F convex with Condition 1
     strictly_proper: bool = True  # F* strictly convex on the simplex (Appendix D)
     differentiable: bool = True  # F has a gradient everywhere in its domain
-    symmetric: ClassVar[bool] = True  # F treats all classes alike
+    symmetric: bool = True  # F treats all classes alike
     evidence: Literal["exact", "numerical"] = "exact"  # how value, link and conjugate are computed
 
     @property
-    def outgrows_scores(self) -> bool:
-        """Whether F(v)/||v|| grows without end, so that ``F(v) - <r, v>`` is bounded for every r."""
-        return self.domain == "affine"
+    def radius(self) -> float:
+        """F is infinite at centred scores of a larger norm; ``inf`` where F is finite everywhere."""
+        return math.inf
+
+    def recession(self, direction: Tensor) -> Tensor:
+        """The slope of F far out along directions d (..., K): ``lim F(t d) / t``.
+
+        ``F(v) - <r, v>`` is bounded from below iff ``<r, d>`` exceeds it for no d: it is the support function of F*'s
+        domain, ``max_z d_z`` for the simplex and infinite, but at d = 0, for the affine hull.
+        """
+        d = centre(direction)
+        return d.amax(-1) if self.domain == "simplex" else torch.where((d == 0).all(-1), 0.0, math.inf)
 
     def value(self, v: Tensor) -> Tensor:
         """F(v) for scores (..., K), centred first."""
@@ -223,17 +232,34 @@ class Squeezed(Potential):
         self.strictly_proper = base.strictly_proper if not active else (self.alpha > 1 and base.differentiable)
         self.differentiable = base.differentiable and (self.alpha > 1 or not active)
         self.evidence = base.evidence  # the conjugate is solved for, with a duality gap that bounds its error
+        self.symmetric = base.symmetric
 
     @property
-    def outgrows_scores(self) -> bool:
-        """Where alpha > 1, or the base does."""
-        return (self.k > 0 and self.alpha > 1) or self.base.outgrows_scores
+    def radius(self) -> float:
+        """That of the base."""
+        return self.base.radius
+
+    def recession(self, direction: Tensor) -> Tensor:
+        """The base's, and ``k/2 ||d||_1`` for alpha = 1; infinite for alpha > 1, as below 1 the base's alone."""
+        base = self.base.recession(direction)
+        if self.k == 0 or self.alpha < 1:
+            return base
+        size = centre(direction).abs().sum(-1)
+        return base + (self.k / 2 * size if self.alpha == 1 else torch.where(size > 0, math.inf, 0.0))
 
     def squeezed(self, k: float, alpha: float, allow_improper: bool = False) -> Squeezed:
         """Squeezing once more with the same alpha is squeezing once with the sum of both k."""
         again = Squeezed(self, k, alpha, allow_improper)
         same = again.alpha == self.alpha
         return Squeezed(self.base, self.k + again.k, alpha, allow_improper) if same else again
+
+    def link(self, v: Tensor) -> Tensor:
+        """The gradient; between alpha = 1 and 2 it is steep near v_z = 0, and no digit of a small score may be lost."""
+        if not 1 < self.alpha < 2 or self.k == 0:
+            return super().link(v)
+        mean, top = floating(v, "v").mean(-1, keepdim=True), v.abs().amax(-1, keepdim=True)
+        kept = (mean.abs() <= 4 * torch.finfo(v.dtype).eps * top) & top.isfinite()
+        return self._link(torch.where(kept, v - (mean - mean.detach()), centre(v)))
 
     def penalty(self, v: Tensor) -> Tensor:
         """``k/2 sum_z |v_z|^alpha`` at centred scores."""

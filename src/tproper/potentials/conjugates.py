@@ -23,16 +23,18 @@ from torch import Tensor
 
 from .._core import centre, centred_solve, critical_k_of, increasing_root, simplex_threshold
 from ..errors import InputError
-from .counted import Counted, Grouped, Penalty, centred, distinct, is_separable
+from .counted import Counted, Grouped, Penalty, centred, distinct, is_separable, settled
 from .kinks import MOST_CLASSES, ellipsoid_minimiser
 from .nested import nested_roots
-from .newton import derivatives, newton
+from .newton import derivatives, newton, polished
 
 if TYPE_CHECKING:  # `base` imports the solvers
     from .base import Potential, Separable, Squeezed
 
 NOTHING = Penalty(0.0, 2.0)
 GAP_TOL = 1e-13  # relative duality gap at which a conjugate counts as found
+MISSED = 1e-6  # of a probability, by an inverse link
+LARGEST = 700.0  # logarithm of what a float may hold, with room for sums over classes
 ENOUGH = 1e-9  # and at which it is taken when no method comes nearer
 MOST_DERIVATIVES = 1 << 27  # second derivatives held at a time: 1 GiB
 
@@ -49,12 +51,30 @@ def squeezed_conjugate(F: Squeezed, q: Tensor) -> Tensor:
         value = _box_conjugate(F, flat)
     elif F.alpha < 1:
         value = _nonconvex_conjugate(F, flat)
-    else:
+    elif not bool((beyond := _beyond_floats(F, flat.detach())).any()):
         v, value = _maximum(F, flat.detach())
         if q.requires_grad:  # the step is zero, its derivative is not: second derivatives in q come out right
             v = v + newton_step(F.base, Penalty(F.k, F.alpha), v, flat)
             value = _attained(F, flat, v)
+    else:
+        value = torch.full_like(flat[:, 0], math.inf)
+        if not bool(beyond.all()):
+            value = value.masked_scatter(~beyond, squeezed_conjugate(F, flat[~beyond]))
     return value.reshape(q.shape[:-1]).to(q.dtype)
+
+
+def _beyond_floats(F: Squeezed, q: Tensor) -> Tensor:
+    """Whether F'*(q) is larger than any float holds, or its maximiser is: near alpha = 1, where it is finite in theory.
+
+    Where it is that large, F is as good as max v, and ``F'*(q) = sum psi*(w)``; see `_as_if_max`.
+    """
+    if F.base.domain != "simplex" or F.alpha > 1.5 or len(q) == 0:
+        return torch.zeros(len(q), dtype=torch.bool)
+    penalty = Penalty(F.k, F.alpha)
+    w = _as_if_max(penalty, q, torch.ones_like(q))[2]
+    power = F.alpha / (F.alpha - 1)  # psi*(w) = k (alpha - 1) / 2 (w / slope)^power
+    largest = power * (w.abs().amax(-1) / penalty.slope).log() + math.log(F.k * (F.alpha - 1) / 2)
+    return largest > LARGEST
 
 
 def squeezed_inverse_link(F: Squeezed, p: Tensor) -> Tensor:
@@ -68,9 +88,29 @@ def squeezed_inverse_link(F: Squeezed, p: Tensor) -> Tensor:
             v = _box_minimiser(F, flat, *_most_uniform(F, flat)) if F.base.symmetric else _split_minimiser(F, flat)
     else:
         v = _maximum(F, flat.detach())[0]
+        if F.alpha < 1.5:
+            v = _polished(F, flat.detach(), v)
         if p.requires_grad:
             v = v + newton_step(F.base, Penalty(F.k, F.alpha), v, flat)
     return v.reshape(p.shape).to(p.dtype)
+
+
+def _polished(F: Squeezed, p: Tensor, v: Tensor) -> Tensor:
+    """The inverse link by its own equation: near alpha = 1 a maximum knows few digits of where it is."""
+    missed = (F._link(v) - p).abs().amax(-1)
+    if bool((rest := missed > 1e-10).any()):
+        q, count, penalty = p[rest], torch.ones_like(p[rest]), Penalty(F.k, F.alpha)
+        at, left = polished(Counted(F.base, count) if is_separable(F.base) else F.base, penalty, q, count, v[rest])
+        # the largest score takes what is left of the sum, which is the rounding of its own
+        at = at.scatter_add(-1, at.abs().argmax(-1, keepdim=True), -at.sum(-1, keepdim=True))
+        v = v.masked_scatter(rest[:, None], torch.where((left < missed[rest])[:, None], at, v[rest]))
+        missed = (F._link(v) - p).abs().amax(-1)
+        if bool((missed > MISSED).any()):
+            raise NotComputedError(
+                f"inverse_link: numerical, not computed for {F.name}: near alpha = 1 some scores are smaller than "
+                f"floats are, and probabilities would be missed by {float(missed.max()):.2g}; take alpha >= 1.02, or 1"
+            )
+    return v
 
 
 def _refuse_kinks(F: Squeezed) -> None:
@@ -123,7 +163,7 @@ def _separable_maximum(F: Squeezed, base: Separable, penalty: Penalty, q: Tensor
             return newton(Counted(base, count[rows]), penalty, values[rows], count[rows], start[rows], budget=60)
 
         _improve(v, gap, attempt)
-    v = centred(v, count)
+    v = settled(v, count)
     value = (count * (values * v - penalty.value(v))).sum(-1) - seen._value(v)
     v = v.gather(-1, index)
     if bool((rest := ~(gap <= GAP_TOL)).any()):
@@ -192,7 +232,7 @@ def _as_if_max(penalty: Penalty, q: Tensor, count: Tensor) -> tuple[Tensor, Tens
     # q - p = min(q, tau): written so, equal entries stay equal to the last bit
     w = penalty.balanced(torch.where(inside, 0.0, torch.minimum(q, tau + top)), count)
     p = torch.where(inside, q, torch.relu(q - top - tau))
-    return centred(torch.where(inside, 0.0, penalty.inverse(w)), count), p / (count * p).sum(-1, keepdim=True), w
+    return settled(torch.where(inside, 0.0, penalty.inverse(w)), count), p / (count * p).sum(-1, keepdim=True), w
 
 
 def _limit_gap(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch import Tensor
 
-from .._core import centre, increasing_root
-from .counted import Penalty, distinct
+from .._core import increasing_root
+from .counted import Penalty, distinct, settled
 
 if TYPE_CHECKING:  # `base` imports the solvers
     from .base import Separable
@@ -50,7 +50,8 @@ def nested_roots(base: Separable, penalty: Penalty, q: Tensor) -> Tensor:
         return total(v), total(1 / (d + e)) + total(d / (d + e)).square() / through
 
     solve(increasing_root(solve, low + offset, high + offset, (low + high) / 2 + offset, tol=2e-13))
-    return centre(memory["v"].gather(-1, index))
+    v = memory["v"].gather(-1, index)
+    return settled(v, torch.ones_like(v))
 
 
 def _by_score(base: Separable, penalty: Penalty, c: Tensor, lam: Tensor, start: Tensor) -> Coordinate:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from .counted import Counted, Grouped, Penalty, centred, row_sum
+from .counted import Counted, Grouped, Penalty, centred, row_sum, settled
 
 if TYPE_CHECKING:  # `base` imports the solvers
     from .base import Potential
@@ -49,8 +49,41 @@ def newton(
         take = good & ~done
         v, u = torch.where(take[:, None], at, v), torch.where(take[:, None], slope, u)
         value = torch.where(take, lower, value)
-    v = centred(v, count)  # which the gap takes for granted
+    v = settled(v, count)  # which the gap takes for granted
     return v, problem.gap(v, u) / (1 + value.abs() + (count * q * v).sum(-1).abs())
+
+
+def polished(base: AnyPotential, penalty: Penalty, q: Tensor, count: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """v with ``grad F(v) + psi'(v) = q + t`` to rounding, and what is left of it.
+
+    Near alpha = 1 the objective does not see scores of 1e-80 beside 1, but their slopes are as large as any: steps are
+    taken in ``u = psi'(v)``, and judged by the equation itself.
+    """
+    problem = _Problem(base, penalty, q, count, math.inf)
+    u = penalty.balanced(penalty.derivative(v), count)
+    v = penalty.inverse(u)
+    move = problem.move(v, u)
+    left = move.residual.abs().amax(-1)
+    for _ in range(100):
+        if bool((left <= 1e-14).all()):
+            break
+        dense = penalty.curvature(v) * move.step
+        du = torch.where(penalty.curvature(v) > 1, move.mu - move.residual - move.hessian(move.step), dense)
+        length, moved = torch.ones_like(left), torch.zeros_like(left, dtype=torch.bool)
+        for _ in range(12):
+            other = penalty.balanced(u + length[:, None] * du, count)
+            at = penalty.inverse(other)
+            rest = centred(base._link(at) + other - q, count).abs().amax(-1)
+            better = (rest < left) & ~moved
+            u, v = torch.where(better[:, None], other, u), torch.where(better[:, None], at, v)
+            left, moved = torch.where(better, rest, left), moved | better
+            if bool((moved | (left <= 1e-14)).all()):
+                break
+            length = length / 2
+        if not bool(moved.any()):
+            break
+        move = problem.move(v, u)
+    return v, left
 
 
 class _Move(NamedTuple):

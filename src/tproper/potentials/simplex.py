@@ -222,6 +222,11 @@ class Spherical(Potential):
         self.domain = checked_domain(domain)
         self.name = f"spherical ({domain})"
 
+    @property
+    def radius(self) -> float:
+        """1 for the affine domain."""
+        return 1.0 if self.domain == "affine" else math.inf
+
     def _value(self, v: Tensor) -> Tensor:
         if self.domain == "simplex":
             return 1 + spherical_threshold(v)[..., 0]

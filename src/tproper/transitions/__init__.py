@@ -19,6 +19,7 @@ from .base import (
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
+from .evidence import Kinds, listed
 from .families import (
     BagTransition,
     binary_noise,
@@ -66,6 +67,7 @@ __all__ = [
     "EstimatedPartialLabels",
     "EstimatedTransition",
     "FamilyTest",
+    "Kinds",
     "Reconstruction",
     "SetReconstruction",
     "Shrunk",
@@ -87,6 +89,7 @@ __all__ = [
     "is_estimated",
     "is_index",
     "item",
+    "listed",
     "make_transition",
     "mask_sizes",
     "multi_complementary",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -26,6 +27,7 @@ from ..errors import InputError
 from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, EstimatedTransition, Reconstruction, Tables, Transition
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix
+from .evidence import Kinds
 
 MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up to this many
 LEAST_VARIANCE = 1e-9  # of a target; otherwise an annotator who is never wrong would silence all others
@@ -178,14 +180,10 @@ class AnnotatorTransition(Transition):
             )
         return CompleteReconstruction(left_inverse(self.matrix(), method, prior), self, method)
 
-    def same_as(self, other: Transition) -> bool:
-        """The same annotators in the same order."""
-        return (
-            isinstance(other, AnnotatorTransition)
-            and len(self.transitions) == len(other.transitions)
-            and np.array_equal(self.silence, other.silence)
-            and all(ours.same_as(theirs) for ours, theirs in zip(self.transitions, other.transitions, strict=True))
-        )
+    def signature(self) -> FloatArray:
+        """Of the annotators one after the other, and the answers that silence stands for."""
+        parts = [np.append(t.signature(), t.num_weak_labels) for t in self.transitions]
+        return np.concatenate([*parts, self.silence + 2.0])
 
     def tables(self) -> dict[str, FloatArray]:
         """log T of all annotators, one under the other, and a row of zeros for a missing answer."""
@@ -199,6 +197,10 @@ class AnnotatorTransition(Transition):
             if self.listed:
                 return np.log(self.matrix().max(axis=1))
             return np.log(np.concatenate([t.matrix().max(axis=1) for t in self.transitions]))
+
+    def place(self, labels: Tensor) -> Tensor | None:
+        """None: answers may be missing."""
+        return None
 
     def answer_rows(self, labels: Tensor) -> Tensor:
         """Where each answer stands in the stacked tables; a missing one in their last row."""
@@ -301,24 +303,21 @@ class AnswerReconstruction(Reconstruction):
         """Rows without a usable answer."""
         return ~((labels >= 0) & (kept_on(self, "weights", labels.device) > 0)).any(-1)
 
-    def orbit_columns(self) -> tuple[FloatArray, list[str]]:
+    def kinds(self, alike: FloatArray | None = None) -> Kinds:
         """The complete rows where they can be listed, then every answer alone.
 
-        A conjugate F* is convex and every target is a mixture of the answers' own, so over all rows, complete or not,
-        the least bound is that of some answer alone.
+        A bound ``inf_v s F(v) - <r, v>`` is concave in the target r and its sum s, and every target is a mixture of the
+        answers' own, so over all rows, complete or not, the least bound is that of some answer alone.
         """
         m = len(self.transition.sizes)
         alone = [f"annotator {a} alone, answer {y}" for a in range(m) for y in range(self.transition.sizes[a])]
         used = np.repeat(self.weights > 0, self.transition.sizes)
         columns, names = self._columns[used], [name for name, ok in zip(alone, used, strict=True) if ok]
         if not self.transition.listed:
-            return columns, names
+            return Kinds(names, lambda rows: columns[rows], lambda values: values, None, slice(0, None))
         complete = [f"answers {label}" for label in self.transition.weak_labels]
-        return np.concatenate([self.matrix().T, columns]), complete + names
-
-    def per_label(self, per_orbit: FloatArray) -> FloatArray:
-        """Those of the complete rows; where these cannot be listed, one value for each usable answer alone."""
-        return per_orbit[: self.transition.num_weak_labels] if self.transition.listed else per_orbit
+        columns, M = np.concatenate([self.matrix().T, columns]), self.transition.num_weak_labels
+        return Kinds(complete + names, lambda rows: columns[rows], lambda values: values[:M], None, slice(M, None))
 
 
 class CompleteReconstruction(Reconstruction):
@@ -337,6 +336,10 @@ class CompleteReconstruction(Reconstruction):
     def silent(self, labels: Tensor) -> Tensor:
         """Incomplete rows."""
         return (labels < 0).any(-1)
+
+    def kinds(self, alike: FloatArray | None = None) -> Kinds:
+        """The complete rows: all others are silent."""
+        return replace(super().kinds(alike), index=None, gaps=slice(0, 0))
 
 
 def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> AnnotatorTransition:

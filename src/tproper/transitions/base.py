@@ -38,7 +38,8 @@ from .._core import (
 from ..errors import InputError
 from .dense import left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
-from .kinds import LabelKind
+from .evidence import Kinds, listed
+from .kinds import POSITIVE_UNLABELED, LabelKind
 from .shrinkage import column_intervals, opened, shrink
 
 LEARNED = "to learn T give it to the loss's call, loss(scores, labels, transitions=T)"
@@ -172,11 +173,33 @@ class Transition(LabelKind):
         return Reconstruction(left_inverse(self._T, method, prior), self, method=method)
 
     def same_as(self, other: Transition) -> bool:
-        """Whether two objects describe the same T, whatever their names."""
-        if len({(type(t), t.num_classes, t.num_weak_labels) for t in (self, other)}) > 1:
+        """Whether two objects describe the same T of the same labels, whatever their names and classes of Python.
+
+        Labels are the same if they are passed in the same form: indices, masks, answers, or positive and unlabeled.
+        """
+        if not isinstance(other, Transition):
             return False
-        ours, theirs = self.tables(), other.tables()
-        return all(np.array_equal(ours[k], theirs[k]) for k in ours)
+        ours, theirs = ((t.num_classes, t.num_weak_labels, t.label_form) for t in (self, other))
+        if ours != theirs:
+            return False
+        a, b = self.signature(), other.signature()
+        return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
+
+    @property
+    def label_form(self) -> str:
+        """What is passed as a label: "index", "mask", "answers", or "positive/unlabeled"."""
+        if self.positive_unlabeled:
+            return POSITIVE_UNLABELED
+        return "mask" if self.per_class_labels else "answers" if self.label_shape else "index"
+
+    def signature(self) -> FloatArray:
+        """Some numbers that tell T from every other T of the same size and form of labels, but for rounding.
+
+        They are linear functions ``<a, T b>`` of T with fixed vectors a and b: the same for the same T, however it is
+        represented, and close for a T that is close.
+        """
+        a, b = probes(self.num_weak_labels), probes(self.num_classes)
+        return np.asarray(((self._T.T @ a) * b).sum(axis=0), dtype=np.float64)
 
     def tables(self) -> dict[str, FloatArray]:
         """The arrays `log_probability` needs; a loss keeps them as buffers."""
@@ -186,6 +209,10 @@ class Transition(LabelKind):
     def row_index(self, labels: Tensor) -> Tensor:
         """The row of `matrix()` that belongs to each encoded label."""
         return labels
+
+    def place(self, labels: Tensor) -> Tensor | None:
+        """Where the value of each encoded label stands among those of `log_row_maxima`; None where it may not stand."""
+        return self.row_index(labels)
 
     def log_row_maxima(self) -> FloatArray:
         """``log max_z T_yz`` for each weak label (for each set size, beyond 12 classes of candidate sets)."""
@@ -310,8 +337,14 @@ class EstimatedTransition(Transition):
     def describe(self, classes: Sequence[Any]) -> str:
         """T as a table under the names of its classes, each entry with its standard error, and the notes."""
         head = f"{self.name}: P(label | class), {self._T.shape[0]} labels x {len(classes)} classes (+- 1 stderr)"
-        labels = map(str, classes) if self.label_kind == "classes" else map(_label_text, self.weak_labels)
+        labels = map(str, classes) if self.label_kind == "classes" else map(label_text, self.weak_labels)
         return "\n".join([head, *table_with_errors(self._T, self.stderr, list(labels), classes), *self.notes])
+
+
+def probes(n: int) -> FloatArray:
+    """Fixed vectors (n, 8) of entries between 1 and 2, in no linear relation to each other."""
+    steps = np.sqrt([2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0])
+    return np.asarray(1 + np.arange(1, n + 1)[:, None] * steps % 1, dtype=np.float64)
 
 
 METHODS = ("auto", "inverse", "pinv", "min_variance", "tightest")
@@ -378,16 +411,14 @@ class Reconstruction:
         """Which labels carry no information: their loss is 0, and scores skip them. None where all carry some."""
         return None
 
-    def orbit_columns(self) -> tuple[FloatArray, list[str]]:
+    def kinds(self, alike: FloatArray | None = None) -> Kinds:
         """One target for every kind of weak label that differs from the others by more than a renaming of classes.
 
-        Returns targets (L, K) and a name for each. For a dense R these are simply all its columns.
+        Classes with equal entries in `alike` (K,) may be renamed; all classes by default. For a dense R every label is
+        a kind of its own.
         """
-        return self._R.T.copy(), [f"label {_label_text(name)}" for name in self.transition.weak_labels]
-
-    def per_label(self, per_orbit: FloatArray) -> FloatArray:
-        """Spread one value per orbit over the weak labels, in the order of the transition's rows."""
-        return per_orbit
+        names = [f"label {label_text(name)}" for name in self.transition.weak_labels]
+        return listed(self._R.T, names, self.transition.row_index)
 
 
 def _without_rounding(R: FloatArray) -> FloatArray:
@@ -406,7 +437,8 @@ def _row_names(table: Any) -> list[Any] | None:
     return rows
 
 
-def _label_text(name: object) -> str:
+def label_text(name: object) -> str:
+    """A label's name as text; sets in braces."""
     return "{" + ", ".join(map(str, sorted(name))) + "}" if isinstance(name, (set, frozenset)) else str(name)
 
 

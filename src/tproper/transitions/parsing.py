@@ -277,12 +277,21 @@ def _from_name(name: Any, parameters: dict[str, Any], num_classes: int | None) -
         raise InputError(f"transition: wrong parameters for {name!r}: {error}") from None
 
 
-# Plain data.
+# Plain data. A subclass is written as itself or not at all: as its parent it would come back as another T.
+WRITTEN = (
+    Transition, EstimatedTransition, UniformTransition, CandidateSetTransition, IndependentSets, FixedSizeSets,
+    EstimatedPartialLabels, StackedTransition, AnnotatorTransition, families.BagTransition,
+)  # fmt: skip
 
 
 def transition_to_dict(transition: Transition) -> dict[str, Any]:
     """JSON-ready, exact: `transition_from_dict` gives the same T back, bit for bit."""
     T, K = transition, transition.num_classes
+    if type(T) not in WRITTEN:
+        raise InputError(
+            f"transition: expected one of tproper's own, got a {type(T).__name__}, which is code that no file holds; "
+            "save tp.Transition(T.matrix()), or register_family and save the text that makes it"
+        )
     out: dict[str, Any] = {"name": T.name, "label_kind": T.label_kind}
     if isinstance(T, UniformTransition):
         return out | {"family": "uniform", "num_classes": K, "diagonal": float(T.diagonal)}

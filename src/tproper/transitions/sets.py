@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, ClassVar
@@ -14,9 +16,10 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, inner, look_up, tracing
 from ..errors import InputError
-from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition
+from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
+from .evidence import MOST_KINDS, Kinds
 from .set_mass import log_set_mass, mask_sizes
 from .uniform import even_kernel
 
@@ -137,6 +140,10 @@ class CandidateSetTransition(Transition):
         a = math.exp(self.log_centred_gram())
         return a * np.eye(K) + (math.exp(self._log_moment(K - 1)) - a)
 
+    def signature(self) -> FloatArray:
+        """Of ``P(|S| = j)``, which determines T."""
+        return self.size_probability @ probes(self.num_classes + 1)
+
     def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
         """In closed form for a uniform prior; for any other, by enumeration."""
         if prior is None or np.ptp(prior) == 0:
@@ -150,6 +157,13 @@ class CandidateSetTransition(Transition):
     def log_row_maxima(self) -> FloatArray:
         """log g(|S|), by label up to 12 classes, by set size beyond."""
         return self.per_label(self.log_weight[self.set_sizes()])
+
+    def place(self, labels: Tensor) -> Tensor:
+        """The row, or beyond 12 classes the size of the set among those that are possible."""
+        if self.num_classes <= ENUMERATION_LIMIT:
+            return self.row_index(labels)
+        sizes = torch.as_tensor(self.set_sizes(), device=labels.device)
+        return torch.searchsorted(sizes, labels.sum(-1))
 
     def per_label(self, per_size: FloatArray) -> FloatArray:
         """One value per set size, spread over the labels; as it is beyond 12 classes, where labels cannot be listed."""
@@ -267,15 +281,57 @@ class SetReconstruction(Reconstruction):
         mean = finite.mean(-1, keepdim=True)
         return mean[..., 0] + inner(self._targets(labels, tables, values.dtype), values - mean)
 
-    def orbit_columns(self) -> tuple[FloatArray, list[str]]:
-        """Sets of one size are alike: one target per size."""
-        K = self.transition.num_classes
-        sizes = np.array(self.transition.set_sizes())
-        dense_guard(len(sizes), K, "targets of all set sizes")
-        c = self.coefficient[sizes, None]
-        columns = c * (np.arange(K) < sizes[:, None]) + (1 - c * sizes[:, None]) / K
-        return columns, [f"candidate sets of size {j}" for j in sizes]
+    def kinds(self, alike: FloatArray | None = None) -> Kinds:
+        """Sets of one size are alike where all classes are.
 
-    def per_label(self, per_orbit: FloatArray) -> FloatArray:
-        """By size of the set."""
-        return self.transition.per_label(per_orbit)
+        Else all sets are told apart, or, of more than `MOST_KINDS`, the one of each size whose classes have the least
+        weight: of ``w r``, it has the smallest sum.
+        """
+        T = self.transition
+        if alike is not None and np.ptp(alike) > 0:
+            return self._unlike(alike)
+        K, sizes = T.num_classes, np.array(T.set_sizes())
+        names = [f"candidate sets of size {j}" for j in sizes]
+
+        def index(labels: Tensor) -> Tensor:
+            return torch.searchsorted(torch.as_tensor(sizes, device=labels.device), labels.sum(-1))
+
+        return Kinds(names, self._first_classes(np.arange(K)), T.per_label, index)
+
+    def _first_classes(self, order: NDArray[np.intp]) -> Callable[[slice], FloatArray]:
+        """Targets of sets of all sizes, made of the first classes of an order."""
+        K, sizes = self.transition.num_classes, np.array(self.transition.set_sizes())
+        place = np.argsort(order)
+
+        def targets(rows: slice) -> FloatArray:
+            some = sizes[rows, None]
+            dense_guard(len(some), K, "targets of all set sizes")
+            c = self.coefficient[some]
+            return c * (place < some) + (1 - c * some) / K
+
+        return targets
+
+    def _unlike(self, alike: FloatArray) -> Kinds:
+        T, K = self.transition, self.transition.num_classes
+        sizes = np.array(T.set_sizes())
+        if sum(math.comb(K, int(j)) for j in sizes) > MOST_KINDS:
+            names = [f"candidate sets of size {j}, of the classes of least weight" for j in sizes]
+            every = self.kinds()
+            return replace(every, names=names, targets=self._first_classes(np.argsort(alike)), example=True)
+        sets = [s for j in sizes for s in combinations(range(K), int(j))]
+        masks = checks.masks_of_sets(sets, K)
+        c, size = self.coefficient[masks.sum(axis=1)], masks.sum(axis=1)
+        columns = c[:, None] * masks + ((1 - c * size) / K)[:, None]
+        bits, place = masks @ 2 ** np.arange(K), np.zeros(2**K, dtype=np.int64)
+        place[bits] = np.arange(len(masks))
+        ends = np.flatnonzero(np.diff(size, prepend=0))
+
+        def spread(values: FloatArray) -> FloatArray:
+            return values if K <= ENUMERATION_LIMIT else np.minimum.reduceat(values, ends)
+
+        def index(labels: Tensor) -> Tensor:
+            powers = 2 ** torch.arange(K, device=labels.device)
+            return torch.as_tensor(place, device=labels.device)[(labels * powers).sum(-1)]
+
+        names = [f"label {{{', '.join(map(str, s))}}}" for s in sets]
+        return Kinds(names, lambda rows: columns[rows], spread, index)

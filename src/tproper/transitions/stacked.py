@@ -64,17 +64,24 @@ def is_estimated(transition: Transition) -> bool:
     return isinstance(transition, EstimatedTransition)
 
 
-def posterior_draws(transition: Transition, count: int, seed: int = 0) -> FloatArray | None:
+def posterior_draws(
+    transition: Transition, count: int, seed: int | np.random.SeedSequence = 0
+) -> FloatArray | None:
     """Posterior draws (S, M, K) of an estimated T; of sources or annotators too, where some T were estimated (and the
-    complete rows of answers can be listed); None for a given T."""
+    complete rows of answers can be listed); None for a given T.
+
+    Parts draw from streams that are spawned, not counted: sums of seeds would meet again among sources of sources.
+    """
     if isinstance(transition, EstimatedTransition):
-        return transition.samples(count, seed)
+        return transition.samples(count, np.random.default_rng(seed))
     if not isinstance(transition, StackedTransition | AnnotatorTransition) or not is_estimated(transition):
         return None
+    own = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    each = _parts(transition)
     parts = [
         np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if T is None else T
-        for d, t in enumerate(_parts(transition))
-        for T in [posterior_draws(t, count, seed + d)]
+        for t, stream in zip(each, own.spawn(len(each)), strict=True)
+        for T in [posterior_draws(t, count, stream)]
     ]
     if isinstance(transition, StackedTransition):
         return np.concatenate([w * T for w, T in zip(transition.weights, parts, strict=True)], axis=1)

@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._core import FloatArray, centred_basis, checks, inner, tracing
-from .base import Reconstruction, Tables, Transition
+from .base import Reconstruction, Tables, Transition, probes
 from .dense import dense_guard
 from .diagnosis import Diagnosis
+from .evidence import Kinds, like_classes
 
 
 class UniformTransition(Transition):
@@ -69,12 +70,10 @@ class UniformTransition(Transition):
         """T is square, so R is unique."""
         return UniformReconstruction(self)
 
-    def same_as(self, other: Transition) -> bool:
-        """The same two numbers."""
-        return isinstance(other, UniformTransition) and (self.num_classes, self.diagonal) == (
-            other.num_classes,
-            other.diagonal,
-        )
+    def signature(self) -> FloatArray:
+        """``o sum(a) sum(b) + (d - o) <a, b>``."""
+        a = probes(self.num_classes)
+        return self.off_diagonal * a.sum(axis=0) ** 2 + self.gap * (a * a).sum(axis=0)
 
     def tables(self) -> dict[str, FloatArray]:
         """None: two numbers determine T."""
@@ -154,13 +153,18 @@ class UniformReconstruction(Reconstruction):
             return inner(self._targets(labels, tables, values.dtype), values)
         return out
 
-    def orbit_columns(self) -> tuple[FloatArray, list[str]]:
-        """All labels are alike: one target."""
+    def kinds(self, alike: FloatArray | None = None) -> Kinds:
+        """The labels of like classes are alike."""
         K, c = self.transition.num_classes, self.coefficient
-        column = np.full((1, K), (1 - c) / K)
-        column[0, 0] += c
-        return column, ["every label"]
+        first, kind = like_classes(np.zeros(K) if alike is None else alike)
+        names = ["every label"] if len(first) == 1 else [f"label {y}" for y in first]
 
-    def per_label(self, per_orbit: FloatArray) -> FloatArray:
-        """The same value for every label."""
-        return np.full(self.transition.num_weak_labels, per_orbit[0])
+        def targets(rows: slice) -> FloatArray:
+            some = first[rows]
+            dense_guard(len(some), K, self.transition.name)
+            out = np.full((len(some), K), (1 - c) / K)
+            out[np.arange(len(some)), some] += c
+            return out
+
+        where = torch.as_tensor(kind)
+        return Kinds(names, targets, lambda values: values[kind], lambda labels: where.to(labels.device)[labels])

@@ -26,7 +26,7 @@ def possible(scores: Tensor) -> bool:
 
 def runs(loss: Any, scores: Tensor) -> bool:
     """Whether a kernel here serves a call."""
-    return possible(scores) and not isinstance(plan(loss), str)
+    return loss.backend != "torch" and possible(scores) and not isinstance(plan(loss), str)
 
 
 def cross_entropy(
