@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,12 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from .._core import FloatArray, check_room, checks, group_codes
 from ..errors import InputError
 from ..metrics import A_CROWD, PairedTest
-from ..transitions import AnnotatorTransition, EstimatedTransition, annotators
+from ..transitions import AnnotatorTransition, EstimatedTransition, Transition, annotators
 from .answers import Answers, as_answers, check_order, true_classes
 from .arguments import Seed, features, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, named_by_most, run
-from .dependence import SIGNIFICANT, Copies, copies, dependence, discounted
+from .dependence import MOST_RHO, SIGNIFICANT, Copies, copies, dependence, discounted
+from .duplicates import candidates, confirmed, groups_of, merged, same_rows
 from .gaps import Gap, in_words, meaning_of_gaps
+from .gold import Tempering, smoothed_votes, tempering, without_own
 from .identified import coinciding, one_class_each
 from .information import concentration
 from .posterior import by_sweep
@@ -32,6 +34,10 @@ from .with_features import FOLDS, fit_with_features, taught
 RANKING_DRAWS = 200
 TELLING = 1.5  # design effect from which a warning says so
 SHOWN = 12
+UNSEEN = (
+    "answers alone cannot show errors that sources make together: where a share of the items is hard for all of them, "
+    "as many labels may be wrong, however sure they look; the true class of some items (true=) shows it"
+)
 SURE = 0.99  # probability that no posterior exceeds unless dependence was looked for, and not found
 SHARED = 30  # items with two answers, from which it means something that none of them differ
 
@@ -65,6 +71,8 @@ class AnnotatorEstimate:
     unidentified: str = ""  # why T does not tell the classes apart; empty where it does
     missing: list[Gap] = field(default_factory=list)  # what gaps were taken for, one for each annotator
     design_effect: float = 1.0  # by which the log odds of sources that abstain were divided, since they err together
+    counted_as: NDArray[np.int64] | None = None  # (m,) for near-copies the annotator whose answers stand for theirs
+    tempering: Tempering | None = None  # how items of known class changed the posteriors
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -118,7 +126,7 @@ class AnnotatorEstimate:
             rows = c if abstains else c[:, :M]
             own = [*names, "no answer"] if names is not None and abstains else names
             out.append(EstimatedTransition.from_dirichlet(rows if len(rows) > 1 else rows[0], own))
-        return out
+        return out if self.counted_as is None else [out[a] for a in self.counted_as]
 
     @property
     def _abstaining(self) -> set[int]:
@@ -132,9 +140,14 @@ class AnnotatorEstimate:
         To score by answers, let them be among those that T is estimated from: then what T got wrong shows in them, and
         scores allow for it. T from a few dozen answers per annotator scores models slightly too high by other answers.
         """
-        parts = annotators(self.transitions, self.rho)
-        silence = [len(t.matrix()) - 1 if a in self._abstaining else -1 for a, t in enumerate(parts.transitions)]
-        return AnnotatorTransition(parts.transitions, parts.rho, self.unidentified, silence)
+        parts: list[Transition] = list(self.transitions)
+        if self.counted_as is not None:  # a copy's answers say nothing beside those that stand for them
+            for a in np.flatnonzero(self.counted_as != np.arange(len(parts))):
+                T = parts[a].matrix()
+                parts[a] = Transition(np.repeat(T.mean(axis=1, keepdims=True), T.shape[1], axis=1))
+        whole = annotators(parts, self.rho)
+        silence = [len(t.matrix()) - 1 if a in self._abstaining else -1 for a, t in enumerate(parts)]
+        return AnnotatorTransition(whole.transitions, whole.rho, self.unidentified, silence)
 
     @cached_property
     def ranking(self) -> list[Ranked]:
@@ -237,7 +250,14 @@ def estimate_annotators(
     if ruled and start == "opposite":
         raise InputError("start: expected 'auto' or 'majority' where silence is an answer, got 'opposite'")
     sign = 1.0 if ruled else choose_start(crowd, rng) if start == "auto" else 1.0 if start == "majority" else -1.0
+    crowd, head, pairs = _without_copies(crowd, rng) if not ruled and sign > 0 else (crowd, None, [])
     fit = run_rules(crowd) if ruled else run(crowd, sign, rng)
+    if ruled:
+        pairs = same_rows(given, crowd.silent, crowd.m, crowd.num_answers - 1, fit.T.astype(np.float64), fit.prior)
+        if pairs:
+            head = groups_of(pairs, crowd.m)
+            crowd = replace(crowd, answers=merged(given, head))
+            fit = run_rules(crowd)
     direct = sign > 0 or (start == "auto" and named_by_most(crowd, fit))
     notes = [*in_words(gaps), *_notes(crowd, fit, direct, matrix is not None)]
     if direct and not ruled:
@@ -258,14 +278,29 @@ def estimate_annotators(
     else:
         effect, error = 1.0, 0.0
         posteriors = discounted(fit.evidence.astype(np.float64), log_prior, crowd.degree, rho)
+    told = None
+    if len(crowd.fixed):
+        own = without_own(fit, crowd.fixed)
+        log_own = log_prior if log_prior.ndim == 1 else log_prior[crowd.fixed]
+        if isinstance(fit, Rules):
+            P = tempered(own, log_own, effect)
+        else:
+            P = discounted(own, log_own, crowd.degree[crowd.fixed], rho)
+        votes = smoothed_votes(crowd)
+        told = tempering(P, votes[crowd.fixed], known[crowd.fixed], fit.prior)
+        if told is not None:
+            posteriors = told.of(posteriors, votes, fit.prior)
+            notes.append(str(told))
+    else:
+        notes.append(UNSEEN)
     tested = effect == 1.0 and rho == 0.0 and bool((crowd.degree >= 2).any())
-    if not tested:
+    if not tested and not len(crowd.fixed):
         posteriors = at_most(posteriors, SURE)
     posteriors[crowd.fixed] = np.eye(K)[known[crowd.fixed]]
     if matrix is not None and ruled:
         classifier = taught(crowd, posteriors, matrix, rng, group_codes(groups, len(given.items)))
         notes.append("rules are made from the features: these teach the classifier, and leave the posteriors alone")
-    notes += _dependence_notes(crowd, rho, copied)
+    notes += _dependence_notes(crowd, rho, pairs + copied, len(pairs))
     unidentified = "" if ruled else _unidentified(crowd, fit, log_prior)
     if unidentified:
         notes.insert(0, unidentified)
@@ -279,8 +314,34 @@ def estimate_annotators(
         notes.append(text)
         if effect > TELLING:
             warnings.warn(text, DependenceWarning, stacklevel=2)
-    rest = (fit, None if matrix is None or ruled else log_prior, int(rng.integers(1 << 31)), unidentified, gaps, effect)
-    return AnnotatorEstimate(posteriors, fit.prior, given, fit.strength, rho, copied, classifier, notes, *rest)
+    rest = (fit, None if matrix is None or ruled else log_prior, int(rng.integers(1 << 31)), unidentified, gaps)
+    more = (effect, head, told)
+    copied = pairs + copied
+    named = (posteriors, fit.prior, given, fit.strength, rho, copied, classifier, notes)
+    return AnnotatorEstimate(*named, *rest, *more)
+
+
+def _without_copies(
+    crowd: Crowd, rng: np.random.Generator
+) -> tuple[Crowd, NDArray[np.int64] | None, list[Copies]]:
+    """The crowd with near-copies counted as one source, whose answers stand for theirs, and the pairs."""
+    given, m, M = crowd.answers, crowd.m, crowd.num_answers
+    pairs, found = candidates(given, m, M), []
+    head = groups_of(pairs, m)
+    for first in np.unique(head[[p.first for p in pairs]]) if pairs else []:
+        outside = head[given.annotator] != first
+        own = [p for p in pairs if head[p.first] == first]
+        if len(np.unique(given.annotator[outside])) < 3:
+            found += own
+            continue
+        others = given.replaced(given.answer[outside])
+        others.item, others.annotator = given.item[outside], given.annotator[outside]
+        P = run(replace(crowd, answers=others), 1.0, rng).P.astype(np.float64)
+        found += [c for c in (confirmed(p, given, P, M) for p in own) if c is not None]
+    if not found:
+        return crowd, None, []
+    head = groups_of(found, m)
+    return replace(crowd, answers=merged(given, head)), head, sorted(found, key=lambda c: c.p_value)
 
 
 def at_most(P: FloatArray, most: float) -> FloatArray:
@@ -386,13 +447,16 @@ def _unidentified(crowd: Crowd, fit: Fit, log_prior: FloatArray) -> str:
     )
 
 
-def _dependence_notes(crowd: Crowd, rho: float, copied: list[Copies]) -> list[str]:
+def _dependence_notes(crowd: Crowd, rho: float, copied: list[Copies], counted: int) -> list[str]:
     notes = []
     names = crowd.answers.annotators
-    for c in copied[:5]:
+    for i, c in enumerate(copied[:5]):
+        what = "near-copies, counted as one source"
+        if i >= counted:
+            what = "one copies the other, or both err on the same items"
         notes.append(
             f"annotators {names[c.first]} and {names[c.second]} agree on {c.agreed:.0%} of {c.shared} items, "
-            f"{c.expected:.0%} expected (p = {c.p_value:.2g}): one copies the other, or both err on the same items"
+            f"{c.expected:.0%} expected (p = {c.p_value:.2g}): {what}"
         )
     if len(copied) > 5:
         notes.append(f"{len(copied) - 5} more pairs of annotators agree more often than expected")
@@ -401,6 +465,7 @@ def _dependence_notes(crowd: Crowd, rho: float, copied: list[Copies]) -> list[st
         notes.append(
             f"answers depend on each other given the class (rho = {rho:.2f}): {k:.0f} answers are worth "
             f"{k / (1 + (k - 1) * rho):.1f} independent ones, and the posteriors count them so"
+            + ("; rho is at its cap: beyond, dependence cannot be told from a T that fits badly" * (rho >= MOST_RHO))
         )
     if notes:
         warnings.warn("; ".join(notes), DependenceWarning, stacklevel=3)

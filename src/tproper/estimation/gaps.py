@@ -48,7 +48,7 @@ def meaning_of_gaps(answers: Answers, num_classes: int, missing: Any) -> tuple[l
         if not gaps[a]:
             out.append(Gap(names[a], "none", "it answered every item"))
         elif asked[a] != "auto":
-            out.append(Gap(names[a], asked[a], "as asked for"))
+            out.append(Gap(names[a], asked[a], "is read as asked for"))
         elif not answers.wide:
             out.append(Gap(names[a], "random", "in a long table a gap is a question that was not asked"))
         elif told[a]:
@@ -101,8 +101,11 @@ def in_words(gaps: Sequence[Gap]) -> list[str]:
         those = [g for g in gaps if g.meaning == meaning]
         if not those or (meaning == "random" and all(g.why.startswith("in a long") for g in those)):
             continue
+        who = "every source" if len(those) == len(gaps) else f"{len(those)} of {len(gaps)} sources"
+        if len({g.why for g in those}) == 1:
+            lines.append(f"{what} {who}: each {those[0].why.removeprefix('it ')}")
+            continue
         shown = "; ".join(f"{g.annotator} ({g.why})" for g in those[:SHOWN])
         more = f"; and {len(those) - SHOWN} more" if len(those) > SHOWN else ""
-        who = "every source" if len(those) == len(gaps) else f"{len(those)} of {len(gaps)} sources"
         lines.append(f"{what} {who}: {shown}{more}")
     return lines

@@ -24,12 +24,13 @@ from scipy.special import ndtr
 from .._core import FloatArray, drawn_classes
 from ..metrics import PairedTest
 from .dawid_skene import Crowd, Fit
+from .gold import without_own
 
 FIRST, DRAWS = 20, 100
 WORK = 2e9  # answers x classes x draws, beyond which there are fewer draws
 Z = 1.959963984540054
 LEAST = 1e-12  # of T
-NOTE = "a: the estimate; b: the majority; as the answers say, if sources err independently of each other"
+NOTE = "a is the estimate, b the majority; from the answers alone, if sources err independently"
 
 
 def versus_vote(
@@ -80,7 +81,7 @@ def versus_vote(
         deviation = np.sqrt(np.maximum((P * d**2).sum(axis=1) - mean**2, 0.0))
         spread.append(float((np.bincount(together, deviation) ** 2).sum()) / n**2)
     if concentration is None:
-        whole, without = fit.evidence[items].astype(np.float64), _without_own(fit, items)
+        whole, without = fit.evidence[items].astype(np.float64), without_own(fit, items)
         gain = of_evidence(without, items) - of_evidence(whole, items)
         values = [v + float((gain * d).sum()) / n for v in values]
     value, stderr = float(np.mean(values)), math.sqrt(float(np.var(values)) + float(np.mean(spread)))
@@ -91,20 +92,6 @@ def versus_vote(
         better = "a" if value > 0 else "b"
     interval = (low, high)
     return PairedTest("accuracy", value, stderr, interval, n, True, NOTE, (-1.0, 1.0), p_value=p_value, better=better)
-
-
-def _without_own(fit: Fit, items: NDArray[np.int64]) -> FloatArray:
-    """The evidence of items (n, K) by T without the item's own share in it."""
-    crowd = fit.crowd
-    place, column = crowd.of(items)
-    who, answer = np.divmod(column, crowd.num_answers)
-    own, before = fit.P[items][place].astype(np.float64), fit.before
-    total = (fit.counts.sum(axis=1) + before.sum(axis=0))[who]  # (N, K)
-    logs = np.log(np.maximum(fit.counts[who, answer] + before[answer] - own, LEAST))
-    logs -= np.log(np.maximum(total - own, LEAST))
-    out = np.zeros((len(items), crowd.num_classes))
-    np.add.at(out, place, logs)
-    return out
 
 
 def _patterns(crowd: Crowd, items: NDArray[np.int64]) -> NDArray[np.int64]:

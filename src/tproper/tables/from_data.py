@@ -313,7 +313,7 @@ def _annotators(question: Question) -> Estimate:
     top, times = crowd.posteriors.argmax(axis=1), np.bincount(answers.item, minlength=len(answers.items))
     best, places = crowd.posteriors.max(axis=1).tolist(), answers.items.tolist()
     labels = [(items[i], names[z], p, k) for i, z, p, k in zip(places, top.tolist(), best, times.tolist(), strict=True)]
-    text = f"{crowd.describe(names)}\nagainst the majority of the answers: {versus}"
+    text = f"{crowd.describe(names)}\nvote  {versus}"
     return Estimate(text, crowd.transition, names, who, facts, labels)
 
 
