@@ -1,5 +1,6 @@
 """Every page that a record fills in is what its record gives: `make pages` changes nothing."""
 
+import re
 import runpy
 from pathlib import Path
 

@@ -229,7 +229,8 @@ def estimate_annotators(
         What a gap means: nothing, as for a question that was not asked; or that the source abstained, an answer and a
         row of its T, as rules (labelling functions) do. "auto": in a long table a gap says nothing; in a wide one
         it is an answer for a source that leaves classes unnamed although it has answers enough to have named them
-        (less likely than one in a thousand, at the other sources' shares, that any source had not). `.missing` says which, and why.
+        (less likely than one in a thousand, at the other sources' shares, that any source had not). `.missing` says
+        which, and why.
     num_classes : int, optional
         Default: as many as there are different answers. Answers beyond it ("cannot say") are not classes.
     prior_counts : float or (K,)
