@@ -110,6 +110,9 @@ WRONG = {
 }
 
 
+ONLY_WITH_THE_MODEL = ("more noise than T says",)
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_transitions_are_warned_of(name):
     true, used = WRONG[name]
@@ -117,12 +120,19 @@ def test_wrong_transitions_are_warned_of(name):
     p, z = problem(true.num_classes, 4000, rng)
     y = true.sample(z, rng)
     wrong, right = tp.check_transition(y, used, p), tp.check_transition(y, true, p)
-    assert not wrong.plausible
-    assert not wrong
     assert right.plausible
-    assert str(wrong).startswith("WARNING: these 4000 labels are unlikely to come from")
+    assert right.model_fits
+    assert not (wrong.plausible and wrong.model_fits)
+    if name in ONLY_WITH_THE_MODEL:  # other class shares in every group would give the same labels
+        assert wrong
+        assert "The model does not fit these labels under" in str(wrong)
+    else:
+        assert not wrong
+        assert str(wrong).startswith("WARNING: these 4000 labels are unlikely to come from")
     assert str(right).startswith("The 4000 labels may come from")
-    assert wrong.p_value == pytest.approx(min(1, len(wrong.tests) * min(t.p_value for t in wrong.tests)))
+    for p_value, about in ((wrong.p_value, "T"), (wrong.model_p_value, "model")):
+        tests = [t.p_value for t in wrong.tests if t.about == about]
+        assert p_value == pytest.approx(min(1, len(tests) * min(tests)))
 
 
 def test_noise_that_goes_with_confidence():
@@ -145,8 +155,10 @@ def test_noise_that_spares_easy_examples_is_seen_in_the_surest():
     shares = np.where(np.eye(K)[z] > 0, 1 - wrong[:, None], wrong[:, None] / (K - 1))
     p = np.clip(shares @ np.linalg.inv(T.matrix()).T, 0, None)
     p /= p.sum(axis=1, keepdims=True)
-    *others, surest, _, _ = tp.check_transition(y, T, p).tests
-    assert surest.name == "labels of the surest examples"
+    tests = {t.name: t for t in tp.check_transition(y, T, p).tests}
+    surest = tests.pop("labels of the surest examples")
+    tests.pop("labels of the two likeliest classes")
+    others = [t for t in tests.values() if t.about == "T"]
     assert surest.p_value < 0.001
     assert "T is too noisy, or the noise spares easy examples" in surest.sentence
     assert all(t.p_value > 0.05 for t in others)
@@ -259,10 +271,86 @@ def test_a_prior_that_is_too_low_leaves_no_trace_and_the_notes_say_so():
     assert check.plausible
     assert not check.confirmed
     assert "The surest examples of class 0 do not have the labels of class 0" in check.notes[0]
-    right = tp.check_transition(y, tp.positive_unlabeled(prior=0.5, labeled=labeled, n=n), both)
+    X = rng.normal(size=(n, 3))
+    T = tp.positive_unlabeled(prior=0.5, labeled=labeled, n=n)
+    right = tp.check_transition(y, T, both, X=X)
     assert right.plausible
     assert right.confirmed
     assert right.notes == []
+    without = tp.check_transition(y, T, both)
+    assert without.plausible
+    assert not without.confirmed
+    assert without.notes == ["Whether the noise varies with features is not tested; pass X= to test it"]
+
+
+def linear(n, K, rng, d=5):
+    X = rng.normal(size=(n, d))
+    p = np.exp(3 * X[:, :K])
+    p /= p.sum(axis=1, keepdims=True)
+    return X, p, np.minimum((p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), K - 1)
+
+
+def test_errors_that_go_to_the_runner_up_are_seen():
+    """T, an average, is right: only that no third class is ever named tells."""
+    T, rng = tp.symmetric_noise(4, 0.3), np.random.default_rng(0)
+    X, p, z = linear(1000, 4, rng)
+    first, second = np.argsort(-p, axis=1)[:, :2].T
+    y = np.where(rng.random(1000) < 0.3, np.where(z == first, second, first), z)
+    check = tp.check_transition(y, T, p, X=X)
+    assert not check.plausible
+    assert not check.confirmed
+    assert min(check.tests, key=lambda t: t.p_value).name == "labels of the two likeliest classes"
+    assert tp.check_transition(T.sample(z, 1), T, p, X=X).plausible
+
+
+def test_noise_that_a_feature_decides_is_seen_with_that_feature():
+    T, rng = tp.symmetric_noise(3, 0.3), np.random.default_rng(1)
+    X, p, z = linear(1500, 3, rng)
+    wrong = np.where(X[:, 4] > 0, 0.1, 0.5)
+    y = np.where(rng.random(1500) < wrong, (z + rng.integers(1, 3, 1500)) % 3, z)
+    check = tp.check_transition(y, T, p, X=X)
+    assert not check.plausible
+    assert "above the middle of feature 4 have the labels of their predicted classes more often" in str(check)
+    without = tp.check_transition(y, T, p)
+    assert without.plausible
+    assert not without.confirmed
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    assert tp.check_transition(y, T, p, X=scipy_sparse.csr_array(X)).to_dict() == check.to_dict()
+
+
+def test_a_right_T_and_a_wrong_model_are_told_apart():
+    T, rng = tp.symmetric_noise(3, 0.3), np.random.default_rng(2)
+    _, p, z = linear(2000, 3, rng)
+    y = T.sample(z, rng)
+    mixed = p[:, [1, 2, 0]]  # the model names the wrong classes
+    check = tp.check_transition(y, T, mixed)
+    assert check.plausible
+    assert not check.model_fits
+    assert not check.confirmed
+    assert check.to_dict()["model_fits"] is False
+
+
+@pytest.mark.parametrize(("groups", "size", "shared"), [(100, 5, True), (20, 25, True), (100, 5, False)])
+def test_rows_in_groups_do_not_speak_for_themselves(groups, size, shared):
+    """A label that is repeated five times counts once: the right T is rejected in 5% of samples, not in most."""
+    T, doubted, alone = FAMILIES["more labels than classes"], 0, 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p, z = problem(3, groups, rng)
+        of = np.repeat(np.arange(groups), size)
+        y = T.sample(z, rng)[of] if shared else T.sample(z[of], rng)
+        doubted += tp.check_transition(y, T, p[of], groups=of).p_value < 0.05
+        alone += tp.check_transition(y, T, p[of]).p_value < 0.05
+    assert doubted <= 3
+    assert alone >= 10 or not shared
+
+
+def test_groups_that_are_single_rows_change_nothing():
+    T, rng = tp.symmetric_noise(3, 0.2), np.random.default_rng(0)
+    p, z = problem(3, 400, rng)
+    y = T.sample(z, rng)
+    alone = tp.check_transition(y, T, p).to_dict()
+    assert tp.check_transition(y, T, p, groups=rng.permutation(400)).to_dict() == alone
 
 
 def test_kinds_of_input_and_plain_data():
@@ -298,6 +386,14 @@ def test_kinds_of_input_and_plain_data():
         (
             lambda: tp.check_transition([0, 1], tp.identity(2), tolerance=-1),
             r"tolerance: expected a finite number in \[0, 1\], got -1",
+        ),
+        (
+            lambda: tp.check_transition([0, 1], tp.identity(2), groups=[0]),
+            r"groups: expected 2 entries, one for each label, got shape \(1,\)",
+        ),
+        (
+            lambda: tp.check_transition([0, 1], tp.identity(2), X=np.ones((3, 2))),
+            "X: expected 2 rows, one for each label, got 3",
         ),
         (
             lambda: tp.check_transition([0, 1], tp.identity(2), random_state=-1),

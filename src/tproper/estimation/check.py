@@ -1,7 +1,13 @@
 """Is T plausible? Tests of a transition from weak labels, with a model's probabilities or without.
 
 Each test asks one question that T answers, and holds its level: with the true T its p-value is below .05 in at most 5%
-of samples. Where labels cannot confirm T, the notes say so: some wrong T leave no trace in the labels.
+of samples. Tests of T hold that level whatever the model is; tests of the model given T are told apart from them, for
+they reject a right T too where the model is not calibrated. Where labels cannot confirm T, the notes say so: some wrong
+T leave no trace in the labels.
+
+Rows of one group are not independent, and tests of independent rows reject a right T far too often. One row of each
+group is: the tests are made on several such draws, and twice the median of their p-values is a p-value again
+(Meinshausen, Meier and Buehlmann, 2009, p-values for high-dimensional regression).
 """
 
 from __future__ import annotations
@@ -15,17 +21,22 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, count_text
-from ..metrics import probabilities_of
+from ..errors import InputError
+from ..metrics import encoded, probabilities_of
 from ..transitions import AnnotatorTransition, CandidateSetTransition, StackedTransition, Transition
 from .agreement import pair_fits, total_agreement
 from .groups import Group, make_groups
 from .hull import fit_hull, one_hot_block
-from .limits import anchors, confusions, purity, testable
+from .limits import anchors, confusions, purity, purity_by_feature, testable
 from .matching import MOST_ROWS, ScoreTests
-from .views import Index, OneLabel, SetLabel, SeveralAnswers, View, view_of
+from .views import Index, OneLabel, SetLabel, SeveralAnswers, View, view_of, view_of_encoded
 
 PLAUSIBLE = 0.01
 MOST_MATCHED = 200  # classes up to which labels are matched with T p
+MOST_PAIRED = 100  # classes up to which the two likeliest are taken together
+MOST_FEATURES = 500  # that are looked at one by one
+DRAWS_OF_GROUPS = 11  # of one row for each group
+FEWEST_HARD, HARD = 100, 0.8  # rows whose likeliest class has a lower probability, for T to be confirmed by them too
 MOST_CLASSES = 1000  # beyond this many classes (or 4,000 x 1,000 entries of T) nothing is tested
 
 
@@ -37,36 +48,51 @@ class TransitionTest:
     statistic: float
     p_value: float
     sentence: str
+    about: str = "T"  # or "model": of the model's probabilities given T
 
 
 @dataclass(frozen=True)
 class TransitionCheck:
     """What labels say about a transition. Prints as sentences."""
 
-    p_value: float
+    p_value: float  # of all tests of T together, which hold whatever the model is
     tests: list[TransitionTest]
     notes: list[str]
     name: str
     n: int
-    confirmed: bool  # plausible, and some labels look as pure as T says they can; otherwise nothing here confirms T
+    confirmed: bool  # no test speaks against T or the model, and easy and hard rows have the labels that T gives them
+    model_p_value: float = 1.0  # of all tests of the model given T together
 
     @property
     def plausible(self) -> bool:
-        """Whether the labels may come from this T: p >= .01."""
+        """Whether the labels may come from this T, whatever the model is: p >= .01."""
         return self.p_value >= PLAUSIBLE
+
+    @property
+    def model_fits(self) -> bool:
+        """Whether labels match the model's probabilities under T: if not, the model is off, or T is."""
+        return self.model_p_value >= PLAUSIBLE
 
     def __bool__(self) -> bool:
         return self.plausible
 
     def __str__(self) -> str:
         verdict = (
-            f"The {self.n} labels may come from {self.name} (p = {self.p_value:.2g} over all tests)."
+            f"The {self.n} labels may come from {self.name} (p = {self.p_value:.2g} over all tests of T)."
             if self.plausible
             else f"WARNING: these {self.n} labels are unlikely to come from {self.name} (p = {self.p_value:.2g}). "
             "Every score and probability that rests on this T is in doubt."
         )
+        misfit = (
+            []
+            if self.model_fits
+            else [
+                f"The model does not fit these labels under {self.name} (p = {self.model_p_value:.2g}): its "
+                "probabilities are off, or T is in a way that no test of T alone sees."
+            ]
+        )
         lines = [f"- {t.name}: {t.sentence} (p = {t.p_value:.2g})." for t in self.tests]
-        return "\n".join([verdict, *lines, *(f"- {note}" for note in self.notes)])
+        return "\n".join([verdict, *misfit, *lines, *(f"- {note}" for note in self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -75,6 +101,8 @@ class TransitionCheck:
             "n": self.n,
             "p_value": self.p_value,
             "plausible": self.plausible,
+            "model_p_value": self.model_p_value,
+            "model_fits": self.model_fits,
             "confirmed": self.confirmed,
             "tests": [asdict(t) for t in self.tests],
             "notes": list(self.notes),
@@ -86,6 +114,8 @@ def check_transition(
     transition: Transition,
     probabilities: ArrayLike | Tensor | None = None,
     *,
+    X: Any = None,
+    groups: ArrayLike | None = None,
     tolerance: float = 0.05,
     random_state: int = 0,
 ) -> TransitionCheck:
@@ -94,10 +124,11 @@ def check_transition(
     From labels alone: are the label shares in the hull of T's columns (`hull.py`); are the sizes of candidate sets, and
     the shares of sources, those of T; do annotators agree as often as T says. With a model's probabilities also: are
     the label shares in the hull in every group of like predictions, and the labels of the surest examples no purer than
-    T allows (`limits.purity`), both whatever the model's calibration; do labels match ``T p`` in groups
-    (`matching.py`), and does the residual vary with confidence (noise that differs within a class), both after
-    recalibration and up to a calibration error of `tolerance`. An estimated T brings its own error into every test.
-    `p_value` is Bonferroni's over all tests.
+    T allows (`limits.Purity`), for their likeliest class and for the two likeliest together. With features also: are
+    labels purer on one side of a feature than T allows. All these hold whatever the model's calibration is; `p_value`
+    and `plausible` are theirs. `model_fits` is about the model given T: do labels match ``T p`` in groups
+    (`matching.py`), and does the residual vary with confidence, both after recalibration and up to a calibration error
+    of `tolerance`. An estimated T brings its own error into every test. P-values are Bonferroni's.
 
     Parameters
     ----------
@@ -105,6 +136,10 @@ def check_transition(
     transition : Transition
     probabilities : (n, K) array, optional
         Class probabilities of a model that has not seen these labels (held-out or cross-fitted).
+    X : (n, d) array or sparse matrix, optional
+        Features. Without them nothing tells whether the noise varies with features, and nothing is confirmed.
+    groups : (n,) array, optional
+        Rows with the same entry are not independent.
     tolerance : float
         Root mean square error of groups' mean class probabilities that the model is allowed after recalibration.
     random_state : int
@@ -119,20 +154,107 @@ def check_transition(
         return TransitionCheck(1.0, [], [note], transition.name, n, False)
     view = view_of(labels, transition)
     p = None if probabilities is None else probabilities_of(probabilities, view.num_classes, view.n).numpy()
-    tests = [*_impossible(view), *_structure(view, transition)]
-    tests += _annotators(view) if isinstance(view, SeveralAnswers) else [_overall(view)]
+    features = None if X is None else _features(X, view.n)
+    parts = [np.arange(view.n)] if groups is None else _one_of_each(groups, view.n, seed)
+    if len(parts) == 1 and len(parts[0]) == view.n:
+        views = [view]
+    else:
+        y = encoded(transition, labels).numpy()
+        views = [view_of_encoded(y[rows], transition) for rows in parts]
+    found = [
+        _tests(v, transition, _some(p, rows), _some(features, rows), tolerance, seed)
+        for v, rows in zip(views, parts, strict=True)
+    ]
+    tests = [*_impossible(view), *_together(found)]
     notes = confusions(view)
+    if p is not None and view.num_classes > MOST_MATCHED:
+        notes.append(f"Whether labels match T p is tested for at most {MOST_MATCHED} classes")
+    p_value, of_model = (_bonferroni([t for t in tests if t.about == about]) for about in ("T", "model"))
+    confirmed, more = _confirmed(views[0], _some(p, parts[0]), features is not None)
+    confirmed = confirmed and min(p_value, of_model) >= PLAUSIBLE
+    return TransitionCheck(p_value, tests, notes + more, transition.name, view.n, confirmed, of_model)
+
+
+def _confirmed(view: View, p: FloatArray | None, with_features: bool) -> tuple[bool, list[str]]:
+    """Whether labels have looked at all that could be wrong with T, and what they have not looked at."""
+    if p is None or isinstance(view, SeveralAnswers):
+        return testable(view)
+    confirmed, notes = anchors(view, p)
+    if not confirmed:
+        return False, notes
+    if not with_features:
+        return False, ["Whether the noise varies with features is not tested; pass X= to test it"]
+    hard = int((p.max(axis=1) < HARD).sum())
+    if hard and (hard < FEWEST_HARD or view.num_classes > MOST_MATCHED):
+        return False, [
+            f"The labels of hard rows are hardly tested: {hard} rows have no class with a probability of {HARD:g}"
+        ]
+    return True, notes
+
+
+def _tests(
+    view: View, transition: Transition, p: FloatArray | None, X: FloatArray | None, tolerance: float, seed: int
+) -> list[TransitionTest]:
+    """All tests of rows that are independent."""
+    tests = _structure(view, transition)
+    tests += _annotators(view) if isinstance(view, SeveralAnswers) else [_overall(view)]
     if p is not None:
         groups = make_groups(p, view.features)
-        tests += [*_in_groups(view, groups), *_surest(view, p)]
+        tests += [*_in_groups(view, groups), *_surest(view, p), *_by_feature(view, p, X)]
         if view.num_classes <= MOST_MATCHED:
             tests += _matches(view, p, groups, tolerance, seed)
-        else:
-            notes.append(f"Whether labels match T p is tested for at most {MOST_MATCHED} classes")
-    confirmed, more = testable(view) if p is None else anchors(view, p)
-    tests = [t for t in tests if not np.isnan(t.p_value)]
-    p_value = _bonferroni(tests)
-    return TransitionCheck(p_value, tests, notes + more, transition.name, view.n, confirmed and p_value >= PLAUSIBLE)
+    return [t for t in tests if not np.isnan(t.p_value)]
+
+
+def _some(values: FloatArray | None, rows: Index) -> FloatArray | None:
+    return None if values is None else values[rows]
+
+
+def _features(X: Any, n: int) -> FloatArray:
+    """The features (n, d) as numbers; of very many those that vary most."""
+    if hasattr(X, "tocsc"):
+        X = X.tocsc()
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        spread = np.asarray(X.multiply(X).mean(axis=0)).ravel() - mean**2
+        X = X[:, np.sort(np.argsort(-spread, kind="stable")[:MOST_FEATURES])].toarray()
+    out = checks.matrix(X, "X")
+    if len(out) != n:
+        raise InputError(f"X: expected {n} rows, one for each label, got {len(out)}")
+    if out.shape[1] > MOST_FEATURES:
+        reach = np.maximum(np.ptp(out, axis=0), 1e-300)
+        out = out[:, np.sort(np.argsort(-(out / reach).var(axis=0), kind="stable")[:MOST_FEATURES])]
+    return out
+
+
+def _one_of_each(groups: ArrayLike, n: int, seed: int) -> list[Index]:
+    """Draws of one row of each group; a single one where every row is a group of its own."""
+    names = np.asarray(groups)
+    if names.shape != (n,):
+        raise InputError(f"groups: expected {n} entries, one for each label, got shape {names.shape}")
+    of = np.unique(names, return_inverse=True)[1]
+    if of.max(initial=0) + 1 == n:
+        return [np.arange(n)]
+    rng, out = np.random.default_rng(seed), []
+    for _ in range(DRAWS_OF_GROUPS):
+        order = rng.permutation(n)
+        out.append(np.sort(order[np.unique(of[order], return_index=True)[1]]))
+    return out
+
+
+def _together(found: Sequence[list[TransitionTest]]) -> list[TransitionTest]:
+    """Tests of several draws of independent rows as one of each name, with twice the median p-value."""
+    if len(found) == 1:
+        return found[0]
+    by_name: dict[str, list[TransitionTest]] = {}
+    for test in (t for tests in found for t in tests):
+        by_name.setdefault(test.name, []).append(test)
+    out = []
+    for tests in by_name.values():
+        tests = sorted(tests, key=lambda t: t.p_value)
+        if len(tests) > len(found) // 2:  # a draw without the test has p = 1
+            middle = tests[len(found) // 2]
+            out.append(replace(middle, p_value=min(1.0, 2 * middle.p_value)))
+    return out
 
 
 def _bonferroni(tests: Sequence[TransitionTest]) -> float:
@@ -281,14 +403,45 @@ def _in_groups(view: View, groups: list[Group]) -> list[TransitionTest]:
 def _surest(view: View, p: FloatArray) -> list[TransitionTest]:
     if not isinstance(view, OneLabel):
         return []
+    tests = []
     z, p_value, n = purity(view, p)
-    text = "the surest examples have no purer labels than T allows"
+    if n:
+        text = "the surest examples have no purer labels than T allows"
+        if p_value < 0.05:
+            text = (
+                f"the {n} surest examples have the labels of their predicted classes more often than T allows even if "
+                f"all are of these classes, by {z:.1f} standard errors: T is too noisy, or the noise spares easy "
+                "examples"
+            )
+        tests.append(TransitionTest("labels of the surest examples", z, p_value, text))
+    if 3 <= view.num_classes <= MOST_PAIRED:
+        z, p_value, n = purity(view, p, likeliest=2)
+        if n:
+            text = "labels name the two likeliest classes no more often than T allows"
+            if p_value < 0.05:
+                text = (
+                    f"the labels of the {n} surest examples name one of their two likeliest classes more often than T "
+                    f"allows whatever their classes are, by {z:.1f} standard errors: errors go to the runner-up"
+                )
+            tests.append(TransitionTest("labels of the two likeliest classes", z, p_value, text))
+    return tests
+
+
+def _by_feature(view: View, p: FloatArray, X: FloatArray | None) -> list[TransitionTest]:
+    """Labels that are purer on one side of a feature than T allows."""
+    if not isinstance(view, OneLabel) or X is None:
+        return []
+    z, p_value, n, feature, above = purity_by_feature(view, p, X)
+    if not n:
+        return []
+    text = "labels are nowhere purer than T allows, above or below the middle of a feature"
     if p_value < 0.05:
+        side = "above" if above else "below"
         text = (
-            f"the {n} surest examples have the labels of their predicted classes more often than T allows even if all "
-            f"are of these classes, by {z:.1f} standard errors: T is too noisy, or the noise spares easy examples"
+            f"{n} examples {side} the middle of feature {feature} have the labels of their predicted classes more "
+            f"often than T allows, by {z:.1f} standard errors: the noise varies with this feature, or T is too noisy"
         )
-    return [TransitionTest("labels of the surest examples", z, p_value, text)] if n else []
+    return [TransitionTest("noise by features", z, p_value, text)]
 
 
 def _matches(view: View, p: FloatArray, groups: list[Group], tolerance: float, seed: int) -> list[TransitionTest]:
@@ -320,6 +473,6 @@ def _matches(view: View, p: FloatArray, groups: list[Group], tolerance: float, s
         else "the noise does not vary with confidence beyond what T p explains"
     )
     return [
-        TransitionTest("match with T p", match.statistic, match.p_value, text),
-        TransitionTest("noise within a class", trend.statistic, trend.p_value, along),
+        TransitionTest("match with T p", match.statistic, match.p_value, text, "model"),
+        TransitionTest("noise within a class", trend.statistic, trend.p_value, along, "model"),
     ]

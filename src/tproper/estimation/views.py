@@ -234,9 +234,14 @@ def view_of(labels: Labels, transition: Transition) -> View:
     if not isinstance(transition, Transition):
         raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     y = encoded(transition, labels).numpy()
+    if isinstance(transition, AnnotatorTransition) and (y < 0).all():
+        raise InputError("labels: expected at least one answer, got none")
+    return view_of_encoded(y, transition)
+
+
+def view_of_encoded(y: NDArray[Any], transition: Transition) -> View:
+    """Labels in their canonical form, seen through their T."""
     if isinstance(transition, AnnotatorTransition):
-        if (y < 0).all():
-            raise InputError("labels: expected at least one answer, got none")
         return SeveralAnswers(transition.transitions, y)
     if isinstance(transition, CandidateSetTransition):
         return SetLabel(transition, y)
