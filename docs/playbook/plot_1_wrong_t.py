@@ -31,7 +31,7 @@ probabilities = model.predict_proba(X[test])
 print("mean confidence", np.round(probabilities.max(axis=1).mean(), 3))
 print(tp.weak_accuracy(weak[test], probabilities.argmax(axis=1), believed))
 check = tp.check_transition(weak[test], believed, probabilities)
-print("plausible:", check.plausible)
+print("plausible:", check.plausible, "  model fits:", check.model_fits)
 print("\n".join(str(check).splitlines()[:5]))
 
 # %%
@@ -43,7 +43,7 @@ mended = tp.WeakLabelClassifier(estimated, random_state=0).fit(X[train], weak[tr
 print("share of wrong labels, estimated", np.round(1 - np.diag(estimated.matrix()).mean(), 3))
 print(tp.weak_accuracy(weak[test], mended.predict(X[test]), estimated))
 check = tp.check_transition(weak[test], estimated, mended.predict_proba(X[test]))
-print("plausible:", check.plausible)
+print("plausible:", check.plausible, "  model fits:", check.model_fits)
 
 # %%
 # True classes, which you do not have, show what the wrong T did.

@@ -30,7 +30,7 @@ train, test = slice(0, 4000), slice(4000, None)
 mean = tp.symmetric_noise(4, 0.325)
 model = tp.WeakLabelClassifier(mean, random_state=0).fit(features[train], weak[train])
 p = model.predict_proba(features[test])
-check = tp.check_transition(weak[test], mean, p)
+check = tp.check_transition(weak[test], mean, p, X=features[test])
 print("plausible:", check.plausible)
 print("\n".join(str(check).splitlines()[:5]))
 

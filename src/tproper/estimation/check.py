@@ -62,6 +62,7 @@ class TransitionCheck:
     n: int
     confirmed: bool  # no test speaks against T or the model, and easy and hard rows have the labels that T gives them
     model_p_value: float = 1.0  # of all tests of the model given T together
+    anchored: bool = False  # the surest rows of each class have the labels that T gives them
 
     @property
     def plausible(self) -> bool:
@@ -103,6 +104,7 @@ class TransitionCheck:
             "plausible": self.plausible,
             "model_p_value": self.model_p_value,
             "model_fits": self.model_fits,
+            "anchored": self.anchored,
             "confirmed": self.confirmed,
             "tests": [asdict(t) for t in self.tests],
             "notes": list(self.notes),
@@ -170,26 +172,24 @@ def check_transition(
     if p is not None and view.num_classes > MOST_MATCHED:
         notes.append(f"Whether labels match T p is tested for at most {MOST_MATCHED} classes")
     p_value, of_model = (_bonferroni([t for t in tests if t.about == about]) for about in ("T", "model"))
-    confirmed, more = _confirmed(views[0], _some(p, parts[0]), features is not None)
-    confirmed = confirmed and min(p_value, of_model) >= PLAUSIBLE
-    return TransitionCheck(p_value, tests, notes + more, transition.name, view.n, confirmed, of_model)
+    q = _some(p, parts[0])
+    anchored, more = testable(views[0]) if q is None else anchors(views[0], q)
+    blind = [] if not anchored or q is None else _untested(views[0], q, features is not None)
+    confirmed = anchored and not blind and min(p_value, of_model) >= PLAUSIBLE
+    notes += more + blind
+    return TransitionCheck(p_value, tests, notes, transition.name, view.n, confirmed, of_model, anchored)
 
 
-def _confirmed(view: View, p: FloatArray | None, with_features: bool) -> tuple[bool, list[str]]:
-    """Whether labels have looked at all that could be wrong with T, and what they have not looked at."""
-    if p is None or isinstance(view, SeveralAnswers):
-        return testable(view)
-    confirmed, notes = anchors(view, p)
-    if not confirmed:
-        return False, notes
+def _untested(view: View, p: FloatArray, with_features: bool) -> list[str]:
+    """What these tests have not looked at, and could be wrong with T."""
+    if isinstance(view, SeveralAnswers):
+        return []
     if not with_features:
-        return False, ["Whether the noise varies with features is not tested; pass X= to test it"]
+        return ["Whether the noise varies with features is not tested; pass X= to test it"]
     hard = int((p.max(axis=1) < HARD).sum())
     if hard and (hard < FEWEST_HARD or view.num_classes > MOST_MATCHED):
-        return False, [
-            f"The labels of hard rows are hardly tested: {hard} rows have no class with a probability of {HARD:g}"
-        ]
-    return True, notes
+        return [f"The labels of hard rows are hardly tested: {hard} have no class with a probability of {HARD:g}"]
+    return []
 
 
 def _tests(

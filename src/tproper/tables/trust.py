@@ -72,10 +72,17 @@ class Trust:
     def _verdict(self) -> list[str]:
         if not self.check.plausible:
             return [f"WARNING, of all scores above: {doubt}" for doubt in self.doubts]
-        if self.check.confirmed:
+        if self.check.anchored and self.check.model_fits:
+            unsaid = "" if self.check.confirmed else "; whether the noise differs among other rows is not known"
             return [
                 f"no test speaks against T (p = {self.check.p_value:.2g}), and the surest rows have the labels that T "
-                "gives them; an error of T too small for these rows to show moves the scores as above"
+                f"gives them{unsaid}; an error of T too small for these rows to show moves the scores as above"
+            ]
+        if not self.check.model_fits:
+            return [
+                f"no test speaks against T alone (p = {self.check.p_value:.2g}), but labels do not match the model's "
+                f"probabilities under it (p = {self.check.model_p_value:.2g}): the model is off, or T is; look at the "
+                "lines above"
             ]
         why = [note.rstrip(".") for note in self.check.notes] or ["there are too few of them to tell"]
         more = [f"({len(why) - NOTES} more such notes: --json has them)"] if len(why) > NOTES else []
@@ -86,9 +93,7 @@ class Trust:
         return {"check": self.check.to_dict(), "sensitivity": {name: s.to_dict() for name, s in self.moved.items()}}
 
 
-def trust(
-    labels: Encoded, p: FloatArray, codec: LabelCodec, reconstruction: str | Reconstruction = "auto"
-) -> Trust:
+def trust(labels: Encoded, p: FloatArray, codec: LabelCodec, reconstruction: str | Reconstruction = "auto") -> Trust:
     """From weak labels, and probabilities of models that had not seen them; by the R of their scores."""
     if len(labels) > CHECKED_ROWS:
         some = np.linspace(0, len(labels) - 1, CHECKED_ROWS).round().astype(np.int64)
