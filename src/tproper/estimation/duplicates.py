@@ -20,7 +20,8 @@ from .._core import FloatArray
 from .answers import Answers
 from .dependence import Copies
 
-MOST = 2000  # sources that are compared
+MOST = 500  # sources that are compared ...
+PAIRS = 3_000_000  # ... on items with as many pairs of answers, about
 FEWEST = 20  # items that two of them share
 ALIKE = 0.88  # agreement from which a pair is left out where r is found: it may be honest or not
 ERRORS = 2.0  # standard errors of r by which a pair's agreement may be larger
@@ -52,6 +53,13 @@ def candidates(answers: Answers, m: int, M: int) -> list[Copies]:
     """Pairs of sources that stand out of rank one."""
     if m < 4 or m > MOST:
         return []
+    degree = np.bincount(answers.item, minlength=len(answers.items)).astype(np.float64)
+    share = PAIRS / max(float((degree**2).sum()), 1.0)
+    if share < 1:
+        some = np.random.default_rng(0).random(len(degree)) < share
+        keep = some[answers.item]
+        whole, answers = answers, answers.replaced(answers.answer[keep])
+        answers.item, answers.annotator = whole.item[keep], whole.annotator[keep]
     shared, agree, times = tables(answers, m, M)
     np.fill_diagonal(shared, 0.0)
     usable = shared >= FEWEST
