@@ -31,6 +31,7 @@ test: install
 
 check: install
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 
 docs: install

@@ -11,7 +11,15 @@ __version__ = "0.1.0"
 # A name is imported when it is first asked for: `import tproper` costs nothing, and neither does `tproper --help`.
 _ROOMS = frozenset(
     (
-        "transitions", "potentials", "losses", "certificates", "metrics", "estimation", "learn", "data", "plots",
+        "transitions",
+        "potentials",
+        "losses",
+        "certificates",
+        "metrics",
+        "estimation",
+        "learn",
+        "data",
+        "plots",
         "tables",
     )
 )

@@ -91,8 +91,7 @@ def test_a_package_of_rooms_is_reached_without_imports_of_its_own() -> None:
 
 def test_tables_and_simulated_labels_do_without_scikit_learn() -> None:
     code = (
-        "import sys, tproper.data, tproper.tables.streaming\n"
-        "print({'sklearn', 'scipy', 'pyarrow'} & set(sys.modules))"
+        "import sys, tproper.data, tproper.tables.streaming\nprint({'sklearn', 'scipy', 'pyarrow'} & set(sys.modules))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["set()"]

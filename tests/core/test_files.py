@@ -344,9 +344,10 @@ def test_what_came_into_the_older_folder_meanwhile_is_put_back(tmp_path, monkeyp
     path.mkdir()
     (path / "old").touch()
     answers = iter([None, "which is no model"])
-    with pytest.raises(TakenError, match="which is no model"), atomic_folder(
-        path, replaceable=lambda _: next(answers)
-    ) as draft:
+    with (
+        pytest.raises(TakenError, match="which is no model"),
+        atomic_folder(path, replaceable=lambda _: next(answers)) as draft,
+    ):
         (draft / "new").touch()
     assert names(path) == ["old"]
     assert names(tmp_path / "model.kept-1") == ["new"]

@@ -366,8 +366,7 @@ CASES = {
     "weights in words": (lambda: LOSS(V, [0, 1], weights=["a", "b"]), "weights: expected (2,) numbers, got ['a', 'b']"),
     "transitions of another shape": (
         lambda: LOSS(V, [0, 1], transitions=torch.eye(4)),
-        "transitions: expected shape (2, weak labels, 3) or (weak labels, 3) for scores (2, 3), "
-        "got (4, 4)",
+        "transitions: expected shape (2, weak labels, 3) or (weak labels, 3) for scores (2, 3), got (4, 4)",
     ),
     "transitions that are none": (
         lambda: LOSS(V, [0, 1], transitions=torch.ones(2, 3, 3)),

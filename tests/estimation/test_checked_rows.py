@@ -92,8 +92,9 @@ def test_one_judge_and_random_rows_are_the_likeliest_together():
     rng, z, y = drawn(T4, FOUR, 3)
     true = at_random(rng, z, 400)
     known = true >= 0
-    expected = sum(np.mean(y == k) * np.bincount(true[known & (y == k)], minlength=4) / (known & (y == k)).sum()
-                   for k in range(4))
+    expected = sum(
+        np.mean(y == k) * np.bincount(true[known & (y == k)], minlength=4) / (known & (y == k)).sum() for k in range(4)
+    )
     np.testing.assert_allclose(tp.weak_prevalence(y, true=true).value, expected, atol=0.01)
 
 

@@ -18,8 +18,10 @@ def drawn(seed, n=2000, checked=200):
     rng = np.random.default_rng(seed)
     z = rng.choice(3, n, p=SHARES)
     y = T.sample(z, rng)
-    good, poor = (rng.dirichlet(np.ones(3), n) * (1 - w) + w * np.eye(3)[np.where(rng.random(n) < h, z, (z + 1) % 3)]
-                  for w, h in ((0.5, 0.9), (0.5, 0.8)))
+    good, poor = (
+        rng.dirichlet(np.ones(3), n) * (1 - w) + w * np.eye(3)[np.where(rng.random(n) < h, z, (z + 1) % 3)]
+        for w, h in ((0.5, 0.9), (0.5, 0.8))
+    )
     true = np.full(n, -1)
     rows = rng.choice(n, checked, replace=False)
     true[rows] = z[rows]

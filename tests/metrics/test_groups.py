@@ -34,9 +34,7 @@ SCORES = {
     "Brier": lambda y, p, q, **more: tp.weak_brier(y, q, T, **more),
     "paired": lambda y, p, q, **more: tp.paired_test(y, q, q[:, ::-1], T, **more),
     "calibration": lambda y, p, q, **more: tp.weak_calibration(y, q, T, **BINS, **more).squared_error,
-    "class-wise": lambda y, p, q, **more: (
-        tp.weak_calibration(y, q, T, **BINS, classwise=True, **more).squared_error
-    ),
+    "class-wise": lambda y, p, q, **more: tp.weak_calibration(y, q, T, **BINS, classwise=True, **more).squared_error,
 }
 
 

@@ -255,6 +255,7 @@ def test_a_column_that_a_draw_leaves_empty_is_the_estimates():
     np.testing.assert_allclose(draws.sum(axis=1), 1.0, rtol=1e-15)
     assert draws[:, 0, 1].std() > 0
 
+
 def test_sources_of_annotators_carry_their_error():
     """Annotators whose T were estimated, as a source beside another: a stack has their draws too."""
     crowd = tp.annotators([tp.Transition.from_counts([[40, 5], [6, 45]]), tp.Transition([[0.8, 0.3], [0.2, 0.7]])])

@@ -387,9 +387,7 @@ def from_function(
     )  # fmt: skip
 
 
-def _searched(
-    function: Callable[[Tensor, Tensor], Tensor], transition: Transition, title: str
-) -> Certificate | None:
+def _searched(function: Callable[[Tensor, Tensor], Tensor], transition: Transition, title: str) -> Certificate | None:
     """The verdict of a search on a function of (scores, labels); None where it is of batches, or labels are many."""
     labels = torch.as_tensor(transition.sample(np.zeros((3, 2), dtype=np.int64), seed=0))
     pointwise = function(torch.zeros(3, 2, transition.num_classes), labels).shape == (3, 2)

@@ -43,9 +43,7 @@ class Inspection:
         return "\n".join([*lines, *(f"\n{c}" for c in self.certified.values() if full)])
 
 
-def inspect(
-    transition: TransitionLike, k: float = 1.0, alpha: float = 2.0, reconstruction: str = "auto"
-) -> Inspection:
+def inspect(transition: TransitionLike, k: float = 1.0, alpha: float = 2.0, reconstruction: str = "auto") -> Inspection:
     """Diagnose T, and certify the paper's losses and forward correction for it (the last alone where T has no R).
 
     Parameters

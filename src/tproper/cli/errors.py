@@ -54,6 +54,7 @@ OPTIONS = {
 
 def user_errors(command: Callable[P, T]) -> Callable[P, T]:
     """Turn a user's mistake into ``error: <sentence>`` and exit code 2, a failing disk into exit code 1."""
+
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         try:

@@ -38,7 +38,7 @@ Classes = Annotated[
     typer.Option(
         metavar=LIST,
         help="the classes in the order of the transition (default: as the labels name them; "
-        "positive-unlabeled data: POSITIVE,NEGATIVE)"
+        "positive-unlabeled data: POSITIVE,NEGATIVE)",
     ),
 ]
 SourceColumn = Annotated[str | None, typer.Option(help="the column that says where a label comes from")]

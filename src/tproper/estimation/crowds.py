@@ -322,9 +322,7 @@ def estimate_annotators(
     return AnnotatorEstimate(*named, *rest, *more)
 
 
-def _without_copies(
-    crowd: Crowd, rng: np.random.Generator
-) -> tuple[Crowd, NDArray[np.int64] | None, list[Copies]]:
+def _without_copies(crowd: Crowd, rng: np.random.Generator) -> tuple[Crowd, NDArray[np.int64] | None, list[Copies]]:
     """The crowd with near-copies counted as one source, whose answers stand for theirs, and the pairs."""
     given, m, M = crowd.answers, crowd.m, crowd.num_answers
     pairs, found = candidates(given, m, M), []

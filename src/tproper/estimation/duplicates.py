@@ -44,9 +44,11 @@ def tables(answers: Answers, m: int, M: int) -> tuple[FloatArray, FloatArray, Fl
     same = together.row % M == together.col % M
     agree = np.zeros((m, m))
     np.add.at(agree, (together.row[same] // M, together.col[same] // M), together.data[same])
-    return (who.T @ who).toarray(), agree, np.bincount(answers.annotator * M + answers.answer, minlength=m * M).reshape(
-        m, M
-    ).astype(np.float64)
+    return (
+        (who.T @ who).toarray(),
+        agree,
+        np.bincount(answers.annotator * M + answers.answer, minlength=m * M).reshape(m, M).astype(np.float64),
+    )
 
 
 def candidates(answers: Answers, m: int, M: int) -> list[Copies]:

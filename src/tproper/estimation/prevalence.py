@@ -178,9 +178,7 @@ def _contradicts(transition: Transition, known: Known) -> str:
     counts = np.zeros((M, K))
     np.add.at(counts, (y[checked], z[checked]), 1.0)
     free = np.bincount(y[~checked], minlength=M)
-    pi = class_shares(
-        np.vstack([T, np.eye(K)])[None], (np.append(free, counts.sum(axis=0)) / len(y))[None]
-    )[0]
+    pi = class_shares(np.vstack([T, np.eye(K)])[None], (np.append(free, counts.sum(axis=0)) / len(y))[None])[0]
     joint = T * pi
     expected = counts.sum(axis=1, keepdims=True) * joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
     total, freedom = 0.0, 0

@@ -209,9 +209,7 @@ class TableModel(Trained):
             calibrator = self.estimator.calibrator_
             before = getattr(calibrator, "reliability", {}).get("before")
             changed = calibrator is not None and not calibrator.is_identity
-            scoring.draw(
-                quality.weak, quality.clean, folder / "reliability.png", before=before if changed else None
-            )
+            scoring.draw(quality.weak, quality.clean, folder / "reliability.png", before=before if changed else None)
         card = self.card(name)
         (folder / CARD).write_text(card, encoding="utf-8")
         (folder / "model_card.html").write_text(html_page(card, f"Model card: {name}", folder), encoding="utf-8")

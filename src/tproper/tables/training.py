@@ -132,9 +132,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
     unseen = None
     if splits:
         params, known = getattr(estimator, "best_params_", {}), estimator.classes_
-        unseen = cross_fitted(
-            rows, inputs, lambda: with_params(estimator, params, known), splits, settings.folds
-        )
+        unseen = cross_fitted(rows, inputs, lambda: with_params(estimator, params, known), splits, settings.folds)
     elif len(held) > 1:
         unseen = held_out(estimator, rows, held)
     quality = measure(rows, unseen)

@@ -64,9 +64,7 @@ def is_estimated(transition: Transition) -> bool:
     return isinstance(transition, EstimatedTransition)
 
 
-def posterior_draws(
-    transition: Transition, count: int, seed: int | np.random.SeedSequence = 0
-) -> FloatArray | None:
+def posterior_draws(transition: Transition, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
     """Posterior draws (S, M, K) of an estimated T; of sources or annotators too, where some T were estimated (and the
     complete rows of answers can be listed); None for a given T.
 
