@@ -105,6 +105,7 @@ ROOMS = {
     "metrics": "Scores from weak labels",
     "estimation": "T from data, and trust in it",
     "learn": "Classifier and calibration",
+    "tables": "Tables of weak labels",
     "_core": "Errors and warnings",
 }
 
