@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .._core import FloatArray, Labels, Work, as_tensors, checks, tracing, value_and_slope, with_slope
 from ..errors import InputError
-from ..transitions import Reconstruction, StackedTransition, Tables, Transition
+from ..transitions import StackedTransition, Tables, Transition
 from .bounds import Bounds, stated
 from .given import given_transitions
 from .kernels import cpu, dispatch
@@ -71,21 +71,17 @@ def weighted(losses: Tensor, weights: Tensor | None) -> Tensor:
     return losses.masked_fill(weights == 0, 0.0) * weights
 
 
-def hush(losses: Tensor, reconstruction: Reconstruction, labels: Tensor) -> Tensor:
-    """Losses (...) or (..., K), with 0 for labels that say nothing (a row in which no annotator answered)."""
-    silent = reconstruction.silent(labels)
-    if silent is None:
-        return losses
-    return losses.masked_fill(silent if losses.ndim == silent.ndim else silent[..., None], 0.0)
-
-
 def in_kernel(scores: Tensor, work: Work | None, line: Callable[[Tensor], Tensor], mean: bool = False) -> Tensor:
-    """A loss made block by block with its gradient; by the line where no kernel exists or it answers NaN or -inf."""
+    """Losses (...), or their mean, made block by block with their gradient.
+
+    By the line, ``line(scores)`` (...), where no kernel exists or it answers NaN or -inf.
+    """
     if work is not None:
         out = with_slope(scores, work, line, mean)
-        if bool((out > -torch.inf).all()):
+        least = out.detach() if mean else out.detach().amin()  # NaN where one is
+        if float(least) > -math.inf:
             return out
-    return line(scores)
+    return line(scores).mean() if mean else line(scores)
 
 
 def left_out(scores: Tensor, weights: Tensor | None) -> Tensor:
@@ -279,7 +275,10 @@ class WeakLabelLoss(nn.Module, ABC):
         if transitions is None:
             encoded = self.transition.encode(labels, scores.device, self.validate)
             checks.same_leading_shape(scores, encoded, self.transition.label_shape)
-            losses = self._each(left_out(scores, weights), encoded, reduction == "mean" and weights is None)
+            v = left_out(scores, weights)
+            if reduction == "mean" and weights is None and cpu.runs(self, v):  # the mean and its gradient at once
+                return in_kernel(v, self._kernel(encoded, v.dtype), lambda v: self.pointwise(v, encoded), mean=True)
+            losses = self._each(v, encoded)
         else:
             transitions, encoded = given_transitions(transitions, labels, scores, self.validate)
             rows = left_out(scores, weights).reshape(-1, scores.shape[-1])
@@ -294,11 +293,11 @@ class WeakLabelLoss(nn.Module, ABC):
         """What a CPU kernel does to blocks of rows, for a loss that the registry has one for."""
         return None
 
-    def _each(self, scores: Tensor, labels: Tensor, mean: bool = False) -> Tensor:
-        """`pointwise`, in the kernel or as it is written; `mean`: the plain mean of the losses will be taken."""
+    def _each(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """`pointwise`, in the kernel or as it is written."""
         if not cpu.runs(self, scores):
             return self.pointwise(scores, labels)
-        return in_kernel(scores, self._kernel(labels, scores.dtype), lambda v: self.pointwise(v, labels), mean)
+        return in_kernel(scores, self._kernel(labels, scores.dtype), lambda v: self.pointwise(v, labels))
 
     def per_example(self, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         """One loss per example, times its weight, for encoded labels that need no check."""

@@ -13,7 +13,6 @@ import torch
 from scipy.special import bdtr
 from torch import Tensor
 
-from .._core import as_tensors
 from ..transitions import AnnotatorTransition
 from .inputs import Sample
 from .score import Score, says_nothing
@@ -28,7 +27,7 @@ def doubted(score: Score, sample: Sample, predicted: Tensor) -> Score:
     transition = sample.weigher.transition
     if not isinstance(transition, AnnotatorTransition):
         return score
-    logs = transition.log_rows(sample.labels, as_tensors(transition.tables()))
+    logs = transition.evidence(sample.labels).logs(torch.float64)
     likelihood = (logs - logs.amax(1, keepdim=True)).exp().nan_to_num(nan=1.0)  # answers that T calls impossible
     posterior = likelihood / likelihood.sum(1, keepdim=True)
     for _ in range(ROUNDS):

@@ -75,14 +75,14 @@ class Reweigher:
 
     def targets(self, labels: Tensor) -> Tensor:
         """The targets (m, K) of encoded labels."""
-        targets = self.reconstruction._targets(labels, self.tables, torch.float64)
+        targets = self.reconstruction.evidence(labels, torch.float64, self.tables).dense(torch.float64)
         return targets if self.correction is None else targets @ self.correction.T
 
     def weigh(self, values: Tensor, labels: Tensor) -> Tensor:
         """``<r_i, s_i>`` (m,) of encoded labels, for values s_i (m, K)."""
         if self.correction is not None:
             values = values @ self.correction  # <A r, s> = <r, A' s>
-        return self.reconstruction.weigh(values, labels, self.tables)
+        return self.reconstruction.evidence(labels, torch.float64, self.tables).inner(values)
 
     def luck(self, labels: Tensor, a: FloatArray, sums: FloatArray) -> float:
         """The variance of a mean with weights a that the corrected targets are free of; `sums` are `target_sums`."""

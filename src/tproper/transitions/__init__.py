@@ -19,7 +19,7 @@ from .base import (
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
-from .evidence import Kinds, listed
+from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Spike, Step, Targets, Weighted, listed, smallest
 from .families import (
     BagTransition,
     binary_noise,
@@ -44,7 +44,6 @@ from .parsing import (
     transition_from_dict,
     transition_to_dict,
 )
-from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .stacked import StackedTransition, is_estimated, posterior_draws
@@ -63,35 +62,42 @@ __all__ = [
     "BagTransition",
     "CandidateSetTransition",
     "CompleteReconstruction",
+    "Dense",
+    "DenseRows",
     "Diagnosis",
     "EstimatedPartialLabels",
     "EstimatedTransition",
     "FamilyTest",
     "Kinds",
+    "Needs",
+    "Pattern",
     "Reconstruction",
+    "Rows",
     "SetReconstruction",
     "Shrunk",
+    "Spike",
     "StackedTransition",
+    "Step",
     "Tables",
+    "Targets",
     "Transition",
     "TransitionLike",
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",
     "Vocabulary",
+    "Weighted",
     "annotators",
     "binary_noise",
     "coarse_labels",
     "complementary",
     "families",
     "identity",
-    "indicator",
     "is_estimated",
     "is_index",
     "item",
     "listed",
     "make_transition",
-    "mask_sizes",
     "multi_complementary",
     "multi_source",
     "pair_noise",
@@ -103,6 +109,7 @@ __all__ = [
     "reconstruct",
     "register_family",
     "shrink",
+    "smallest",
     "structure_of",
     "symmetric_noise",
     "transition_from_dict",
