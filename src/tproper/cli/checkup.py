@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from .. import __version__
+from .._core import one_thread
 from ..certificates import certify
 from ..learn import WeakLabelClassifier
 from ..losses import BackwardLoss, ForwardLoss
 from ..metrics import weak_accuracy
-from ..tables import one_thread
 from ..transitions import complementary, symmetric_noise
 
 #: Distribution names whose modules are called otherwise.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .._core import one_thread
 from ..data import Table
 from ..errors import InputError
 from . import streamed_training as streamed
 from . import training
-from .alone import one_thread
 from .options import Settings, TableOptions, listed_specs
 from .reading import LabelColumns, label_columns, read
 from .resolving import annotators_of_file, parse_sources
