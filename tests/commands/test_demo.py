@@ -6,9 +6,9 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 from typer.testing import CliRunner
 
-from tproper._core.alone import SMALL, one_thread
 from tproper.cli import digits
 from tproper.cli.main import app
+from tproper.estimation.alone import SMALL, one_thread
 
 run = CliRunner()
 

@@ -4,7 +4,6 @@ Imports nothing of tproper.
 """
 
 from . import checks, plugins, tracing
-from .alone import one_thread
 from .blocks import Work, finds_top, softmax_into, value_and_slope, with_slope
 from .checks import (
     COLUMN_SUM_TOL,
@@ -93,7 +92,6 @@ __all__ = [
     "log_total",
     "look_up",
     "mark",
-    "one_thread",
     "optimizer_tensors",
     "other_encoding",
     "plain",

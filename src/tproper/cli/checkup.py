@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from .. import __version__
-from .._core import one_thread
 from ..certificates import certify
+from ..estimation import one_thread
 from ..learn import WeakLabelClassifier
 from ..losses import BackwardLoss, ForwardLoss
 from ..metrics import weak_accuracy

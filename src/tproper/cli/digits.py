@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from .. import plots
-from .._core import FloatArray, Mark, finite_rows, json_text, mark, one_thread, seeded_torch, write_file
+from .._core import FloatArray, Mark, finite_rows, json_text, mark, seeded_torch, write_file
 from ..data import Bar
+from ..estimation import one_thread
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss, WeakLabelLoss
 from ..metrics import clean_scores, forward_risk
 from ..transitions import Transition, families

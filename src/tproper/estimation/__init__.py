@@ -3,6 +3,7 @@
 Imports from `metrics` and the rooms above it.
 """
 
+from .alone import one_thread
 from .answers import Answers
 from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
@@ -27,6 +28,7 @@ __all__ = [
     "estimate_annotators",
     "estimate_pu",
     "estimate_transition",
+    "one_thread",
     "sensitivities",
     "sensitivity",
     "weak_prevalence",

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from .._core import FloatArray, fold_numbers, one_thread
+from .._core import FloatArray, fold_numbers
+from .alone import one_thread
 from .dawid_skene import Crowd, Fit, advance
 from .folds import Regressions
 from .softmax import AXES, Design, LinearSoftmax, softmax

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .._core import one_thread
 from ..data import Table
 from ..errors import InputError
+from ..estimation import one_thread
 from . import streamed_training as streamed
 from . import training
 from .options import Settings, TableOptions, listed_specs

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from threadpoolctl import threadpool_limits
 
 #: Multiplications of one product that a processor does in about a tenth of a millisecond: threads gain nothing there.
 SMALL = 2_000_000
@@ -21,8 +22,6 @@ def one_thread(multiplications: int = 0) -> Iterator[None]:
     if multiplications > SMALL:
         yield
         return
-    from threadpoolctl import threadpool_limits
-
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
