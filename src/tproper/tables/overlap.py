@@ -2,10 +2,10 @@
 
 A model keeps digests of some of its training rows: 12 to 20 bits of a cryptographic hash of a row's features. They
 cannot be turned around: any number of rows has the same digest, and among rows that the model never saw, one in 8 to
-one in 128 has a digest that a training row has as well (more in tables of over 100,000 rows), so that a list of possible
-rows does not tell which of them were trained on. The smallest digests are kept; as these are as good as random, a
-table's rows with digests as small as these match as often as all of its rows (Broder, 1997): a small part of the
-training table is recognised, too, because it matches more often than chance.
+one in 128 has a digest that a training row has as well (more in tables of over 100,000 rows), so that a list of
+possible rows does not tell which of them were trained on. The smallest digests are kept; these are as good as random,
+so that a table's rows with digests as small as these match as often as all of its rows (Broder, 1997): a small part of
+the training table is recognised, too, because it matches more often than chance.
 """
 
 from __future__ import annotations
