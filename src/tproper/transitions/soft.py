@@ -58,7 +58,8 @@ class SoftLabels:
 
     def __init__(self, shares: ArrayLike | Tensor | SoftLabels, names: Any = None, *, validate: bool = True) -> None:
         if isinstance(shares, SoftLabels):
-            shares, names = shares.tensor, shares.names if names is None else names
+            names = shares.names if names is None else names
+            shares = shares.tensor
         columns = getattr(shares, "columns", None)
         if names is None and columns is not None:
             names = list(columns)
