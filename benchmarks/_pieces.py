@@ -78,7 +78,6 @@ def run_pieces(
         kept = [p for p in read_pieces(path) if place(p["key"]) not in asked]
         path.write_text("".join(json.dumps(p) + "\n" for p in kept))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
     said = machine()
     start = time.perf_counter()
     with path.open("a") as record:
