@@ -388,7 +388,9 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="only write the page again")
     parser.add_argument("--out", type=Path, help="write records into this folder, and no page")
     parser.add_argument("--date", default=datetime.now(UTC).strftime("%Y-%m-%d"), help="of the record: gives the seeds")
-    parser.add_argument("--shard", default="1/1", help="of the pieces where assumptions bend: 2/4 is the second quarter")
+    parser.add_argument(
+        "--shard", default="1/1", help="of the pieces where assumptions bend: 2/4 is the second quarter"
+    )
     parser.add_argument("--code", default="", help="the version of tproper that is imported, if it is not this one")
     args = parser.parse_args()
     if not args.render:

@@ -1,4 +1,4 @@
-"""Cells in which assumptions bend: a class that differs, rows in groups, rare classes, a wrong model, noise that varies.
+"""Cells in which assumptions bend: a class that differs, groups, rare classes, a wrong model, noise that varies.
 
 `benchmarks/coverage.py` runs them, `benchmarks/coverage_page.py` shows them. A figure is a pair of counts, how often
 something was so and how often it was tried, and `REQUIRED` says how often it has to be. Every *kind of entry* is a
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 
 import tproper as tp
 
@@ -91,7 +90,7 @@ def guesses(z: Array, right: Array, rng: np.random.Generator) -> Array:
 
 
 def outlier(K: int, rows: int, low: float, date: str, first: int, sets: int) -> dict[str, Any]:
-    """T from clean rows in which one class is right with probability `low`, and all others with .9; .9: none differs."""
+    """T from clean rows in which one class is right with probability `low`, all others with .9; .9: none differs."""
     out, setting = Counts(), stream("outlier setting", date, K, rows, low)
     odd, right = int(setting.integers(K)), float(setting.uniform(0.7, 0.9))
     spread = setting.dirichlet(np.full(K - 1, float(setting.choice([1.0, 100.0]))))  # where its errors go
@@ -210,7 +209,9 @@ def groups(groups: int, each: int, shared: bool, kind: str, date: str, first: in
         calibrator = tp.calibrate(rows["scores"], y, T, groups=code)
         low, high = calibrator.gain.interval
         if low < high:
-            before, after = (np.log(softmax(s) @ T.matrix().T) for s in (truth["scores"], calibrated(calibrator, truth)))
+            before, after = (
+                np.log(softmax(s) @ T.matrix().T) for s in (truth["scores"], calibrated(calibrator, truth))
+            )
             out.covers("gain", float((truth["p"] @ T.matrix().T * (after - before)).sum(axis=1).mean()), (low, high))
         X = np.log(rows["a"] - rows["a"].min() + 1)
         for name, check in (
@@ -362,7 +363,7 @@ WRONG_T: dict[str, Callable[[], tuple[tp.Transition, tp.Transition]]] = {  # rig
 
 
 def wrong_T(case: str, n: int, date: str, first: int, sets: int, code: str = "") -> dict[str, Any]:
-    """A model of the right form, trained with a wrong T. `code` is the version of the library, if it is not this one."""
+    """A model of the right form, trained with a wrong T. `code` is the version of the library, if not this one."""
     out, (right, wrong) = Counts(), WRONG_T[case]()
     for rng in streams("wrong_T", date, first, sets, {"case": case, "n": n}):
         X, p = truth_of("linear", n, rng, right.num_classes)
@@ -454,6 +455,31 @@ def from_features(problem: str, kind: str, n: int, date: str, first: int, sets: 
     return out.result()
 
 
+# -- T by groups of rows, from three answers a row -------------------------------------------------------------------
+
+
+def by_group(hard: float, K: int, n: int, date: str, first: int, sets: int) -> dict[str, Any]:
+    """Easy rows, where answers are wrong with .1, and hard ones, by how sure the truth is of a row's class."""
+    out = Counts()
+    for rng in streams("by_group", date, first, sets, {"hard": hard, "K": K, "n": n}):
+        X = rng.normal(size=(n, 5))
+        p = softmax(2 * X[:, :K])
+        z, sure = draw(p, rng), p.max(axis=1)
+        easy = sure > np.median(sure)
+        wrong = rng.random((n, 3)) < np.where(easy, 0.1, hard)[:, None]
+        answers = np.where(wrong, (z[:, None] + rng.integers(1, K, (n, 3))) % K, z[:, None])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = tp.transitions_by_group(answers, np.where(easy, "easy", "hard"), num_classes=K)
+        for name, T in found.groups.items():
+            least, most = (side.diagonal() for side in T.interval())
+            right = 1 - (0.1 if name == "easy" else hard)
+            out.add(f"T of {name} rows", (least <= right) & (right <= most))
+        name = "T differs between groups"
+        out.add(name if hard != 0.1 else f"{name}, though it does not", found.p_value < 0.05)
+    return out.result()
+
+
 # -- What is asked of them ------------------------------------------------------------------------------------------
 
 
@@ -519,6 +545,11 @@ REQUIRED: dict[str, dict[str, Required]] = {
         Required(least=0.90),
     ),
 }  # fmt: skip
+REQUIRED["by_group"] = {
+    **dict.fromkeys(("T of easy rows", "T of hard rows"), Required(least=0.90)),
+    "T differs between groups, though it does not": Required(most=0.065),
+    "T differs between groups": Required(least=0.95),
+}
 WIDTHS = {(4, 100): 0.172, (10, 100): 0.197, (20, 100): 0.210, (10, 300): 0.110, (20, 300): 0.124, (20, 600): 0.082}
 
 CELLS: dict[str, tuple[Callable[..., dict[str, Any]], list[dict[str, Any]]]] = {
@@ -551,7 +582,12 @@ CELLS: dict[str, tuple[Callable[..., dict[str, Any]], list[dict[str, Any]]]] = {
     ),
     "rare": (
         rare,
-        [{"kind": kind, "share": share, "n": n} for kind in RARE_KINDS for share in (0.01, 0.03) for n in (100, 300, 1000)]
+        [
+            {"kind": kind, "share": share, "n": n}
+            for kind in RARE_KINDS
+            for share in (0.01, 0.03)
+            for n in (100, 300, 1000)
+        ]
         + [{"kind": "PU, r = .1", "share": 0.05, "n": 300}],
     ),
     "wrong_model": (
@@ -575,6 +611,9 @@ CELLS: dict[str, tuple[Callable[..., dict[str, Any]], list[dict[str, Any]]]] = {
         ]
         + [{"noise": "none", "K": K, "n": 5000} for K in (2, 3, 4)],
     ),
+    "by_group": (
+        by_group, [{"hard": hard, "K": K, "n": n} for hard in (0.1, 0.4) for K in (2, 4) for n in (1000, 5000)]
+    ),
     "from_features": (
         from_features,
         [
@@ -585,4 +624,3 @@ CELLS: dict[str, tuple[Callable[..., dict[str, Any]], list[dict[str, Any]]]] = {
         ],
     ),
 }  # fmt: skip
-

@@ -4,6 +4,7 @@ Imports from `metrics` and the rooms above it.
 """
 
 from .answers import Answers
+from .by_group import GroupTransitions, transitions_by_group
 from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
 from .crowds import AnnotatorEstimate, estimate_annotators
@@ -17,6 +18,7 @@ __all__ = [
     "Answers",
     "DependenceWarning",
     "FamilyWarning",
+    "GroupTransitions",
     "IdentifiabilityWarning",
     "PUEstimate",
     "Prevalence",
@@ -29,5 +31,6 @@ __all__ = [
     "estimate_transition",
     "sensitivities",
     "sensitivity",
+    "transitions_by_group",
     "weak_prevalence",
 ]
