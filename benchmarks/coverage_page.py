@@ -59,12 +59,12 @@ def render(pieces: list[dict[str, Any]], bent: list[dict[str, Any]], order: dict
     lines = [
         "# Coverage of intervals, level of tests",
         "",
-        "How often a 95% interval holds the truth, and how often a test speaks, by simulation: everything is drawn anew "
-        "in each data set. Made by `python benchmarks/coverage.py` from `benchmarks/records/coverage.jsonl`, "
+        "How often a 95% interval holds the truth, and how often a test speaks, by simulation: everything is drawn "
+        "anew in each data set. Made by `python benchmarks/coverage.py` from `benchmarks/records/coverage.jsonl`, "
         f"`coverage_cells.jsonl` and `coverage_elsewhere.jsonl` (commits {'; '.join(commits)}). Where assumptions "
-        "bend, random numbers and settings that nobody knows beforehand (which class differs, how good the model is) change "
-        "with the date of the record, and each kind of entry has its own figure: a mean over all entries hides the one "
-        "that fails. ± is a standard error.",
+        "bend, random numbers and settings that nobody knows beforehand (which class differs, how good the model is) "
+        "change with the date of the record, and each kind of entry has its own figure: a mean over all entries hides "
+        "the one that fails. ± is a standard error.",
     ]
     sections = {
         "known": known_section, "clean_rows": clean_rows_section, "certain": certain_section, "crowd": crowd_section,
