@@ -5,6 +5,7 @@ Imports from `metrics` and the rooms above it.
 
 from .alone import one_thread
 from .answers import Answers
+from .by_group import GroupTransitions, transitions_by_group
 from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
 from .crowds import AnnotatorEstimate, estimate_annotators
@@ -18,6 +19,7 @@ __all__ = [
     "Answers",
     "DependenceWarning",
     "FamilyWarning",
+    "GroupTransitions",
     "IdentifiabilityWarning",
     "PUEstimate",
     "Prevalence",
@@ -31,5 +33,6 @@ __all__ = [
     "one_thread",
     "sensitivities",
     "sensitivity",
+    "transitions_by_group",
     "weak_prevalence",
 ]

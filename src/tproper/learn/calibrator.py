@@ -351,7 +351,8 @@ class _Maps:
         """The map of this kind for these rows."""
         v, y, w = self.v[rows], self.y[rows], self.w[rows]
         if self.cautious and name == "temperature":
-            return fit_cautiously(v, y, self.T, w, float(w.sum() / self.w.sum()))
+            own = None if self.groups is None else self.groups[rows]
+            return fit_cautiously(v, y, self.T, w, float(w.sum() / self.w.sum()), own)
         return fit_scaling(name, v, y, self.T, w, log_scale)
 
     def validate(self, name: MethodName) -> None:
@@ -371,7 +372,7 @@ class _Maps:
             if name == "matrix" and self.T.num_classes > MATRIX_AT_MOST:
                 break
             self.validate(name)
-            fall, error = _mean(self.risks[choice] - self.risks[name], self.w)
+            fall, error = _mean(self.risks[choice] - self.risks[name], self.w, self.groups)
             clear = fall > (CLEAR if name == "temperature" else CLEARER) * error
             if name in ("vector", "matrix") and not clear:
                 break  # the next one has still more to lose
@@ -402,21 +403,27 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
         notes.append("no map lowers the weak risk clearly: none was taken")
     if gain.value + Z95 * gain.stderr < 0:
         notes.append(f"{choice} scaling was asked for, although it raises the weak risk on labels it was not fitted to")
-    reliability = _reliability(y, before, after, T, w, notes)
-    return Calibrator(choice, final, kind, floor, gain, _compared(maps.risks, w), reliability, notes)
+    reliability = _reliability(y, before, after, T, w, notes, maps.groups)
+    return Calibrator(choice, final, kind, floor, gain, _compared(maps.risks, w, maps.groups), reliability, notes)
 
 
-def _compared(risks: Mapping[str, FloatArray], w: FloatArray) -> list[dict[str, Any]]:
+def _compared(risks: Mapping[str, FloatArray], w: FloatArray, groups: NDArray[np.int64] | None) -> list[dict[str, Any]]:
     """The cross-validated risk of each method, and its gain over the identity."""
     out = []
     for name, risk in risks.items():
-        fall, error = _mean(risks["identity"] - risk, w)
+        fall, error = _mean(risks["identity"] - risk, w, groups)
         out.append({"method": name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
     return out
 
 
 def _reliability(
-    y: Tensor, before: FloatArray, after: FloatArray, T: Transition, w: FloatArray, notes: list[str]
+    y: Tensor,
+    before: FloatArray,
+    after: FloatArray,
+    T: Transition,
+    w: FloatArray,
+    notes: list[str],
+    groups: NDArray[np.int64] | None,
 ) -> dict[str, Any]:
     """Calibration of the cross-validated probabilities before and after, from weak labels."""
     out: dict[str, Any] = {}
@@ -425,7 +432,8 @@ def _reliability(
         R = T.reconstruction()
         for when, g in (("before", before), ("after", after)):
             p = torch.softmax(torch.as_tensor(g), -1).numpy()
-            out[when] = weak_calibration(as_given(y), p, T, reconstruction=R, sample_weight=weight).to_dict()
+            of_rows = weak_calibration(as_given(y), p, T, reconstruction=R, sample_weight=weight, groups=groups)
+            out[when] = of_rows.to_dict()
     except NotReconstructibleError:
         notes.append("no calibration error: the transition has no reconstruction")
     return out
@@ -441,11 +449,14 @@ def folds(n: int, groups: NDArray[np.int64] | None = None, parts: int = 0) -> li
     return random_folds(n, min(n, parts or (5 if n <= 5000 else 3)), np.random.default_rng(0), compact(groups))
 
 
-def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:
-    """Weighted mean and its standard error."""
+def _mean(values: FloatArray, w: FloatArray, groups: NDArray[np.int64] | None = None) -> tuple[float, float]:
+    """Weighted mean and its standard error; rows of a group count by their sum."""
     share = w / w.sum()
     mean = float(share @ values)
-    return mean, float(np.sqrt(np.sum(share**2 * (values - mean) ** 2) * len(w) / max(len(w) - 1, 1)))
+    off = share * (values - mean)
+    if groups is not None:
+        off = np.bincount(groups, weights=off)
+    return mean, float(np.sqrt(np.sum(off**2) * len(off) / max(len(off) - 1, 1)))
 
 
 def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:
