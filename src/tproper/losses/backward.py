@@ -90,23 +90,23 @@ class BackwardLoss(WeakLabelLoss):
         return self.reconstruction.tables()
 
     def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64) -> Targets:
-        """The targets ``r = R e_y`` of encoded labels; with class weights w, ``w r``."""
+        """The targets ``r = R e_y`` of encoded labels, or ``R s`` of soft ones; with class weights w, ``w r``."""
         r = self.reconstruction.evidence(labels, dtype, self.tables)
-        w = self.class_weights
-        if w is None:
-            return r
-        lead = labels.shape[: labels.ndim - len(self.transition.label_shape)]
-        return Weighted(r, w.to(dtype).expand(*lead, len(w)))
+        return r if self.class_weights is None else Weighted(r, self.class_weights.to(dtype))
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The line, with the target of each label."""
         return self.line(scores, self.evidence(labels, scores.dtype))
 
+    def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
+        """The line, with the target ``r = R s``, which is linear in the shares."""
+        return self.line(scores, self.evidence(shares, scores.dtype))
+
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The line, with the target of each example's own T."""
         r: Targets = Dense(targets_of(transitions, labels, self.validate).to(scores.dtype))
         if self.class_weights is not None:
-            r = Weighted(r, self.class_weights.to(scores.dtype).expand_as(scores))
+            r = Weighted(r, self.class_weights.to(scores.dtype))
         return self.line(scores, r)
 
     def line(self, v: Tensor, r: Targets) -> Tensor:

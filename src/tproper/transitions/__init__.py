@@ -46,6 +46,7 @@ from .parsing import (
 )
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
+from .soft import SoftLabels, as_given, hard_labels, is_soft, pieces, soft_silent, soft_targets
 from .stacked import StackedTransition, is_estimated, posterior_draws
 from .uniform import UniformReconstruction, UniformTransition
 from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
@@ -75,6 +76,7 @@ __all__ = [
     "Rows",
     "SetReconstruction",
     "Shrunk",
+    "SoftLabels",
     "Spike",
     "StackedTransition",
     "Step",
@@ -88,13 +90,16 @@ __all__ = [
     "Vocabulary",
     "Weighted",
     "annotators",
+    "as_given",
     "binary_noise",
     "coarse_labels",
     "complementary",
     "families",
+    "hard_labels",
     "identity",
     "is_estimated",
     "is_index",
+    "is_soft",
     "item",
     "listed",
     "make_transition",
@@ -104,12 +109,15 @@ __all__ = [
     "parse_transition",
     "partial_labels",
     "per_example_targets",
+    "pieces",
     "positive_unlabeled",
     "posterior_draws",
     "reconstruct",
     "register_family",
     "shrink",
     "smallest",
+    "soft_silent",
+    "soft_targets",
     "structure_of",
     "symmetric_noise",
     "transition_from_dict",

@@ -39,6 +39,7 @@ from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Silenced, Targets, listed
 from .kinds import POSITIVE_UNLABELED, LabelKind
 from .shrinkage import column_intervals, opened, shrink
+from .soft import SoftLabels, is_soft, soft_silent, soft_targets
 
 LEARNED = "to learn T give it to the loss's call, loss(scores, labels, transitions=T)"
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
@@ -130,6 +131,8 @@ class Transition(LabelKind):
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Weak labels in their canonical tensor form, checked."""
+        if isinstance(labels, SoftLabels):
+            return labels.of(self, device)
         if self.positive_unlabeled:
             labels = checks.positive_unlabeled_labels(labels)
         return checks.index_labels(labels, self.num_weak_labels, device=device, validate=validate)
@@ -184,6 +187,15 @@ class Transition(LabelKind):
         return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
 
     @property
+    def answer_sizes(self) -> list[int] | None:
+        """How many labels each of several annotators has, where a label is a row of their answers; else None."""
+        return None
+
+    def spoken(self, shares: Tensor) -> Tensor:
+        """Shares of answers as they stand: only annotators have silence to fill in."""
+        return shares
+
+    @property
     def label_form(self) -> str:
         """What is passed as a label: "index", "mask", "answers", or "positive/unlabeled"."""
         if self.positive_unlabeled:
@@ -231,6 +243,10 @@ class Transition(LabelKind):
     def place(self, labels: Tensor) -> Tensor | None:
         """Where the value of each encoded label stands among those of `log_row_maxima`; None where it may not stand."""
         return self.row_index(labels)
+
+    def speaks(self, labels: Tensor) -> Tensor:
+        """Whether each encoded label is more than silence (n,)."""
+        return torch.ones(labels.shape[: labels.ndim - len(self.label_shape)], dtype=torch.bool, device=labels.device)
 
     def log_row_maxima(self) -> FloatArray:
         """``log max_z T_yz`` for each weak label (for each set size, beyond 12 classes of candidate sets)."""
@@ -415,13 +431,17 @@ class Reconstruction:
         return {"R_T": self._R.T}
 
     def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64, tables: Tables | None = None) -> Targets:
-        """The targets of encoded labels; `tables` are those of `tables()` as tensors, made anew by default."""
+        """The targets of encoded labels, soft ones too; `tables` are those of `tables()`, made anew by default."""
         tables = as_tensors(self.tables(), device=labels.device) if tables is None else tables
-        silent, targets = self.silent(labels), self.spoken(labels, dtype, tables)
+        if is_soft(labels):
+            targets: Targets = Dense(soft_targets(self, labels, dtype))
+            silent = soft_silent(self, labels)
+        else:
+            silent, targets = self.silent(labels), self.columns(labels, dtype, tables)
         return targets if silent is None else Silenced(targets, silent)
 
-    def spoken(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
-        """The targets of labels that say something, by structure."""
+    def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
+        """What `evidence` answers of hard labels that say something, by structure."""
         return Dense(look_up(tables["R_T"].to(dtype), self.transition.row_index(labels)))
 
     @property

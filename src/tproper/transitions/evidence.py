@@ -222,11 +222,12 @@ class _SmallerSide(Targets):
 
 
 class Weighted(Targets):
-    """Targets ``w r`` under costs w (..., K) of the true classes; they sum to ``<r, w>``."""
+    """Targets ``w r`` under costs w (K,) of the true classes; they sum to ``<r, w>``."""
 
     def __init__(self, targets: Targets, weights: Tensor) -> None:
         self.targets, self.weights = targets, weights
-        self.total = targets.inner(weights)
+        mean = weights.mean()  # taken out first: entries of r may be large and of both signs
+        self.total = mean + (targets.dense(weights.dtype) * (weights - mean)).sum(-1)
 
     def inner(self, x: Tensor) -> Tensor:
         """``<r, w x>``."""
@@ -245,11 +246,11 @@ class Weighted(Targets):
         return self.weights.to(dtype) * self.targets.dense(dtype)
 
     def __getitem__(self, rows: slice) -> Weighted:
-        return Weighted(self.targets[rows], self.weights[rows])
+        return Weighted(self.targets[rows], self.weights)
 
     def flat(self, class_major: bool = False) -> Weighted:
         """As rows."""
-        return Weighted(self.targets.flat(class_major), laid_out(self.weights, class_major))
+        return Weighted(self.targets.flat(class_major), self.weights)
 
     def hush(self, losses: Tensor) -> Tensor:
         """What the targets say."""

@@ -118,7 +118,7 @@ class UniformReconstruction(Reconstruction):
         """None: one number determines R."""
         return {}
 
-    def spoken(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
+    def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
         """A spike at the label."""
         return Spike(labels, self.coefficient, self.transition.num_classes)
 
