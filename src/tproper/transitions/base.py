@@ -188,6 +188,10 @@ class Transition(LabelKind):
         a, b = self.signature(), other.signature()
         return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
 
+    def names_for(self, classes: list[Any]) -> list[Any] | None:
+        """The names of the weak labels where classes have these names; None where that follows from `weak_labels`."""
+        return None
+
     @property
     def answer_sizes(self) -> list[int] | None:
         """How many labels each of several annotators has, where a label is a row of their answers; else None."""
