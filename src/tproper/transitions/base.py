@@ -230,6 +230,10 @@ class Transition(LabelKind):
         """Where the value of each encoded label stands among those of `log_row_maxima`; None where it may not stand."""
         return self.row_index(labels)
 
+    def speaks(self, labels: Tensor) -> Tensor:
+        """Whether each encoded label is more than silence (n,)."""
+        return torch.ones(labels.shape[: labels.ndim - len(self.label_shape)], dtype=torch.bool, device=labels.device)
+
     def log_row_maxima(self) -> FloatArray:
         """``log max_z T_yz`` for each weak label (for each set size, beyond 12 classes of candidate sets)."""
         with np.errstate(divide="ignore"):

@@ -18,6 +18,7 @@ from ..errors import InputError
 from .base import ENUMERATION_LIMIT, Reconstruction, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
+from .families import set_size
 from .set_mass import mask_sizes
 from .sets import SetReconstruction, log_binomial
 from .soft import SoftLabels
@@ -212,8 +213,6 @@ def noisy_partial_labels(K: int, p: float, e: float = 0.0) -> NoisySetTransition
     >>> tp.noisy_partial_labels(3, 0.2, 0.1).matrix().sum(axis=0).round(9)
     array([1., 1., 1.])
     """
-    from .families import set_size
-
     K, p, e = set_size(K), checks.real(p, "p", 0, 1), checks.real(e, "e", 0, 1)
     if p == 0 and e == 1:
         raise InputError("e: expected less than 1 where p = 0, for every set would be empty, got 1")
