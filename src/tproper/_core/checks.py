@@ -47,7 +47,12 @@ def integer(value: Any, name: str, minimum: int) -> int:
 
 
 def real(
-    value: Any, name: str, low: float = -np.inf, high: float = np.inf, low_open: bool = False, why: str = "",
+    value: Any,
+    name: str,
+    low: float = -np.inf,
+    high: float = np.inf,
+    low_open: bool = False,
+    why: str = "",
     high_open: bool = False,
 ) -> float:
     """A finite number in [low, high], without the ends that are open."""

@@ -4,16 +4,16 @@ The set of a row is every class whose probability is at least t. With the target
 
     C(t) = mean_i sum_z r_i[z] 1[q_i(z) >= t]        has mean        c(t) = P(q(Z) >= t),
 
-the share of sets that hold the true class: a weak mean, for every T that has a reconstruction. For clean labels C is the
-empirical distribution of the true classes' probabilities, and its crossing of the level is split conformal prediction's
-threshold (Vovk; Papadopoulos et al., 2002). Weak labels bring two things that clean ones do not have:
+the share of sets that hold the true class: a weak mean, for every T that has a reconstruction. For clean labels C is
+the empirical distribution of the true classes' probabilities, and its crossing of the level is split conformal
+prediction's threshold (Papadopoulos et al., 2002). Weak labels bring two things that clean ones do not have:
 
 * C is not monotone, since targets are negative at times, while c is. The threshold is the *last crossing*, coming from
   t = 1: below it C never falls short of the level again;
-* the error e of C at the crossing passes to c, and c cannot pass 1: what errors add above is cut off, what they take
-  below is not, so that ``E c(threshold)`` falls short where the error is large. So the level that C must reach is raised
-  until the mean is the level that was asked for, over normal errors with the covariance of C(t) over all t, the error
-  of an estimated T among them, about a monotone fit to C (`_raised`).
+* the error of C at the crossing passes to c, and c cannot pass 1: what errors add above is cut off, what they take
+  below is not, so that ``E c(threshold)`` falls short where the error is large. So the level that C must reach is
+  raised until the mean is the level that was asked for, over normal errors with the covariance of C(t) over all t, the
+  error of an estimated T among them, about a monotone fit to C (`_raised`).
 
 Of n clean rows one more may lie anywhere among them, so that C must reach ``level (1 + 1/n)``. An estimated T is worth
 the clean rows whose C had its error, and adds one over their number.
@@ -217,7 +217,7 @@ def _some(grid: FloatArray, mean: FloatArray) -> NDArray[np.int64]:
 
 
 def _monotone(mean: FloatArray) -> FloatArray:
-    """The closest coverages that fall with the threshold and are possible, between the monotone ones above and below."""
+    """The nearest coverages that fall with the threshold and are possible: midway between the monotone ends."""
     high = np.maximum.accumulate(mean[::-1])[::-1]
     low = np.minimum.accumulate(mean)
     return np.clip((high + low) / 2, 0.0, 1.0)
