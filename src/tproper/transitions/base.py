@@ -188,6 +188,10 @@ class Transition(LabelKind):
         a, b = self.signature(), other.signature()
         return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
 
+    def names_for(self, classes: list[Any]) -> list[Any] | None:
+        """The names of the weak labels where classes have these names; None where that follows from `weak_labels`."""
+        return None
+
     @property
     def answer_sizes(self) -> list[int] | None:
         """How many labels each of several annotators has, where a label is a row of their answers; else None."""
@@ -225,6 +229,10 @@ class Transition(LabelKind):
     def place(self, labels: Tensor) -> Tensor | None:
         """Where the value of each encoded label stands among those of `log_row_maxima`; None where it may not stand."""
         return self.row_index(labels)
+
+    def speaks(self, labels: Tensor) -> Tensor:
+        """Whether each encoded label is more than silence (n,)."""
+        return torch.ones(labels.shape[: labels.ndim - len(self.label_shape)], dtype=torch.bool, device=labels.device)
 
     def log_row_maxima(self) -> FloatArray:
         """``log max_z T_yz`` for each weak label (for each set size, beyond 12 classes of candidate sets)."""
