@@ -69,7 +69,7 @@ def test_an_unnormalised_reconstruction(monkeypatch):
 
 def test_a_forgotten_mean_in_the_product(monkeypatch):
     def faulty(self, x, centred=False):
-        return self.c * x.gather(-1, self.labels[..., None])[..., 0]
+        return self.c * x.gather(-1, self.classes[..., None])[..., 0]
 
     monkeypatch.setattr(evidence.Spike, "product", faulty)
     caught(laws.adjointness, tp.complementary(4), "auto")

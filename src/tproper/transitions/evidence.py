@@ -103,46 +103,62 @@ class Dense(Targets):
 
 
 class Spike(Targets):
-    """Targets ``c e_y + (1 - c)/K``: uniform noise, complementary labels. No table is built."""
+    """Targets ``c e_z + (1 - c)/K``, c one number or one for each row: a label that speaks of one class z.
+
+    Uniform noise, complementary labels, yes/no questions. No table is built.
+    """
 
     temporaries = False
 
-    def __init__(self, labels: Tensor, c: float, num_classes: int) -> None:
-        self.labels, self.c, self.K = labels, c, num_classes
+    def __init__(self, classes: Tensor, c: float | Tensor, num_classes: int) -> None:
+        self.classes, self.c, self.K = classes, c, num_classes
 
     @property
     def at(self) -> Tensor:  # type: ignore[override]
-        """The label's class."""
-        return self.labels[..., None]
+        """The class."""
+        return self.classes[..., None]
+
+    def _c(self, dtype: torch.dtype) -> float | Tensor:
+        return self.c.to(dtype) if isinstance(self.c, Tensor) else self.c
 
     def product(self, x: Tensor, centred: bool = False) -> Tensor:
-        """``c x_y + (1 - c) mean(x)``."""
-        own = x.gather(-1, self.labels[..., None])[..., 0]
-        if self.c == 1.0:
+        """``c x_z + (1 - c) mean(x)``."""
+        own, c = x.gather(-1, self.classes[..., None])[..., 0], self._c(x.dtype)
+        if isinstance(c, float) and c == 1.0:
             return own
-        return self.c * own if centred else torch.lerp(x.mean(-1), own, self.c)
+        return c * own if centred else torch.lerp(x.mean(-1), own, c)
 
     def subtract_(self, g: Tensor, share: float = 1.0) -> None:
-        """The constant everywhere, and c at the label."""
-        b = (1 - self.c) / self.K if self.c != 1.0 else 0.0
+        """The constant everywhere, and c at the class."""
+        c = self._c(g.dtype)
+        if isinstance(c, Tensor):
+            torch.add((-share / self.K * (1 - c))[..., None], g, alpha=share, out=g)
+            g.scatter_add_(-1, self.at, -share * c[..., None])
+            return
+        b = (1 - c) / self.K if c != 1.0 else 0.0
         if share != 1.0:  # both in one pass
             torch.add(g.new_tensor(-share * b), g, alpha=share, out=g)
         elif b:
             g.sub_(b)
-        g.scatter_add_(-1, self.at, g.new_full((1, 1), -share * self.c).expand(self.at.shape))
+        g.scatter_add_(-1, self.at, g.new_full((1, 1), -share * c).expand(self.at.shape))
 
     def dense(self, dtype: torch.dtype) -> Tensor:
-        """The constant, and c more at the label."""
-        b = (1 - self.c) / self.K
-        out = torch.full((*self.labels.shape, self.K), b, dtype=dtype, device=self.labels.device)
-        return out.scatter(-1, self.labels[..., None], b + self.c)
+        """The constant, and c more at the class."""
+        c = torch.as_tensor(self.c, dtype=torch.float64, device=self.classes.device).expand(self.classes.shape)[
+            ..., None
+        ]
+        b = (1 - c) / self.K
+        out = b.to(dtype).expand(*self.classes.shape, self.K)
+        return out.scatter(-1, self.classes[..., None], (b + c).to(dtype))
 
     def __getitem__(self, rows: slice) -> Spike:
-        return Spike(self.labels[rows], self.c, self.K)
+        return Spike(self.classes[rows], self.c[rows] if isinstance(self.c, Tensor) else self.c, self.K)
 
     def flat(self, class_major: bool = False) -> Spike:
         """As rows."""
-        return self if self.labels.ndim == 1 else Spike(self.labels.reshape(-1), self.c, self.K)
+        if self.classes.ndim == 1:
+            return self
+        return Spike(self.classes.reshape(-1), self.c.reshape(-1) if isinstance(self.c, Tensor) else self.c, self.K)
 
 
 class Step(Targets):

@@ -167,8 +167,7 @@ class CandidateSetTransition(Transition):
     @property
     def pattern(self) -> Pattern:
         """By set size."""
-        sizes = self.set_sizes()
-        return Pattern(by_size="log_weight", set_size=sizes[0] if len(sizes) == 1 else 0)
+        return Pattern(by_size="log_weight", set_size=_only(self.set_sizes()))
 
     def log_row_maxima(self) -> FloatArray:
         """log g(|S|), by label up to 12 classes, by set size beyond."""
@@ -187,6 +186,11 @@ class CandidateSetTransition(Transition):
             return per_size
         by_size = dict(zip(self.set_sizes(), per_size, strict=True))
         return np.array([by_size[len(s)] for s in self.candidate_sets()])
+
+
+def _only(sizes: list[int]) -> int:
+    """The only size there is; 0 where there are several."""
+    return sizes[0] if len(sizes) == 1 else 0
 
 
 def log_binomial(n: int, k: NDArray[np.int64]) -> FloatArray:
@@ -282,7 +286,7 @@ class SetReconstruction(Reconstruction):
     @property
     def pattern(self) -> Pattern:
         """By set size."""
-        return replace(self.transition.pattern, by_size="coefficient")
+        return Pattern(by_size="coefficient", set_size=_only(self.transition.set_sizes()))
 
     def kinds(self, alike: FloatArray | None = None) -> Kinds:
         """Sets of one size are alike where all classes are.
