@@ -102,6 +102,7 @@ _LAZY = {
     "parse_transition": "transitions",
     "partial_labels": "transitions",
     "positive_unlabeled": "transitions",
+    "prevalence_table": "tables",
     "read_table": "tables",
     "save": "learn",
     "sensitivity": "estimation",
@@ -203,7 +204,7 @@ if TYPE_CHECKING:
         Squeezed,
         Tsallis,
     )
-    from .tables import TableModel, estimate_table, read_table, simulate
+    from .tables import TableModel, estimate_table, prevalence_table, read_table, simulate
     from .transitions import (
         Diagnosis,
         EstimatedTransition,
@@ -319,6 +320,7 @@ __all__ = [
     "parse_transition",
     "partial_labels",
     "positive_unlabeled",
+    "prevalence_table",
     "read_table",
     "save",
     "sensitivity",
