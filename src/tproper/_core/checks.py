@@ -50,7 +50,8 @@ def real(
     value: Any, name: str, low: float = -np.inf, high: float = np.inf, low_open: bool = False, why: str = ""
 ) -> float:
     """A finite number in [low, high], or (low, high] with `low_open`."""
-    rule = f"a finite number in {'(' if low_open else '['}{low:g}, {high:g}]"
+    opening, closing = "(" if low_open or low == -np.inf else "[", "]" if high < np.inf else ")"
+    rule = f"a finite number in {opening}{low:g}, {high:g}{closing}"
     try:
         if isinstance(value, (str, bytes, bool)):
             raise TypeError

@@ -15,14 +15,13 @@ any label, T pays ``lambda log det(T^T T)/2``: among all T that explain the labe
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
-from .._core import FloatArray, fold_numbers
+from .._core import FloatArray, fold_numbers, warn
 from ..errors import InputError
 from ..transitions import EstimatedTransition, Shrunk, shrink
 from .folds import FOLDS, EstimatorFolds, LinearFolds
@@ -245,7 +244,7 @@ def _estimated(
         counted = evidence.fair + best.T * worth
         out.counts = np.where(counted < NEARLY_NONE, 0.0, counted)
     for doubt in doubts:
-        warnings.warn(f"estimate_transition: {doubt}", IdentifiabilityWarning, stacklevel=5)
+        warn(f"estimate_transition: {doubt}", IdentifiabilityWarning)
     return out
 
 

@@ -8,7 +8,6 @@ The line is `BackwardLoss.line`. Kernels that the registry has for a pair (F, R)
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, inner, tracing
+from .._core import FloatArray, Work, checks, inner, tracing, warn
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import Reconstruction, Transition, is_soft, reconstruct, soft_silent, soft_targets
@@ -131,12 +130,11 @@ class BackwardLoss(WeakLabelLoss):
             return
         self._outside = True
         F = self.potential
-        warnings.warn(
+        warn(
             f"scores: {F.name} is infinite where centred scores have a norm above {F.radius:g}, and so is the loss at "
             f"{int(losses.isposinf().sum())} of {losses.numel()} rows; keep scores inside, or use "
             "Spherical(domain='simplex'), which is finite everywhere",
             UserWarning,
-            stacklevel=2,
         )
 
     def _finite(self, v: Tensor, weigh: Callable[[Tensor], Tensor]) -> Tensor:
