@@ -427,3 +427,41 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip()
+
+
+def numbers_among(values: Sequence[str]) -> NDArray[np.bool_]:
+    """Which texts are numbers, as `numbers` reads them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.utf8_trim_whitespace(pa.array(list(values), type=pa.string()))
+    out = np.zeros(len(values), dtype=bool)
+    spelled = pc.match_substring_regex(texts, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?inf")
+    out[:] = spelled.to_numpy(zero_copy_only=False)
+    return out
+
+
+def arrow_texts(column: pa.Array, name: str) -> tuple[NDArray[np.int64], list[str]]:
+    """`texts` of a feature column: what is missing, however it is spelled, has no value."""
+    import pyarrow as pa
+
+    kind = decoded(column).type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind):
+        raise TableError(
+            f"column {name!r}: expected numbers, text or dates, got {kind}; leave it out with --ignore, or write it as "
+            "one of these"
+        )
+    codes, values = texts(column)
+    place: dict[str, int] = {}
+    own = [-1 if v in MISSING else place.setdefault(v, len(place)) for v in values]
+    return np.array([*own, -1], dtype=np.int64)[codes], list(place)
+
+
+def joined_texts(parts: Sequence[tuple[NDArray[np.int64], list[str]]]) -> tuple[NDArray[np.int64], list[str]]:
+    """Columns of text, one below the other."""
+    place: dict[str, int] = {}
+    out = []
+    for codes, values in parts:
+        own = np.array([*(place.setdefault(v, len(place)) for v in values), -1], dtype=np.int64)
+        out.append(own[codes])
+    return np.concatenate(out), list(place)

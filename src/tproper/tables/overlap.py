@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray
+from ..inputs import Columns
 
 KEPT = 256  # rows whose mark a model keeps
 FEWEST = 8  # with fewer, or where few rows are unique, nothing is kept: chance would look like overlap
@@ -20,9 +20,9 @@ SHARE = 0.1  # of the marks that are kept, or of the table's rows: more matches 
 LEAST = 2  # matches
 
 
-def row_marks(X: FloatArray) -> NDArray[np.uint64]:
-    """64 bits for each row of features (n, d), the same for the same numbers."""
-    bits = np.ascontiguousarray(X + 0.0).view(np.uint64)  # -0.0 is 0.0
+def row_marks(X: Columns) -> NDArray[np.uint64]:
+    """64 bits for each row of features, the same for the same numbers and texts."""
+    bits = X.bits()
     out = np.full(len(bits), 0x9E3779B97F4A7C15, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for column in bits.T:
@@ -31,7 +31,7 @@ def row_marks(X: FloatArray) -> NDArray[np.uint64]:
     return out
 
 
-def kept_marks(X: FloatArray) -> list[str]:
+def kept_marks(X: Columns) -> list[str]:
     """The smallest marks of training rows that are there once."""
     once, counts = np.unique(row_marks(X), return_counts=True)
     unique = once[counts == 1]  # sorted
@@ -48,7 +48,7 @@ class Overlap:
         self.seen = np.zeros(len(self.kept), dtype=bool)
         self.small = self.matching = 0  # rows of the table with marks as small as those that are kept
 
-    def add(self, X: FloatArray) -> None:
+    def add(self, X: Columns) -> None:
         """Some rows of the table."""
         if len(self.kept):
             marks = row_marks(X)
