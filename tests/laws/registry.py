@@ -66,6 +66,7 @@ POTENTIALS: dict[str, Callable[[], tp.Potential]] = {
     "log-sum-exp": tp.LogSumExp,
     "Tsallis 1.5": lambda: tp.Tsallis(1.5),
     "Tsallis 1.1": lambda: tp.Tsallis(1.1),
+    "Tsallis 2": lambda: tp.Tsallis(2.0),
     "Tsallis 3": lambda: tp.Tsallis(3.0),
     "Tsallis 0.5": lambda: tp.Tsallis(0.5),
     "Tsallis 0.2": lambda: tp.Tsallis(0.2),

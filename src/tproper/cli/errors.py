@@ -20,7 +20,7 @@ from typing import NoReturn, ParamSpec, TypeVar, get_args, get_type_hints
 
 import typer
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from ..tables import command_terms
 from .streams import OUTPUT, forget_output
 
@@ -105,11 +105,6 @@ def _refuse(sentence: str, code: int) -> NoReturn:
 
 def _no_memory(what: str) -> NoReturn:
     _refuse(f"not enough memory: {what}{'' if '; use' in what else '; use fewer rows or classes'}", 1)
-
-
-def printable(text: str) -> str:
-    """Control characters as their escapes: a name in a file must not move the cursor or recolour the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def say(text: object, err: bool = False) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, Labels
+from .._core import FloatArray, Labels, checks
 from ..errors import InputError
 from ..metrics import encoded
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
     EstimatedPartialLabels,
+    SoftLabels,
     StackedTransition,
     Transition,
     posterior_draws,
@@ -233,6 +234,8 @@ def view_of(labels: Labels, transition: Transition) -> View:
     """Labels checked and seen through their T."""
     if not isinstance(transition, Transition):
         raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    if isinstance(labels, SoftLabels):
+        checks.array(labels, "labels")  # which refuses them: these are tests of counts
     y = encoded(transition, labels).numpy()
     if isinstance(transition, AnnotatorTransition) and (y < 0).all():
         raise InputError("labels: expected at least one answer, got none")

@@ -173,10 +173,10 @@ class Category(Encoder):
 
     kind = "category"
 
-    def __init__(self, name: str, levels: Mapping[str, int], gaps: int, rare: Mapping[str, int]) -> None:
+    def __init__(self, name: str, levels: Mapping[str, int], gaps: int, rare: int) -> None:
         super().__init__(name)
-        # how often each level occurred in training: what `Drift` compares with
-        self.levels, self.gaps, self.rare = dict(levels), gaps, dict(rare)
+        # how often each level occurred in training, and rows of rare ones, whose names nobody keeps: for `Drift`
+        self.levels, self.gaps, self.rare = dict(levels), gaps, rare
 
     @classmethod
     def fit(cls, name: str, column: Texts, few: int = RARE, most: int = MOST_LEVELS) -> Category:
@@ -193,7 +193,7 @@ class Category(Encoder):
             for i in np.argsort([n for _, n in seen], kind="stable")[: len(seen) - room + 1].tolist():
                 often[i] = False
         frequent = {v: n for (v, n), o in zip(seen, often, strict=True) if o}
-        return cls(name, frequent, gaps, {v: n for (v, n), o in zip(seen, often, strict=True) if not o})
+        return cls(name, frequent, gaps, sum(n for _, n in seen) - sum(frequent.values()))
 
     @property
     def features(self) -> list[str]:
@@ -219,11 +219,10 @@ class Category(Encoder):
     def from_dict(cls, name: str, data: Mapping[str, Any]) -> Category:
         """What `to_dict` gave."""
         levels, gaps, rare = data.get("levels"), data.get("gaps"), data.get("rare")
-        if not isinstance(levels, dict) or not isinstance(rare, dict) or set(levels) & set(rare):
+        if not isinstance(levels, dict):
             raise InputError(f"inputs: expected levels of {name!r} with their counts, got {checks.short(levels)}")
-        for n in (*levels.values(), *rare.values(), gaps):
-            _count(n, name)
-        return cls(name, dict(sorted(levels.items())), int(gaps or 0), rare)
+        gaps, rare = _count(gaps, name), _count(rare, name)
+        return cls(name, {v: _count(n, name) for v, n in sorted(levels.items())}, gaps, rare)
 
 
 class Text(Encoder):
@@ -458,6 +457,7 @@ def _finite(value: Any, size: int, name: str, low: float) -> None:
         raise InputError(f"inputs: expected {name} of {rule}, got {checks.short(value)}")
 
 
-def _count(value: Any, name: str) -> None:
+def _count(value: Any, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InputError(f"inputs: expected counts of {name!r} as integers >= 0, got {checks.short(value)}")
+    return value

@@ -20,7 +20,7 @@ from torch import Tensor
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
 from ..errors import InputError
 from ..metrics import Z95, Score, weak_calibration, weights_of
-from ..transitions import Transition, TransitionLike, make_transition
+from ..transitions import Transition, TransitionLike, as_given, is_soft, make_transition
 from .defaults import row_count
 from .gain import gain_of, no_gain
 from .scaling import (
@@ -235,8 +235,9 @@ def fit_calibrator(
     K = T.num_classes
     v = _as_scores(v, K)
     y = T.encode(labels)
-    if y.shape != (len(v), *T.label_shape):
-        got = len(y) if y.ndim == 1 + len(T.label_shape) else f"shape {tuple(y.shape)}"
+    shape = y.shape[1:] if is_soft(y) else T.label_shape
+    if y.shape != (len(v), *shape):
+        got = len(y) if y.ndim == 1 + len(shape) else f"shape {tuple(y.shape)}"
         raise InputError(f"labels: expected one for each of the {len(v)} rows of scores, got {got}")
     w = _counts(sample_weight, len(v))
     kind, floor = _kind(inputs, v), 0.0
@@ -383,7 +384,7 @@ def _reliability(
         R = T.reconstruction()
         for when, g in (("before", before), ("after", after)):
             p = torch.softmax(torch.as_tensor(g), -1).numpy()
-            out[when] = weak_calibration(y, p, T, reconstruction=R, sample_weight=weight).to_dict()
+            out[when] = weak_calibration(as_given(y), p, T, reconstruction=R, sample_weight=weight).to_dict()
     except NotReconstructibleError:
         notes.append("no calibration error: the transition has no reconstruction")
     return out

@@ -25,7 +25,17 @@ from ..inputs import Inputs
 from ..losses import WeakLabelLoss, make_loss
 from ..metrics import weights_of
 from ..potentials import Potential
-from ..transitions import BagTransition, Reconstruction, Transition, TransitionLike, UnknownSizeError, make_transition
+from ..transitions import (
+    BagTransition,
+    Reconstruction,
+    Transition,
+    TransitionLike,
+    UnknownSizeError,
+    as_given,
+    is_soft,
+    make_transition,
+    soft_silent,
+)
 from . import fitting, linear, misuse
 from . import labels as _labels
 from . import search as _search
@@ -373,9 +383,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
                 "accuracy can be estimated; use weak_log_likelihood(X, y).mean(), or tproper.calibrated_scorer() in a "
                 "search"
             ) from None
-        credit = R.targets(labels).gather(1, predicted[:, None])[:, 0].numpy()
+        credit = R.targets(as_given(labels)).gather(1, predicted[:, None])[:, 0].numpy()
         weights = weights_of(sample_weight, len(credit))
-        silent = R.silent(labels)
+        silent = soft_silent(R, labels) if is_soft(labels) else R.silent(labels)
         if silent is not None:  # rows in which no annotator answered
             weights = _labels.weights_of_answers(silent, weights)
         value = float(np.average(credit, weights=weights))

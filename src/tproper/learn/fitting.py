@@ -18,6 +18,7 @@ from .._core import Before, FloatArray, check_room, compact, finite_rows, held_o
 from ..errors import InputError
 from ..losses import WeakLabelLoss
 from ..metrics import weights_of
+from ..transitions import as_given
 from . import linear, minibatch
 from .calibrator import FEWEST_ROWS, Calibrator, fit_calibrator, folds, identity_calibrator, method_of
 from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information, row_count
@@ -177,7 +178,7 @@ def calibrator(clf: WeakLabelClassifier, scores: FloatArray, data: Training, met
     base, note = _base(clf.loss_, scores, weights)
     # a link that is not softmax is replaced in any case: no reason to stay close to what replaces it
     fitted = fit_calibrator(
-        base * scores, y, clf.transition_, method, "scores", weights, data.groups, cautious=not note
+        base * scores, as_given(y), clf.transition_, method, "scores", weights, data.groups, cautious=not note
     )
     return fitted.on_top_of(base, note)
 

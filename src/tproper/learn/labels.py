@@ -21,6 +21,7 @@ from .._core import checks
 from ..errors import InputError
 from ..transitions import (
     AnnotatorTransition,
+    SoftLabels,
     StackedTransition,
     Transition,
     UniformTransition,
@@ -29,6 +30,7 @@ from ..transitions import (
     annotators,
     identity,
     is_index,
+    is_soft,
     item,
     make_transition,
     partial_labels,
@@ -45,6 +47,8 @@ def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, N
     distinct members of candidate lists); labels 0 .. K-1 of which some are missing stand for K classes all the same.
     """
     names = None if classes is None else _distinct_names(classes)
+    if isinstance(y, SoftLabels):
+        return _resolve_soft(y, transition, names)
     known = None if names is None else len(names)
     scalars: NDArray[Any] | None = None
     if transition is None:
@@ -72,6 +76,23 @@ def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, N
     return T, np.arange(K)
 
 
+def _resolve_soft(y: SoftLabels, transition: Any, names: NDArray[Any] | None) -> tuple[Transition, NDArray[Any]]:
+    """T and the class names where labels are shares: without a T, or where labels are classes, columns are classes."""
+    T = make_transition("identity" if transition is None else transition, y.shape[-1] if names is None else len(names))
+    if names is None and y.names is not None and T.label_kind == "classes":
+        names = _unique(list(y.names))
+        if not isinstance(T, UniformTransition) and names.tolist() != y.names:
+            raise InputError(f"y: expected `classes` in the order of T's columns, got the columns {_shown(y.names)}")
+    return T, np.arange(T.num_classes) if names is None else names
+
+
+def _by_name(y: SoftLabels, transition: Transition, classes: NDArray[Any]) -> SoftLabels:
+    """Columns in the order of T's rows, and without names."""
+    if y.names is None or transition.answer_sizes is not None:
+        return y
+    return SoftLabels(y.arranged(Vocabulary(transition, classes).names).tensor, validate=False)
+
+
 def _check_order(distinct: list[Any], transition: Transition) -> None:
     """Refuse sorted labels as the classes of a T whose columns differ, where they need not be in the columns' order."""
     K, got, counted = transition.num_classes, "", all(is_index(n) and n >= 0 for n in distinct)
@@ -86,7 +107,9 @@ def _check_order(distinct: list[Any], transition: Transition) -> None:
 
 
 def encode(y: Any, transition: Transition, classes: NDArray[Any]) -> Tensor:
-    """Encoded weak labels: int64 rows of T (n,), or boolean candidate masks (n, K)."""
+    """Encoded weak labels: int64 rows of T (n,), boolean candidate masks (n, K), or shares of soft labels (n, M)."""
+    if isinstance(y, SoftLabels):
+        return transition.encode(_by_name(y, transition, classes))
     if transition.per_class_labels:
         return transition.encode(_masks(y, classes))
     if isinstance(transition, AnnotatorTransition):
@@ -134,9 +157,10 @@ def rows_of(labels: NDArray[Any], transition: Transition, classes: NDArray[Any])
 
 def check_informative(labels: Tensor, transition: Transition) -> None:
     """Refuse encoded labels that all say nothing: there is nothing to learn from them."""
-    if isinstance(transition, AnnotatorTransition) and bool((labels < 0).all()):
+    gone = labels.isnan() if is_soft(labels) else labels < 0
+    if isinstance(transition, AnnotatorTransition) and bool(gone.all()):
         raise InputError(f"y: expected at least one answer, got none in {len(labels)} rows")
-    if transition.per_class_labels and bool(labels.all()):
+    if transition.per_class_labels and not is_soft(labels) and bool(labels.all()):
         raise InputError(f"y: expected a candidate set that leaves a class out, got every class in all {len(labels)}")
 
 
@@ -223,7 +247,7 @@ def _object_column(values: Any) -> NDArray[Any]:
 
 def take(y: Any, rows: NDArray[np.int64]) -> Any:
     """The labels of some rows, in what held them."""
-    if isinstance(y, Tensor):
+    if isinstance(y, Tensor | SoftLabels):
         return y[torch.as_tensor(rows)]
     return _safe_indexing(y if hasattr(y, "__getitem__") else checks.array(y, "y"), rows)
 

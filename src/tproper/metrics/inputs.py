@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, compact, group_codes
 from ..errors import InputError
-from ..transitions import AnnotatorTransition, Reconstruction, Transition
+from ..transitions import AnnotatorTransition, Reconstruction, SoftLabels, Transition, is_soft, soft_silent
 from .statistics import Estimate, Reweigher, Values, estimate
 
 
@@ -76,7 +76,12 @@ def weights_of(value: Any, n: int) -> FloatArray | None:
 
 
 def encoded(transition: Transition, labels: Labels) -> Tensor:
-    """Checked weak labels of n examples on the CPU: (n,) indices or (n, K) masks."""
+    """Checked weak labels of n examples on the CPU: (n,) indices, (n, K) masks, or shares (n, M) of soft labels."""
+    if isinstance(labels, SoftLabels):
+        soft = transition.encode(labels).cpu().double()
+        if soft.ndim != (2 if transition.answer_sizes is None else 3):
+            raise InputError(f"labels: expected shares of one label a row, got shape {labels.shape}")
+        return soft
     if not isinstance(labels, Tensor) and hasattr(labels, "to_numpy"):  # a pandas or polars column
         labels = labels.to_numpy()
     out = transition.encode(labels).cpu()
@@ -108,7 +113,7 @@ class Sample:
             raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
         R, y = transition.reconstruction(reconstruction, prior), encoded(transition, labels)
         self.rows = len(y)
-        w, silent = weights_of(sample_weight, self.rows), R.silent(y)
+        w, silent = weights_of(sample_weight, self.rows), soft_silent(R, y) if is_soft(y) else R.silent(y)
         kept = torch.ones(self.rows, dtype=torch.bool) if w is None else torch.as_tensor(w > 0)
         if silent is not None:
             kept &= ~silent

@@ -25,7 +25,7 @@ from .codec import LabelCodec
 from .cross_fit import Unseen, check_groups, cross_fitted, fit_part, held_out, splits_of
 from .notes import recorded_warnings
 from .options import Settings
-from .overlap import kept_marks
+from .overlap import kept_digests
 from .rows import Rows
 from .schema import Schema, encoder_of
 from .trust import Trust, trust
@@ -126,7 +126,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
     inputs = encoder_of(some, rows.kinds, settings.standardize, rows.X)
     inputs.left_out = rows.left_out
     features = inputs.encode(rows.X, np.float64 if settings.model == "linear" else np.float32)
-    schema = replace(make_schema(rows.codec, columns | {"features": inputs.names}), marks=kept_marks(some))
+    schema = replace(make_schema(rows.codec, columns | {"features": inputs.names}), digests=kept_digests(some))
     estimator = make_estimator(settings, rows.transition, schema.classes)
     with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows"):
         fit_part(estimator, features, rows, chosen)

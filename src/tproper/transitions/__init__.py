@@ -47,6 +47,7 @@ from .parsing import (
 from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
+from .soft import SoftLabels, as_given, hard_labels, is_soft, pieces, soft_silent, soft_targets
 from .stacked import StackedTransition, is_estimated, posterior_draws
 from .uniform import UniformReconstruction, UniformTransition
 from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
@@ -71,6 +72,7 @@ __all__ = [
     "Reconstruction",
     "SetReconstruction",
     "Shrunk",
+    "SoftLabels",
     "StackedTransition",
     "Tables",
     "Transition",
@@ -80,14 +82,17 @@ __all__ = [
     "UnknownSizeError",
     "Vocabulary",
     "annotators",
+    "as_given",
     "binary_noise",
     "coarse_labels",
     "complementary",
     "families",
+    "hard_labels",
     "identity",
     "indicator",
     "is_estimated",
     "is_index",
+    "is_soft",
     "item",
     "listed",
     "make_transition",
@@ -98,11 +103,14 @@ __all__ = [
     "parse_transition",
     "partial_labels",
     "per_example_targets",
+    "pieces",
     "positive_unlabeled",
     "posterior_draws",
     "reconstruct",
     "register_family",
     "shrink",
+    "soft_silent",
+    "soft_targets",
     "structure_of",
     "symmetric_noise",
     "transition_from_dict",

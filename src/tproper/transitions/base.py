@@ -41,6 +41,7 @@ from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .evidence import Kinds, listed
 from .kinds import POSITIVE_UNLABELED, LabelKind
 from .shrinkage import column_intervals, opened, shrink
+from .soft import SoftLabels, is_soft, soft_targets
 
 LEARNED = "to learn T give it to the loss's call, loss(scores, labels, transitions=T)"
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
@@ -132,6 +133,8 @@ class Transition(LabelKind):
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Weak labels in their canonical tensor form, checked."""
+        if isinstance(labels, SoftLabels):
+            return labels.of(self, device)
         if self.positive_unlabeled:
             labels = checks.positive_unlabeled_labels(labels)
         return checks.index_labels(labels, self.num_weak_labels, device=device, validate=validate)
@@ -184,6 +187,15 @@ class Transition(LabelKind):
             return False
         a, b = self.signature(), other.signature()
         return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
+
+    @property
+    def answer_sizes(self) -> list[int] | None:
+        """How many labels each of several annotators has, where a label is a row of their answers; else None."""
+        return None
+
+    def spoken(self, shares: Tensor) -> Tensor:
+        """Shares of answers as they stand: only annotators have silence to fill in."""
+        return shares
 
     @property
     def label_form(self) -> str:
@@ -394,11 +406,15 @@ class Reconstruction:
     def targets(self, labels: Labels, dtype: torch.dtype = torch.float64) -> Tensor:
         """The targets ``R e_y`` (..., K) of weak labels."""
         encoded = self.transition.encode(labels)
-        return self._targets(encoded, as_tensors(self.tables(), dtype, encoded.device), dtype)
+        return self.targets_of(encoded, as_tensors(self.tables(), dtype, encoded.device), dtype)
 
     def tables(self) -> dict[str, FloatArray]:
         """The arrays that targets are made from; a loss keeps them as buffers."""
         return {"R_T": self._R.T}
+
+    def targets_of(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
+        """The targets of encoded labels, soft ones too."""
+        return soft_targets(self, labels, dtype) if is_soft(labels) else self._targets(labels, tables, dtype)
 
     def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
         return look_up(tables["R_T"].to(dtype), self.transition.row_index(labels))
