@@ -30,67 +30,49 @@ class Drift:
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.rows = inputs, 0
         spread = inputs.numbers.spread
-        d = 0 if spread is None else len(spread)
-        self._inside = np.zeros((d, len(PLACES) - 1))
-        self._outside, self._gaps = np.zeros(d), np.zeros(d)
-        self._sums, self._numbers = np.zeros(d), np.zeros(d)
+        self._spread: FloatArray = np.zeros((0, len(PLACES))) if spread is None else spread
+        self._numbers = [_Spread(ends) for ends in self._spread]
         self._levels: dict[str, Counter[str]] = {}
         self._words: dict[str, list[float]] = {}
-        self._days: dict[str, list[Any]] = {}
+        self._days = {part.name: _Spread(part.spread) for part in inputs.parts if isinstance(part, Dates)}
 
     def add(self, columns: Columns) -> None:
         """Some rows."""
         self.rows += len(columns)
-        spread = self.inputs.numbers.spread
-        if spread is not None:
-            for j, ends in enumerate(spread):
-                values = columns.numbers[:, j]
-                known = values[~np.isnan(values)]
-                self._gaps[j] += len(values) - len(known)
-                self._outside[j] += int(((known < ends[0]) | (known > ends[-1])).sum())
-                self._inside[j] += _deciles(known, ends)
-                self._sums[j] += known.sum()
-                self._numbers[j] += len(known)
+        for j, seen in enumerate(self._numbers):
+            seen.add(columns.numbers[:, j])
         for part in self.inputs.parts:
             column = columns.others[part.name]
             if isinstance(part, Category):
                 codes, values = column
                 counts = np.bincount(codes[codes >= 0], minlength=len(values)).tolist()
-                into = self._levels.setdefault(part.name, Counter())
-                for value, n in zip(values, counts, strict=True):
-                    into[value] += n
+                self._levels.setdefault(part.name, Counter()).update(dict(zip(values, counts, strict=True)))
             elif isinstance(part, Text):
                 share, total = part.share_known(column)
                 known = self._words.setdefault(part.name, [0.0, 0.0])
                 known[0] += 0.0 if math.isnan(share) else share * total
                 known[1] += total
             elif isinstance(part, Dates):
-                days = part.days(column)
-                known_days = days[~np.isnan(days)]
-                state = self._days.setdefault(part.name, [np.zeros(len(PLACES) - 1), 0])
-                state[0] = state[0] + _deciles(known_days, part.spread)
-                state[1] += int(((known_days < part.spread[0]) | (known_days > part.spread[-1])).sum())
+                self._days[part.name].add(part.days(column))
 
     def unseen(self) -> list[str]:
         """Columns whose values are of another kind than those of training: other units, new categories."""
         out = []
-        spread = self.inputs.numbers.spread
-        if spread is not None:
-            for j, name in enumerate(self.inputs.numbers.names):
-                n, low, high = self._numbers[j], spread[j, 0], spread[j, -1]
-                if n and self._outside[j] > MOST * n:
-                    out.append(
-                        f"{name} is outside of its training range, {low:g} to {high:g}, in {_share(self._outside[j], n)}"
-                        f" (mean {self._sums[j] / n:.4g}): other units?"
-                    )
+        for name, seen in zip(self.inputs.numbers.names, self._numbers, strict=False):
+            if seen.elsewhere:
+                low, high = seen.ends[0], seen.ends[-1]
+                out.append(
+                    f"{name} is outside of its training range, {low:g} to {high:g}, in "
+                    f"{_share(seen.outside, seen.count)} (mean {seen.mean:.4g}): other units?"
+                )
         for part in self.inputs.parts:
             if isinstance(part, Category) and part.name in self._levels:
-                levels = self._levels[part.name]
-                new = {v: n for v, n in levels.items() if n and v not in part.levels and v not in part.rare}
+                new = {v: n for v, n in self._levels[part.name].items() if n and v not in part.levels}
                 many = sum(new.values())
-                if many > NEW * self.rows:
+                expected = self.rows * part.rare / max(part.rare + part.gaps + sum(part.levels.values()), 1)
+                if many > expected + max(NEW * self.rows, CHANCE * math.sqrt(expected)):
                     some = max(new, key=lambda v: (new[v], v))
-                    out.append(f"{part.name} has new categories ({some!r}) in {_share(many, self.rows)}")
+                    out.append(f"{part.name} has new or rare categories ({some!r}) in {_share(many, self.rows)}")
         return out
 
     def moved(self) -> list[str]:
@@ -98,37 +80,28 @@ class Drift:
         if self.rows < FEWEST:
             return []
         out = []
-        spread = self.inputs.numbers.spread
-        if spread is not None:
-            for j, name in enumerate(self.inputs.numbers.names):
-                if self._numbers[j] and not self._outside[j] > MOST * self._numbers[j]:
-                    reference = _reference(spread[j])
-                    if _differs(self._inside[j], reference):
-                        middle = spread[j, len(PLACES) // 2]
-                        out.append(
-                            f"{name} (mean {self._sums[j] / self._numbers[j]:.4g}, median in training {middle:.4g})"
-                        )
-                elif not self._numbers[j]:
-                    out.append(f"{name} (no value in any row)")
+        for name, seen in zip(self.inputs.numbers.names, self._numbers, strict=False):
+            if not seen.count:
+                out.append(f"{name} (no value in any row)")
+            elif not seen.elsewhere and seen.differs:
+                middle = seen.ends[len(PLACES) // 2]
+                out.append(f"{name} (mean {seen.mean:.4g}, median in training {middle:.4g})")
         for part in self.inputs.parts:
             if isinstance(part, Category):
-                seen = self._levels.get(part.name, Counter())
-                known = part.levels | part.rare
-                total = sum(known.values())
-                if total and _differs(
-                    np.array([*(seen[v] for v in known), 0.0]), np.array([*(n / total for n in known.values()), 0.0])
-                ):
+                levels = self._levels.get(part.name, Counter())
+                rest = levels.total() - sum(levels[v] for v in part.levels)
+                counts = np.array([*(levels[v] for v in part.levels), rest], dtype=np.float64)
+                shares = np.array([*part.levels.values(), part.rare], dtype=np.float64)
+                if _differs(counts, shares / max(shares.sum(), 1.0)):
                     out.append(f"{part.name} (other shares of its categories)")
             elif isinstance(part, Text):
-                known, all_words = self._words.get(part.name, [0.0, 0.0])
-                if all_words >= FEWEST and known / all_words < UNKNOWN * part.known:
-                    share = known / all_words
-                    out.append(f"{part.name} ({share:.0%} of its words are known, {part.known:.0%} in training)")
-            elif isinstance(part, Dates) and part.name in self._days:
-                inside, outside = self._days[part.name]
-                n = inside.sum()
-                if n and (outside > MOST * n or _differs(inside, _reference(part.spread))):
-                    out.append(f"{part.name} (other dates)")
+                known, total = self._words.get(part.name, [0.0, 0.0])
+                if total >= FEWEST and known / total < UNKNOWN * part.known:
+                    out.append(
+                        f"{part.name} ({known / total:.0%} of its words are known, {part.known:.0%} in training)"
+                    )
+            elif isinstance(part, Dates) and (self._days[part.name].elsewhere or self._days[part.name].differs):
+                out.append(f"{part.name} (other dates)")
         return out
 
     def sentences(self) -> list[str]:
@@ -145,21 +118,37 @@ class Drift:
         ]
 
 
-def _deciles(values: FloatArray, ends: FloatArray) -> FloatArray:
-    """How many values stand in each of the ten parts; equal ends are one part."""
-    cell = np.clip(np.searchsorted(ends[1:-1], values, side="left"), 0, len(ends) - 2)
-    return np.bincount(cell, minlength=len(ends) - 1).astype(np.float64)
+class _Spread:
+    """Where the values of a column fall among the deciles of training."""
 
+    def __init__(self, ends: FloatArray) -> None:
+        self.ends, self.outside, self.count, self.sum = ends, 0, 0, 0.0
+        self.inside = np.zeros(len(ends) - 1)
 
-def _reference(ends: FloatArray) -> FloatArray:
-    """The shares that training had in these parts: those of equal ends are counted where their values fall."""
-    tenth = 1.0 / (len(ends) - 1)
-    out = np.full(len(ends) - 1, tenth)
-    _, first = np.unique(ends[1:], return_index=True)
-    if len(first) < len(out):  # a value that many rows share ends several parts, and falls into the first of them
-        out = np.zeros(len(ends) - 1)
-        np.add.at(out, np.searchsorted(ends[1:-1], ends[1:], side="left"), tenth)
-    return out
+    def add(self, values: FloatArray) -> None:
+        known = values[~np.isnan(values)]
+        self.count += len(known)
+        self.sum += float(known.sum())
+        self.outside += int(((known < self.ends[0]) | (known > self.ends[-1])).sum())
+        self.inside += np.bincount(self._cell(known), minlength=len(self.inside))
+
+    def _cell(self, values: FloatArray) -> Any:
+        return np.searchsorted(self.ends[1:-1], values, side="left")
+
+    @property
+    def mean(self) -> float:
+        return self.sum / self.count
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether most values are outside of the range of training."""
+        return self.outside > MOST * self.count
+
+    @property
+    def differs(self) -> bool:
+        """A value that many rows share ends several parts, and falls into the first of them: so does its share."""
+        shares = np.bincount(self._cell(self.ends[1:]), minlength=len(self.inside)) / len(self.inside)
+        return _differs(self.inside, shares)
 
 
 def _differs(counts: FloatArray, shares: FloatArray) -> bool:

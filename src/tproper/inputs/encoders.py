@@ -93,7 +93,7 @@ class Numbers:
     ) -> Numbers:
         """From rows of training; `gappy` says which columns have gaps, where that is known from more rows."""
         missing = np.isnan(values)
-        gappy = missing.any(axis=0) if gappy is None else gappy
+        gappy = np.asarray(missing.any(axis=0) if gappy is None else gappy)
         fill = np.full(len(names), np.nan)
         for j in np.flatnonzero(gappy).tolist():
             known = values[~missing[:, j], j]

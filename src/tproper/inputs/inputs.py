@@ -63,7 +63,7 @@ class Inputs:
         """What rows of training tell, none of it about labels; `whole` holds all rows, some of which may have gaps."""
         whole = columns if whole is None else whole
         numeric = [name for name, kind in kinds.items() if kind == "number"]
-        gappy = np.isnan(whole.numbers).any(axis=0)
+        gappy = np.asarray(np.isnan(whole.numbers).any(axis=0))
         numbers = Numbers.fit(numeric, columns.numbers, standardize, gappy)
         parts: list[Encoder] = []
         for name, kind in kinds.items():
