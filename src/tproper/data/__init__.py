@@ -14,6 +14,7 @@ from .stream import Learner, fit_stream
 from .tables import (
     CELLS,
     MISSING,
+    TRUTH,
     Table,
     arrow,
     arrow_texts,
@@ -33,6 +34,7 @@ from .writing import TableWriter, write_all
 __all__ = [
     "CELLS",
     "MISSING",
+    "TRUTH",
     "Bar",
     "Batch",
     "CandidateLists",

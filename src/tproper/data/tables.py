@@ -36,7 +36,7 @@ CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time (more if the header is long
 LONGEST_HEADER = 1 << 28  # bytes
 # whole numbers whose spelling or digits a float would lose: +1, 007, and those of 15 digits or more
 _MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
-_TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
+TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 
 
 def arrow() -> Any:
@@ -374,10 +374,10 @@ def numbers(column: pa.Array) -> FloatArray | None:
         try:
             column = column.cast(pa.float64())
         except pa.ArrowInvalid:  # true and false are 1 and 0, but not among other numbers
-            truth = pc.index_in(column, value_set=pa.array(list(_TRUTH)))
+            truth = pc.index_in(column, value_set=pa.array(list(TRUTH)))
             if not pc.all(pc.or_(pc.is_valid(truth), pc.is_null(column)), min_count=0).as_py():
                 return None
-            column = pc.take(pa.array(list(_TRUTH.values())), truth)
+            column = pc.take(pa.array(list(TRUTH.values())), truth)
     elif not is_number(column.type):
         return None
     if kinds.is_decimal(column.type) or kinds.is_boolean(column.type):
@@ -397,7 +397,7 @@ def holds_truth(column: pa.Array) -> bool | None:
     if not pa.types.is_string(column.type):
         return None
     values = missing_as_null(pc.utf8_trim_whitespace(column)).drop_null()
-    return bool(pc.any(pc.is_in(values, value_set=pa.array(list(_TRUTH)))).as_py()) if len(values) else None
+    return bool(pc.any(pc.is_in(values, value_set=pa.array(list(TRUTH)))).as_py()) if len(values) else None
 
 
 def first_text(column: pa.Array) -> tuple[int, str]:

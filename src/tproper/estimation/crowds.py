@@ -224,7 +224,8 @@ def estimate_annotators(
     answers : (n, m) integers, -1 = no answer, or `tp.Answers(item, annotator, answer)`
     true : (n,) classes, -1 where unknown, or {item: class}
         Items with a known class keep it.
-    X : (n, d) features of the items, optional; rows in the order of `answers.items`, as those of `true` and `groups`
+    X : (n, d) features of the items, dense or sparse, optional; rows in the order of `answers.items`, as those of
+        `true` and `groups`
     missing : "auto", "random" or "answer", or one of them for each annotator (a list, or {annotator: ...})
         What a gap means: nothing, as for a question that was not asked; or that the source abstained, an answer and a
         row of its T, as rules (labelling functions) do. "auto": in a long table a gap says nothing; in a wide one
@@ -244,9 +245,9 @@ def estimate_annotators(
     check_order(answers, true=true, X=X, groups=groups)
     crowd, gaps = _crowd(answers, true, num_classes, prior_counts, missing)
     rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
-    matrix = None if X is None else features(X, len(given.items), "items")
-    if matrix is not None and len(matrix) <= FOLDS:
-        raise InputError(f"X: expected at least {FOLDS + 1} items to use their features, got {len(matrix)}")
+    matrix = None if X is None else features(X, len(given.items), "items", sparse=True)
+    if matrix is not None and matrix.shape[0] <= FOLDS:
+        raise InputError(f"X: expected at least {FOLDS + 1} items to use their features, got {matrix.shape[0]}")
     ruled = bool(len(crowd.silent))
     if ruled and start == "opposite":
         raise InputError("start: expected 'auto' or 'majority' where silence is an answer, got 'opposite'")

@@ -8,8 +8,11 @@ comes from a model that has not seen the item, because an overfitted one would e
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from .._core import FloatArray, fold_numbers
 from .dawid_skene import Crowd, Fit, advance
@@ -27,12 +30,11 @@ LEAST = 1e-9  # of p(x): no answer can be outvoted by features alone
 
 
 def fit_with_features(
-    crowd: Crowd, fit: Fit, X: FloatArray, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
+    crowd: Crowd, fit: Fit, X: Any, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
 ) -> tuple[FloatArray, LinearSoftmax]:
     """Log p(x) of each item, cross-fitted (n, K), and the classifier of all items; updates `fit`."""
-    mean, scale = X.mean(axis=0), X.std(axis=0)
-    scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
-    design = Design((X - mean) / scale)
+    mean, scale = units_of(X)
+    design = Design(X if issparse(X) else (X - mean) / scale)
     fold = fold_numbers(crowd.n, FOLDS, rng, groups)
     for r in range(ROUNDS):
         t = likelihoods(crowd, fit)
@@ -52,7 +54,7 @@ def fit_with_features(
 
 
 def taught(
-    crowd: Crowd, P: FloatArray, X: FloatArray, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
+    crowd: Crowd, P: FloatArray, X: Any, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
 ) -> LinearSoftmax:
     """A classifier of the items that have answers, which are told by their posteriors P; these stay as they are.
 
@@ -60,9 +62,8 @@ def taught(
     evidence of its own, it would confirm whatever they say.
     """
     some = np.flatnonzero((crowd.degree > 0) | (crowd.known >= 0))
-    mean, scale = X.mean(axis=0), X.std(axis=0)
-    scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
-    design, t = Design((X[some] - mean) / scale), P[some].T.astype(np.float64).copy()
+    mean, scale = units_of(X)
+    design, t = Design(X[some] if issparse(X) else (X[some] - mean) / scale), P[some].T.astype(np.float64).copy()
     fold = fold_numbers(len(some), FOLDS, rng, None if groups is None else groups[some])
     losses = []
     for l2 in PENALTIES:
@@ -78,6 +79,14 @@ def taught(
     names = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else None
     coef = model.coef_ / scale
     return LinearSoftmax(coef, model.intercept_ - coef @ mean, names)
+
+
+def units_of(X: Any) -> tuple[FloatArray, FloatArray]:
+    """What the features are centred by and divided by; sparse ones, whose zeros are most of them, stay as they are."""
+    if issparse(X):
+        return np.zeros(X.shape[1]), np.ones(X.shape[1])
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    return mean, np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
 
 
 def likelihoods(crowd: Crowd, fit: Fit) -> FloatArray:

@@ -7,10 +7,11 @@ from .columns import Columns
 from .drift import Drift
 from .frames import as_arrow, column_names, take_columns
 from .inputs import CellError, Inputs, UnseenWarning
-from .kinds import KINDS, inferred, slips
+from .kinds import KINDS, LEFT_OUT, inferred, slips
 
 __all__ = [
     "KINDS",
+    "LEFT_OUT",
     "CellError",
     "Columns",
     "Drift",

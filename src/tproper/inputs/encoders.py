@@ -12,16 +12,18 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from .._core import FloatArray, checks, finite_number
 from ..data import ColumnError, Moments
 from ..errors import InputError
 from .columns import Texts
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 RARE = 3  # rows: levels of a category that occur less often share a column
 MOST_LEVELS = 256  # columns of a category, that of the rare levels among them
@@ -203,6 +205,8 @@ class Category(Encoder):
 
     def encode(self, column: Texts) -> csr_matrix:
         """The numbers of each row (n, width); zeros where a value is new and training had none that were rare."""
+        from scipy.sparse import csr_matrix
+
         codes, values = column
         place = {v: j for j, v in enumerate(self.levels)}
         other = self.width - 1 if self.rare else -1
@@ -265,6 +269,8 @@ class Text(Encoder):
 
     def encode(self, column: Texts) -> csr_matrix:
         """The numbers of each row (n, width)."""
+        from scipy.sparse import csr_matrix
+
         codes, values = column
         used = np.unique(codes[codes >= 0]).tolist()
         counts = [sorted(self._counts(values[c]).items()) for c in used]
@@ -354,6 +360,8 @@ class Dates(Encoder):
 
     def encode(self, column: Texts) -> csr_matrix:
         """The numbers of each row (n, width); NaN in a gap, where training had none."""
+        from scipy.sparse import csr_matrix
+
         days = self.days(column)
         missing = np.isnan(days)
         full = np.where(missing, 0.0 if self.fill is None else self.fill, days)

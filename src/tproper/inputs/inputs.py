@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_matrix, hstack
 
 from .._core import FloatArray
 from ..data import arrow_texts
@@ -18,6 +17,9 @@ from .drift import Drift
 from .encoders import ENCODERS, Dates, Encoder, Numbers, column_list
 from .frames import as_arrow, as_numbers, column_names, take_columns
 from .kinds import date_order, in_words
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 WIDE = 256  # numbers from texts and categories, from which on a model is given a sparse matrix
 
@@ -140,6 +142,8 @@ class Inputs:
         if not parts:
             return numbers
         if self.sparse:
+            from scipy.sparse import csr_matrix, hstack
+
             return hstack([csr_matrix(numbers), *parts], format="csr")
         return np.hstack([numbers, *(part.toarray() for part in parts)])
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..data import numbers_among, short
+from ..data import TRUTH, numbers_among, short
 from ..errors import InputError
 from .columns import Columns, Texts
 from .encoders import ORDERS, seconds_of, words
@@ -15,11 +15,12 @@ KINDS = ("number", "category", "text", "date")
 MOSTLY = 0.5  # of a column's values are numbers: the others are slips, and no category
 REPEATED = 0.5  # of the rows: a column with more different values than that does not name levels
 LONG = 5.0  # words in the mean value of a text, although values may repeat
+LEFT_OUT = "one value throughout, or another in nearly every row"
 FEWEST_ROWS = 20  # from which on values that never repeat look like names
 
 
 def kind_of(name: str, column: Texts) -> str | None:
-    """What a column of text is; None for one that names each row.
+    """What a column of text is; None for one that names each row, or is the same in all.
 
     Dates, where all values are; text, where values have five words or more, or hardly repeat and have two or more;
     else a category, if values repeat.
@@ -27,6 +28,8 @@ def kind_of(name: str, column: Texts) -> str | None:
     codes, values = column
     used = [values[c] for c in np.unique(codes[codes >= 0]).tolist()]
     filled = int((codes >= 0).sum())
+    if len(used) + (filled < len(codes)) < 2:
+        return None
     if used and date_order(name, used) is not None:
         return "date"
     mean = float(np.mean([len(words(v)) for v in used])) if used else 0.0
@@ -48,14 +51,14 @@ def date_order(name: str, used: Sequence[str]) -> str | None:
 
 
 def slips(column: Texts) -> str | None:
-    """The first text of a column that is mostly numbers; None in any other column."""
+    """The first text of a column that is mostly numbers, or holds numbers beside true and false; None in any other."""
     codes, values = column
-    number = numbers_among(values)
+    number, truth = numbers_among(values), np.array([v in TRUTH for v in values], dtype=bool)
     filled = codes[codes >= 0]
-    if not len(filled) or float(number[filled].mean()) <= MOSTLY:
+    share = float(number[filled].mean()) if len(filled) else 0.0
+    if share in (0.0, 1.0) or (share <= MOSTLY and not (number | truth)[filled].all()):
         return None
-    first = int((~number[filled]).argmax())
-    return None if number[filled].all() else values[filled[first]]
+    return values[filled[int((~number[filled]).argmax())]]
 
 
 def in_words(columns: Mapping[str, str], widths: Mapping[str, int], gaps: int, left_out: Sequence[str]) -> str:
@@ -71,15 +74,16 @@ def in_words(columns: Mapping[str, str], widths: Mapping[str, int], gaps: int, l
     if of["number"]:
         parts.append(f"numbers: {len(of['number'])}" + (f", gaps in {gaps}" if gaps else ""))
     if left_out:
-        parts.append(f"left out, another value in nearly every row: {short(list(left_out))}")
+        parts.append(f"left out ({LEFT_OUT}): {short(list(left_out))}")
     return "; ".join(parts)
 
 
 def inferred(columns: Columns, asked: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The kind of each column, those that were said first, and the columns that name rows and are left out."""
-    kinds = dict.fromkeys(columns.numeric, "number")
+    """The kind of each column, as was said or by its values; and those that are left out: they tell nothing."""
+    empty = np.isnan(columns.numbers).all(axis=0).tolist()
+    kinds = {name: "number" for name, e in zip(columns.numeric, empty, strict=True) if not e or name in asked}
     for name, column in columns.others.items():
         kind = asked.get(name) or kind_of(name, column)
         if kind is not None:
             kinds[name] = kind
-    return kinds, [name for name in columns.others if name not in kinds]
+    return kinds, [name for name in (*columns.numeric, *columns.others) if name not in kinds]

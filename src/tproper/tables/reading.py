@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..data import MISSING, Table, numbers, short, texts, watched
 from ..errors import InputError
-from ..inputs import Columns, Inputs, inferred
+from ..inputs import LEFT_OUT, Columns, Inputs, inferred
 from .codec import Answered, LabelCodec, class_codec
 from .frames import read_table
 from .options import LabelOptions, Names
@@ -246,8 +246,8 @@ def _understood(
     in_order = {name: found[name] for name in features if name in found}
     if features and not in_order:
         raise InputError(
-            f"--features: expected a column whose values repeat, or of numbers, text or dates, got {short(left_out)}, "
-            "which has another value in nearly every row; name it with --category or --text to use it all the same"
+            f"--features: expected a column that tells rows from each other, got {short(left_out)} ({LEFT_OUT}); name a "
+            "column with --category or --text to use it all the same"
         )
     return X.only(list(in_order)), in_order, left_out
 

@@ -113,6 +113,7 @@ class FeatureReader:
         self.table, self.columns = table, list(columns)
         self.kinds = dict(kinds or {})
         self.trained = False  # a model takes these columns, and none can be left out
+        self.streamed = False
         self.rows = 0
         self._whole = set(whole)
         self._text = [name for name in self.columns if self.kinds.get(name, "number") != "number"]
@@ -123,7 +124,9 @@ class FeatureReader:
     @classmethod
     def of_numbers(cls, table: Table, columns: Sequence[str]) -> FeatureReader:
         """Numbers alone, without gaps."""
-        return cls(table, columns, dict.fromkeys(columns, "number"), columns)
+        out = cls(table, columns, dict.fromkeys(columns, "number"), columns)
+        out.streamed = True
+        return out
 
     @classmethod
     def of(cls, table: Table, inputs: Inputs) -> FeatureReader:
@@ -182,8 +185,8 @@ class FeatureReader:
                     (i, v) for i, v in enumerate(out.others[name][0]) if v >= 0 and out.others[name][1][v] == text
                 )
                 raise InputError(
-                    f"column {name!r}: expected numbers, got the text {checks.cut(text, 40)!r} at row {row + 1}, where "
-                    "most other rows have numbers; correct the rows, leave the column out with --ignore "
+                    f"column {name!r}: expected numbers, got the text {checks.cut(text, 40)!r} at row {row + 1} "
+                    "among numbers; correct the rows, leave the column out with --ignore "
                     f"{joined_names([name])}, or take every value for a name with --category {joined_names([name])}"
                 )
         in_order = {name: out.others[name] for name in self.columns if name in out.others}
@@ -198,6 +201,8 @@ class FeatureReader:
         more = f" ({len(alike)} columns hold text)" if len(alike) > 1 else ""
         ignored = f"--ignore {joined_names(alike[:MOST_NAMED])}"
         advice = f"leave out what is no feature with {ignored}, or choose the columns to use with --features"
+        if self.streamed:
+            advice += "; text, categories and dates can be used by those who train without --stream"
         raise InputError(
             f"column {name!r}: expected numbers, got the text {checks.cut(text, 40)!r} at row {self.rows + row + 1}"
             f"{more}; " + ("the model was trained with numbers there: correct the rows" if self.trained else advice)
