@@ -10,8 +10,8 @@ import typer
 
 from .. import tables
 from ..errors import InputError
-from .errors import say, spoken
-from .options import LIST, Data, Json, Model, echo_json
+from .errors import check_new, say, spoken
+from .options import LIST, Data, Force, Json, Model, echo_json
 
 
 def predict(
@@ -22,11 +22,14 @@ def predict(
     strict: Annotated[
         bool, typer.Option("--strict", help="refuse a table that is not like the one the model was trained on")
     ] = False,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Class probabilities and the likeliest class for every row, in order."""
     if as_json and out is None:
         raise InputError("--json: expected --out beside it, since the rows themselves go to stdout without it")
+    if out is not None:
+        check_new(out, "--out", force)
     with spoken():
         counts = tables.TableModel.load(model).predict_file(
             data, sys.stdout.buffer if out is None else out, keep, strict

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._core import FloatArray
+from .._core import FloatArray, as_tensors
 from ..data import MISSING, nearest, short, texts
 from ..errors import InputError
 from ..transitions import (
@@ -85,6 +85,9 @@ class _Texts(Vocabulary):
         label = self._members(text) if self.masks or self.sets else self._row(text)
         if isinstance(self.T, CandidateSetTransition):
             possible = np.isfinite(self.T.log_weight[int(np.sum(label))])
+        elif self.masks:
+            rows = self.T.log_rows(torch.as_tensor(label)[None], as_tensors(self.T.tables()))
+            possible = bool(torch.isfinite(rows).any())
         else:
             possible = np.isfinite(self._log_row_maxima[label])
         if not possible:

@@ -246,8 +246,8 @@ def _understood(
     in_order = {name: found[name] for name in features if name in found}
     if features and not in_order:
         raise InputError(
-            f"--features: expected a column that tells rows from each other, got {short(left_out)} ({LEFT_OUT}); name a "
-            "column with --category or --text to use it all the same"
+            f"--features: expected columns that tell of the classes, got {short(left_out)} ({LEFT_OUT}); name a column "
+            "with --category or --text to use it all the same"
         )
     return X.only(list(in_order)), in_order, left_out
 

@@ -16,6 +16,7 @@ from .base import (
     Transition,
     reconstruct,
 )
+from .catalogue import ALIASES, BY_NAME, KINDS, Kind
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
@@ -35,6 +36,15 @@ from .families import (
     unlabeled_sets,
 )
 from .kinds import POSITIVE_UNLABELED
+from .named import (
+    NamedTransition,
+    case_control_pu,
+    hierarchical_labels,
+    none_of_these,
+    ordinal_noise,
+    partly_labeled,
+)
+from .noisy_sets import NoisySetReconstruction, NoisySetTransition, noisy_partial_labels
 from .parsing import (
     TransitionLike,
     UnknownSizeError,
@@ -44,6 +54,7 @@ from .parsing import (
     transition_from_dict,
     transition_to_dict,
 )
+from .questions import QuestionReconstruction, QuestionTransition, yes_no
 from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
@@ -53,7 +64,10 @@ from .uniform import UniformReconstruction, UniformTransition
 from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
 
 __all__ = [
+    "ALIASES",
+    "BY_NAME",
     "ENUMERATION_LIMIT",
+    "KINDS",
     "METHODS",
     "POSITIVE_UNLABELED",
     "SET_SEPARATOR",
@@ -68,7 +82,13 @@ __all__ = [
     "EstimatedPartialLabels",
     "EstimatedTransition",
     "FamilyTest",
+    "Kind",
     "Kinds",
+    "NamedTransition",
+    "NoisySetReconstruction",
+    "NoisySetTransition",
+    "QuestionReconstruction",
+    "QuestionTransition",
     "Reconstruction",
     "SetReconstruction",
     "Shrunk",
@@ -84,10 +104,12 @@ __all__ = [
     "annotators",
     "as_given",
     "binary_noise",
+    "case_control_pu",
     "coarse_labels",
     "complementary",
     "families",
     "hard_labels",
+    "hierarchical_labels",
     "identity",
     "indicator",
     "is_estimated",
@@ -99,9 +121,13 @@ __all__ = [
     "mask_sizes",
     "multi_complementary",
     "multi_source",
+    "noisy_partial_labels",
+    "none_of_these",
+    "ordinal_noise",
     "pair_noise",
     "parse_transition",
     "partial_labels",
+    "partly_labeled",
     "per_example_targets",
     "pieces",
     "positive_unlabeled",
@@ -117,4 +143,5 @@ __all__ = [
     "transition_to_dict",
     "unlabeled_sets",
     "weak_label_names",
+    "yes_no",
 ]

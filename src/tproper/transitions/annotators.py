@@ -211,6 +211,10 @@ class AnnotatorTransition(Transition):
             blocks = [np.log(t.matrix()) for t in self.transitions]
         return {"log_T": np.concatenate([*blocks, np.zeros((1, self.num_classes))])}
 
+    def speaks(self, labels: Tensor) -> Tensor:
+        """Whether somebody gave an answer other than silence (n,)."""
+        return ((labels >= 0) & (labels != kept_on(self, "silence", labels.device))).any(-1)
+
     def log_row_maxima(self) -> FloatArray:
         """``log max_z T_yz`` of every complete row of answers; of every single answer where these cannot be listed."""
         with np.errstate(divide="ignore"):
