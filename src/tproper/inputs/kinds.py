@@ -80,7 +80,7 @@ def in_words(columns: Mapping[str, str], widths: Mapping[str, int], gaps: int, l
 
 def inferred(columns: Columns, asked: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """The kind of each column, as was said or by its values; and those that are left out: they tell nothing."""
-    empty = np.isnan(columns.numbers).all(axis=0).tolist()
+    empty: list[bool] = np.asarray(np.isnan(columns.numbers).all(axis=0)).tolist()
     kinds = {name: "number" for name, e in zip(columns.numeric, empty, strict=True) if not e or name in asked}
     for name, column in columns.others.items():
         kind = asked.get(name) or kind_of(name, column)
