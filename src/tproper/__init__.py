@@ -40,6 +40,7 @@ _LAZY = {
     "Diagnosis": "transitions",
     "EstimatedTransition": "transitions",
     "FamilyWarning": "estimation",
+    "ForwardBackwardLoss": "losses",
     "ForwardLoss": "losses",
     "GradientAscentLoss": "losses",
     "GroupTransitions": "estimation",
@@ -56,8 +57,8 @@ _LAZY = {
     "NotReconstructibleError": "_core",
     "PUEstimate": "estimation",
     "PairedTest": "metrics",
-    "PredictionSets": "metrics",
     "Potential": "potentials",
+    "PredictionSets": "metrics",
     "Prevalence": "estimation",
     "Reconstruction": "transitions",
     "Score": "metrics",
@@ -182,6 +183,7 @@ if TYPE_CHECKING:
     )
     from .losses import (
         BackwardLoss,
+        ForwardBackwardLoss,
         ForwardLoss,
         GradientAscentLoss,
         NonNegativeLoss,
@@ -279,6 +281,7 @@ __all__ = [
     "Diagnosis",
     "EstimatedTransition",
     "FamilyWarning",
+    "ForwardBackwardLoss",
     "ForwardLoss",
     "GradientAscentLoss",
     "GroupTransitions",

@@ -16,7 +16,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import FloatArray
+from .._core import FloatArray, tell
 from ..errors import InputError
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
 from ..potentials import Brier, Squeezed
@@ -129,8 +129,8 @@ def descents(problem: _Problem, firsts: list[FloatArray], tol: float, max_iter: 
     """
     ends: list[Any] = []
     for number, first in enumerate(firsts):
-        if verbose and number:
-            print(f"start {number + 1} of at most {len(firsts)}")
+        if number:
+            tell(__name__, f"start {number + 1} of at most {len(firsts)}", verbose)
         end = problem.descend(first, tol, max_iter, verbose, ends)
         if end.known:
             break
@@ -199,8 +199,7 @@ class _Problem:
             nonlocal known
             value = float(intermediate_result.fun)
             history.append({"objective": value, "loss": self.loss, "gradient": self.gradient})
-            if verbose:
-                print(f"iteration {len(history):4d}  objective {value:.8g}  gradient {self.gradient:.2g}")
+            tell(__name__, f"iteration {len(history):4d}  objective {value:.8g}  gradient {self.gradient:.2g}", verbose)
             above = value - lowest if self.gradient <= ROUGH else -math.inf
             known = self.is_near(ends) or 0 <= above <= SAME
             if self.gradient <= tol or known or 0 <= above < math.inf:
