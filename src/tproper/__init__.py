@@ -113,6 +113,7 @@ _LAZY = {
     "partial_labels": "transitions",
     "partly_labeled": "transitions",
     "positive_unlabeled": "transitions",
+    "prevalence_table": "tables",
     "read_table": "tables",
     "save": "learn",
     "sensitivity": "estimation",
@@ -220,7 +221,7 @@ if TYPE_CHECKING:
         Squeezed,
         Tsallis,
     )
-    from .tables import TableModel, estimate_table, read_table, simulate
+    from .tables import TableModel, estimate_table, prevalence_table, read_table, simulate
     from .transitions import (
         Diagnosis,
         EstimatedTransition,
@@ -354,6 +355,7 @@ __all__ = [
     "partial_labels",
     "partly_labeled",
     "positive_unlabeled",
+    "prevalence_table",
     "read_table",
     "save",
     "sensitivity",
