@@ -12,7 +12,7 @@ _ROOT = logging.getLogger("tproper")
 _ROOT.addHandler(logging.NullHandler())
 
 
-class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
+class _Stderr(logging.StreamHandler):
     """Writes to what `sys.stderr` is when a line is written: notebooks and tests exchange it."""
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
         self.setFormatter(logging.Formatter("%(message)s"))
 
     @property
-    def stream(self):  # type: ignore[no-untyped-def,override]
+    def stream(self):  # type: ignore[no-untyped-def]
         import sys
 
         return sys.stderr
