@@ -7,6 +7,7 @@ application has set up, or, where there are none, by one of ours that writes the
 from __future__ import annotations
 
 import logging
+import sys
 
 _ROOT = logging.getLogger("tproper")
 _ROOT.addHandler(logging.NullHandler())
@@ -21,8 +22,6 @@ class _Stderr(logging.StreamHandler):
 
     @property
     def stream(self):  # type: ignore[no-untyped-def]
-        import sys
-
         return sys.stderr
 
 
