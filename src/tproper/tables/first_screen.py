@@ -17,11 +17,11 @@ SHOWN = 12  # classes
 def first_screen(facts: dict[str, Any]) -> list[str]:
     """What the model predicts, from what, how well, what could be wrong, for what it is meant."""
     return [
-        f"**What it does.** For each row of a table it says how probable {_classes(facts['classes'])} is, and which is the "
-        "most probable.",
+        f"**What it does.** For each row of a table it says how probable {_classes(facts['classes'])} is, and which is "
+        "the most probable.",
         "",
-        f"**From what.** {markdown_text(facts['columns'].capitalize())}. The columns are "
-        f"{short([markdown_code(name) for name in facts['features']], SHOWN)}. Rows to be predicted must have them all.",
+        f"**From what.** The columns {short([markdown_code(name) for name in facts['features']], SHOWN)} "
+        f"({markdown_text(facts['columns'])}). Rows to be predicted must have them all.",
         "",
         f"**What it learned from.** {facts['rows']:,} rows of {markdown_code(facts['data'])}, whose labels are not "
         "certain to be the true classes.",
@@ -61,12 +61,12 @@ def _how_good(facts: dict[str, Any]) -> str:
     basis = "the true classes of some rows" if found["true"] else "the uncertain labels alone, by calculation"
     if not found["informative"]:
         return (
-            f"Not known: what was measured from {basis} allows no statement. Do not rely on the model before it was tried "
-            "on rows whose class somebody has checked."
+            f"Not known: what was measured, from {basis}, allows no statement. Do not rely on the model before it was "
+            "tried on rows whose class somebody has checked."
         )
     text = (
-        f"Of 100 rows that it had not seen it gets about {of_hundred(found['value'])} right; the number may be anywhere "
-        f"between {of_hundred(found['low'])} and {of_hundred(found['high'])}. That was measured from {basis}"
+        f"Of 100 rows that it had not seen it gets about {of_hundred(found['value'])} right; the number may be "
+        f"anywhere between {of_hundred(found['low'])} and {of_hundred(found['high'])}. That was measured from {basis}"
     )
     text += "." if found["true"] else ", and holds as long as the labels are wrong as often as is assumed (see 1)."
     guess = facts.get("expected")
@@ -113,8 +113,8 @@ def dangers(facts: dict[str, Any]) -> list[str]:
     rare = [name for name, share in (facts.get("expected") or {}).items() if share < RARE]
     if rare:
         out.append(
-            f"**Some classes are rare** ({markdown_text(short(rare, 4))}): fewer than 5 of 100 rows each. Most errors in "
-            "them do not show in the number above."
+            f"**Some classes are rare** ({markdown_text(short(rare, 4))}): fewer than 5 of 100 rows each. Most errors "
+            "in them do not show in the number above."
         )
     if facts["rows"] < FEW:
         out.append(f"**It has seen {facts['rows']:,} rows only**, and may not know cases that are common elsewhere.")
@@ -122,10 +122,10 @@ def dangers(facts: dict[str, Any]) -> list[str]:
         *out,
         "**Other rows than those it learned from.** For another time, place or source, none of these numbers holds. "
         "`tproper predict` warns of tables that look different, and cannot see every difference.",
-        "**Single cases.** Its probabilities are right on average over many rows, at best. Of the rows to which it gives 80 "
-        "of 100, about one in five is something else, and it does not know which.",
-        "**The labels may share a mistake.** What all sources of labels get wrong together, the model gets wrong too, and "
-        "nothing on this page shows it.",
+        "**Single cases.** Its probabilities are right on average over many rows, at best. Of the rows to which it "
+        "gives 80 of 100, about one in five is something else, and it does not know which.",
+        "**The labels may share a mistake.** What all sources of labels get wrong together, the model gets wrong too, "
+        "and nothing on this page shows it.",
     ]
 
 

@@ -101,8 +101,8 @@ class Quality:
             check = self.trust.check
             said = "contradicted" if not check.plausible else "unopposed" if check.model_fits else "model off"
             ranges = self.trust.moved.get("accuracy")
-            moved = None if ranges is None or not ranges.rate else next(iter(ranges.intervals.values()), None)
-            moved = None if moved is None else [restrict(x, (0.0, 1.0)) for x in moved]
+            ends = None if ranges is None or not ranges.rate else next(iter(ranges.intervals.values()), None)
+            moved = None if ends is None else [restrict(x, (0.0, 1.0)) for x in ends]
         of_T = {"trust_in_T": said, "moved": moved}
         return {"accuracy": accuracy, "expected": self.expected, "predicted": self.predicted} | of_T
 
@@ -124,7 +124,7 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
     codec, clean, p = rows.codec, None, unseen.p
     best = np.bincount(p.argmax(axis=1), minlength=len(codec.classes)) / len(p)
     shares = {"expected": p.mean(axis=0), "predicted": best}
-    of_class = {kind: dict(zip(codec.classes, s.tolist(), strict=True)) for kind, s in shares.items()}
+    of_class: dict[str, Any] = {kind: dict(zip(codec.classes, s.tolist(), strict=True)) for kind, s in shares.items()}
     if rows.true is not None:
         known = rows.true[unseen.rows] >= 0
         if int(known.sum()) > 1:
