@@ -300,9 +300,9 @@ def truth_of(problem: str, n: int, rng: np.random.Generator, K: int) -> tuple[Ar
 
 
 def cross_fitted(X: Array, y: Any, T: tp.Transition, rng: np.random.Generator) -> Array:
-    """Held-out probabilities of the default linear model, five folds."""
-    p, fold = np.empty((len(X), T.num_classes)), rng.permutation(len(X)) % 5
-    for f in range(5):
+    """Held-out probabilities of the default linear model, three folds."""
+    p, fold = np.empty((len(X), T.num_classes)), rng.permutation(len(X)) % 3
+    for f in range(3):
         model = tp.WeakLabelClassifier(T, random_state=0, classes=list(range(T.num_classes)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
