@@ -145,7 +145,8 @@ MISTAKES = [
     ("long.csv", {"who": at(2, "NA")}, [], "--annotator: expected a name in every row, got none at row 2"),
     ("long.csv", {"who": at(4, "zoe")}, [], "leave their answers out, or estimate T with them"),
     ("long.csv", {"answer": at(7, "dog")}, [], "expected one of ant, bee, cat, got 'dog'"),
-    ("long.csv", {"x": at(5, "nan")}, [], "column 'x': expected finite numbers, got 1 rows without a value"),
+    ("long.csv", {"x": at(5, "nan")}, [], "column 'x': expected the same value in all rows of an item"),
+    ("long.csv", {"x": at(5, "inf")}, [], "column 'x': expected finite numbers, got 1 infinite values"),
     ("long.csv", {}, ["--group", "team"], "--group: expected a column of"),
     ("long.csv", {"item": lambda i, old: "i0", "x": lambda i, old: "1", "y": lambda i, old: "1"}, [],
      "--label: expected one answer of an annotator to an item, got another of"),
@@ -211,5 +212,5 @@ def test_one_annotator_or_no_overlap_is_warned_of(desk: Path, tmp_path: Path, ru
         return lambda i, old: old if i % 3 == turn else ""
 
     data = edited(desk / "wide.csv", tmp_path / "apart.csv", ann=only(0), bob=only(1), eve=only(2))
-    apart = good(run, "estimate", "annotators", data, "--label", "ann,bob,eve", "--out", tmp_path / "T.json")
+    apart = good(run, "estimate", "annotators", data, "--label", "ann,bob,eve", "--out", tmp_path / "U.json")
     assert "no item has answers from three of them" in " ".join(apart.stderr.split())

@@ -130,14 +130,14 @@ CASES: list[Case] = [
     # features
     (
         "text feature",
-        lambda f: train(f, table(f, "x,town,weak_label\n1,Oslo,ant\n2,Rome,bee\n3,Bonn,cat\n")),
+        lambda f: train(f, table(f, "x,town,weak_label\n1,Oslo,ant\n2,Rome,bee\n3,Bonn,cat\n"), numeric="town"),
         "'town'.*'Oslo' at row 1.*--ignore",
     ),
     ("late text feature", lambda f: train(f, table(f, rows(HEADER, "1,oops,ant"))), "'y'.*'oops' at row 31"),
     (
-        "missing feature",
-        lambda f: train(f, table(f, rows(HEADER, ",1,ant", "NA,1,ant"))),
-        "'x'.*2 rows without a value",
+        "feature without a value",
+        lambda f: train(f, table(f, "x,y,weak_label\n1,,ant\n2,,bee\n3,NA,cat\n"), numeric="y"),
+        "'y'.*expected a number in some row",
     ),
     ("infinite feature", lambda f: train(f, table(f, rows(HEADER, "1,inf,ant"))), "'y'.*1 infinite values"),
     ("huge feature", lambda f: train(f, table(f, rows(HEADER, "1e300,1,ant"))), "'x': .*standard deviation"),
@@ -270,7 +270,11 @@ CASES: list[Case] = [
     ("model below a file", lambda f: train(f, out=f / "clean.csv" / "model"), "clean.csv"),
     ("table below a file", lambda f: simulate(f, out=f / "clean.csv" / "new.csv"), "clean.csv"),
     ("table is a folder", lambda f: simulate(f, out=f / "model"), "got the directory"),
-    ("table over itself", lambda f: simulate(f, out=f / "clean.csv"), "another file than the table itself"),
+    (
+        "table over itself",
+        lambda f: [*simulate(f, out=f / "clean.csv"), "--force"],
+        "another file than the table itself",
+    ),
     ("output of unknown kind", lambda f: predict(f, out=f / "new.xlsx"), "ends in .csv, .tsv or .parquet"),
     ("full disk", lambda f: predict(f, out="/dev/full"), "/dev/full: No space left"),
     ("weak column exists", lambda f: simulate(f, column="x"), "--column: expected the name of a new column"),

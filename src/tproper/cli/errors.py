@@ -149,13 +149,23 @@ def _as_option(error: InputError, command: Callable[..., object]) -> str:
     return option + sentence.removeprefix(argument)
 
 
-def check_picture(path: Path) -> None:
+def check_new(path: Path, option: str, force: bool) -> None:
+    """Fail before the work where its result could not be written, or would replace a file without ``--force``.
+
+    A device or a pipe is written to as it is; so is a link to one.
+    """
+    if path.is_file() and not force:
+        raise InputError(f"{option}: expected a new file, got {path}, which exists; --force replaces it")
+    check_writable(path)
+
+
+def check_picture(path: Path, force: bool) -> None:
     """Fail before the work where a picture could not be drawn or written."""
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"--plot: expected a name that ends in .png, .svg or .pdf, got {str(path)!r}")
     if find_spec("matplotlib") is None:
         raise ModuleNotFoundError("--plot needs matplotlib: pip install 'tproper[plots]'")
-    check_writable(path)
+    check_new(path, "--plot", force)
 
 
 def check_writable(path: Path) -> None:

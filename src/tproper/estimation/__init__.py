@@ -3,6 +3,7 @@
 Imports from `metrics` and the rooms above it.
 """
 
+from .alone import one_thread
 from .answers import Answers
 from .by_group import GroupTransitions, transitions_by_group
 from .check import TransitionCheck, TransitionTest, check_transition
@@ -29,6 +30,7 @@ __all__ = [
     "estimate_annotators",
     "estimate_pu",
     "estimate_transition",
+    "one_thread",
     "sensitivities",
     "sensitivity",
     "transitions_by_group",

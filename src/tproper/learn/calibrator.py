@@ -291,6 +291,47 @@ def identity_calibrator(num_classes: int, note: str) -> Calibrator:
     return Calibrator("identity", identity_scaling(num_classes), "scores", 0.0, no_gain(0), notes=[note])
 
 
+SHARES = 50  # rounds of EM for the classes' shares
+EVENLY = 0.5  # rows of each class, for each row given, that count as seen
+
+
+def as_sure_as_labels(scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray) -> Calibrator:
+    """The temperature at which held-out scores are as sure of the rows as their labels alone are.
+
+    For labels that were made from the features: a model that sees them foretells the labels' errors too, so that no
+    risk by labels can tell what it has learned of the class from what it has learned of them. What the labels say by
+    themselves, the posteriors q by T, is all that the model's certainty may rest on: ``-sum_z q_z log softmax(s v)_z``
+    is least at the scale s that is kept.
+    """
+    from scipy.optimize import minimize_scalar
+
+    q, w = _posteriors(transition, labels), weights / weights.sum()
+    v = torch.as_tensor(scores)
+
+    def value(log_scale: float) -> float:
+        return -float((torch.log_softmax(math.exp(log_scale) * v, -1).numpy() * q).sum(axis=1) @ w)
+
+    scale = math.exp(float(minimize_scalar(value, bounds=(-4.0, 4.0), method="bounded").x))
+    note = (
+        "as sure of held-out rows as their labels alone are: rules see the features, and every weak risk would call a "
+        "sharper model better"
+    )
+    map_ = Scaling(np.array(scale), np.zeros(transition.num_classes))
+    return Calibrator("temperature", map_, "scores", 0.0, no_gain(len(q)), notes=[note])
+
+
+def _posteriors(transition: Transition, labels: Tensor) -> FloatArray:
+    """P(class | label) (n, K) by T, the classes' shares by EM, drawn to even ones as those of rules are."""
+    n, K = len(labels), transition.num_classes
+    risk, shares = forward_risk(transition, labels, np.full(n, 1.0 / n)), np.full(K, 1.0 / K)
+    for _ in range(SHARES):
+        _, gradient = risk(np.log(shares)[:, None].repeat(n, axis=1))  # (shares - posterior) / n
+        q = shares - n * gradient.T
+        shares = (q.sum(axis=0) + EVENLY * n) / (n + K * EVENLY * n)
+    out: FloatArray = q
+    return out
+
+
 @dataclass
 class _Maps:
     """Maps fitted to scores v (n, K), and what they make of rows that they were not fitted to."""

@@ -14,13 +14,21 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, check_room, compact, finite_rows, held_out_rows, thin
+from .._core import Before, FloatArray, check_room, checks, compact, finite_rows, held_out_rows, thin
 from ..errors import InputError
 from ..losses import WeakLabelLoss
 from ..metrics import weights_of
 from ..transitions import as_given
 from . import linear, minibatch
-from .calibrator import FEWEST_ROWS, Calibrator, fit_calibrator, folds, identity_calibrator, method_of
+from .calibrator import (
+    FEWEST_ROWS,
+    Calibrator,
+    as_sure_as_labels,
+    fit_calibrator,
+    folds,
+    identity_calibrator,
+    method_of,
+)
 from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information, row_count
 from .modules import flag, linear_module, mlp_module, same_form, seeded
 from .scaling import forward_risk, matching_scale, softmax_above_zero
@@ -156,6 +164,32 @@ def own_probabilities(clf: WeakLabelClassifier, scores: FloatArray) -> FloatArra
     return finite_rows(p, clf.module_)
 
 
+def training_shares(clf: WeakLabelClassifier, data: Training) -> FloatArray | None:
+    """The mean of the model's probabilities over its training rows (K,); None where it has none that are finite."""
+    try:
+        p = own_probabilities(clf, scores_of(clf, data.X))
+    except InputError:
+        return None
+    shares = np.average(p, axis=0, weights=data.weights)
+    return np.asarray(shares / shares.sum())
+
+
+def of_population(clf: WeakLabelClassifier, p: FloatArray, prior: Any) -> FloatArray:
+    """Probabilities (n, K) of the population with this prior; the transition's, by default, or none."""
+    T, K = clf.transition_, p.shape[1]
+    wanted = T.prior if prior is None else checks.probability_vector(prior, "prior", K)
+    if wanted is None:
+        return p
+    trained = T.trained_shares
+    trained = getattr(clf, "class_prior_", None) if trained is None else trained
+    if trained is None:
+        raise InputError("prior: expected a model of `fit`, which knows the class shares in training, got another")
+    if (trained <= 0).any():
+        raise InputError(f"prior: expected every class in training, got none of class {clf.classes_[trained.argmin()]}")
+    weighted = p * (wanted / trained)
+    return np.asarray(weighted / weighted.sum(axis=1, keepdims=True))
+
+
 def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
     """Whether the loss's link is softmax, at these scores brought to a size where links can be told apart."""
     near = scores / max(1.0, np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
@@ -170,12 +204,16 @@ def calibrator(clf: WeakLabelClassifier, scores: FloatArray, data: Training, met
     value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
     if not math.isfinite(value):
         return uncalibrated(clf, scores, weights, "a label cannot occur under the transition")
-    if method == "auto" and clf.transition_.of_features:
-        # a rule errs where its words are: a model that sees them too foretells its errors, and seems too modest
-        return uncalibrated(clf, scores, weights, "rules see the features, and would call every sharper model better")
     if not np.isfinite(scores).all():
         return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
     base, note = _base(clf.loss_, scores, weights)
+    if method == "auto" and clf.transition_.of_features:
+        told = clf.transition_.speaks(y).numpy()
+        if not told.any():
+            return uncalibrated(clf, scores, weights, "no source speaks of any row")
+        w = np.ones(n) if weights is None else weights
+        own = as_sure_as_labels(base * scores[told], y[torch.as_tensor(told)], clf.transition_, w[told])
+        return own.on_top_of(base, note)
     # a link that is not softmax is replaced in any case: no reason to stay close to what replaces it
     fitted = fit_calibrator(
         base * scores, as_given(y), clf.transition_, method, "scores", weights, data.groups, cautious=not note

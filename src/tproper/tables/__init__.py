@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .alone import one_thread
     from .evaluating import Evaluation
     from .frames import read_table
     from .from_data import NO_PICTURE, Estimate, estimate_table
     from .model import TableModel, model_folder
     from .options import EstimateOptions, LabelOptions, Settings, TableOptions, Weakening, at_least, one_of
+    from .prevalence import PrevalenceOptions, pair, prevalence_table
     from .streaming import Simulated, simulate
     from .table_scores import UNSCORABLE, as_text, plain
     from .terms import command_terms
@@ -24,6 +24,7 @@ __all__ = [
     "EstimateOptions",
     "Evaluation",
     "LabelOptions",
+    "PrevalenceOptions",
     "Settings",
     "Simulated",
     "TableModel",
@@ -35,19 +36,20 @@ __all__ = [
     "estimate_table",
     "model_folder",
     "one_of",
-    "one_thread",
+    "pair",
     "plain",
+    "prevalence_table",
     "read_table",
     "simulate",
 ]
 
 _FILES = {
-    "alone": ("one_thread",),
     "evaluating": ("Evaluation",),
     "frames": ("read_table",),
     "from_data": ("NO_PICTURE", "Estimate", "estimate_table"),
     "model": ("TableModel", "model_folder"),
     "options": ("EstimateOptions", "LabelOptions", "Settings", "TableOptions", "Weakening", "at_least", "one_of"),
+    "prevalence": ("PrevalenceOptions", "pair", "prevalence_table"),
     "streaming": ("Simulated", "simulate"),
     "table_scores": ("UNSCORABLE", "as_text", "plain"),
     "terms": ("command_terms",),

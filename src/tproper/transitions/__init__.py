@@ -16,10 +16,11 @@ from .base import (
     Transition,
     reconstruct,
 )
+from .catalogue import ALIASES, BY_NAME, KINDS, Kind
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
-from .evidence import Kinds, listed
+from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Spike, Step, Targets, Weighted, listed, smallest
 from .families import (
     BagTransition,
     binary_noise,
@@ -35,6 +36,15 @@ from .families import (
     unlabeled_sets,
 )
 from .kinds import POSITIVE_UNLABELED
+from .named import (
+    NamedTransition,
+    case_control_pu,
+    hierarchical_labels,
+    none_of_these,
+    ordinal_noise,
+    partly_labeled,
+)
+from .noisy_sets import NoisySetReconstruction, NoisySetTransition, noisy_partial_labels
 from .parsing import (
     TransitionLike,
     UnknownSizeError,
@@ -44,7 +54,7 @@ from .parsing import (
     transition_from_dict,
     transition_to_dict,
 )
-from .set_mass import indicator, mask_sizes
+from .questions import QuestionReconstruction, QuestionTransition, yes_no
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .soft import SoftLabels, as_given, hard_labels, is_soft, pieces, soft_silent, soft_targets
@@ -53,7 +63,10 @@ from .uniform import UniformReconstruction, UniformTransition
 from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
 
 __all__ = [
+    "ALIASES",
+    "BY_NAME",
     "ENUMERATION_LIMIT",
+    "KINDS",
     "METHODS",
     "POSITIVE_UNLABELED",
     "SET_SEPARATOR",
@@ -64,44 +77,63 @@ __all__ = [
     "BagTransition",
     "CandidateSetTransition",
     "CompleteReconstruction",
+    "Dense",
+    "DenseRows",
     "Diagnosis",
     "EstimatedPartialLabels",
     "EstimatedTransition",
     "FamilyTest",
+    "Kind",
     "Kinds",
+    "NamedTransition",
+    "Needs",
+    "NoisySetReconstruction",
+    "NoisySetTransition",
+    "Pattern",
+    "QuestionReconstruction",
+    "QuestionTransition",
     "Reconstruction",
+    "Rows",
     "SetReconstruction",
     "Shrunk",
     "SoftLabels",
+    "Spike",
     "StackedTransition",
+    "Step",
     "Tables",
+    "Targets",
     "Transition",
     "TransitionLike",
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",
     "Vocabulary",
+    "Weighted",
     "annotators",
     "as_given",
     "binary_noise",
+    "case_control_pu",
     "coarse_labels",
     "complementary",
     "families",
     "hard_labels",
+    "hierarchical_labels",
     "identity",
-    "indicator",
     "is_estimated",
     "is_index",
     "is_soft",
     "item",
     "listed",
     "make_transition",
-    "mask_sizes",
     "multi_complementary",
     "multi_source",
+    "noisy_partial_labels",
+    "none_of_these",
+    "ordinal_noise",
     "pair_noise",
     "parse_transition",
     "partial_labels",
+    "partly_labeled",
     "per_example_targets",
     "pieces",
     "positive_unlabeled",
@@ -109,6 +141,7 @@ __all__ = [
     "reconstruct",
     "register_family",
     "shrink",
+    "smallest",
     "soft_silent",
     "soft_targets",
     "structure_of",
@@ -117,4 +150,5 @@ __all__ = [
     "transition_to_dict",
     "unlabeled_sets",
     "weak_label_names",
+    "yes_no",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,7 +76,8 @@ def complementary(K: int, weights: ArrayLike | None = None, noise: float = 0.0) 
     return _named(Transition((1 - noise) * W / sums + noise * np.eye(K)), f"biased {name}")
 
 
-def _set_size(K: int) -> int:
+def set_size(K: int) -> int:
+    """A number of classes that masks can be made for."""
     K = checks.integer(K, "K", 2)
     if K > MOST_IN_SETS:
         raise InputError(
@@ -90,7 +92,7 @@ def partial_labels(K: int, p: float) -> CandidateSetTransition:
 
     Labels are boolean masks (n, K), True = still possible. ``P(S | z) = p^(|S|-1) (1-p)^(K-|S|)``.
     """
-    K, p = _set_size(K), checks.real(p, "p", 0, 1)
+    K, p = set_size(K), checks.real(p, "p", 0, 1)
     j = np.arange(K + 1)
     log_p = math.log(p) if p > 0 else -np.inf
     log_q = math.log1p(-p) if p < 1 else -np.inf
@@ -105,7 +107,7 @@ def multi_complementary(K: int, m: int) -> CandidateSetTransition:
 
     Labels are boolean masks (n, K) of the K - m classes still possible.
     """
-    K, m = _set_size(K), checks.integer(m, "m", 1)
+    K, m = set_size(K), checks.integer(m, "m", 1)
     if m >= K:
         raise InputError(f"m: expected at most K - 1 = {K - 1} classes to be excluded, got {m}")
     log_weight = np.full(K + 1, -np.inf)
@@ -155,10 +157,24 @@ class BagTransition(Transition):
         super().__init__(matrix)
         self.pooled = checks.probability_vector(pooled, "pooled", self.num_classes)
         self.prior = None if prior is None else checks.probability_vector(prior, "prior", self.num_classes)
+        self._describe()
+
+    def with_prior(self, prior: ArrayLike | None) -> Self:
+        """The same bags, for a population with these class shares; None: for the pooled bags."""
+        out = super().with_prior(prior)
+        out._describe()
+        return out
+
+    def _describe(self) -> None:
         shares = self.pooled if self.prior is None else self.prior
         listed = ", ".join(f"{p:.3g}" for p in shares[:6]) + (", ..." if len(shares) > 6 else "")
         of = f"pooled bags (class shares {listed})" if self.prior is None else f"population with class shares {listed}"
         self.name = f"unlabeled_sets of {self.num_weak_labels} bags, probabilities of the {of}"
+
+    @property
+    def trained_shares(self) -> FloatArray | None:
+        """Those of the pooled bags."""
+        return self.pooled
 
     def population(self, probabilities: ArrayLike) -> FloatArray:
         """Class probabilities (..., K) of the population from those of the pooled bags; unchanged without a prior."""

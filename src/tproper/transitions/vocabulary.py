@@ -32,6 +32,9 @@ def weak_label_names(transition: Transition, classes: Sequence[Any] | NDArray[An
         if own[0] == UNLABELED:
             raise InputError(f"classes: expected the positive class first, got {UNLABELED!r}; pass `classes`")
         return [own[0], UNLABELED]
+    words = transition.names_for(own)
+    if words is not None:
+        return words
     if isinstance(transition, StackedTransition):
         return [(d, name) for d, t in enumerate(transition.sources) for name in weak_label_names(t, classes)]
     return [
