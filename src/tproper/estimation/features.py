@@ -209,8 +209,8 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
         if plain.value > best.value - more:  # each of T's other numbers is worth less than one (Akaike, 1974)
             doubts.append(
                 f"these data determine one rate of T alone: its {more} other numbers raise the log likelihood by "
-                f"no more than {max(best.value - plain.value, 0.0):.1f}, so half of T's draws have them evenly spread; add "
-                "clean rows"
+                f"no more than {max(best.value - plain.value, 0.0):.1f}, so half of T's draws spread them evenly; "
+                "add clean rows"
             )
             best, free, whole = plain, 0.5, False
             others = [refined]
