@@ -431,6 +431,10 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
     else:
         how = f"with the weight of {fit.strength:g} answers per class"
         notes = [f"each annotator's T is shrunk towards that of all, {how}"]
+        if fit.apart is not None:
+            names = crowd.answers.annotators[fit.apart].tolist()
+            listed = ", ".join(map(str, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
+            notes.append(f"unlike the others, so that their T rest on their own answers: annotators {listed}")
     if not direct:
         notes.append("the answers seem to name classes that the item is not: EM started from the inverted votes")
     if len(crowd.fixed):
