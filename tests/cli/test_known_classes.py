@@ -189,7 +189,7 @@ BAD = [
     (3, {4: "dog"}, [], "column 'kind': expected one of ant, bee, cat, got 'dog' at row 5"),
     (4, {7: ""}, [], "--group: expected a name in every row, got none at row 8"),
     (4, dict.fromkeys(range(360), "one"), [], "--group: expected at least two groups, got one; leave it out"),
-    (0, {2: "nan"}, [], "column 'x': expected finite numbers, got 1 rows without a value, first at row 3"),
+    (0, {2: "inf"}, [], "column 'x': expected finite numbers, got 1 infinite values, first at row 3"),
     (0, {}, ["--group", "nobody"], "--group: expected a column of"),
     (0, {}, ["--true-label", "nobody"], "--true-label: expected a column of"),
     (0, {}, ["--true-label", "weak"], "--true-label: expected another column than --label, got 'weak' for both"),

@@ -5,7 +5,6 @@ WeakLabelClassifier("complementary").fit(X, y).predict_proba(X_new)
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from .._core import Before, FloatArray, Labels, NotReconstructibleError, finite_rows, group_codes
+from .._core import Before, FloatArray, Labels, NotReconstructibleError, finite_rows, group_codes, warn
 from ..certificates import Certificate
 from ..errors import InputError
 from ..inputs import Inputs
@@ -66,7 +65,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         by `tproper.estimate_transition`, with its settings; ``{"kind": "pu"}`` (or "clean", "partial", ...) says what
         labels cannot tell.
     loss : str, loss object or callable
-        "forward": ``-log (T p)_y``, proper for every T, bounded, and the most accurate in practice. "backward":
+        "forward": ``-log (T p)_y``, proper for every T and bounded. "backward":
         ``F(v) - <R e_y, v>`` with `potential`, `squeeze` and `reconstruction`. "gls": the same, squeezed (k = 1,
         alpha = 2 unless `squeeze` says otherwise), bounded. "ga" and "nonnegative": bounded heuristics on batches.
         Or a loss module called as ``loss(scores, encoded_labels)``, or a callable that makes one from the transition.
@@ -400,11 +399,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         a = np.full(len(credit), 1.0) if weights is None else weights
         stderr = float(np.sqrt(a**2 @ (credit - value) ** 2) / a.sum())
         if abs(value - shown) > 4 * stderr + 1e-9:
-            warnings.warn(
+            warn(
                 f"the weak labels contradict the transition: they give an accuracy of {value:.3g}, which no model has "
                 "(see tproper.check_transition)",
                 UserWarning,
-                stacklevel=2,
             )
         return shown
 
@@ -484,15 +482,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return self.model == "linear" and linear.has_pointwise(self.loss_) and flag(self.early_stopping) is not True
 
     def _features(self, X: Any, reset: bool) -> Any:
-        accept, kind = ("csr", np.float64) if self.model == "linear" else (False, np.float32)
+        kind = np.float64 if self.model == "linear" else np.float32
         inputs: Inputs | None = None if reset else getattr(self, "inputs_", None)
         if reset:
             self.inputs_ = None
         elif inputs is not None:  # columns of a table, by name, at the scale of training
             return inputs.encode(X, kind).astype(kind, copy=False)
-        return validate_data(self, untracked(X), reset=reset, accept_sparse=accept, dtype=kind)
+        return validate_data(self, untracked(X), reset=reset, accept_sparse="csr", dtype=kind)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.model == "linear"
+        tags.input_tags.sparse = True
         return tags

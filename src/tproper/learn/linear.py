@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import FloatArray, tell
+from .._core import FloatArray, tell, warn
 from ..errors import InputError
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
 from ..potentials import Brier, Squeezed
@@ -32,6 +31,8 @@ CLOSE = 0.1  # root mean square over the rows of the distance of two predictions
 # tenth, two of eight fits to complementary MNIST ended in a worse minimum, without one or two of the classes.
 NEAR, FAR = 0.01, 1.0
 WHITEN_AT_MOST, STANDARDISE_AT_MOST = 2048, 128  # features
+# Steps that L-BFGS remembers, each two tables of coefficients; of many coefficients fewer, or they outgrow the data.
+REMEMBERED, REMEMBERED_OF_MANY, MANY = 30, 10, 1 << 16
 FIRST_STEP = 0.25  # standard deviation of the scores after it, at most
 LEAST_CURVATURE = 0.05  # that of cross entropy where it is fairly certain
 ENDLESS = "this loss is not bounded from below: use loss='forward', a squeeze"
@@ -106,11 +107,10 @@ def fit_linear(
     if not gradient <= max(tol, 1e-3 if end.nit < max_iter else 0.0):
         runs_away = value < 0 and loss.lower_bounds().min() == -math.inf
         advice = f"{ENDLESS}, or raise l2" if runs_away else "raise max_iter or l2, or scale the features"
-        warnings.warn(
+        warn(
             f"the linear solver stopped after {end.nit} iterations at a gradient of {gradient:.2g} > tol={tol:g}; "
             f"{advice}",
             ConvergenceWarning,
-            stacklevel=4,
         )
     coef, intercept = space.leave(*problem.split(end.x))
     minima = [value, *[float(e.fun) for e in ends[1:]]]
@@ -203,7 +203,8 @@ class _Problem:
             if self.gradient <= tol or known or 0 <= above < math.inf:
                 raise StopIteration
 
-        options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": 0.0, "ftol": 0.0, "maxcor": 30, "maxls": 50}
+        options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": 0.0, "ftol": 0.0, "maxls": 50}
+        options["maxcor"] = REMEMBERED if self.size <= MANY else REMEMBERED_OF_MANY
         end = minimize(self, first, jac=True, method="L-BFGS-B", callback=note, options=options)
         end.history, end.known = history, known
         return end
@@ -269,7 +270,7 @@ class _Coordinates:
             else:
                 self.stretch = 1.0 / np.maximum(1.0, self.deviation / (10 * middle))
             if self.sparse:
-                self.A, self.AT = X.tocsr(), X.T.tocsr()
+                self.A = X.tocsr()
                 self.shift = self.mean * self.stretch
             else:
                 self.A = X[:, self.used] - self.mean[self.used]
@@ -300,9 +301,12 @@ class _Coordinates:
     def pull_back(self, E: FloatArray, by_class: FloatArray) -> FloatArray:
         """The gradient (K, width) from that of the scores (K, n)."""
         if not self.sparse:
-            out: FloatArray = E @ self.A
-            return out
-        return (self.AT @ E.T).T * self.stretch - np.outer(by_class, self.shift)
+            dense: FloatArray = E @ self.A
+            return dense
+        out: FloatArray = (self.A.T @ E.T).T
+        out *= self.stretch
+        out -= np.outer(by_class, self.shift)
+        return out
 
     def standardised(self, G: FloatArray) -> float:
         """The largest entry of a gradient (K, width), for features of variance one."""
@@ -334,8 +338,11 @@ def moments(X: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weighted means and variances of the features."""
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
         if issparse(X):
-            mean = np.asarray(X.T @ w).ravel()
-            variance = np.maximum(np.asarray(X.multiply(X).T @ w).ravel() - mean**2, 0.0)
+            mean, variance = np.asarray(X.T @ w).ravel(), np.zeros(X.shape[1])
+            for i in range(0, X.shape[0], 4096):  # blocks: no second copy of X
+                block = X[i : i + 4096]
+                variance += np.asarray(block.multiply(block).T @ w[i : i + 4096]).ravel()
+            variance = np.maximum(variance - mean**2, 0.0)
         else:
             mean = w @ X
             variance = np.zeros_like(mean)
