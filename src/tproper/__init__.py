@@ -69,6 +69,7 @@ _LAZY = {
     "SelectionWarning": "metrics",
     "Sensitivity": "estimation",
     "SoftLabels": "transitions",
+    "SourcesEstimate": "estimation",
     "Sparsemax": "potentials",
     "Spherical": "potentials",
     "Squeezed": "potentials",
@@ -119,6 +120,7 @@ _LAZY = {
     "partial_labels": "transitions",
     "partly_labeled": "transitions",
     "positive_unlabeled": "transitions",
+    "prevalence_table": "tables",
     "read_table": "tables",
     "save": "learn",
     "sensitivity": "estimation",
@@ -229,7 +231,7 @@ if TYPE_CHECKING:
         Squeezed,
         Tsallis,
     )
-    from .tables import TableModel, estimate_table, read_table, simulate
+    from .tables import TableModel, estimate_table, prevalence_table, read_table, simulate
     from .transitions import (
         Diagnosis,
         EstimatedTransition,
@@ -322,6 +324,7 @@ __all__ = [
     "SelectionWarning",
     "Sensitivity",
     "SoftLabels",
+    "SourcesEstimate",
     "Sparsemax",
     "Spherical",
     "Squeezed",
@@ -372,6 +375,7 @@ __all__ = [
     "partial_labels",
     "partly_labeled",
     "positive_unlabeled",
+    "prevalence_table",
     "read_table",
     "save",
     "sensitivity",

@@ -114,7 +114,7 @@ def test_soft_labels_are_the_mean_of_losses():
 
 @pytest.mark.parametrize("kind", ["su", "du", "sd", "comparison"])
 def test_members_pulled_apart_are_bags_with_known_shares(kind):
-    """The theorem behind `apart`: with these T the target of a member has the mean e_z, in the population of members."""
+    """What `apart` rests on: the class shares of the members of each bag are those that its T says."""
     sizes = None if kind == "comparison" else [60_000, 60_000]
     kernel = tp.pairs(kind, prior=[0.7, 0.3], sizes=sizes)
     rng = np.random.default_rng(0)

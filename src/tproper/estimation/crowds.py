@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from .gaps import Gap, in_words, meaning_of_gaps
 from .gold import Tempering, smoothed_votes, tempering, without_own
 from .identified import coinciding, one_class_each
 from .information import concentration
+from .mixed import SourcesEstimate, estimate_sources
 from .posterior import by_sweep
 from .rules import LARGEST, Rules, design_effect, run_rules, tempered
 from .softmax import LinearSoftmax
@@ -200,6 +201,19 @@ def _informativeness(T: FloatArray, prior: FloatArray) -> FloatArray:
     return terms.sum(axis=(1, 2)) / max(entropy, 1e-300)
 
 
+@overload
+def estimate_annotators(
+    answers: Mapping[Any, Any],
+    true: ArrayLike | Mapping[Any, Any] | None = None,
+    X: Any = None,
+    *,
+    num_classes: int | None = None,
+    random_state: Seed = None,
+    prior_counts: ArrayLike = 1.0,
+) -> SourcesEstimate: ...
+
+
+@overload
 def estimate_annotators(
     answers: Answers | ArrayLike,
     true: ArrayLike | Mapping[Any, Any] | None = None,
@@ -212,7 +226,22 @@ def estimate_annotators(
     start: str = "auto",
     groups: ArrayLike | None = None,
     progress: Callable[[float], None] | None = None,
-) -> AnnotatorEstimate:
+) -> AnnotatorEstimate: ...
+
+
+def estimate_annotators(
+    answers: Answers | ArrayLike | Mapping[Any, Any],
+    true: ArrayLike | Mapping[Any, Any] | None = None,
+    X: Any = None,
+    *,
+    missing: Any = "auto",
+    num_classes: int | None = None,
+    random_state: Seed = None,
+    prior_counts: ArrayLike = 1.0,
+    start: str = "auto",
+    groups: ArrayLike | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> AnnotatorEstimate | SourcesEstimate:
     """Classes of items, and T of each annotator, from answers of unknown quality.
 
     Dawid-Skene by EM in log space, each annotator shrunk to the T of all of them (`dawid_skene`); answers that depend
@@ -223,6 +252,8 @@ def estimate_annotators(
     Parameters
     ----------
     answers : (n, m) integers, -1 = no answer, or `tp.Answers(item, annotator, answer)`
+        Or sources of different kinds, {source: what it said}: a column of votes; ``(column, "not this")``;
+        ``(masks (n, K), "one of these")``; `tp.SoftLabels`. The result is then a `SourcesEstimate` (`mixed`).
     true : (n,) classes, -1 where unknown, or {item: class}
         Items with a known class keep it.
     X : (n, d) features of the items, optional, a scipy matrix too
@@ -245,6 +276,19 @@ def estimate_annotators(
         With `X`: called with the share of the work that is done.
     """
     checks.choice(start, "start", ("auto", "majority", "opposite"))
+    if isinstance(answers, Mapping):
+        for name, value, default in (
+            ("X", X, None), ("groups", groups, None), ("missing", missing, "auto"), ("start", start, "auto")
+        ):  # fmt: skip
+            if value is not default and not (isinstance(value, str) and value == default):
+                raise InputError(
+                    f"{name}: expected the default beside sources of different kinds, got {checks.short(value)}; to "
+                    "use features train on estimate.transition and estimate.answers"
+                )
+        K = None if num_classes is None else checks.integer(num_classes, "num_classes", 2)
+        if isinstance(true, Mapping):
+            raise InputError("true: expected a class for each item, -1 or None where unknown, got a dict")
+        return estimate_sources(answers, true, K, np.asarray(prior_counts), generator(random_state), SURE)
     check_order(answers, true=true, X=X, groups=groups)
     crowd, gaps = _crowd(answers, true, num_classes, prior_counts, missing)
     rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
@@ -387,6 +431,10 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
     else:
         how = f"with the weight of {fit.strength:g} answers per class"
         notes = [f"each annotator's T is shrunk towards that of all, {how}"]
+        if fit.apart is not None:
+            names = crowd.answers.annotators[fit.apart].tolist()
+            listed = ", ".join(map(str, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
+            notes.append(f"unlike the others, so that their T rest on their own answers: annotators {listed}")
     if not direct:
         notes.append("the answers seem to name classes that the item is not: EM started from the inverted votes")
     if len(crowd.fixed):

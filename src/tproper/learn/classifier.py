@@ -66,7 +66,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         by `tproper.estimate_transition`, with its settings; ``{"kind": "pu"}`` (or "clean", "partial", ...) says what
         labels cannot tell.
     loss : str, loss object or callable
-        "forward": ``-log (T p)_y``, proper for every T, bounded, and the most accurate in practice. "backward":
+        "forward": ``-log (T p)_y``, proper for every T and bounded. "backward":
         ``F(v) - <R e_y, v>`` with `potential`, `squeeze` and `reconstruction`. "gls": the same, squeezed (k = 1,
         alpha = 2 unless `squeeze` says otherwise), bounded. "ga" and "nonnegative": bounded heuristics on batches.
         Or a loss module called as ``loss(scores, encoded_labels)``, or a callable that makes one from the transition.
@@ -484,15 +484,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return self.model == "linear" and linear.has_pointwise(self.loss_) and flag(self.early_stopping) is not True
 
     def _features(self, X: Any, reset: bool) -> Any:
-        accept, kind = ("csr", np.float64) if self.model == "linear" else (False, np.float32)
+        kind = np.float64 if self.model == "linear" else np.float32
         inputs: Inputs | None = None if reset else getattr(self, "inputs_", None)
         if reset:
             self.inputs_ = None
         elif inputs is not None:  # columns of a table, by name, at the scale of training
             return inputs.encode(X, kind).astype(kind, copy=False)
-        return validate_data(self, untracked(X), reset=reset, accept_sparse=accept, dtype=kind)
+        return validate_data(self, untracked(X), reset=reset, accept_sparse="csr", dtype=kind)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.model == "linear"
+        tags.input_tags.sparse = True
         return tags

@@ -12,7 +12,7 @@ from .forward import ForwardLoss
 from .forward_backward import ForwardBackwardLoss
 from .functions import backward_loss, forward_loss, gradient_ascent_loss, non_negative_loss
 from .kernels.fusing import fuse
-from .kernels.registry import Plan, plan_of, register
+from .kernels.registry import Plan, plan_of
 from .names import (
     LOSSES,
     loss_from_dict,
@@ -51,7 +51,6 @@ __all__ = [
     "make_potential",
     "non_negative_loss",
     "plan_of",
-    "register",
     "register_loss",
     "register_potential",
     "unknown",

@@ -258,7 +258,7 @@ class _Marginals(torch.autograd.Function):
     """``-sum_z log P(count of class z)`` of bags (B,), made with its gradient by the scores."""
 
     @staticmethod
-    def forward(ctx: Any, v: Tensor, index: Tensor, c: Tensor, sizes: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, v: Tensor, index: Tensor, c: Tensor, sizes: Tensor) -> Tensor:
         p = torch.softmax(v.detach().double(), -1)
         q = _others(p)
         K, B = p.shape[1], len(c)
@@ -295,7 +295,7 @@ class _Count(torch.autograd.Function):
     """``log P(sum of Bernoulli(p_i) = c)`` (N,) for p, q = 1 - p (m, N), made with its gradient by p."""
 
     @staticmethod
-    def forward(ctx: Any, p: Tensor, q: Tensor, counts: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, p: Tensor, q: Tensor, counts: Tensor) -> Tensor:
         out, slope = _log_counts(p.detach(), q.detach(), counts, p.requires_grad)
         if slope is not None:
             ctx.save_for_backward(slope)
@@ -424,7 +424,7 @@ def _moves(counts: Tensor, S: int) -> tuple[Tensor, Tensor]:
 
 class _Joint(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, p: Tensor, members: Tensor, counts: Tensor, S: int) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, p: Tensor, members: Tensor, counts: Tensor, S: int) -> Tensor:
         m, B, K = p.shape
         before, ok = _moves(counts, S)
         f = p.new_zeros(m + 1, B, S)
@@ -446,7 +446,7 @@ class _Joint(torch.autograd.Function):
         return f[m].gather(1, last)[:, 0].log() + scale
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> Any:
         p, members, f, tops, before, ok, last = ctx.saved_tensors
         m, _, K = p.shape
         dp = torch.zeros_like(p)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .._core import FloatArray, checks
 from ..errors import InputError
-from ..transitions import Reconstruction, Transition, hard_labels, reconstruct
+from ..transitions import Reconstruction, Transition, reconstruct
 from .base import Reduction, WeakLabelLoss
 from .given import targets_of
 
@@ -71,7 +71,7 @@ class ForwardBackwardLoss(WeakLabelLoss):
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """``-<B e_y, log F p>``."""
-        return self._of(scores, self.reconstruction._targets(labels, self.tables, scores.dtype))
+        return self._of(scores, self.reconstruction.evidence(labels, scores.dtype, self.tables).dense(scores.dtype))
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The same with each example's own T, and the same F."""
@@ -79,8 +79,7 @@ class ForwardBackwardLoss(WeakLabelLoss):
 
     def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
         """Linear in the shares."""
-        columns = self.reconstruction.targets_of(hard_labels(self.transition, shares.device), self.tables, shares.dtype)
-        return self._of(scores, shares @ columns)
+        return self._of(scores, self.reconstruction.evidence(shares, scores.dtype).dense(scores.dtype))
 
     def _of(self, scores: Tensor, targets: Tensor) -> Tensor:
         F = self.tables["F"].to(scores.dtype)

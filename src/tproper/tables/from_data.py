@@ -36,10 +36,11 @@ from .notes import warn
 from .options import EstimateOptions
 from .reading import LabelColumns, Read, label_columns, read
 from .resolving import class_names, label_notes, members_of
-from .schema import identifier_notes, joined_names, listed_classes, standardisation
+from .schema import encoder_of, identifier_notes, joined_names, listed_classes
 from .terms import told
 
 MOST_MAPS = 12
+SILENCE = "no answer"  # of one whose silence is an answer
 NO_PICTURE = "it needs labels that are not sets of classes, and the extra tproper[plots]"
 
 
@@ -134,8 +135,8 @@ def estimate_columns(data: Table, options: EstimateOptions) -> Estimate:
     settings: dict[str, Any] = {"structure": options.structure} if kind in ("clean", "features") else {}
     settings |= {"sampling": options.sampling} if kind == "pu" else {}
     settings |= {"missing": options.missing} if kind == "annotators" else {}
-    estimate = estimate_read(Question(kind, table, features, classes, options.seed, settings))
-    warn([*label_notes(table.named, estimate.classes), *identifier_notes(table.X, features)])
+    estimate = estimate_read(Question(kind, table, classes, options.seed, settings))
+    warn([*label_notes(table.named, estimate.classes), *identifier_notes(table.X)])
     return estimate
 
 
@@ -184,11 +185,10 @@ def choose_kind(table: Read) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """What T is asked for: the kind of estimate, the table that was read, and the names of features, if any."""
+    """What T is asked for: the kind of estimate, and the table that was read, with its features, if any."""
 
     kind: str
     table: Read
-    features: Sequence[str]
     classes: Sequence[str] | None
     seed: int
     settings: dict[str, Any] = field(default_factory=dict)
@@ -196,9 +196,8 @@ class Question:
     def estimate(self, labels: Any, classes: Sequence[str], rows: NDArray[Any]) -> Estimated:
         """What the estimation room makes of the encoded labels of some rows; features are at unit scale."""
         X, group = None, None if self.table.group is None else self.table.group[rows]
-        if self.features:
-            centre, scale = standardisation(self.table.X, self.features)
-            X = ((self.table.X - centre) / scale)[rows]
+        if self.table.kinds:
+            X = encoder_of(self.table.X, self.table.kinds).encode(self.table.X)[rows]
         return estimate_labels(
             self.kind, labels, len(classes), self.known(classes, rows), X, self.seed, group, **self.settings
         )
@@ -314,7 +313,18 @@ def _annotators(question: Question) -> Estimate:
     best, places = crowd.posteriors.max(axis=1).tolist(), answers.items.tolist()
     labels = [(items[i], names[z], p, k) for i, z, p, k in zip(places, top.tolist(), best, times.tolist(), strict=True)]
     text = f"{crowd.describe(names)}\nvote  {versus}"
-    return Estimate(text, crowd.transition, names, who, facts, labels)
+    return Estimate(text, _named(crowd.transition, names), names, who, facts, labels)
+
+
+def _named(T: Transition, names: Sequence[str]) -> Transition:
+    """T of annotators, where one whose silence is an answer has a name for it beside those of the classes."""
+    assert isinstance(T, AnnotatorTransition)
+    parts = []
+    for part, silence in zip(T.transitions, T.silence.tolist(), strict=True):
+        plain = transition_to_dict(part) | {"weak_labels": [*names, SILENCE]}
+        plain.pop("label_kind", None)
+        parts.append(transition_from_dict(plain) if silence == len(names) else part)
+    return AnnotatorTransition(parts, T.rho, T.unidentified, T.silence.tolist())
 
 
 def _answers(table: Read, names: Sequence[str]) -> Answers:

@@ -12,6 +12,7 @@ the class shares of the population, and ``P(b | x, x') = p' W_b p'' / sum_b p' W
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -93,8 +94,6 @@ class PairKernel:
 
     def symmetries(self) -> list[tuple[int, ...]]:
         """The renamings of the classes that leave the kernel as it is: data do not tell them apart (K <= 8)."""
-        from itertools import permutations
-
         K = self.num_classes
         if K > 8:
             raise InputError(f"kernel: expected at most 8 classes to list renamings, got {K}")
