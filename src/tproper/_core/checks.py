@@ -56,7 +56,8 @@ def real(
     high_open: bool = False,
 ) -> float:
     """A finite number in [low, high], without the ends that are open."""
-    rule = f"a finite number in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+    opening, closing = "(" if low_open or low == -np.inf else "[", ")" if high_open or high == np.inf else "]"
+    rule = f"a finite number in {opening}{low:g}, {high:g}{closing}"
     try:
         if isinstance(value, (str, bytes, bool)):
             raise TypeError

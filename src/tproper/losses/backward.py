@@ -8,7 +8,6 @@ The line is `BackwardLoss.line`. Kernels compute the same in fewer passes where 
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, is_finite, tracing
+from .._core import FloatArray, Work, checks, is_finite, tracing, warn
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import Dense, Reconstruction, Targets, Transition, Weighted, reconstruct
@@ -128,12 +127,11 @@ class BackwardLoss(WeakLabelLoss):
             return
         self._outside = True
         F = self.potential
-        warnings.warn(
+        warn(
             f"scores: {F.name} is infinite where centred scores have a norm above {F.radius:g}, and so is the loss at "
             f"{int(losses.isposinf().sum())} of {losses.numel()} rows; keep scores inside, or use "
             "Spherical(domain='simplex'), which is finite everywhere",
             UserWarning,
-            stacklevel=2,
         )
 
     def _masked(self, v: Tensor, r: Targets) -> Tensor:
