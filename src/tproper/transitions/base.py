@@ -30,6 +30,7 @@ from .._core import (
     as_tensors,
     checks,
     count_text,
+    draw,
     label_stream,
     look_up,
     short_of_one,
@@ -152,6 +153,13 @@ class Transition(LabelKind):
         position = np.searchsorted(flat, classes + rng.random(classes.shape), side="right")
         last = self.num_weak_labels - 1 - (self._T[::-1] > 0).argmax(axis=0)  # rounding must not pass the support
         return np.minimum(position - classes * self.num_weak_labels, last[classes])
+
+    def plot(self, ax: Any = None, classes: Sequence[Any] | None = None) -> Any:
+        """T as a heat map, with 95% intervals where it is estimated, on matplotlib's axes, which are returned.
+
+        `ax`: axes of yours, or none for new ones. `classes`: names of the classes, in the order of T's columns.
+        """
+        return draw("transition", self, ax, classes=classes)
 
     def diagnose(self) -> Diagnosis:
         """Rank, conditioning, kernel, ambiguity and supports of T."""
