@@ -357,7 +357,7 @@ def masks_of_sets(labels: Sequence[Any], num_classes: int) -> NDArray[np.bool_]:
 
 def same_leading_shape(scores: Tensor, labels: Tensor, label_shape: tuple[int, ...] = ()) -> None:
     """Labels (..., *label_shape) must go with scores (..., K)."""
-    want = (*scores.shape[:-1], *label_shape)
+    want = scores.shape[:-1] + label_shape if label_shape else scores.shape[:-1]
     if labels.shape != want:
         raise InputError(
             f"labels: expected shape {tuple(want)} for scores of shape {tuple(scores.shape)}, got {tuple(labels.shape)}"
