@@ -29,6 +29,7 @@ from .._core import (
     as_tensors,
     checks,
     count_text,
+    draw,
     label_stream,
     look_up,
     short_of_one,
@@ -139,6 +140,13 @@ class Transition(LabelKind):
     def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
         """One weak label for each class, as `encode` takes them."""
         raise NotImplementedError(f"{type(self).__name__}: a structure of T draws labels")
+
+    def plot(self, ax: Any = None, classes: Sequence[Any] | None = None) -> Any:
+        """T as a heat map, with 95% intervals where it is estimated, on matplotlib's axes, which are returned.
+
+        `ax`: axes of yours, or none for new ones. `classes`: names of the classes, in the order of T's columns.
+        """
+        return draw("transition", self, ax, classes=classes)
 
     def diagnose(self) -> Diagnosis:
         """Rank, conditioning, kernel, ambiguity and supports of T."""
