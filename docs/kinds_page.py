@@ -100,7 +100,7 @@ SETTINGS = [
         "similar pairs, and rows of the population (paired at random)",
         PAIRS + "same = np.flatnonzero(z1 == z2)[:2000]\nrest = np.arange(4000, 6000)\n"
         "pick = np.concatenate([same, rest])\n"
-        "X1, X2 = X1[pick], X2[pick]\nlabels = np.repeat(['similar', 'unlabeled'], [2000, 2000])\n",
+        "X1, X2 = X1[pick], X2[pick]\nlabels = np.repeat([\"similar\", \"unlabeled\"], [2000, 2000])\n",
         f'kernel = tp.pairs("su", prior=[0.7, 0.3], sizes=[2000, 2000])\n{TRAINED}',
         f"PairLoss: {LIKELIHOOD}", "yes", renamed=True,
     ),
@@ -109,21 +109,21 @@ SETTINGS = [
         "dissimilar pairs, and rows of the population",
         PAIRS + "other = np.flatnonzero(z1 != z2)[:2000]\nrest = np.arange(4000, 6000)\n"
         "pick = np.concatenate([other, rest])\n"
-        "X1, X2 = X1[pick], X2[pick]\nlabels = np.repeat(['dissimilar', 'unlabeled'], [2000, 2000])\n",
+        "X1, X2 = X1[pick], X2[pick]\nlabels = np.repeat([\"dissimilar\", \"unlabeled\"], [2000, 2000])\n",
         f'kernel = tp.pairs("du", prior=[0.7, 0.3], sizes=[2000, 2000])\n{TRAINED}',
         f"PairLoss: {LIKELIHOOD}", "yes", renamed=True,
     ),
     Setting(
         "Similar-dissimilar (SD)",
         "pairs that are labeled similar or dissimilar",
-        PAIRS + "labels = np.where(z1 == z2, 'similar', 'dissimilar')\n",
+        PAIRS + "labels = np.where(z1 == z2, \"similar\", \"dissimilar\")\n",
         f'kernel = tp.pairs("similarity", K=2)\n{TRAINED}',
         f"PairLoss: {LIKELIHOOD}", "yes", renamed=True,
     ),
     Setting(
         "Pairwise comparison (Pcomp)",
         "pairs of which the first is no lower than the second",
-        PAIRS + "kept = z1 >= z2\nX1, X2 = X1[kept], X2[kept]\nlabels = np.full(kept.sum(), 'first')\n",
+        PAIRS + "kept = z1 >= z2\nX1, X2 = X1[kept], X2[kept]\nlabels = np.full(kept.sum(), \"first\")\n",
         'kernel = tp.pairs("comparison", prior=[0.7, 0.3])\n'
         "X = np.concatenate([X1, X2])  # pulled apart: bags of known class shares\n"
         "T, bag = kernel.apart().with_prior([0.7, 0.3]), np.concatenate(kernel.bags(labels))\n"
