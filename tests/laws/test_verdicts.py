@@ -1,4 +1,4 @@
-"""Two ways to a verdict give the same one, rows with gaps keep above their bound, and nested sources draw by themselves."""
+"""Two ways to a verdict agree, rows with gaps keep above their bound, and nested sources draw by themselves."""
 
 import numpy as np
 import pytest
