@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks, group_codes
 from ..errors import InputError
-from ..metrics import Z95, CheckedRows, Known, SelectionWarning, known_classes, weights_of
+from ..metrics import Z95, CheckedRows, Known, SelectionWarning, known_classes, read_labels, weights_of
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
@@ -123,18 +123,28 @@ def weak_prevalence(
         raise InputError("sample_weight: expected it beside true=, for rows checked by a design, got no true=")
     if true is None:
         assert transition is not None
-        return _by_transition(transition, labels, None, groups, random_state)
+        read = read_labels(transition, labels)
+        y, given = read.labels, read.given
+        if given is not None:  # rows without a label say nothing
+            y, groups = y[given], None if groups is None else checks.array(groups, "groups")[given]
+        return _by_transition(read.bare, y, None, groups, random_state, read.space.classes)
     known = known_classes(labels, true, transition)
     if not (known.true >= 0).any():
         if transition is None:
             raise InputError("true: expected the class of some rows, got none")
-        return _by_transition(transition, labels, None, groups, random_state)
+        return weak_prevalence(labels, transition, groups=groups, random_state=random_state)
     use_T = transition is not None and not is_estimated(transition) and sample_weight is None
     if use_T:
         assert transition is not None
         contradiction = _contradicts(transition, known)
         if transition.diagnose().reconstructible and not contradiction:
-            return _by_transition(transition, labels, known.true, groups, random_state)
+            y, true = known.labels, known.true
+            some = np.flatnonzero((known.columns >= 0).any(axis=1) | (true >= 0))  # else nothing is known of a row
+            if len(some) < len(true) and not transition.label_shape:
+                y, true = y[some], true[some]
+                groups = None if groups is None else checks.array(groups, "groups")[some]
+            bare = known.space.transition.named(None)
+            return _by_transition(bare, y, true, groups, random_state, known.space.classes)
         note = contradiction or "T does not tell the classes apart, and is not used: the checked rows do"
     elif transition is not None:
         note = (
@@ -199,16 +209,21 @@ def _contradicts(transition: Transition, known: Known) -> str:
 
 
 def _by_transition(
-    transition: Transition, labels: Labels, true: NDArray[np.int64] | None, groups: ArrayLike | None, random_state: int
+    transition: Transition,
+    labels: torch.Tensor,
+    true: NDArray[np.int64] | None,
+    groups: ArrayLike | None,
+    random_state: int,
+    names: list[Any] | None,
 ) -> Prevalence:
-    """By the likelihood of the labels, and of the classes that are known."""
+    """By the likelihood of encoded labels, and of the classes that are known."""
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
         raise NotReconstructibleError(
             f"transition: expected rank {transition.num_classes} for {transition.num_classes} classes, got "
             f"{diagnosis.rank}: the shares of {diagnosis.confusion()} cannot be told apart from these labels"
         )
-    encoded = transition.encode(labels).reshape(-1, *transition.label_shape)
+    encoded = labels
     group = group_codes(groups, len(encoded))
     if isinstance(transition, AnnotatorTransition):
         heard = (encoded >= 0).any(dim=1)  # no answer says nothing
@@ -267,7 +282,7 @@ def _by_transition(
             f"not determined: other shares of the classes {', '.join(map(str, np.flatnonzero(free)[:12]))}"
             f"{', ...' if free.sum() > 12 else ''} fit the labels equally well; their intervals cover all of these"
         )
-    return Prevalence(value, stderr, interval, rows, share, n, notes, list(range(K)), int(checked.sum()))
+    return Prevalence(value, stderr, interval, rows, share, n, notes, names or list(range(K)), int(checked.sum()))
 
 
 def _again(

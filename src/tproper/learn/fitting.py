@@ -177,7 +177,7 @@ def calibrator(clf: WeakLabelClassifier, scores: FloatArray, data: Training, met
     base, note = _base(clf.loss_, scores, weights)
     # a link that is not softmax is replaced in any case: no reason to stay close to what replaces it
     fitted = fit_calibrator(
-        base * scores, y, clf.transition_, method, "scores", weights, data.groups, cautious=not note
+        base * scores, y, clf.transition_.named(None), method, "scores", weights, data.groups, cautious=not note
     )
     return fitted.on_top_of(base, note)
 

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from .._core import FloatArray, Split, random_folds
 from ..data import Bar
 from ..errors import InputError
 from ..inputs import Inputs
+from ..transitions import Encoded
 from .rows import Rows
 from .streaming import probabilities
 
@@ -96,7 +98,8 @@ def _probabilities(estimator: Any, rows: Rows, part: NDArray[np.int64]) -> Float
 
 def fit_part(estimator: Any, inputs: Inputs, rows: Rows, part: NDArray[np.int64]) -> Any:
     """Fit to some rows, with their known classes and groups; the model takes rows as they stand in the table."""
-    known = None if rows.true is None else np.array([*rows.codec.classes, None], dtype=object)[rows.true[part]]
+    known = None if rows.true is None else np.array([*rows.codec.names, None], dtype=object)[rows.true[part]]
     group = None if rows.group is None else rows.group[part]
-    fitted = estimator.fit(inputs.scaled(rows.X[part]), rows.labels[part], true=known, groups=group)
+    labels = Encoded(torch.as_tensor(rows.labels[part]))
+    fitted = estimator.fit(inputs.scaled(rows.X[part]), labels, true=known, groups=group)
     return fitted.take_columns(inputs)

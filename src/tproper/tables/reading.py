@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from .._core import FloatArray
 from ..data import MISSING, Table, numbers, texts, watched
 from ..errors import InputError
-from .codec import Answered, LabelCodec, class_codec
 from .frames import read_table
+from .labels import Answered, LabelCodec, class_codec
 from .options import LabelOptions, Names
 from .schema import FeatureReader, feature_columns, split_names
 

@@ -23,12 +23,11 @@ from ..transitions import (
     CandidateSetTransition,
     Transition,
 )
-from .codec import Encoded, LabelCodec
 from .from_data import Estimate, Question, choose_kind, estimate_read
+from .labels import Encoded, LabelCodec, blank_label, label_notes, resolve, resolve_answers
 from .notes import recorded_warnings
 from .options import GAPS, Settings
 from .reading import Read
-from .resolving import blank_label, label_notes, resolve, resolve_answers
 from .schema import identifier_notes, joined_names
 
 ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
@@ -48,6 +47,7 @@ class Rows:
     notes: list[str]  # what looks odd in the labels
     true: NDArray[np.int64] | None = None  # the known classes, -1 where unknown
     group: NDArray[np.int64] | None = None  # rows that belong together
+    told: Sequence[str] | None = None  # the classes in the order they were given in, which is that of other T
     estimate: Estimate | None = None  # where T was estimated from this table
 
     @property
@@ -92,7 +92,8 @@ def make_rows(
         n = len(table.rows)
         raise InputError(f"--label: expected labels in the column {columns.label!r}, got none in {n} rows")
     with recorded_warnings() as doubts:  # what an estimate of T cannot tell belongs in the card
-        codec, estimate = _codec(table, features, specs, classes, settings.seed, missing)
+        told, estimate = _codec(table, features, specs, classes, settings.seed, missing)
+    codec = told.in_order()
     labels, absent = table.encode(codec)
     true = table.known(codec.classes)
     keep = np.ones(len(absent), dtype=bool)
@@ -110,7 +111,7 @@ def make_rows(
         full, given = keep_blank(full, labels, blank, settings.loss)
     notes = doubts + label_notes(table.named, codec.classes) + identifier_notes(table.X, features)
     notes += class_notes(X[~absent], features, codec, labels[~absent])
-    return Rows(X, given, full, labels, absent, codec, int((~keep).sum()), notes, true, group, estimate)
+    return Rows(X, given, full, labels, absent, codec, int((~keep).sum()), notes, true, group, told.classes, estimate)
 
 
 def _codec(

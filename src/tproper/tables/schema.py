@@ -15,7 +15,7 @@ from .._core import FloatArray, checks
 from ..data import ColumnError, Moments, Table, first_inexact, first_text, holds_truth, numbers, short
 from ..errors import InputError
 from ..transitions import StackedTransition, transition_from_dict
-from .codec import LabelCodec
+from .labels import LabelCodec
 from .options import Names
 
 if TYPE_CHECKING:
@@ -191,6 +191,7 @@ class Schema:
     transition: dict[str, Any]  # the T of the labels, as plain data
     specs: dict[str, str]  # how it was asked for
     annotators: list[str] = field(default_factory=list)  # whose answers T takes, in its order
+    told: list[str] = field(default_factory=list)  # the classes as they were given, where that is another order
     marks: list[str] = field(default_factory=list)  # of some of the rows it was trained on (`overlap`)
 
     def codec(self) -> LabelCodec:
@@ -257,7 +258,7 @@ def fault(content: Mapping[str, Any], features: int, classes: Sequence[str]) -> 
 
     They come from a file, and a file may hold anything.
     """
-    for name in ("features", "classes", "sources", "annotators"):
+    for name in ("features", "classes", "sources", "annotators", "told"):
         value = content.get(name, [])
         if not _texts(value) or len(set(value)) != len(value):
             return f"{name}: expected different names, got {checks.short(value)}"
@@ -268,6 +269,8 @@ def fault(content: Mapping[str, Any], features: int, classes: Sequence[str]) -> 
         return f"features: expected the model's {features}, got {len(content['features'])}"
     if list(content["classes"]) != list(classes):
         return f"classes: expected the model's own in their order, got {checks.short(content['classes'])}"
+    if content.get("told") and sorted(content["told"]) != sorted(classes):
+        return f"told: expected the model's classes in some order, got {checks.short(content['told'])}"
     marks = content.get("marks", [])
     if not _texts(marks) or not all(re.fullmatch("[0-9a-f]{16}", mark) for mark in marks):
         return f"marks: expected sixteen hexadecimal digits for each row, got {checks.short(marks)}"

@@ -38,7 +38,7 @@ from ..metrics import (
     weak_log_loss,
 )
 from ..transitions import Reconstruction, Transition
-from .codec import Encoded
+from .labels import Encoded
 from .trust import NAMES, Trust
 
 BLOCK_CELLS = 1 << 20  # probabilities in a block ...

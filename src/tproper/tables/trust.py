@@ -14,7 +14,7 @@ from ..data import short
 from ..estimation import Sensitivity, TransitionCheck, check_transition, sensitivities
 from ..metrics import restrict
 from ..transitions import Reconstruction
-from .codec import Encoded, LabelCodec
+from .labels import Encoded, LabelCodec
 
 CHECKED_ROWS = 20_000  # more rows would add nothing
 NOTES = 3  # in words: a weak model has one for each class

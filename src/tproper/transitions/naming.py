@@ -1,0 +1,106 @@
+"""The same T with its classes in another order."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from .annotators import AnnotatorTransition
+from .base import EstimatedTransition, Transition
+from .families import BagTransition
+from .labels import sorted_names
+from .sets import CandidateSetTransition
+from .stacked import StackedTransition
+from .uniform import UniformTransition
+
+
+def in_sorted_order(transition: Transition) -> Transition:
+    """T with the names of its classes sorted, as scikit-learn expects columns to be; T itself where they are."""
+    names = transition.labels.class_names
+    wanted = sorted_names(names)
+    if names == wanted:
+        return transition
+    out = permuted(transition, [names.index(name) for name in wanted])
+    return out if transition.classes is None else out.named(wanted)
+
+
+def with_weak_labels(transition: Transition, names: Sequence[Any]) -> Transition:
+    """The same T, whose rows have these names."""
+    out = copy.copy(transition)
+    out._weak_labels = list(names)
+    return out
+
+
+@singledispatch
+def permuted(transition: Transition, order: Sequence[int]) -> Transition:
+    """T of the same labels, whose column z is column ``order[z]``; rows go along where labels are classes."""
+    rows = list(order) if transition.label_kind == "classes" else list(range(transition.num_weak_labels))
+    out = copy.copy(transition)
+    out._T = _frozen(transition.matrix()[np.ix_(rows, list(order))])
+    own = transition._weak_labels
+    if own is not None:
+        new = {z: place for place, z in enumerate(order)}
+        sets = transition._labels_are_sets()
+        out._weak_labels = [frozenset(new[z] for z in name) for name in own] if sets else list(own)
+    out._classes = None
+    return out
+
+
+@permuted.register
+def _(transition: EstimatedTransition, order: Sequence[int]) -> Transition:
+    out: Any = permuted.dispatch(Transition)(transition, order)
+    rows = np.array(order) if transition.label_kind == "classes" else np.arange(transition.num_weak_labels)
+    for name in ("draws", "concentration", "counts"):
+        given = getattr(transition, name)
+        setattr(out, name, None if given is None else _frozen(given[..., rows[:, None], np.array(order)]))
+    return out
+
+
+@permuted.register(UniformTransition)
+@permuted.register(CandidateSetTransition)
+def _(transition: Any, order: Sequence[int]) -> Transition:
+    out = copy.copy(transition)  # all classes are alike
+    out._classes = None
+    if getattr(out, "flip_rates", None) is not None:
+        out.flip_rates = out.flip_rates[list(order)]
+    return out
+
+
+@permuted.register
+def _(transition: BagTransition, order: Sequence[int]) -> Transition:
+    out: Any = permuted.dispatch(Transition)(transition, order)
+    out.pooled = transition.pooled[list(order)]
+    out.prior = None if transition.prior is None else transition.prior[list(order)]
+    return out
+
+
+@permuted.register
+def _(transition: StackedTransition, order: Sequence[int]) -> Transition:
+    out = StackedTransition([permuted(t, order) for t in transition.sources], transition.weights)
+    out.name = transition.name
+    return out
+
+
+@permuted.register
+def _(transition: AnnotatorTransition, order: Sequence[int]) -> Transition:
+    parts = [permuted(t, order) for t in transition.transitions]
+    new = {z: place for place, z in enumerate(order)}
+    kinds = [t.label_kind for t in transition.transitions]
+    silence = [
+        new[int(y)] if y >= 0 and kind == "classes" else int(y)
+        for y, kind in zip(transition.silence, kinds, strict=True)
+    ]
+    out = copy.copy(transition)
+    out.__dict__.pop("_kept", None)  # copies on other devices
+    out.transitions, out.silence, out._classes = parts, np.array(silence, dtype=np.int64), None
+    return out
+
+
+def _frozen(array: Any) -> Any:
+    out = np.ascontiguousarray(array)
+    out.setflags(write=False)
+    return out
