@@ -13,6 +13,7 @@ import argparse
 import math
 import warnings
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 import torch
 from _pieces import read_pieces, run_pieces
 from _protocol import RECORDS
+from coverage_cells import CELLS
 from coverage_page import ANSWERS, OF_CROWDS, RARE, RIGHT, SKILL, SURE, render
 from scipy.stats import beta
 
@@ -29,6 +31,7 @@ from tproper.metrics.statistics import Reweigher, estimate
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = RECORDS / "coverage.jsonl"
+CELL_RECORD = RECORDS / "coverage_cells.jsonl"
 BLOCK = 200  # data sets a piece ...
 CROWD_BLOCK, CROWDS = 10, 200  # ... but of crowds, and this many of them a cell
 KINDS: dict[str, Callable[[], tp.Transition]] = {
@@ -350,34 +353,66 @@ PARTS: dict[str, tuple[Callable[..., dict[str, Any]], list[dict[str, Any]]]] = {
 }
 
 
+CELL_BLOCK = 25  # data sets a piece of the parts of `coverage_cells`
+
+
 def piece(part: str, **key: Any) -> dict[str, Any]:
     """A block of data sets of one cell: counts and sums."""
-    return PARTS[part][0](**key)
+    return (PARTS | CELLS)[part][0](**key)
 
 
 def page() -> str:
     """The page, from the records."""
-    return render(read_pieces(RECORD), {part: cells for part, (_, cells) in PARTS.items()})
+    return render(read_pieces(RECORD), read_pieces(CELL_RECORD), {part: cells for part, (_, cells) in PARTS.items()})
+
+
+def cell_keys(args: argparse.Namespace, parts: list[str]) -> list[dict[str, Any]]:
+    """Pieces of `coverage_cells`: those of other versions of the library carry its name."""
+    code = {"code": args.code} if args.code else {}
+    keys = [
+        {"part": part, **cell, "date": args.date, "first": first, "sets": min(CELL_BLOCK, args.sets)} | code
+        for part in parts
+        for first in range(0, args.sets, CELL_BLOCK)
+        for cell in CELLS[part][1]
+    ]
+    number, of = (int(x) for x in args.shard.split("/"))
+    return keys[number - 1 :: of]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", action="append", choices=PARTS, help="default: all")
-    parser.add_argument("--sets", type=int, default=2000, help=f"data sets a cell, a multiple of {BLOCK}")
+    parser.add_argument("--part", action="append", choices=[*PARTS, *CELLS], help="default: all")
+    parser.add_argument("--sets", type=int, help="data sets a cell (default: 2000, or 400 where assumptions bend)")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--resume", action="store_true", help="keep the record's pieces, compute what is missing")
     parser.add_argument("--render", action="store_true", help="only write the page again")
+    parser.add_argument("--out", type=Path, help="write records into this folder, and no page")
+    parser.add_argument("--date", default=datetime.now(UTC).strftime("%Y-%m-%d"), help="of the record: gives the seeds")
+    parser.add_argument(
+        "--shard", default="1/1", help="of the pieces where assumptions bend: 2/4 is the second quarter"
+    )
+    parser.add_argument("--code", default="", help="the version of tproper that is imported, if it is not this one")
     args = parser.parse_args()
     if not args.render:
+        asked, sets = args.part or [*PARTS, *CELLS], args.sets
+        args.sets = sets or 2000
         keys = [
             {"part": part, **cell, "first": first, "sets": block}
-            for part in args.part or PARTS
+            for part in asked
+            if part in PARTS
             for cell in PARTS[part][1]
-            for sets, block in [(min(args.sets, CROWDS), CROWD_BLOCK) if part == "crowd" else (args.sets, BLOCK)]
-            for first in range(0, sets, block)
+            for sets_, block in [(min(args.sets, CROWDS), CROWD_BLOCK) if part == "crowd" else (args.sets, BLOCK)]
+            for first in range(0, sets_, block)
         ]
-        run_pieces(piece, keys, RECORD, args.jobs, args.resume, together=("part",))
-    (ROOT / "docs" / "coverage.md").write_text(page())
+        folder = args.out or RECORDS
+        if keys:
+            run_pieces(piece, keys, folder / RECORD.name, args.jobs, args.resume, together=("part",))
+        args.sets = sets or 400
+        keys = cell_keys(args, [part for part in asked if part in CELLS])
+        if keys:
+            run_pieces(piece, keys, folder / CELL_RECORD.name, args.jobs, args.resume, together=("part", "code"))
+    if not args.out:
+        (ROOT / "docs" / "coverage.md").write_text(page())
 
 
 if __name__ == "__main__":

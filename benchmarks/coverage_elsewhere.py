@@ -77,6 +77,16 @@ def piece(kind: str, n: int, method: str, sure: float, first: int, sets: int) ->
     return out
 
 
+def gains() -> list[tuple[str, float, float]]:
+    """Of each cell its settings, the coverage of the gain, and how many data sets say so."""
+    cells = totals(read_pieces(RECORD), ["kind", "sure", "n", "method"])
+    return [
+        (f"{kind}, factor {sure:g}, n = {n}, {method}", c["covered"] / c["changed"], c["changed"])
+        for (kind, sure, n, method), c in cells.items()
+        if c["changed"] >= 100
+    ]
+
+
 def section() -> list[str]:
     """For docs/coverage.md."""
     lines = [

@@ -1,4 +1,7 @@
-"""The page docs/coverage.md, from the pieces that benchmarks/coverage.py and coverage_elsewhere.py recorded."""
+"""The page docs/coverage.md, from the pieces that benchmarks/coverage.py and coverage_elsewhere.py recorded.
+
+What does not hold comes first, in words, then in a table; then what holds; then every cell.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from typing import Any
 
 import numpy as np
 from _pieces import totals
-from coverage_elsewhere import section
+from coverage_elsewhere import gains, section
+from coverage_tables import COVERED, Figure, figures, head, words
 
 LEVEL, LOW, HIGH = 0.95, 0.93, 0.97  # of intervals, and what is wanted of it
 MOST = 0.5  # share of informative scores from which on their coverage is shown
@@ -49,25 +53,48 @@ def outside(values: list[tuple[str, float]]) -> str:
     return f"{text}; {', '.join(parts)}."
 
 
-def render(pieces: list[dict[str, Any]], order: dict[str, list[dict[str, Any]]]) -> str:
-    """The page; the cells of each part stand in the order given."""
-    commits = sorted({f"{p['machine']['commit']}, {p['machine']['date']}" for p in pieces})
+def render(pieces: list[dict[str, Any]], bent: list[dict[str, Any]], order: dict[str, list[dict[str, Any]]]) -> str:
+    """The page: `pieces` under the assumptions, the cells of each part in the order given, `bent` where they bend."""
+    commits = sorted({f"{p['machine']['commit']}, {p['machine']['date']}" for p in [*pieces, *bent]})
     lines = [
         "# Coverage of intervals, level of tests",
         "",
-        f"Made by `python benchmarks/coverage.py` from `benchmarks/records/coverage.jsonl` (commit "
-        f"{'; '.join(commits)}). How often a 95% interval holds the truth, in per cent; bold where that is not 93 to "
-        "97. The p-value of a paired test is below .05 exactly where its interval excludes 0, so that its level is "
-        "what is missing to 100.",
+        "How often a 95% interval holds the truth, and how often a test speaks, by simulation: everything is drawn "
+        "anew in each data set. Made by `python benchmarks/coverage.py` from `benchmarks/records/coverage.jsonl`, "
+        f"`coverage_cells.jsonl` and `coverage_elsewhere.jsonl` (commits {'; '.join(commits)}). Where assumptions "
+        "bend, random numbers and settings that nobody knows beforehand (which class differs, how good the model is) "
+        "change with the date of the record, and each kind of entry has its own figure: a mean over all entries hides "
+        "the one that fails. ± is a standard error.",
     ]
     sections = {
         "known": known_section, "clean_rows": clean_rows_section, "certain": certain_section, "crowd": crowd_section,
     }  # fmt: skip
+    every, more = list(figures(bent)), []
     for part, written in sections.items():
         sums = totals([p for p in pieces if p["key"]["part"] == part], list(order[part][0]))
         cells = [key | averaged(sums[at]) for key in order[part] if (at := tuple(key.values())) in sums]
-        lines += written(cells) if cells else []
-    return "\n".join(lines + section()) + "\n"
+        more += written(cells) if cells else []
+        every += [f for key, cell in zip(order[part], cells, strict=True) for f in covered(part, words(key), cell)]
+    every += [Figure("gain", cell, "gain", share, tried, COVERED) for cell, share, tried in gains()]
+    lines += [*head(every), "", "# Every cell where assumptions hold", "", "Bold where coverage is not 93 to 97%. The "
+        "p-value of a paired test is below .05 exactly where its interval excludes 0, so that its level is what is "
+        "missing to 100.", *more, *section()]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def covered(part: str, name: str, c: dict[str, Any]) -> list[Figure]:
+    """Coverages of one cell; scores that are seldom informative are left out."""
+    shares = dict(c["cover"] if part in ("known", "certain") else c.get("others", {}))
+    shares.pop("tried", None)
+    if part == "known" and c["balanced"]["informative"] >= MOST:
+        shares["balanced accuracy"] = c["balanced"]["covered"]
+    if part == "clean_rows":
+        shares = {k: v for k, v in shares.items() if c["said"].get(k, 1.0) >= MOST} | {"accuracy": c["cover"]["with"]}
+    if part == "crowd":
+        shares["accuracy"] = c["covered"]
+    if part == "certain":
+        shares.pop("log loss", None)
+    return [Figure(part, name, k, v, c.get("sets", 1), COVERED) for k, v in shares.items()]
 
 
 def averaged(sums: dict[str, Any], tried: float = 0.0) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from markdown_it import MarkdownIt
 
 from tproper import plots
 from tproper.plots import loss_at
-from tproper_lab import figures, paper, report, sweep
+from tproper_lab import figures, pages, paper, report, sweep
 from tproper_lab.datasets import read_digits
 from tproper_lab.methods import find_method
 from tproper_lab.problems import text_transition
@@ -373,3 +374,25 @@ def test_a_report_does_not_replace_another_page(tmp_path):
     with pytest.raises(ValueError, match=r"index\.html: expected an older report, got another file"):
         report.write_report(RESULTS / "mnist_figures.jsonl", tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["index.html"]
+
+
+def test_names_in_records_and_tables_are_text_on_both_pages(tmp_path):
+    """A method, a data set or a machine may be called anything: no picture, link or HTML of theirs."""
+    evil = "![x](http://evil.example/x.png) <img src=x> `a` |"
+    rows = [
+        record(paper.chosen("forward", "mlp"), s, 0.9) | {"machine": evil, "software": "[t](https://evil)"}
+        for s in (0, 1)
+    ]
+    export_records(rows, tmp_path / "r.jsonl")
+    report.write_report(tmp_path / "r.jsonl", tmp_path / "out")
+    page = pages.Page("Leaderboard", "leaderboard.md", "leaderboard.html")
+    page.write(tmp_path / "out", "a note", [pages.Table(evil, "", [evil, "b"], [["x", evil]])])
+    for name in ("report.md", "leaderboard.md"):
+        tokens = MarkdownIt("commonmark").enable("table").parse((tmp_path / "out" / name).read_text())
+        inside = [t for token in tokens for t in (token.children or ())]
+        assert not [t for t in inside if t.type in ("image", "link_open", "html_inline", "code_inline")]
+    for name in ("index.html", "leaderboard.html"):
+        text = (tmp_path / "out" / name).read_text()
+        assert "Content-Security-Policy" in text
+        assert not re.search(r"(src|href)=['\"](?!data:|#)", text)
+        assert "&lt;img src=x&gt;" in text

@@ -28,3 +28,10 @@ class InputError(ValueError):
         self.advice: str | None = parts["advice"] if parts else None
         self.row: int | None = row
         self.column: str | None = column
+
+
+def printable(text: str, kept: str = "\n\t") -> str:
+    """Control characters as their escapes, and bytes that were no text: a name must not move the cursor, recolour the
+    terminal, begin a line or keep a file from being written.
+    """
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)

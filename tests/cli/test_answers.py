@@ -211,5 +211,5 @@ def test_one_annotator_or_no_overlap_is_warned_of(desk: Path, tmp_path: Path, ru
         return lambda i, old: old if i % 3 == turn else ""
 
     data = edited(desk / "wide.csv", tmp_path / "apart.csv", ann=only(0), bob=only(1), eve=only(2))
-    apart = good(run, "estimate", "annotators", data, "--label", "ann,bob,eve", "--out", tmp_path / "T.json")
+    apart = good(run, "estimate", "annotators", data, "--label", "ann,bob,eve", "--out", tmp_path / "U.json")
     assert "no item has answers from three of them" in " ".join(apart.stderr.split())

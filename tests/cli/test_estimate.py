@@ -129,7 +129,7 @@ def test_candidate_sets(tmp_path: Path, run: Run) -> None:
     assert T.p == pytest.approx(0.3, abs=0.05)
     trained = run("train", data, "--label", "y", "--transition", out, *ALONE, "--out", tmp_path / "m")
     assert trained.exit_code == 0, trained.output
-    refused = run("estimate", "partial", data, "--label", "y", "--classes", "ant,bee", "--out", out)
+    refused = run("estimate", "partial", data, "--label", "y", "--classes", "ant,bee", "--out", out, "--force")
     assert refused.exit_code == 2
     assert "expected classes among ant, bee, got cat" in refused.stderr
 
@@ -184,7 +184,7 @@ def test_mistakes_are_sentences(noisy: Path, tmp_path: Path, run: Run, arguments
 def test_a_file_that_is_there_is_replaced_only_by_this_run(noisy: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "T.json"
     for _ in range(2):
-        asked = ["estimate", "clean", noisy, "--label", "weak", "--true-label", "true", "--out", out]
+        asked = ["estimate", "clean", noisy, "--label", "weak", "--true-label", "true", "--out", out, "--force"]
         assert run(*asked).exit_code == 0
 
 
@@ -204,7 +204,7 @@ def answered(tmp_path: Path) -> Path:
 def test_columns_that_are_left_out_are_named_with_the_option_that_uses_them(
     answered: Path, tmp_path: Path, run: Run
 ) -> None:
-    asked = ["estimate", "annotators", answered, "--label", "ben,cleo", "--out", tmp_path / "T.json"]
+    asked = ["estimate", "annotators", answered, "--label", "ben,cleo", "--force", "--out", tmp_path / "T.json"]
     alone = run(*asked)
     assert alone.exit_code == 0, alone.output
     assert (
@@ -241,7 +241,7 @@ TWINS = (
 
 def test_3_and_3_0_are_one_class_or_said_to_be_two(answered: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "T.json"
-    asked = ["estimate", "annotators", answered, "--out", out]
+    asked = ["estimate", "annotators", answered, "--force", "--out", out]
     for columns in (["--label", "ann,ben,cleo"], ["--label", "ben,cleo", "--true-label", "true"]):
         refused = run(*asked, *columns)
         assert refused.exit_code == 2

@@ -152,6 +152,7 @@ def test_estimate_draws_t(desk: Path, tmp_path: Path, run: Run) -> None:
         "kind",
         "--out",
         tmp_path / "T.json",
+        "--force",
     ]
     assert f"picture of T: {tmp_path / 'T.png'}" in good(run, *asked).stdout.replace("\n", "")
     assert (tmp_path / "T.png").read_bytes()[:4] == b"\x89PNG"
@@ -213,7 +214,7 @@ def test_a_class_without_clean_rows_is_said(tmp_path: Path, run: Run) -> None:
         row[3] = "" if row[3] == "cat" else row[3]
     bad = write(tmp_path / "bad.csv", HEADER, data)
     common = ["--label", "weak", "--true-label", "kind", "--classes", "ant,bee,cat"]
-    out = good(run, "estimate", "clean", bad, *common, "--out", tmp_path / "T.json")
+    out = good(run, "estimate", "clean", bad, *common, "--force", "--out", tmp_path / "T.json")
     assert "warning: no row of class cat is known" in out.stderr
     assert "class 2: no counts" in out.stdout
     good(run, "train", bad, *COMMON, "--transition", "estimate", "--out", tmp_path / "m")

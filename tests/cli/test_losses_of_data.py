@@ -119,7 +119,7 @@ def test_a_file_that_appears_or_changes_while_a_command_runs_stays(
         "demo": (digits, "clean_scores", ["demo", "--out", here, "--epochs", "1"]),
     }[what]
     during(monkeypatch, owner, name, lambda: out.write_text("my other work"))
-    result = run(*arguments)
+    result = run(*arguments, *([] if what == "demo" else ["--force"]))
     assert result.exit_code == 2, result.output
     assert out.read_text() == "my other work"
     kept = out.with_name(f"{out.stem}.kept-1{out.suffix}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from conftest import blobs
 
 pytest.importorskip("pyarrow")
 
-from tproper.tables.overlap import Overlap, kept_marks, row_marks
+from tproper.tables.overlap import Overlap, kept_digests
 
 WARNING = "this table holds rows that the model was trained on"
 
@@ -35,35 +36,63 @@ def test_training_rows_are_told_of(workshop: Path, tmp_path: Path, run: Callable
         assert result.exit_code == 0, result.output
         told.append(json.loads(result.stdout)["overlap"])
         assert (WARNING in result.stderr) == (told[-1] is not None)
-    assert told[0].startswith(f"{WARNING} (240 of 240 that were looked for)")
+    kept = len(json.loads((workshop / "model" / "model.json").read_text())["extra"]["table"]["digests"])
+    assert 200 < kept <= 240
+    assert told[0].startswith(f"{WARNING} (it has {kept} of the {kept} digests of such rows")
     assert told[1].startswith(WARNING)
     assert told[2] is None
 
 
 def test_a_small_part_of_the_training_rows_is_told_of_and_a_few_of_them_among_many_are_not() -> None:
     X = np.random.default_rng(0).standard_normal((6000, 3))
-    overlap = Overlap(kept_marks(X[:4000]))
+    overlap = Overlap(kept_digests(X[:4000]))
     overlap.add(X[100:300])
     assert overlap.warning() is not None  # a twentieth of what was trained on, but all of this table
-    overlap = Overlap(kept_marks(X[:4000]))
+    overlap = Overlap(kept_digests(X[:4000]))
     overlap.add(X[3900:])
     assert overlap.warning() is None  # a twentieth of this table
 
 
-def test_marks_are_those_of_the_numbers() -> None:
+def test_digests_are_those_of_the_numbers() -> None:
     X = np.random.default_rng(0).standard_normal((500, 3))
-    marks = row_marks(X)
-    assert len(np.unique(marks)) == 500
-    assert np.array_equal(row_marks(np.asfortranarray(X)[::-1])[::-1], marks)
-    assert not np.isin(row_marks(X[:, ::-1]), marks).any()  # the order of columns counts
-    assert not np.isin(row_marks(np.nextafter(X, 9)), marks).any()
-    assert np.array_equal(row_marks(np.array([[0.0]])), row_marks(np.array([[-0.0]])))
+    kept = kept_digests(X)
+    assert kept_digests(np.asfortranarray(X)[::-1]) == kept
+    for other in (X[:, ::-1], np.nextafter(X, 9)):  # the order of columns counts, and the last bit
+        overlap = Overlap(kept)
+        overlap.add(other)
+        assert overlap.warning() is None
+    assert kept_digests(np.arange(20.0)[:, None]) == kept_digests(
+        np.where(np.arange(20) == 0, -0.0, np.arange(20.0))[:, None]
+    )
+
+
+@pytest.mark.parametrize(("n", "values"), [(100, 2000), (2000, 30_000), (20_000, 400_000)])
+def test_a_list_of_possible_rows_does_not_tell_which_were_trained_on(n: int, values: int) -> None:
+    """One feature of few digits, the easiest to guess: of the rows that match, training rows are not the most."""
+    every = np.arange(values) / 100
+    chosen = np.random.default_rng(1).choice(values, n, replace=False)
+    kept = kept_digests(every[chosen, None])
+    assert max(map(len, kept)) <= 5  # 20 bits
+    length, digests = len(kept[0]), {int(digest, 16) for digest in kept}
+    matching = [v for v in range(values) if int(blake2b(every[v], digest_size=8).hexdigest()[:length], 16) in digests]
+    assert 0 < np.isin(matching, chosen).mean() < 0.75
+
+
+def test_other_rows_are_not_suspected() -> None:
+    suspected = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        n, m, repeated = int(rng.integers(20, 3000)), int(rng.integers(1, 20_000)), int(rng.integers(1, 9))
+        overlap = Overlap(kept_digests(rng.standard_normal((n, 2))))
+        overlap.add(np.repeat(rng.standard_normal((m // repeated + 1, 2)), repeated, axis=0))
+        suspected += overlap.warning() is not None
+    assert suspected == 0  # one in ten thousand is
 
 
 def test_rows_that_are_alike_by_chance_are_not_counted() -> None:
-    assert kept_marks(np.random.default_rng(0).integers(3, size=(500, 2)).astype(float)) == []
-    assert kept_marks(np.ones((5, 2))) == []
-    overlap = Overlap(kept_marks(np.arange(100.0)[:, None]))
+    assert kept_digests(np.random.default_rng(0).integers(3, size=(500, 2)).astype(float)) == []
+    assert kept_digests(np.ones((5, 2))) == []
+    overlap = Overlap(kept_digests(np.arange(100.0)[:, None]))
     overlap.add(np.arange(95.0, 200.0)[:, None])
     assert overlap.warning() is None  # a twentieth
     overlap.add(np.arange(60.0)[:, None])

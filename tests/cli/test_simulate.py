@@ -92,7 +92,7 @@ def test_an_existing_output_survives_a_failure(clean: Path, monkeypatch: pytest.
     text = clean.read_text().splitlines()
     clean.write_text("\n".join([*text[:15_000], "1,2,", *text[15_000:]]) + "\n")
     result = CliRunner().invoke(
-        app, ["simulate", str(clean), "--label", "kind", "--transition", "complementary", "--out", str(out)]
+        app, ["simulate", str(clean), "--label", "kind", "--transition", "complementary", "--out", str(out), "--force"]
     )
     assert result.exit_code == 2
     assert "expected a class in every row, got none at row 15000" in result.stderr

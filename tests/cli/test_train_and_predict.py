@@ -51,7 +51,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def accuracy(run: Run, model: Path, data: Path, truth: Path, out: Path) -> float:
-    ok(run("predict", model, data, "--out", out))
+    ok(run("predict", model, data, "--out", out, "--force"))
     pairs = zip(rows_of(out), rows_of(truth), strict=True)
     return float(np.mean([p["predicted"] == t["kind"] for p, t in pairs]))
 

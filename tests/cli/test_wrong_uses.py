@@ -270,7 +270,11 @@ CASES: list[Case] = [
     ("model below a file", lambda f: train(f, out=f / "clean.csv" / "model"), "clean.csv"),
     ("table below a file", lambda f: simulate(f, out=f / "clean.csv" / "new.csv"), "clean.csv"),
     ("table is a folder", lambda f: simulate(f, out=f / "model"), "got the directory"),
-    ("table over itself", lambda f: simulate(f, out=f / "clean.csv"), "another file than the table itself"),
+    (
+        "table over itself",
+        lambda f: [*simulate(f, out=f / "clean.csv"), "--force"],
+        "another file than the table itself",
+    ),
     ("output of unknown kind", lambda f: predict(f, out=f / "new.xlsx"), "ends in .csv, .tsv or .parquet"),
     ("full disk", lambda f: predict(f, out="/dev/full"), "/dev/full: No space left"),
     ("weak column exists", lambda f: simulate(f, column="x"), "--column: expected the name of a new column"),

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from tproper.cli import digits
 from tproper.cli.main import app
-from tproper.tables.alone import SMALL, one_thread
+from tproper.estimation.alone import SMALL, one_thread
 
 run = CliRunner()
 

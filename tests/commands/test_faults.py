@@ -66,6 +66,7 @@ def on_a_full_disk(table: Path, tmp_path_factory: pytest.TempPathFactory) -> tup
     for name in ("estimate", "train", "simulate", "older"):
         (root / name).mkdir()
         lines[name] = commands(table, root / name / "result")["estimate" if name == "older" else name]
+        lines[name] += ["--force"] if name == "older" else []
     (root / "older" / "result.json").write_text("[[0.9, 0.1], [0.1, 0.9]]")
     process = forked.start_function(limited, json.dumps(lines), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = process.communicate(timeout=120)
@@ -96,7 +97,7 @@ def test_killed_at_any_moment_estimate_leaves_the_old_file_or_the_new_one(table:
     folder.mkdir()
     out = folder / "T"
     old = "[[0.9, 0.1], [0.1, 0.9]]"
-    line = commands(table, out)["estimate"]
+    line = [*commands(table, out)["estimate"], "--force"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     began = time.monotonic()
     assert forked.start(*line, **quiet).wait(60) == 0

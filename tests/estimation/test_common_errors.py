@@ -114,3 +114,14 @@ def test_known_classes_change_nothing_that_is_calibrated():
         loss = -np.log(p[np.arange(600), z[200:]]).mean()
         blind = tp.estimate_annotators(answers, num_classes=3).posteriors[200:]
         assert loss < -np.log(blind[np.arange(600), z[200:]]).mean() + 0.02
+
+
+def test_the_best_of_a_few_are_not_called_copies():
+    """Shrunk to the T of all, they were expected to agree less often than they do."""
+    named = 0
+    for seed in range(20):
+        answers, _ = sources(seed, [0.7, 0.73, 0.76, 0.79, 0.82, 0.85, 0.6])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", tp.DependenceWarning)
+            named += bool(tp.estimate_annotators(answers, num_classes=4).copied)
+    assert named <= 1

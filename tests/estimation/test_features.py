@@ -257,3 +257,19 @@ def test_units_of_the_features_do_not_matter(units, store):
     assert l1(scaled.matrix(), plain.matrix()) < 0.03
     difference = scaled.classifier.predict_proba(X * units) - plain.classifier.predict_proba(X)
     assert np.abs(difference).mean() < 0.02
+
+
+def test_sparse_features_of_annotators_and_their_progress():
+    from scipy.sparse import csr_array
+
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, 400)
+    X = (rng.random((400, 60)) < np.where(np.arange(60) % 3 == z[:, None], 0.3, 0.1)).astype(float)
+    answers = np.where(rng.random((400, 3)) < 0.6, z[:, None], rng.integers(0, 3, (400, 3)))
+    done = []
+    both = [tp.estimate_annotators(answers, X=x, random_state=0, progress=done.append) for x in (X, csr_array(X))]
+    plain = tp.estimate_annotators(answers, random_state=0)
+    right = [(e.posteriors.argmax(axis=1) == z).mean() for e in (*both, plain)]
+    assert min(right[:2]) > right[2] + 0.02
+    assert done[-1] == 1.0
+    assert both[1].classifier.predict_proba(csr_array(X)).shape == (400, 3)

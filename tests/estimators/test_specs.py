@@ -66,7 +66,7 @@ def test_number_of_classes_may_come_from_the_data(text: str, K: int, expected: T
     [
         ("", None, "expected a text such as"),
         ("complementary", None, "with K the number of classes"),
-        ("symetric:10,0.2", None, "expected one of binary, coarse"),
+        ("symetric:10,0.2", None, "expected one of binary, case_control_pu, coarse"),
         ("symmetric:ten,0.2", None, "expected an integer for K of 'symmetric', got 'ten'"),
         ("symmetric:10,much", None, "expected a number for p of 'symmetric', got 'much'"),
         ("symmetric:", 3, "got nothing after the colon"),

@@ -50,6 +50,20 @@ TRANSITIONS: dict[str, Callable[[], tp.Transition]] = {
         ]
     ),
     "one annotator": lambda: tp.annotators([tp.binary_noise(0.1, 0.3)]),
+    "ordinal": lambda: tp.ordinal_noise(4, 0.3),
+    "ordinal, spread": lambda: tp.ordinal_noise(5, 0.4, 0.5),
+    "noisy partial": lambda: tp.noisy_partial_labels(4, 0.3, 0.1),
+    "noisy partial, more noise than truth": lambda: tp.noisy_partial_labels(3, 0.6, 0.7),
+    "noisy partial, never noisy": lambda: tp.noisy_partial_labels(3, 0.3, 0.0),
+    "yes or no": lambda: tp.yes_no(4),
+    "yes or no, with errors": lambda: tp.yes_no(3, 0.1, 0.25),
+    "yes or no of two": lambda: tp.yes_no(2, 0.2, 0.1),
+    "hierarchy": lambda: tp.hierarchical_labels([[0, 1], [2, 3], [4]], 0.4),
+    "hierarchy of two levels": lambda: tp.hierarchical_labels([[[0, 1], [2], [3]], [[0, 1, 2, 3]]], [0.3, 0.2]),
+    "open set": lambda: tp.none_of_these(4, 3, 0.1, 0.2),
+    "positive, negative, unlabeled": lambda: tp.partly_labeled(2, [0.4, 0.1]),
+    "partly labeled": lambda: tp.partly_labeled(3, 0.3),
+    "case-control": lambda: tp.case_control_pu(0.3, 40, 100),
     "two coarse annotators": lambda: tp.annotators(
         [tp.coarse_labels([[0, 1], [2, 3]]), tp.coarse_labels([[0, 2], [1, 3]])]
     ),
@@ -66,6 +80,7 @@ POTENTIALS: dict[str, Callable[[], tp.Potential]] = {
     "log-sum-exp": tp.LogSumExp,
     "Tsallis 1.5": lambda: tp.Tsallis(1.5),
     "Tsallis 1.1": lambda: tp.Tsallis(1.1),
+    "Tsallis 2": lambda: tp.Tsallis(2.0),
     "Tsallis 3": lambda: tp.Tsallis(3.0),
     "Tsallis 0.5": lambda: tp.Tsallis(0.5),
     "Tsallis 0.2": lambda: tp.Tsallis(0.2),

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import tproper as tp
+from tproper._core import numerics
 
 from . import laws
 from .registry import POTENTIALS, SMOOTH, SYMMETRIC, centred, inside
@@ -229,3 +230,22 @@ def test_gradients_at_exact_thresholds(name, dtype):
         J = torch.stack([torch.autograd.functional.jacobian(F.link, row) for row in some])
         torch.testing.assert_close(J, J.transpose(-1, -2), atol=1e-7, rtol=1e-7)
         torch.testing.assert_close(J.sum(-2), torch.zeros_like(J.sum(-2)), atol=1e-7, rtol=0)
+
+
+@pytest.mark.parametrize("a", [1.5, 2.0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("scale", [1e-6, 0.3, 5.0, 1e3])
+def test_links_by_sorting_are_those_by_the_root(a, dtype, scale):
+    """Sizes of the support from one class to all, ties, masked classes, and a common shift."""
+    generator = torch.Generator().manual_seed(0)
+    for K in (2, 3, 40, 3000):
+        v = scale * torch.randn(30, K, dtype=dtype, generator=generator)
+        v[:10] = v[:10].round()
+        v[10:15, 1:] -= torch.inf if K > 2 else 0.0
+        exact = numerics.entmax_by_root(v.double(), a)
+        assert exact.sum(-1).allclose(torch.ones((), dtype=torch.float64))
+        tol = 1e-13 if dtype == torch.float64 else 3e-7
+        assert (tp.Tsallis(a).maximiser(v).double() - exact).abs().max() < tol
+        shifted = v + 4096  # rounds the scores, by this much
+        lost = 4096 * torch.finfo(dtype).eps
+        assert (tp.Tsallis(a).maximiser(shifted).double() - exact).abs().max() < tol + 2 * lost

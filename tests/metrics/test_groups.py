@@ -93,3 +93,17 @@ def test_groups_that_cannot_be_are_refused(groups):
     with pytest.raises(tp.InputError) as error:
         tp.weak_accuracy([0, 1, 2, 3, 0], [0, 1, 2, 3, 0], T, groups=groups)
     assert error.value.argument == "groups"
+
+
+def test_a_map_is_as_cautious_with_repeated_rows_as_with_one_of_each():
+    """Which map is taken, and how far it is drawn back, goes with what labels say: repeated ones say nothing new."""
+    for seed in range(5):
+        rng = np.random.default_rng([12, seed])
+        _, y, _, q = sample(rng, 200, 1, shared=False)
+        scores, five = 3 * np.log(q), np.repeat(np.arange(200), 25)
+        once = tp.calibrate(scores, y, T)
+        again = tp.calibrate(scores[five], y[five], T, groups=five)
+        naive = tp.calibrate(scores[five], y[five], T)
+        assert again.method == once.method
+        assert abs(np.log(again.scale) - np.log(once.scale)) < 0.15
+        assert again.tried[1]["gain_stderr"] > 3 * naive.tried[1]["gain_stderr"]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from scipy.special import stdtrit
 
+from tproper.plots import markdown_text
 from tproper.transitions import Transition
 
 from .datasets import NAMES, dataset_names, load
@@ -250,15 +251,15 @@ def block_table(
             ends = rest if first else [""] * len(rest)
             rows.append([entry.title if first else "", rule, *cells, entry.maps(rule), *ends])
     head = ["", "epoch by", *scores.values(), "map", "learning rate", "trials", "certificate"]
-    note = " ".join(filter(None, (block.note(), sentences(leading), SOFT_NOTE if soft else "")))
+    note = markdown_text(" ".join(filter(None, (block.note(), sentences(leading), SOFT_NOTE if soft else ""))))
     undecided = [e for e in entries if cards[e.config.key] is None]
     own = [e.title for e in undecided if e.config.code]
     if len(own) < len(undecided):
         note += " `tproper report RUN --certify` decides what is not decided here, in some minutes."
     if own:
         note += (
-            f" Records do not hold the code of a user's own loss ({', '.join(own)}), so `report --certify` cannot "
-            "decide it; in Python, `tproper_lab.from_function(loss).card(T)` does."
+            f" Records do not hold the code of a user's own loss ({markdown_text(', '.join(own))}), so "
+            "`report --certify` cannot decide it; in Python, `tproper_lab.from_function(loss).card(T)` does."
         )
     return Table(title, note, head, rows)
 

@@ -8,17 +8,18 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from tproper.errors import InputError
 from tproper.extension import write_file
-from tproper.plots import html_page
+from tproper.plots import html_page, markdown_text
 
 Row = list[str]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table of strings, as Markdown."""
+    """A titled table of strings, shown letter by letter; the note is Markdown, of which names are `markdown_text`."""
 
     title: str
     note: str
@@ -27,9 +28,10 @@ class Table:
 
     def markdown(self) -> str:
         """The table as GitHub writes it."""
-        lines = [f"## {self.title}", "", self.note, ""] if self.note else [f"## {self.title}", ""]
-        for row in (self.head, ["---"] * len(self.head), *self.rows):
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+        lines = [f"## {markdown_text(self.title)}", "", *([self.note, ""] if self.note else [])]
+        head, *rows = ([markdown_text(cell) for cell in row] for row in (self.head, *self.rows))
+        for row in (head, ["---"] * len(head), *rows):
+            lines.append("| " + " | ".join(row) + " |")
         return "\n".join(lines) + "\n"
 
 
@@ -59,14 +61,15 @@ class Page:
 
     def write(self, out: Path, note: str, tables: Sequence[Table], images: Sequence[Path] = ()) -> list[Path]:
         """Both files, each whole or not at all; images are inside the HTML, or linked where there is Markdown alone."""
-        pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in images]
+        pictures = [f"![{markdown_text(p.stem.replace('_', ' '))}]({quote(p.name)})" for p in images]
         linked = [*pictures, ""] if self.html_name is None and pictures else []
         text = "\n".join([f"# {self.title}", "", note, "", *linked, *(t.markdown() for t in tables)])
         texts = {self.markdown_name: text}
         if self.html_name is not None:
             figures = ["", "## Figures", "", "\n".join(pictures), ""] if images else []
             folder = images[0].parent if images else out
-            texts[self.html_name] = html_page("\n".join([text, *figures]), self.title, folder)
+            shown = [path.name for path in images]
+            texts[self.html_name] = html_page("\n".join([text, *figures]), self.title, folder, shown)
         for name, content in texts.items():
             write_file(out / name, content.encode(), overwrite=True)
         return [out / name for name in texts]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tproper.errors import InputError
 from tproper.losses import BackwardLoss, ForwardLoss
-from tproper.plots import can_draw
+from tproper.plots import can_draw, markdown_text
 from tproper.transitions import complementary
 
 from . import figures, leaderboard, paper, sweep
@@ -333,13 +333,13 @@ def column_figures(column: list[Cell], drawn_grids: Sequence[Grid], name: str, s
 
 
 def provenance(records: Sequence[Record]) -> str:
-    """Where the records come from, in a sentence."""
+    """Where the records come from, in a sentence of Markdown."""
 
     def listed(column: str) -> str:
         return ", ".join(sorted({str(r[column]) for r in records}))
 
     where = f"{listed('machine')} with {listed('software')}"
-    return f"{len(records)} trials on {where}; code at revision {listed('revision')}."
+    return markdown_text(f"{len(records)} trials on {where}; code at revision {listed('revision')}.")
 
 
 def write_report(run: Path, out: Path, rules: Sequence[str] = RULES, decide: bool = False) -> list[Path]:

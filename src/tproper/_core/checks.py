@@ -77,6 +77,8 @@ def array(value: Any, name: str) -> NDArray[Any]:
     value = unmasked(value, name)
     try:
         out = np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
+    except InputError as error:  # an object that is no array says so itself
+        raise InputError(f"{name}: {error}") from None
     except ValueError:
         raise InputError(f"{name}: expected rows of equal length, got {short(value)}") from None
     if out.dtype.kind == "U" and isinstance(value, (list, tuple)):  # numpy would spell NaN "nan", and 1 "1"

@@ -218,7 +218,23 @@ def increasing_root(
 
 
 def entmax(v: Tensor, a: float) -> Tensor:
-    """``p = ((a-1)(v - lambda))_+^(1/(a-1))`` with sum p = 1: a bracketed root in lambda, then renormalised.
+    """``p = ((a-1)(v - lambda))_+^(1/(a-1))`` with lambda such that p sums to one.
+
+    For a = 2 and a = 3/2 lambda solves a linear or a quadratic equation for each size of the support, and is found by
+    sorting (sparsemax, Martins and Astudillo 2016; Peters, Niculae and Martins 2019); else it is a root.
+    """
+    if a == 2:
+        return project_simplex(v.detach())
+    if a != 1.5:
+        return entmax_by_root(v, a)
+    x = v.detach().double()
+    x = (x - x.amax(-1, keepdim=True)) / 2
+    p = torch.relu(x - spherical_threshold(x)).square()
+    return (p / p.sum(-1, keepdim=True)).to(v.dtype)
+
+
+def entmax_by_root(v: Tensor, a: float) -> Tensor:
+    """`entmax` for any a: a bracketed root in lambda, then renormalised.
 
     For a > 2 the root is sought in the smallest positive p instead, see `_sparse_entmax`.
     """

@@ -18,10 +18,10 @@ import torch
 
 from .. import __version__
 from ..certificates import certify
+from ..estimation import one_thread
 from ..learn import WeakLabelClassifier
 from ..losses import BackwardLoss, ForwardLoss
 from ..metrics import weak_accuracy
-from ..tables import one_thread
 from ..transitions import complementary, symmetric_noise
 
 #: Distribution names whose modules are called otherwise.

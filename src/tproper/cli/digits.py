@@ -13,9 +13,9 @@ import torch
 from .. import plots
 from .._core import FloatArray, Mark, finite_rows, json_text, mark, seeded_torch, write_file
 from ..data import Bar
+from ..estimation import one_thread
 from ..losses import BackwardLoss, ForwardLoss, GradientAscentLoss, WeakLabelLoss
 from ..metrics import clean_scores, forward_risk
-from ..tables import one_thread
 from ..transitions import Transition, families
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)

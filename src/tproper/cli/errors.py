@@ -20,7 +20,7 @@ from typing import NoReturn, ParamSpec, TypeVar, get_args, get_type_hints
 
 import typer
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from ..tables import command_terms
 from .streams import OUTPUT, forget_output
 
@@ -107,11 +107,6 @@ def _no_memory(what: str) -> NoReturn:
     _refuse(f"not enough memory: {what}{'' if '; use' in what else '; use fewer rows or classes'}", 1)
 
 
-def printable(text: str) -> str:
-    """Control characters as their escapes: a name in a file must not move the cursor or recolour the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
-
-
 def say(text: object, err: bool = False) -> None:
     """A line for people. Where there is no stderr to say it on, the work goes on without."""
     with contextlib.suppress(*([OSError] if err else [])):
@@ -154,13 +149,23 @@ def _as_option(error: InputError, command: Callable[..., object]) -> str:
     return option + sentence.removeprefix(argument)
 
 
-def check_picture(path: Path) -> None:
+def check_new(path: Path, option: str, force: bool) -> None:
+    """Fail before the work where its result could not be written, or would replace a file without ``--force``.
+
+    A device or a pipe is written to as it is; so is a link to one.
+    """
+    if path.is_file() and not force:
+        raise InputError(f"{option}: expected a new file, got {path}, which exists; --force replaces it")
+    check_writable(path)
+
+
+def check_picture(path: Path, force: bool) -> None:
     """Fail before the work where a picture could not be drawn or written."""
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"--plot: expected a name that ends in .png, .svg or .pdf, got {str(path)!r}")
     if find_spec("matplotlib") is None:
         raise ModuleNotFoundError("--plot needs matplotlib: pip install 'tproper[plots]'")
-    check_writable(path)
+    check_new(path, "--plot", force)
 
 
 def check_writable(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +13,8 @@ import typer
 from .. import tables
 from .._core import mark
 from ..errors import InputError
-from .errors import check_picture, check_writable, say, spoken
-from .options import Classes, Data, Features, Group, Ignore, Json, LabelOptions, Seed, echo_json, given
+from .errors import check_new, check_picture, say, spoken
+from .options import Classes, Data, Features, Force, Group, Ignore, Json, LabelOptions, Seed, echo_json, given
 
 
 class From(StrEnum):
@@ -66,20 +67,23 @@ def estimate(
         Path | None,
         typer.Option(help="annotators: a .csv to write as well: item, likeliest label, its probability, answers"),
     ] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Estimate how labels were weakened, with intervals; `train --transition` takes the file."""
     if out.suffix.lower() != ".json":
         raise InputError(f"--out: expected a name that ends in .json, got {str(out)!r}")
+    check_new(out, "--out", force)
     if plot is not None:
-        check_picture(plot)
-    check_writable(out)
+        check_picture(plot, force)
+    elif options.source != From.partial and find_spec("matplotlib") is not None:
+        check_new(out.with_suffix(".png"), "--plot", force)  # drawn beside --out
     if labels_out is not None:
         if options.source != From.annotators:
             raise InputError(f"--labels-out: expected annotators to label items by, got {options.source.value}")
         if labels_out.suffix.lower() != ".csv":
             raise InputError(f"--labels-out: expected a name that ends in .csv, got {str(labels_out)!r}")
-        check_writable(labels_out)
+        check_new(labels_out, "--labels-out", force)
     since = mark(out), mark(out.with_suffix(".png") if plot is None else plot)
     labelled = None if labels_out is None else mark(labels_out)
     with spoken():

@@ -10,7 +10,7 @@ import typer
 
 from .. import tables
 from .errors import check_picture, say
-from .options import Data, Json, LabelOptions, Model, SourceColumn, echo_json, given
+from .options import Data, Force, Json, LabelOptions, Model, SourceColumn, echo_json, given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +28,12 @@ def evaluate(
         list[str] | None, typer.Option(help="how these labels were weakened, if not as in training")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="reliability diagram to draw (.png, .svg or .pdf)")] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Unbiased scores from weak labels, with their intervals; clean ones beside them where a true column is given."""
     if plot is not None:
-        check_picture(plot)
+        check_picture(plot, force)
     result = tables.TableModel.load(model).evaluate(data, transition=transition, plot=plot, **given(labels))
     weak, clean, counts = result.weak, result.clean, result.counts
     for doubt in [] if result.trust is None else result.trust.doubts:

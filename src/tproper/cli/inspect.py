@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .errors import say
+from .errors import check_new, say
 from .later import Later
-from .options import Json, echo_json
+from .options import Force, Json, echo_json
 
 if TYPE_CHECKING:
     from .. import _core as core
@@ -26,12 +26,14 @@ def inspect(
     as_json: Json = False,
     full: Annotated[bool, typer.Option("--full", help="print every certificate in full")] = False,
     plot: Annotated[Path | None, typer.Option(help="draw the BC loss over the 3-simplex (three classes)")] = None,
+    force: Force = False,
 ) -> None:
     """Diagnose a label transition and certify BC, BC+gLS, BC+GA and forward correction for it."""
     before = None if plot is None else core.mark(plot)
     transition = transitions.parse_transition(spec)
     if plot is not None:
         plots.check_drawable(transition)
+        check_new(plot, "--plot", force)
     seen = certificates.inspect(transition, k, alpha, reconstruction)
     if plot is not None:
         plots.draw_transition_losses(transition, reconstruction, plot, before)

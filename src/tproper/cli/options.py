@@ -45,6 +45,7 @@ SourceColumn = Annotated[str | None, typer.Option(help="the column that says whe
 Group = Annotated[
     str | None, typer.Option(help="rows with the same value here are never split between training and scoring")
 ]
+Force = Annotated[bool, typer.Option("--force", help="replace files that exist")]
 Json = Annotated[bool, typer.Option("--json", help="machine-readable output")]
 Seed = Annotated[int, typer.Option(help="random seed")]
 

@@ -10,8 +10,8 @@ import typer
 
 from .. import tables
 from ..errors import InputError
-from .errors import say
-from .options import LIST, Data, Json, Model, echo_json
+from .errors import check_new, say
+from .options import LIST, Data, Force, Json, Model, echo_json
 
 
 def predict(
@@ -19,11 +19,14 @@ def predict(
     data: Data,
     out: Annotated[Path | None, typer.Option(help=".csv, .tsv or .parquet to write (default: CSV on stdout)")] = None,
     keep: Annotated[str | None, typer.Option(metavar=LIST, help="columns of the table to pass through")] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Class probabilities and the likeliest class for every row, in order."""
     if as_json and out is None:
         raise InputError("--json: expected --out beside it, since the rows themselves go to stdout without it")
+    if out is not None:
+        check_new(out, "--out", force)
     counts = tables.TableModel.load(model).predict_file(data, sys.stdout.buffer if out is None else out, keep)
     if out is None:
         sys.stdout.flush()

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from .. import tables
-from .errors import say, spoken
-from .options import Classes, Data, Json, Seed, echo_json, given
+from .errors import check_new, say, spoken
+from .options import Classes, Data, Force, Json, Seed, echo_json, given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +38,11 @@ def simulate(
     data: Data,
     plan: Weakening,
     out: Annotated[Path, typer.Option(help=".csv, .tsv or .parquet to write")],
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Weaken a clean data set: a weak label for every row in place of its true class."""
+    check_new(out, "--out", force)
     with spoken():
         drawn = tables.simulate(data, out=out, **given(plan))
     counts = drawn.counts

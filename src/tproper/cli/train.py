@@ -91,7 +91,7 @@ def train(
     checkpoint = out.parent / f".{out.name}.stream.safetensors"
     with spoken():
         model = tables.TableModel.fit(data, checkpoint=checkpoint, **given(table), **given(settings))
-    model.save(out, replace=force, looked=True)
+        model.save(out, replace=force, looked=True)
     for sentence in model.facts["warnings"]:
         say(f"warning: {sentence}", err=True)
     if as_json:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, checks
+from ..errors import printable
 from ..transitions import SET_SEPARATOR
 from .columns import common_type, decoded, is_list, is_number
 from .folders import check_file, check_same_columns, data_files
@@ -55,6 +56,15 @@ def short(names: Sequence[str], limit: int = 8) -> str:
     return ", ".join(names[:limit]) + more
 
 
+def check_name(path: Path) -> None:
+    """Refuse a name that Arrow cannot open."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        told = "expected a path in UTF-8, got bytes in it that are not; rename it"
+        raise TableError(f"{printable(str(path), '')}: {told}") from None
+
+
 def format_of(path: Path) -> str:
     """ "csv", "tsv" or "parquet", by the file's name; a folder holds Parquet files."""
     suffix = path.suffix.lower()
@@ -75,6 +85,7 @@ class Table(ABC):
     def __init__(self, path: Path) -> None:
         self.path = path
         self.format = format_of(path)
+        check_name(path)
         self.rows: int | None = None  # where they are known without reading everything
         self.names: list[str] = []
         self.in_folders: list[str] = []  # columns that stand in the names of folders (year=2024/), not in the files

@@ -3,7 +3,9 @@
 Imports from `metrics` and the rooms above it.
 """
 
+from .alone import one_thread
 from .answers import Answers
+from .by_group import GroupTransitions, transitions_by_group
 from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
 from .crowds import AnnotatorEstimate, estimate_annotators
@@ -17,6 +19,7 @@ __all__ = [
     "Answers",
     "DependenceWarning",
     "FamilyWarning",
+    "GroupTransitions",
     "IdentifiabilityWarning",
     "PUEstimate",
     "Prevalence",
@@ -27,7 +30,9 @@ __all__ = [
     "estimate_annotators",
     "estimate_pu",
     "estimate_transition",
+    "one_thread",
     "sensitivities",
     "sensitivity",
+    "transitions_by_group",
     "weak_prevalence",
 ]

@@ -23,7 +23,7 @@ from torch import Tensor
 from .._core import FloatArray, Labels, checks, count_text
 from ..errors import InputError
 from ..metrics import probabilities_of, read_labels
-from ..transitions import AnnotatorTransition, CandidateSetTransition, StackedTransition, Transition
+from ..transitions import AnnotatorTransition, CandidateSetTransition, SoftLabels, StackedTransition, Transition
 from .agreement import pair_fits, total_agreement
 from .groups import Group, make_groups
 from .hull import fit_hull, one_hot_block
@@ -149,6 +149,8 @@ def check_transition(
     """
     tolerance = checks.real(tolerance, "tolerance", 0, 1)
     seed = checks.integer(random_state, "random_state", 0)
+    if isinstance(labels, SoftLabels):
+        checks.array(labels, "labels")  # which refuses them: these are tests of counts
     read = read_labels(transition, labels)
     if _too_large(transition):
         n = len(read)

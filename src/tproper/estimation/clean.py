@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .._core import FloatArray, Labels, check_room, checks, group_codes
 from ..errors import InputError
 from ..metrics import SelectionWarning, dependence, weights_of
-from ..transitions import EstimatedTransition, Transition, structure_of
+from ..transitions import EstimatedTransition, SoftLabels, Transition, structure_of
 from .arguments import FROM_FLOATS, Seed, check_codes, features, generator
 from .features import from_features
 from .folds import FOLDS, check_model
@@ -79,6 +79,8 @@ def estimate_transition(
     structure_of(structure)
     check_model(model)
     num_classes = None if num_classes is None else checks.integer(num_classes, "num_classes", 2)
+    if isinstance(weak, SoftLabels):
+        return _from_soft(weak, true, X, num_classes, structure)
     masks = _masks(weak, num_classes)
     if masks is not None:
         if structure != "auto" or not isinstance(model, str):
@@ -99,6 +101,28 @@ def estimate_transition(
     evidence = replace(evidence, chosen=bool(chosen))
     rng, together = generator(random_state), group_codes(groups, n)
     return from_features(evidence, _features(X, n), model, structure, rng, together)
+
+
+def _from_soft(
+    weak: SoftLabels, true: ArrayLike | None, X: Any, num_classes: int | None, structure: Any
+) -> EstimatedTransition:
+    """T from soft labels of rows of known class: ``counts[y, z]`` is the sum of their shares of y.
+
+    Shares scatter less than labels drawn by them, so the posterior, which is that of labels, is on the safe side.
+    """
+    if true is None or X is not None or weak.tensor.ndim != 2:
+        raise InputError(
+            "true: expected the class of some rows, and no X, for soft labels (n, M), got another call; "
+            "weak.draw(seed) gives hard labels"
+        )
+    classes = _known(true, len(weak), num_classes)
+    known = classes >= 0
+    if not known.any():
+        raise InputError("true: expected the class of some rows, got -1 in every row")
+    K = int(classes.max()) + 1 if num_classes is None else num_classes
+    counts = np.zeros((weak.shape[1], K))
+    np.add.at(counts.T, classes[known], weak.numpy()[known])
+    return Transition.from_counts(counts, weak.names, structure=structure)
 
 
 def _by_label(evidence: Evidence) -> EstimatedTransition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -211,6 +211,7 @@ def estimate_annotators(
     prior_counts: ArrayLike = 1.0,
     start: str = "auto",
     groups: ArrayLike | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> AnnotatorEstimate:
     """Classes of items, and T of each annotator, from answers of unknown quality.
 
@@ -224,7 +225,8 @@ def estimate_annotators(
     answers : (n, m) integers, -1 = no answer, or `tp.Answers(item, annotator, answer)`
     true : (n,) classes, -1 where unknown, or {item: class}
         Items with a known class keep it.
-    X : (n, d) features of the items, optional; rows in the order of `answers.items`, as those of `true` and `groups`
+    X : (n, d) features of the items, optional, a scipy matrix too
+        Rows in the order of `answers.items`, as those of `true` and `groups`.
     missing : "auto", "random" or "answer", or one of them for each annotator (a list, or {annotator: ...})
         What a gap means: nothing, as for a question that was not asked; or that the source abstained, an answer and a
         row of its T, as rules (labelling functions) do. "auto": in a long table a gap says nothing; in a wide one
@@ -239,14 +241,16 @@ def estimate_annotators(
         "opposite" for answers that say what the class is *not*; "auto" tells the two apart by their likelihood.
     groups : (n,) names, optional
         With `X`: items of one group are never in different folds.
+    progress : callable, optional
+        With `X`: called with the share of the work that is done.
     """
     checks.choice(start, "start", ("auto", "majority", "opposite"))
     check_order(answers, true=true, X=X, groups=groups)
     crowd, gaps = _crowd(answers, true, num_classes, prior_counts, missing)
     rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
-    matrix = None if X is None else features(X, len(given.items), "items")
-    if matrix is not None and len(matrix) <= FOLDS:
-        raise InputError(f"X: expected at least {FOLDS + 1} items to use their features, got {len(matrix)}")
+    matrix = None if X is None else features(X, len(given.items), "items", sparse=True)
+    if matrix is not None and matrix.shape[0] <= FOLDS:
+        raise InputError(f"X: expected at least {FOLDS + 1} items to use their features, got {matrix.shape[0]}")
     ruled = bool(len(crowd.silent))
     if ruled and start == "opposite":
         raise InputError("start: expected 'auto' or 'majority' where silence is an answer, got 'opposite'")
@@ -266,9 +270,9 @@ def estimate_annotators(
     classifier = None
     if matrix is not None and not ruled:
         together = group_codes(groups, len(given.items))
-        log_prior, classifier = fit_with_features(crowd, fit, matrix, rng, together)
+        log_prior, classifier = fit_with_features(crowd, fit, matrix, rng, together, progress)
         if direct and not ruled and name_classes(crowd, fit):  # once more, from the names that are right
-            log_prior, classifier = fit_with_features(crowd, fit, matrix, rng, together)
+            log_prior, classifier = fit_with_features(crowd, fit, matrix, rng, together, progress)
     else:
         log_prior = np.log(fit.prior)
     rho = 0.0 if ruled else dependence(crowd, fit, log_prior, sign, rng)

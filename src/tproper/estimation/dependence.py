@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, drawn_classes
-from .dawid_skene import Crowd, Fit, advance, from_votes, normalised
+from .dawid_skene import EVEN, Crowd, Fit, advance, from_votes, normalised
 
 ANSWERS, ENTRIES = 10_000, 1 << 22  # that rho is estimated with, at most: answers, answers x T's entries
 MOST_PAIRS = 100_000  # pairs of answers that copies are looked for in
@@ -157,7 +157,9 @@ def copies(crowd: Crowd, fit: Fit, log_prior: FloatArray, rng: np.random.Generat
     """Pairs of annotators who agree more often than the others do, given the class.
 
     The expected agreement on an item is ``sum_z P^-_z sum_y T_a[y, z] T_b[y, z]``, P^- being the posterior without the
-    two answers, raised by the share of chance disagreements that all pairs together turn into agreements.
+    two answers, raised by the share of chance disagreements that all pairs together turn into agreements. T is the
+    fit's and each annotator's own counts, whichever makes them agree more often: shrunk to the T of all, the two best
+    of a few would be expected to agree as the others do, and be blamed for being good.
     """
     from scipy.special import ndtr
 
@@ -178,8 +180,14 @@ def copies(crowd: Crowd, fit: Fit, log_prior: FloatArray, rng: np.random.Generat
     rest = fit.evidence[item] + _rows(log_prior, item) - log_T[left] - log_T[right]
     rest = np.exp(rest - rest.max(axis=1, keepdims=True))
     rest /= rest.sum(axis=1, keepdims=True)
-    expected = np.concatenate(
-        [np.einsum("nk,nyk,nyk->n", rest[b], T[who[b]], T[other[b]]) for b in _blocks(len(item), T[0].size)]
+    own = fit.counts + EVEN / crowd.num_answers
+    expected = np.maximum(
+        *(
+            np.concatenate(
+                [np.einsum("nk,nyk,nyk->n", rest[b], t[who[b]], t[other[b]]) for b in _blocks(len(item), t[0].size)]
+            )
+            for t in (T, own / own.sum(axis=1, keepdims=True))
+        )
     )
     agreed = (left % crowd.num_answers == right % crowd.num_answers).astype(np.float64)
     lift = float((agreed - expected).sum() / max(float((1 - expected).sum()), 1e-300))

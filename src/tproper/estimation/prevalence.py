@@ -31,12 +31,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks, group_codes
 from ..errors import InputError
-from ..metrics import Z95, CheckedRows, Known, SelectionWarning, known_classes, read_labels, weights_of
+from ..metrics import Z95, CheckedRows, Known, SelectionWarning, encoded, known_classes, read_labels, weights_of
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
     EstimatedTransition,
+    SoftLabels,
     Transition,
+    hard_labels,
     is_estimated,
     posterior_draws,
 )
@@ -121,6 +123,8 @@ def weak_prevalence(
         raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     if sample_weight is not None and true is None:
         raise InputError("sample_weight: expected it beside true=, for rows checked by a design, got no true=")
+    if isinstance(labels, SoftLabels):
+        return _by_soft(transition, labels, true, groups, random_state)
     if true is None:
         assert transition is not None
         read = read_labels(transition, labels)
@@ -154,6 +158,44 @@ def weak_prevalence(
     else:
         note = "no T is used"
     return _by_checked(known, groups, sample_weight, note)
+
+
+def _by_soft(
+    transition: Transition | None, labels: SoftLabels, true: Any, groups: ArrayLike | None, random_state: int
+) -> Prevalence:
+    """From soft labels: their mean has the expectation ``T pi``; intervals by its normal distribution (of groups)."""
+    if transition is None or true is not None or transition.answer_sizes is not None:
+        raise InputError(
+            "labels: expected a transition, one label a row and no true= for soft labels, got another call; "
+            "labels.draw(seed) gives hard labels"
+        )
+    s = encoded(transition, labels).numpy()
+    if not transition.diagnose().reconstructible:
+        raise NotReconstructibleError(f"transition: expected one that tells the classes apart, got {transition.name}")
+    group = group_codes(groups, len(s))
+    own = np.arange(len(s)) if group is None else group
+    G, mean, n = int(own.max()) + 1, s.mean(axis=0), len(s)
+    if G < 2:
+        raise InputError(f"labels: expected at least two independent rows, got {G}")
+    sums = np.zeros((G, s.shape[1]))
+    np.add.at(sums, own, s - mean)
+    rng = np.random.default_rng(checks.integer(random_state, "random_state", 0))
+    T = transition.matrix()
+    size = int(np.clip(ENTRIES // T.size, 200, REPEATS))
+    cut = np.linalg.svd(sums, full_matrices=False)  # sums' sums / n^2 is the covariance of the mean
+    noise = rng.standard_normal((size, len(cut.S))) @ (cut.S[:, None] * cut.Vh) / n * math.sqrt(G / (G - 1))
+    again = np.maximum(mean + noise, 0.0)
+    again /= again.sum(axis=1, keepdims=True)
+    value = class_shares(T[None], mean[None])[0]
+    from_labels, with_T = _repeated(transition, hard_labels(transition), T, again, rng)
+    repeats = from_labels if with_T is None else with_T
+    low, high = np.quantile(repeats, [0.025, 0.975], axis=0)
+    interval = np.stack([np.minimum(low, value), np.maximum(high, value)], axis=1)
+    variance = repeats.var(axis=0)
+    share = max(0.0, 1 - float(from_labels.var(axis=0).sum() / max(variance.sum(), 1e-300)))
+    notes = ["soft labels: the interval is that of their mean, for many rows"]
+    K = len(value)
+    return Prevalence(value, np.sqrt(variance), interval, np.zeros(K, int), share, n, notes, list(range(K)))
 
 
 def _by_checked(known: Known, groups: ArrayLike | None, sample_weight: ArrayLike | None, note: str) -> Prevalence:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from .._core import FloatArray
@@ -233,6 +234,8 @@ def view_of(y: NDArray[Any], transition: Transition, names: Sequence[Any] | None
         return SeveralAnswers(transition.transitions, y)
     if isinstance(transition, CandidateSetTransition):
         return SetLabel(transition, y)
+    if transition.per_class_labels:
+        y = transition.row_index(torch.as_tensor(y)).numpy()
     T = transition.matrix()
     draws = posterior_draws(transition, DRAWS if T.size <= 2000 else DRAWS_EACH)
     if isinstance(transition, StackedTransition):  # the sources' shares are tested by themselves

@@ -8,13 +8,18 @@ comes from a model that has not seen the item, because an overfitted one would e
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from .._core import FloatArray, fold_numbers
+from .alone import one_thread
 from .dawid_skene import Crowd, Fit, advance
 from .folds import Regressions
-from .softmax import Design, LinearSoftmax, softmax
+from .softmax import AXES, Design, LinearSoftmax, softmax
 
 FOLDS = 5
 ROUNDS = 12
@@ -26,15 +31,55 @@ CHOICES = (0, 3)  # rounds in which the penalty is chosen: at first, and when T 
 LEAST = 1e-9  # of p(x): no answer can be outvoted by features alone
 
 
+class Standardised:
+    """Features of unit variance; a sparse matrix keeps its zeros and the units of its columns among each other."""
+
+    def __init__(self, X: Any) -> None:
+        d = X.shape[1]
+        if issparse(X):
+            total = float(X.multiply(X).sum()) / X.shape[0]
+            self.mean, self.scale = np.zeros(d), np.full(d, np.sqrt(total / min(d, AXES)) or 1.0)
+            self.design = Design((X / self.scale[0]).tocsr())
+            return
+        self.mean, scale = X.mean(axis=0), X.std(axis=0)
+        self.scale = np.where(scale > 1e-12 * (1 + np.abs(self.mean)), scale, 1.0)
+        self.design = Design((X - self.mean) / self.scale)
+
+    def model(self, W: FloatArray, crowd: Crowd) -> LinearSoftmax:
+        """W as coefficients of X itself."""
+        model, given = self.design.model(W), crowd.answers.classes
+        coef = model.coef_ / self.scale
+        names = given if len(given) == crowd.num_classes else None
+        return LinearSoftmax(coef, model.intercept_ - coef @ self.mean, names)
+
+
 def fit_with_features(
-    crowd: Crowd, fit: Fit, X: FloatArray, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
+    crowd: Crowd,
+    fit: Fit,
+    X: Any,
+    rng: np.random.Generator,
+    groups: NDArray[np.int64] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> tuple[FloatArray, LinearSoftmax]:
     """Log p(x) of each item, cross-fitted (n, K), and the classifier of all items; updates `fit`."""
-    mean, scale = X.mean(axis=0), X.std(axis=0)
-    scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
-    design = Design((X - mean) / scale)
+    with one_thread(X.shape[0] * min(X.shape[1], AXES) * crowd.num_classes):
+        return _by_turns(crowd, fit, X, rng, groups, progress or (lambda share: None))
+
+
+def _by_turns(
+    crowd: Crowd,
+    fit: Fit,
+    X: Any,
+    rng: np.random.Generator,
+    groups: NDArray[np.int64] | None,
+    progress: Callable[[float], None],
+) -> tuple[FloatArray, LinearSoftmax]:
+    """The two in turn, until the posteriors stand still."""
+    made = Standardised(X)
+    design = made.design
     fold = fold_numbers(crowd.n, FOLDS, rng, groups)
     for r in range(ROUNDS):
+        progress(r / ROUNDS)
         t = likelihoods(crowd, fit)
         if r in CHOICES:
             folds, l2 = choose_penalty(t, design, fold)
@@ -45,14 +90,13 @@ def fit_with_features(
         advance(fit, EM_ROUNDS, log_prior)
         if r > max(CHOICES) and float(np.abs(fit.P - before).sum(axis=1).mean()) < SETTLED:
             break
-    model = design.model(heat * folds.final(likelihoods(crowd, fit), l2, LAST))
-    names = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else None
-    coef = model.coef_ / scale  # of X itself
-    return log_prior, LinearSoftmax(coef, model.intercept_ - coef @ mean, names)
+    model = made.model(heat * folds.final(likelihoods(crowd, fit), l2, LAST), crowd)
+    progress(1.0)
+    return log_prior, model
 
 
 def taught(
-    crowd: Crowd, P: FloatArray, X: FloatArray, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
+    crowd: Crowd, P: FloatArray, X: Any, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
 ) -> LinearSoftmax:
     """A classifier of the items that have answers, which are told by their posteriors P; these stay as they are.
 
@@ -60,10 +104,19 @@ def taught(
     evidence of its own, it would confirm whatever they say.
     """
     some = np.flatnonzero((crowd.degree > 0) | (crowd.known >= 0))
-    mean, scale = X.mean(axis=0), X.std(axis=0)
-    scale = np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
-    design, t = Design((X[some] - mean) / scale), P[some].T.astype(np.float64).copy()
-    fold = fold_numbers(len(some), FOLDS, rng, None if groups is None else groups[some])
+    with one_thread(X.shape[0] * min(X.shape[1], AXES) * crowd.num_classes):
+        return _taught(
+            crowd, X[some], P[some].T.astype(np.float64).copy(), rng, None if groups is None else groups[some]
+        )
+
+
+def _taught(
+    crowd: Crowd, X: Any, t: FloatArray, rng: np.random.Generator, groups: NDArray[np.int64] | None
+) -> LinearSoftmax:
+    """The classifier of rows with the probabilities t (K, n), by the penalty that predicts held-out ones best."""
+    made = Standardised(X)
+    design = made.design
+    fold = fold_numbers(X.shape[0], FOLDS, rng, groups)
     losses = []
     for l2 in PENALTIES:
         value = 0.0
@@ -74,10 +127,7 @@ def taught(
             value -= float((t[:, others] * np.log(np.maximum(p, LEAST))).sum())
         losses.append(value)
     l2 = PENALTIES[int(np.argmin(losses))]
-    model = design.model(design.fit(t, design.start(len(t)), LAST, l2=l2, targets=True))
-    names = crowd.answers.classes if len(crowd.answers.classes) == crowd.num_classes else None
-    coef = model.coef_ / scale
-    return LinearSoftmax(coef, model.intercept_ - coef @ mean, names)
+    return made.model(design.fit(t, design.start(len(t)), LAST, l2=l2, targets=True), crowd)
 
 
 def likelihoods(crowd: Crowd, fit: Fit) -> FloatArray:

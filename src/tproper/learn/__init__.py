@@ -6,13 +6,14 @@ Imports from `estimation` and the rooms above it.
 from .calibrator import Calibrator, calibrate
 from .classifier import WeakLabelClassifier
 from .estimating import KINDS, Estimated, estimate_labels, transition_of
-from .saving import ModelFileError, load, not_replaceable, save, write_model
+from .saving import DESCRIPTION, ModelFileError, load, not_replaceable, save, write_model
 from .scaling import LOG_SCALES, not_clearly_worse
 from .scorer import CalibratedScorer, calibrated_scorer
 from .search import L2, default_grid, with_params
 from .selection import WeakLabelClassifierCV
 
 __all__ = [
+    "DESCRIPTION",
     "KINDS",
     "L2",
     "LOG_SCALES",

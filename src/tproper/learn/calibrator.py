@@ -20,7 +20,7 @@ from torch import Tensor
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
 from ..errors import InputError
 from ..metrics import Z95, Score, read_labels, weak_calibration, weights_of
-from ..transitions import Transition, TransitionLike, columns_in_order, make_transition
+from ..transitions import Transition, TransitionLike, as_given, columns_in_order, make_transition
 from .defaults import row_count
 from .gain import gain_of, no_gain
 from .scaling import (
@@ -292,6 +292,47 @@ def identity_calibrator(num_classes: int, note: str) -> Calibrator:
     return Calibrator("identity", identity_scaling(num_classes), "scores", 0.0, no_gain(0), notes=[note])
 
 
+SHARES = 50  # rounds of EM for the classes' shares
+EVENLY = 0.5  # rows of each class, for each row given, that count as seen
+
+
+def as_sure_as_labels(scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray) -> Calibrator:
+    """The temperature at which held-out scores are as sure of the rows as their labels alone are.
+
+    For labels that were made from the features: a model that sees them foretells the labels' errors too, so that no
+    risk by labels can tell what it has learned of the class from what it has learned of them. What the labels say by
+    themselves, the posteriors q by T, is all that the model's certainty may rest on: ``-sum_z q_z log softmax(s v)_z``
+    is least at the scale s that is kept.
+    """
+    from scipy.optimize import minimize_scalar
+
+    q, w = _posteriors(transition, labels), weights / weights.sum()
+    v = torch.as_tensor(scores)
+
+    def value(log_scale: float) -> float:
+        return -float((torch.log_softmax(math.exp(log_scale) * v, -1).numpy() * q).sum(axis=1) @ w)
+
+    scale = math.exp(float(minimize_scalar(value, bounds=(-4.0, 4.0), method="bounded").x))
+    note = (
+        "as sure of held-out rows as their labels alone are: rules see the features, and every weak risk would call a "
+        "sharper model better"
+    )
+    map_ = Scaling(np.array(scale), np.zeros(transition.num_classes))
+    return Calibrator("temperature", map_, "scores", 0.0, no_gain(len(q)), notes=[note])
+
+
+def _posteriors(transition: Transition, labels: Tensor) -> FloatArray:
+    """P(class | label) (n, K) by T, the classes' shares by EM, drawn to even ones as those of rules are."""
+    n, K = len(labels), transition.num_classes
+    risk, shares = forward_risk(transition, labels, np.full(n, 1.0 / n)), np.full(K, 1.0 / K)
+    for _ in range(SHARES):
+        _, gradient = risk(np.log(shares)[:, None].repeat(n, axis=1))  # (shares - posterior) / n
+        q = shares - n * gradient.T
+        shares = (q.sum(axis=0) + EVENLY * n) / (n + K * EVENLY * n)
+    out: FloatArray = q
+    return out
+
+
 @dataclass
 class _Maps:
     """Maps fitted to scores v (n, K), and what they make of rows that they were not fitted to."""
@@ -311,7 +352,8 @@ class _Maps:
         """The map of this kind for these rows."""
         v, y, w = self.v[rows], self.y[rows], self.w[rows]
         if self.cautious and name == "temperature":
-            return fit_cautiously(v, y, self.T, w, float(w.sum() / self.w.sum()))
+            own = None if self.groups is None else self.groups[rows]
+            return fit_cautiously(v, y, self.T, w, float(w.sum() / self.w.sum()), own)
         return fit_scaling(name, v, y, self.T, w, log_scale)
 
     def validate(self, name: MethodName) -> None:
@@ -331,7 +373,7 @@ class _Maps:
             if name == "matrix" and self.T.num_classes > MATRIX_AT_MOST:
                 break
             self.validate(name)
-            fall, error = _mean(self.risks[choice] - self.risks[name], self.w)
+            fall, error = _mean(self.risks[choice] - self.risks[name], self.w, self.groups)
             clear = fall > (CLEAR if name == "temperature" else CLEARER) * error
             if name in ("vector", "matrix") and not clear:
                 break  # the next one has still more to lose
@@ -362,21 +404,27 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
         notes.append("no map lowers the weak risk clearly: none was taken")
     if gain.value + Z95 * gain.stderr < 0:
         notes.append(f"{choice} scaling was asked for, although it raises the weak risk on labels it was not fitted to")
-    reliability = _reliability(y, before, after, T, w, notes)
-    return Calibrator(choice, final, kind, floor, gain, _compared(maps.risks, w), reliability, notes)
+    reliability = _reliability(y, before, after, T, w, notes, maps.groups)
+    return Calibrator(choice, final, kind, floor, gain, _compared(maps.risks, w, maps.groups), reliability, notes)
 
 
-def _compared(risks: Mapping[str, FloatArray], w: FloatArray) -> list[dict[str, Any]]:
+def _compared(risks: Mapping[str, FloatArray], w: FloatArray, groups: NDArray[np.int64] | None) -> list[dict[str, Any]]:
     """The cross-validated risk of each method, and its gain over the identity."""
     out = []
     for name, risk in risks.items():
-        fall, error = _mean(risks["identity"] - risk, w)
+        fall, error = _mean(risks["identity"] - risk, w, groups)
         out.append({"method": name, "weak_risk": _mean(risk, w)[0], "gain": fall, "gain_stderr": error})
     return out
 
 
 def _reliability(
-    y: Tensor, before: FloatArray, after: FloatArray, T: Transition, w: FloatArray, notes: list[str]
+    y: Tensor,
+    before: FloatArray,
+    after: FloatArray,
+    T: Transition,
+    w: FloatArray,
+    notes: list[str],
+    groups: NDArray[np.int64] | None,
 ) -> dict[str, Any]:
     """Calibration of the cross-validated probabilities before and after, from weak labels."""
     out: dict[str, Any] = {}
@@ -385,7 +433,8 @@ def _reliability(
         R = T.reconstruction()
         for when, g in (("before", before), ("after", after)):
             p = torch.softmax(torch.as_tensor(g), -1).numpy()
-            out[when] = weak_calibration(y, p, T, reconstruction=R, sample_weight=weight).to_dict()
+            of_rows = weak_calibration(as_given(y), p, T, reconstruction=R, sample_weight=weight, groups=groups)
+            out[when] = of_rows.to_dict()
     except NotReconstructibleError:
         notes.append("no calibration error: the transition has no reconstruction")
     return out
@@ -401,11 +450,14 @@ def folds(n: int, groups: NDArray[np.int64] | None = None, parts: int = 0) -> li
     return random_folds(n, min(n, parts or (5 if n <= 5000 else 3)), np.random.default_rng(0), compact(groups))
 
 
-def _mean(values: FloatArray, w: FloatArray) -> tuple[float, float]:
-    """Weighted mean and its standard error."""
+def _mean(values: FloatArray, w: FloatArray, groups: NDArray[np.int64] | None = None) -> tuple[float, float]:
+    """Weighted mean and its standard error; rows of a group count by their sum."""
     share = w / w.sum()
     mean = float(share @ values)
-    return mean, float(np.sqrt(np.sum(share**2 * (values - mean) ** 2) * len(w) / max(len(w) - 1, 1)))
+    off = share * (values - mean)
+    if groups is not None:
+        off = np.bincount(groups, weights=off)
+    return mean, float(np.sqrt(np.sum(off**2) * len(off) / max(len(off) - 1, 1)))
 
 
 def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:

@@ -32,9 +32,12 @@ from ..transitions import (
     Transition,
     TransitionLike,
     UnknownSizeError,
+    as_given,
+    is_soft,
     make_transition,
     names_array,
     settle_sorted,
+    soft_silent,
 )
 from . import fitting, linear
 from . import search as _search
@@ -389,9 +392,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
                 "accuracy can be estimated; use weak_log_likelihood(X, y).mean(), or tproper.calibrated_scorer() in a "
                 "search"
             ) from None
-        credit = R.targets(labels).gather(1, predicted[:, None])[:, 0].numpy()
+        credit = R.targets(as_given(labels)).gather(1, predicted[:, None])[:, 0].numpy()
         weights = weights_of(sample_weight, len(credit))
-        silent = R.silent(labels)
+        silent = soft_silent(R, labels) if is_soft(labels) else R.silent(labels)
         quiet = missing if silent is None else missing | silent.cpu().numpy()  # rows in which no annotator answered
         if quiet.any():
             weights = weights_of_labelled(quiet, weights)

@@ -18,8 +18,17 @@ from .._core import Before, FloatArray, check_room, compact, finite_rows, held_o
 from ..errors import InputError
 from ..losses import WeakLabelLoss
 from ..metrics import weights_of
+from ..transitions import as_given
 from . import linear, minibatch
-from .calibrator import FEWEST_ROWS, Calibrator, fit_calibrator, folds, identity_calibrator, method_of
+from .calibrator import (
+    FEWEST_ROWS,
+    Calibrator,
+    as_sure_as_labels,
+    fit_calibrator,
+    folds,
+    identity_calibrator,
+    method_of,
+)
 from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information, row_count
 from .modules import flag, linear_module, mlp_module, same_form, seeded
 from .scaling import forward_risk, matching_scale, softmax_above_zero
@@ -169,15 +178,26 @@ def calibrator(clf: WeakLabelClassifier, scores: FloatArray, data: Training, met
     value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
     if not math.isfinite(value):
         return uncalibrated(clf, scores, weights, "a label cannot occur under the transition")
-    if method == "auto" and clf.transition_.of_features:
-        # a rule errs where its words are: a model that sees them too foretells its errors, and seems too modest
-        return uncalibrated(clf, scores, weights, "rules see the features, and would call every sharper model better")
     if not np.isfinite(scores).all():
         return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
     base, note = _base(clf.loss_, scores, weights)
+    if method == "auto" and clf.transition_.of_features:
+        told = clf.transition_.speaks(y).numpy()
+        if not told.any():
+            return uncalibrated(clf, scores, weights, "no source speaks of any row")
+        w = np.ones(n) if weights is None else weights
+        own = as_sure_as_labels(base * scores[told], y[torch.as_tensor(told)], clf.transition_, w[told])
+        return own.on_top_of(base, note)
     # a link that is not softmax is replaced in any case: no reason to stay close to what replaces it
     fitted = fit_calibrator(
-        base * scores, y, clf.transition_.named(None), method, "scores", weights, data.groups, cautious=not note
+        base * scores,
+        as_given(y),
+        clf.transition_.named(None),
+        method,
+        "scores",
+        weights,
+        data.groups,
+        cautious=not note,
     )
     return fitted.on_top_of(base, note)
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from .._core import all_finite
 from ..errors import InputError
 from ..losses import WeakLabelLoss
-from ..transitions import Transition
+from ..transitions import Transition, as_given
 from .linear import has_pointwise
 from .scaling import calibrated_risks, not_clearly_worse
 
@@ -86,7 +86,7 @@ def batch_loss(loss: nn.Module, scores: Tensor, labels: Tensor, weights: Tensor 
         losses: Tensor = loss.per_example(scores, labels, weights)  # type: ignore[operator]
         return losses.mean()
     if isinstance(loss, WeakLabelLoss):
-        total: Tensor = loss(scores, labels, weights)
+        total: Tensor = loss(scores, as_given(labels), weights)
         return total
     if weights is not None:
         raise InputError(

@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
@@ -134,13 +135,19 @@ def fit_scaling(
 
 
 def fit_cautiously(
-    scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray, share: float = 1.0
+    scores: FloatArray,
+    labels: Tensor,
+    transition: Transition,
+    weights: FloatArray,
+    share: float = 1.0,
+    groups: NDArray[np.int64] | None = None,
 ) -> Scaling:
     """One temperature, drawn towards one by as much as the labels leave it uncertain.
 
     With a the fitted log-scale and s its standard error, the scale is ``exp(a max(0, 1 - s^2 / a^2))``, the positive
     part of Stein's estimate: what chance alone would bring about changes nothing, and what it could not is kept. s
-    is the sandwich ``sqrt(J / n) / H`` of the rows' slopes (J their variance) and the curvature H with the prior's.
+    is the sandwich ``sqrt(J / n) / H`` of the rows' slopes (J their variance; of sums, if rows are in groups) and the
+    curvature H with the prior's.
     Where the rows are a `share` of those that the map stands for (a fold of a cross-validation), s is that of all of
     them: the fold should draw back as the map does that it is to judge, and not more.
     """
@@ -152,7 +159,8 @@ def fit_cautiously(
     means = [float(w @ r) + q for r, q in zip(risks, prior, strict=True)]
     slopes = (risks[2] - risks[0]) / (2 * step)
     curvature = (means[2] - 2 * means[1] + means[0]) / step**2
-    variance = share * float(np.sum((w * (slopes - w @ slopes)) ** 2))
+    off = w * (slopes - w @ slopes)
+    variance = share * float(np.sum((off if groups is None else np.bincount(groups, weights=off)) ** 2))
     if a == 0 or curvature <= 0:  # nothing to draw back, or an end of the search
         return Scaling(np.array(math.exp(a)), np.zeros(transition.num_classes))
     kept = max(0.0, 1.0 - variance / curvature**2 / a**2)

@@ -26,7 +26,7 @@ from torch import Tensor
 from .._core import FloatArray, Split, checks, group_codes, random_folds
 from ..errors import InputError
 from ..metrics import weights_of
-from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition, settle_sorted
+from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition, as_given, is_soft, settle_sorted
 from .calibrator import method_of
 from .defaults import row_count
 from .fitting import own_probabilities
@@ -252,10 +252,11 @@ def brier_risk(p: FloatArray, labels: Tensor, T: Transition) -> FloatArray:
     Brier score by reconstruction.
     """
     if isinstance(T, AnnotatorTransition) or (T.per_class_labels and T.num_classes > ENUMERATION_LIMIT):
-        r = T.reconstruction().targets(labels).numpy()
+        r = T.reconstruction().targets(as_given(labels)).numpy()
         return (p * p).sum(axis=1) - 2 * (r * p).sum(axis=1) + 1
-    matrix, rows = T.matrix(), T.row_index(labels).numpy()
-    own = (matrix[rows] * p).sum(axis=1)  # (T p)_y
+    matrix = T.matrix()
+    row = labels.numpy() @ matrix if is_soft(labels) else matrix[T.row_index(labels).numpy()]
+    own = (row * p).sum(axis=1)  # (T p)_y
     return np.einsum("nk,kj,nj->n", p, matrix.T @ matrix, p, optimize=True) - 2 * own + 1
 
 

@@ -33,6 +33,7 @@ from ..transitions import (
     annotators,
     families,
     identity,
+    is_soft,
     known_column,
     multi_source,
 )
@@ -132,11 +133,26 @@ def with_truth(
         filled[given] = labels[~given][0]
         rows = torch.where(given, transition.num_weak_labels + z, transition.row_index(filled))
         return multi_source([transition, identity(K)], [1 - share, share]), rows
+    if is_soft(labels):
+        return _soft_with_truth(transition, labels, known)
     parts, weak = [transition], labels[:, None].clone()
     if isinstance(transition, AnnotatorTransition):
         parts, weak = transition.transitions, labels.clone()
     weak[given] = -1
     return annotators([*parts, identity(K)]), torch.cat([weak, z[:, None]], dim=1)
+
+
+def _soft_with_truth(transition: Transition, shares: Tensor, known: NDArray[np.int64]) -> tuple[Transition, Tensor]:
+    """The same of soft labels: a known class is an annotator's share of one."""
+    parts = transition.transitions if isinstance(transition, AnnotatorTransition) else [transition]
+    T, K = annotators([*parts, identity(transition.num_classes)]), transition.num_classes
+    z = torch.as_tensor(known)
+    out = torch.zeros(len(shares), len(parts) + 1, max(T.sizes), dtype=shares.dtype)
+    out[:, :-1, : shares.shape[-1]] = shares.reshape(len(shares), len(parts), -1)
+    out[z >= 0, :-1] = torch.nan
+    out[z < 0, -1] = torch.nan
+    out[z >= 0, -1, :K] = torch.nn.functional.one_hot(z[z >= 0], K).to(out)
+    return T, out
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from torch import Tensor
 from .._core import FloatArray, Work, checks, inner, tracing
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
-from ..transitions import Reconstruction, Transition, reconstruct
+from ..transitions import Reconstruction, Transition, is_soft, reconstruct, soft_silent, soft_targets
 from .base import Reduction, WeakLabelLoss, hush
 from .bounds import Bounds, bounds_of_targets, kinds_of, unknown
 from .given import targets_of
@@ -99,6 +99,14 @@ class BackwardLoss(WeakLabelLoss):
         )
         return hush(self.line(scores, weigh, target), R, labels)
 
+    def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
+        """The line, with the target ``r = R s``, which is linear in the shares."""
+        R = self.reconstruction
+        r = soft_targets(R, shares, scores.dtype)
+        losses = self.line(scores, lambda x: inner(r, x), lambda: r)
+        silent = soft_silent(R, shares)
+        return losses if silent is None else losses.masked_fill(silent, 0.0)
+
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The line, with the target of each example's own T."""
         r = targets_of(transitions, labels, self.validate).to(scores.dtype)
@@ -168,18 +176,18 @@ class BackwardLoss(WeakLabelLoss):
 
     def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
         """The kernel, or the line with its gradient ``link(v) - r``."""
-        work = self._kernel(labels, dtype, class_major)
+        R, soft = self.reconstruction, is_soft(labels)
+        work = None if soft else self._kernel(labels, dtype, class_major)
         if work is not None:
             return work
-        R = self.reconstruction
-        targets = cpu.laid_out(R._targets(labels, self.tables, dtype), class_major)
+        targets = cpu.laid_out(R.targets_of(labels, self.tables, dtype), class_major)
 
         def fenchel_young(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
             r = targets[rows]
             torch.sub(self.potential.link(v), r, out=slope).mul_(share)
             return self.line(v, lambda x: inner(r, x), lambda: r)
 
-        return cpu.hushed(Work(fenchel_young), R.silent(labels))
+        return cpu.hushed(Work(fenchel_young), soft_silent(R, labels) if soft else R.silent(labels))
 
     def pair(self) -> tuple[Any, Any] | str:
         """(F, R)."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .._core import FloatArray, Labels, Work, as_tensors, checks, tracing, value_and_slope, with_slope
 from ..errors import InputError
-from ..transitions import Reconstruction, StackedTransition, Tables, Transition
+from ..transitions import Reconstruction, SoftLabels, StackedTransition, Tables, Transition, is_soft, pieces
 from .bounds import Bounds, stated
 from .given import given_transitions
 from .kernels import cpu, dispatch
@@ -79,6 +79,12 @@ def hush(losses: Tensor, reconstruction: Reconstruction, labels: Tensor) -> Tens
     return losses.masked_fill(silent if losses.ndim == silent.ndim else silent[..., None], 0.0)
 
 
+def _summed(each: Tensor, row: Tensor, share: Tensor, n: int) -> Tensor:
+    """``sum over pieces of share x loss`` for each of n rows."""
+    share = share.reshape(-1, *[1] * (each.ndim - 1)).to(each.dtype)
+    return each.new_zeros(n, *each.shape[1:]).index_add(0, row, share * each)
+
+
 def in_kernel(scores: Tensor, work: Work | None, line: Callable[[Tensor], Tensor], mean: bool = False) -> Tensor:
     """A loss made block by block with its gradient; by the line where no kernel exists or it answers NaN or -inf."""
     if work is not None:
@@ -104,7 +110,8 @@ class WeakLabelLoss(nn.Module, ABC):
     Called as ``loss(scores, labels, weights=None, transitions=None)``:
 
     * scores (..., K): the model's raw outputs;
-    * labels: weak labels as the transition takes them ((...) indices, (..., K) candidate masks, ...);
+    * labels: weak labels as the transition takes them ((...) indices, (..., K) candidate masks, ...), or
+      `tproper.SoftLabels`, whose loss is the mean of the labels' losses by their shares;
     * weights (...): optional example weights; an example of weight 0 is left out, whatever its loss is;
     * transitions: optional, replaces `transition`: (M, K) or (1, M, K) for all examples (a T that is being learned),
       or (..., M, K), one T per example (instance-dependent noise). Gradients reach it.
@@ -234,12 +241,13 @@ class WeakLabelLoss(nn.Module, ABC):
     ) -> Tensor:
         """The loss of a batch with another reduction than its own; each example's, by default."""
         scores = checks.scores(scores, self.transition.num_classes)
-        if self.ignore_index is not None:
+        soft = isinstance(labels, SoftLabels)
+        if self.ignore_index is not None and not soft:
             labels, weights = self._ignored(scores, labels, weights)
         dtype = scores.dtype
         if dtype in (torch.float16, torch.bfloat16) and torch.is_autocast_enabled(scores.device.type):
             dtype = torch.float32  # as torch's own losses: half precision has no room for a scaled or summed loss
-        why = self._obstacle(scores, weights, transitions)
+        why = "labels are soft" if soft else self._obstacle(scores, weights, transitions)
         if self.backend == "triton" and why is not None:
             raise InputError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
         if why is None:
@@ -278,8 +286,11 @@ class WeakLabelLoss(nn.Module, ABC):
             weights = checks.example_weights(weights, scores[..., 0], self.validate, some)
         if transitions is None:
             encoded = self.transition.encode(labels, scores.device, self.validate)
-            checks.same_leading_shape(scores, encoded, self.transition.label_shape)
+            shape = encoded.shape[scores.ndim - 1 :] if is_soft(encoded) else self.transition.label_shape
+            checks.same_leading_shape(scores, encoded, tuple(shape))
             losses = self._each(left_out(scores, weights), encoded, reduction == "mean" and weights is None)
+        elif isinstance(labels, SoftLabels):
+            losses = self._soft_with(transitions, left_out(scores, weights), labels)
         else:
             transitions, encoded = given_transitions(transitions, labels, scores, self.validate)
             rows = left_out(scores, weights).reshape(-1, scores.shape[-1])
@@ -296,6 +307,11 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def _each(self, scores: Tensor, labels: Tensor, mean: bool = False) -> Tensor:
         """`pointwise`, in the kernel or as it is written; `mean`: the plain mean of the losses will be taken."""
+        if is_soft(labels):
+            lead = scores.shape[:-1]
+            shares = labels.reshape(-1, *labels.shape[len(lead) :])
+            losses = self.pointwise_soft(scores.reshape(-1, scores.shape[-1]), shares.to(scores.dtype))
+            return losses.reshape(lead + losses.shape[1:])
         if not cpu.runs(self, scores):
             return self.pointwise(scores, labels)
         return in_kernel(scores, self._kernel(labels, scores.dtype), lambda v: self.pointwise(v, labels), mean)
@@ -340,7 +356,31 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
         """Losses and gradients of blocks of rows: the kernel. None where autograd has to find the gradient."""
-        return self._kernel(labels, dtype, class_major)
+        return None if is_soft(labels) else self._kernel(labels, dtype, class_major)
+
+    def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
+        """The mean of the labels' losses by their shares, ``sum_y s_y l(v, y)``, of rows of scores (n, K).
+
+        The loss of the mixture ``sum_y s_y T_y`` of rows of T would be improper.
+        """
+        row, labels, share = pieces(self.transition, shares)
+        return _summed(self._each(scores[row], labels), row, share, len(scores))
+
+    def _soft_with(self, transitions: Tensor, scores: Tensor, labels: SoftLabels) -> Tensor:
+        """The same with one T per example."""
+        lead = scores.shape[:-1]
+        v, shares = scores.reshape(-1, scores.shape[-1]), labels.tensor.to(scores)
+        transitions, _ = given_transitions(
+            transitions, torch.zeros(lead, dtype=torch.int64, device=v.device), scores, self.validate
+        )
+        if shares.shape != (*lead, transitions.shape[1]):
+            raise InputError(
+                f"labels: expected shares {(*lead, transitions.shape[1])}, got shape {tuple(shares.shape)}"
+            )
+        row, y = shares.reshape(len(v), -1).nonzero(as_tuple=True)
+        T = transitions if len(transitions) == 1 else transitions[row]
+        losses = _summed(self.pointwise_with(T, v[row], y), row, shares.reshape(len(v), -1)[row, y], len(v))
+        return losses.reshape(lead + losses.shape[1:])
 
     @abstractmethod
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:

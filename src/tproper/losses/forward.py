@@ -94,6 +94,16 @@ class ForwardLoss(WeakLabelLoss):
         rows = rows.exp()
         return self.score.loss(self._weak(p, inner(rows, p), labels))
 
+    def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
+        """``-sum_y s_y log (T p)_y`` from one product with T, where no ``(T p)_y`` comes near underflow."""
+        T = self.transition
+        if self.plain and T.answer_sizes is None and type(self) is ForwardLoss:
+            q = torch.softmax(scores, -1) @ torch.as_tensor(T.matrix(), dtype=scores.dtype, device=scores.device).T
+            used = shares > 0
+            if bool((q > torch.finfo(q.dtype).tiny ** 0.5).logical_or(~used).all()):
+                return -(shares * torch.where(used, q, 1.0).log()).sum(-1)
+        return super().pointwise_soft(scores, shares)
+
     def _weak(self, p: Tensor, at_label: Tensor, labels: Tensor) -> Weak:
         T, needs = self.transition, self.score.needs
         if needs == "label":

@@ -13,7 +13,18 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, compact, group_codes
 from ..errors import InputError
-from ..transitions import LabelSpace, Reconstruction, Transition, columns_in_order, is_index, settle, sorted_names
+from ..transitions import (
+    LabelSpace,
+    Reconstruction,
+    SoftLabels,
+    Transition,
+    columns_in_order,
+    is_index,
+    is_soft,
+    settle,
+    soft_silent,
+    sorted_names,
+)
 from .statistics import Estimate, Reweigher, Values, estimate
 
 
@@ -135,6 +146,8 @@ def read_labels(transition: Transition, labels: Labels, argument: str = "labels"
         raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     space = settle(labels, transition, argument=argument) if _need_names(transition, labels) else transition.labels
     y, missing = space.read(labels, argument)
+    if isinstance(labels, SoftLabels) and y.ndim != (2 if transition.answer_sizes is None else 3):
+        raise InputError(f"{argument}: expected shares of one row for each example, got shape {tuple(y.shape)}")
     return ReadLabels(space, y.cpu(), missing)
 
 
@@ -180,7 +193,7 @@ class Sample:
         read = read_labels(transition, labels)
         R, y, self.space = transition.reconstruction(reconstruction, prior), read.labels, read.space
         self.rows = len(y)
-        w, silent = weights_of(sample_weight, self.rows), R.silent(y)
+        w, silent = weights_of(sample_weight, self.rows), soft_silent(R, y) if is_soft(y) else R.silent(y)
         kept = torch.ones(self.rows, dtype=torch.bool) if w is None else torch.as_tensor(w > 0)
         kept &= ~torch.as_tensor(read.missing)
         if silent is not None:

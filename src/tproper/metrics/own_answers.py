@@ -14,7 +14,7 @@ from scipy.special import bdtr
 from torch import Tensor
 
 from .._core import as_tensors
-from ..transitions import AnnotatorTransition
+from ..transitions import AnnotatorTransition, is_soft
 from .inputs import Sample
 from .score import Score, says_nothing
 
@@ -28,13 +28,16 @@ def doubted(score: Score, sample: Sample, predicted: Tensor) -> Score:
     transition = sample.weigher.transition
     if not isinstance(transition, AnnotatorTransition):
         return score
-    logs = transition.log_rows(sample.labels, as_tensors(transition.tables()))
+    answers = sample.labels
+    if is_soft(answers):  # what each annotator believes most
+        answers = torch.where(answers.isnan().any(-1), -1, answers.nan_to_num(0.0).argmax(-1))
+    logs = transition.log_rows(answers, as_tensors(transition.tables()))
     likelihood = (logs - logs.amax(1, keepdim=True)).exp().nan_to_num(nan=1.0)  # answers that T calls impossible
     posterior = likelihood / likelihood.sum(1, keepdim=True)
     for _ in range(ROUNDS):
         joint = likelihood * posterior.mean(0)
         posterior = joint / joint.sum(1, keepdim=True)
-    for votes in (posterior, _counts(sample.labels, sample.K)):
+    for votes in (posterior, _counts(answers, sample.K)):
         winners = votes >= votes.amax(1, keepdim=True) * (1 - 1e-9)  # (n, K); ties are anyone's
         right = float((posterior * winners).amax(1).mean())
         agreed = winners.gather(1, predicted[:, None])[:, 0]

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
-from .._core import FloatArray, as_tensors, drawn_classes
-from ..transitions import AnnotatorTransition, Reconstruction, Transition
+from .._core import FloatArray, as_tensors, drawn_classes, inner
+from ..transitions import AnnotatorTransition, Reconstruction, Transition, is_soft, soft_targets
 from .uncertainty import TransitionDraws, draws_of
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
@@ -65,7 +65,9 @@ class Reweigher:
         self.transition = transition
         self.reconstruction = reconstruction
         self.tables = as_tensors(reconstruction.tables())
-        self.draws = None if labels is None else draws_of(transition, reconstruction, labels, weights)
+        self.soft = labels is not None and is_soft(labels)
+        answers = None if self.soft else labels
+        self.draws = None if labels is None else draws_of(transition, reconstruction, answers, weights)
         self.classes = None if self.draws is None else self.draws.classes
         self.correction = None if self.classes is None else torch.as_tensor(self.classes.correction)
 
@@ -75,13 +77,15 @@ class Reweigher:
 
     def targets(self, labels: Tensor) -> Tensor:
         """The targets (m, K) of encoded labels."""
-        targets = self.reconstruction._targets(labels, self.tables, torch.float64)
+        targets = self.reconstruction.targets_of(labels, self.tables, torch.float64)
         return targets if self.correction is None else targets @ self.correction.T
 
     def weigh(self, values: Tensor, labels: Tensor) -> Tensor:
         """``<r_i, s_i>`` (m,) of encoded labels, for values s_i (m, K)."""
         if self.correction is not None:
             values = values @ self.correction  # <A r, s> = <r, A' s>
+        if is_soft(labels):
+            return inner(soft_targets(self.reconstruction, labels, torch.float64), values)
         return self.reconstruction.weigh(values, labels, self.tables)
 
     def luck(self, labels: Tensor, a: FloatArray, sums: FloatArray) -> float:
@@ -100,7 +104,9 @@ class Reweigher:
     def least_scatter(self) -> FloatArray | None:
         """``min_z Var(r_y[c] | z)`` (K,): by how much labels scatter "is it c?", whatever the classes; dense T only."""
         R = self.reconstruction
-        if type(R) is not Reconstruction:  # no table; of uniform noise g has two values, where the bend is exact
+        if (
+            self.soft or type(R) is not Reconstruction
+        ):  # shares scatter less; no table; of uniform noise g has two values, where the bend is exact
             return None
         T, targets = self.transition.matrix(), R.matrix()
         scatter: FloatArray = (targets**2 @ T - (targets @ T) ** 2).min(axis=1)
@@ -193,7 +199,8 @@ def drawn_labels(
     weights = (p.gather(-1, z[:, None]) / mixed.gather(-1, z[:, None]))[:, 0].numpy()
     drawn = transition.encode(transition.sample(z, rng), validate=False)
     if isinstance(transition, AnnotatorTransition):
-        drawn = torch.where(like < 0, like, drawn)
+        gone = like.isnan().any(-1) if is_soft(like) else like < 0
+        drawn = torch.where(gone, -1, drawn)
     return drawn, weights
 
 

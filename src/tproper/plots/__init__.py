@@ -4,7 +4,7 @@ Imports from `metrics` and the rooms above it.
 """
 
 from .heat_map import TransitionMap, compute_transition_map, draw_transition_map
-from .page import html_page
+from .page import html_page, markdown_block, markdown_code, markdown_text
 from .panels import check_drawable, draw_transition_losses
 from .reliability import Reliability, compute_reliability, draw_calibration, draw_reliability
 from .style import COLOURS, NAMES, PAGE_COLOURS, can_draw, draw_training, figure, save_picture
@@ -31,5 +31,8 @@ __all__ = [
     "figure",
     "html_page",
     "loss_at",
+    "markdown_block",
+    "markdown_code",
+    "markdown_text",
     "save_picture",
 ]

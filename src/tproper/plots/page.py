@@ -1,17 +1,31 @@
-"""Markdown as one HTML page that needs nothing besides itself: model cards and reports, in the colours of the site."""
+"""Markdown as one HTML page that needs nothing besides itself: model cards and reports, in the colours of the site.
+
+Names of classes, columns, files and methods come from whoever made the table: on a page they are text. `markdown_text`
+and `markdown_code` are how every page takes them.
+"""
 
 from __future__ import annotations
 
 import base64
 import html
 import re
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from .style import PAGE_COLOURS
 
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg"}
+
+#: Nothing is loaded from anywhere, and nothing runs: what a page needs is inside it.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+
+# What Markdown, or GitHub's, takes for more than itself: an underscore at the end of a word, a colon and a dot in what
+# GitHub takes for an address.
+_LIVE = re.compile(r"[\\`*\[\]&|~#@]|<(?=[a-z/!?])|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
 
 _STYLE = """
 * { box-sizing: border-box; }
@@ -42,16 +56,44 @@ figcaption { color: var(--muted); font-size: .88rem; }
 """
 
 
-def html_page(markdown: str, title: str, folder: Path) -> str:
+def markdown_text(text: object) -> str:
+    """Text as Markdown that shows it, letter by letter, on one line: nothing in it is a link, a picture or HTML."""
+    line = printable(str(text), "")
+    return _LIVE.sub(r"\\\g<0>", line)
+
+
+def markdown_code(text: object) -> str:
+    """A code span that shows a text on one line, whatever backticks it has."""
+    line = printable(str(text), "")
+    fence = "`" * (_longest_run(line) + 1)
+    space = " " if not line or line[0] in "` " or line[-1] in "` " else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def markdown_block(text: str, language: str = "text") -> list[str]:
+    """The lines of a block of code that ends where the text does."""
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return [f"{fence}{language}", printable(text), fence]
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def html_page(markdown: str, title: str, folder: Path, pictures: Collection[str] = ()) -> str:
     """A page from Markdown: a contents list, tables that scroll by themselves on a phone, pictures inside the page.
 
-    Pictures are files in `folder`; those of one paragraph stand side by side, each with its text as a caption. Raw HTML
-    is shown as text, so names from a table can do no harm. Light or dark, as the reader's system is.
+    `pictures` names the files in `folder` that may be shown, and no others are; those of one paragraph stand side by
+    side, each with its text as a caption. Raw HTML is shown as text, and the page may load nothing from elsewhere.
+    Names that others chose belong into `markdown_text`. Light or dark, as the reader's system is.
     """
     from markdown_it import MarkdownIt  # late: the lab's engine runs without
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(markdown)
+    for source in _sources(tokens):
+        if source not in pictures:
+            raise InputError(f"markdown: expected pictures of the page's own, got {source!r}")
     entries: list[tuple[str, str]] = []
     for token, following in pairwise(tokens):
         if token.type == "heading_open" and token.tag == "h2":
@@ -67,9 +109,20 @@ def html_page(markdown: str, title: str, folder: Path) -> str:
         first = body.index("<h2")
         body = body[:first] + contents + body[first:]
     head = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(title)}</title>\n"
+    head += f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
     head += '<meta name="viewport" content="width=device-width, initial-scale=1">'
     head += '<meta name="color-scheme" content="light dark">'
     return f"{head}<style>{_colours()}{_STYLE}</style>\n<main>\n{body}</main></html>\n"
+
+
+def _sources(tokens: Iterable[Any]) -> list[str]:
+    """Where the pictures in a text come from, wherever they stand in it."""
+    out = []
+    for token in tokens:
+        if token.type == "image":
+            out.append(unquote(str(token.attrGet("src"))))
+        out += _sources(token.children or ())
+    return out
 
 
 def _colours() -> str:
@@ -82,7 +135,7 @@ def _figures(images: str, folder: Path) -> str:
     """The pictures of a paragraph, each inside the page."""
     out = []
     for source, alt in re.findall(r'<img src="([^"]*)" alt="([^"]*)"', images):
-        path = folder / html.unescape(source)
+        path = folder / unquote(html.unescape(source))
         if path.suffix not in _PICTURES or not path.is_file():
             raise InputError(f"markdown: expected pictures that lie beside the page, got {source!r}")
         content = path.read_bytes()

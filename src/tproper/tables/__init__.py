@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .alone import one_thread
     from .evaluating import Evaluation
     from .frames import read_table
     from .from_data import NO_PICTURE, Estimate, estimate_table
@@ -35,14 +34,12 @@ __all__ = [
     "estimate_table",
     "model_folder",
     "one_of",
-    "one_thread",
     "plain",
     "read_table",
     "simulate",
 ]
 
 _FILES = {
-    "alone": ("one_thread",),
     "evaluating": ("Evaluation",),
     "frames": ("read_table",),
     "from_data": ("NO_PICTURE", "Estimate", "estimate_table"),

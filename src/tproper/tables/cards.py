@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..data import short
+from ..plots import markdown_block, markdown_code, markdown_text
 
 
 def in_words(certificate: Any) -> str:
@@ -31,26 +35,28 @@ def shown_counts(counts: dict[str, int], limit: int = 12) -> str:
 
 
 def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> str:
-    """A page about the model, in Markdown: data, labels, loss, and what is known of its quality."""
+    """A page about the model, in Markdown: data, labels, loss, and what is known of its quality.
+
+    Names of columns and classes, and sentences that hold some, are text there, whatever Markdown they would be.
+    """
+    unidentified = facts.get("unidentified")
     lines = [
-        f"# Model card: {facts['name']}",
+        f"# Model card: {markdown_text(facts['name'])}",
         "",
-        *([f"**Do not use this model: {facts['unidentified']}.**", ""] if facts.get("unidentified") else []),
+        *([f"**Do not use this model: {markdown_text(unidentified)}.**", ""] if unidentified else []),
         "A classifier trained on weak labels by tproper. Its outputs are class probabilities.",
         "",
         *_data(facts),
         "## Labels and loss",
         "",
-        f"- transition: `{facts['transition']}` (asked for as {', '.join(f'`{s}`' for s in facts['specs'])})",
-        f"- model: {facts['model']}, loss: {facts['loss']}",
-        f"- settings: {', '.join(f'{k} = {v}' for k, v in facts['settings'].items())}"
+        f"- transition: {markdown_code(facts['transition'])} (asked for as {_codes(facts['specs'])})",
+        f"- model: {markdown_text(facts['model'])}, loss: {markdown_text(facts['loss'])}",
+        f"- settings: {markdown_text(', '.join(f'{k} = {v}' for k, v in facts['settings'].items()))}"
         + (" (chosen by cross-validated weak risk)" if facts["tuned"] else ""),
-        *(f"- warning: {w}" for w in facts["warnings"]),
+        *(f"- warning: {markdown_text(w)}" for w in facts["warnings"]),
         "",
         *_estimate(facts),
-        "```text",
-        certificate,
-        "```",
+        *markdown_block(certificate),
         "",
         facts["in_words"],
         "",
@@ -60,21 +66,29 @@ def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> s
     return "\n".join(lines)
 
 
+def _codes(names: Sequence[str], limit: int = 40) -> str:
+    return short([markdown_code(name) for name in names], limit)
+
+
 def _data(facts: dict[str, Any]) -> list[str]:
     return [
         "## Data",
         "",
-        f"- file: `{facts['data']}`",
+        f"- file: {markdown_code(facts['data'])}",
         f"- rows: {facts['rows']:,} to train, {facts['held_out']:,} held out; "
         + f"{facts['dropped']:,} without a label left out"
         + (f"; {facts['known_classes']:,} of known class" if facts["known_classes"] is not None else "")
         + (f"; {facts['groups']:,} groups, never split" if facts["groups"] is not None else "")
         + (f", {facts['blank']:,} without a label kept as uninformative" if facts["blank"] else ""),
-        f"- features ({len(facts['features'])}): {short([f'`{n}`' for n in facts['features']], 40)}"
+        f"- features ({len(facts['features'])}): {_codes(facts['features'])}"
         + (", standardised" if facts["standardized"] else ""),
-        f"- classes ({len(facts['classes'])}): {short(facts['classes'], 40)}",
-        f"- weak labels, column `{facts['label']}`: {shown_counts(facts['labels'], 40)}",
-        *([f"- answers of annotators: {shown_counts(facts['answers'], 40)}"] if facts["answers"] else []),
+        f"- classes ({len(facts['classes'])}): {markdown_text(short(facts['classes'], 40))}",
+        f"- weak labels, column {markdown_code(facts['label'])}: {markdown_text(shown_counts(facts['labels'], 40))}",
+        *(
+            [f"- answers of annotators: {markdown_text(shown_counts(facts['answers'], 40))}"]
+            if facts["answers"]
+            else []
+        ),
         "",
     ]
 
@@ -82,14 +96,14 @@ def _data(facts: dict[str, Any]) -> list[str]:
 def _estimate(facts: dict[str, Any]) -> list[str]:
     if facts["estimate"] is None:
         return []
-    return ["T was estimated from this table:", "", "```text", facts["estimate"], "```", ""]
+    return ["T was estimated from this table:", "", *markdown_block(facts["estimate"]), ""]
 
 
 def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
     head = ["## Quality, from weak labels of rows that the model had not seen", ""]
-    calibration = ["", "## Calibration, by weak labels", "", "```text", facts["calibration"], "```"]
+    calibration = ["", "## Calibration, by weak labels", "", *markdown_block(facts["calibration"])]
     if scores is None:
-        return [*head, f"Not measured: {facts['no_scores']}.", *calibration, ""]
+        return [*head, f"Not measured: {markdown_text(facts['no_scores'])}.", *calibration, ""]
     picture = ["", f"![reliability]({facts['picture']})"] if facts["picture"] else []
     clean = "No"
     if facts["known_classes"]:
@@ -99,9 +113,7 @@ def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
         *head,
         f"Measured {facts['how_scored']}:",
         "",
-        "```text",
-        scores,
-        "```",
+        *markdown_block(scores),
         "",
         f"{clean} clean label was used. The intervals cover with 95% probability if the",
         "transition above is right; a wrong transition makes them wrong too.",
@@ -113,17 +125,16 @@ def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
 
 
 def _use(facts: dict[str, Any]) -> list[str]:
+    name = facts["name"]
+    code = f"import tproper as tp\n\nmodel = tp.load({json.dumps(name)})\n"
+    code += "p = model.predict_proba(frame)  # (rows, classes), columns as in model.classes_"
     return [
         "## Use",
         "",
-        f"`tproper predict {facts['name']} DATA`, or in Python, from a frame with the same columns in any order:",
+        f"{markdown_code(f'tproper predict {shlex.quote(name)} DATA')}, or in Python, from a frame with the same "
+        "columns in any order:",
         "",
-        "```python",
-        "import tproper as tp",
-        "",
-        f'model = tp.load("{facts["name"]}")',
-        "p = model.predict_proba(frame)  # (rows, classes), columns as in model.classes_",
-        "```",
+        *markdown_block(code, "python"),
         "",
         f"Made with tproper {facts['version']}.",
         "",

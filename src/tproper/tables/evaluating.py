@@ -172,7 +172,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     clean = None if columns.true is None else StreamedScores(identity(len(schema.classes)))
     rows = labelled = 0
     checked = _Evenly()
-    overlap = Overlap(schema.marks)
+    overlap = Overlap(schema.digests)
     for block in _blocks(columns, codec, source, schema.features):
         rows += len(block.X)
         overlap.add(block.X)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from numpy.typing import NDArray
 
-from .._core import FloatArray, TakenError, atomic_folder, sweep
-from ..errors import InputError
-from ..learn import load, not_replaceable, write_model
+from .._core import FloatArray, TakenError, atomic_folder, sweep, write_file
+from ..errors import InputError, printable
+from ..learn import DESCRIPTION, load, not_replaceable, write_model
 from ..plots import can_draw, html_page
 from . import table_scores as scoring
 from .cards import model_card, summary
@@ -23,6 +27,8 @@ from .terms import told
 from .training import Fitted
 
 CARD = "model_card.md"
+PAGE = "model_card.html"
+PICTURE = "reliability.png"
 
 
 class TableModel(Trained):
@@ -43,10 +49,12 @@ class TableModel(Trained):
         What was counted and found in training, ready for JSON (empty after `load`).
     """
 
-    def __init__(self, fitted: Fitted, checkpoint: Path | None = None, card: str | None = None) -> None:
+    def __init__(
+        self, fitted: Fitted, checkpoint: Path | None = None, card: str | None = None, picture: bytes | None = None
+    ) -> None:
         super().__init__(fitted.estimator, fitted.schema)
         self.quality, self.facts = fitted.quality, fitted.facts
-        self._checkpoint, self._card = checkpoint, card
+        self._checkpoint, self._card, self._picture = checkpoint, card, picture
 
     @classmethod
     @told
@@ -195,24 +203,57 @@ class TableModel(Trained):
         try:
             with atomic_folder(out, replaceable=not_replaceable if replace else None) as folder:
                 write_model(self.estimator, folder, self.schema.extra())
-                self._describe(folder, out.name)
-        except TakenError:  # the model is whole and kept beside its place
+                written = (folder / DESCRIPTION).stat()
+        except TakenError as error:  # the model is whole and kept beside its place
+            self._described(error.kept, written)
             self._forget()
             raise
+        self._described(out, written)
         self._forget()
         return out
 
-    def _describe(self, folder: Path, name: str) -> None:
+    def _described(self, folder: Path, written: os.stat_result) -> None:
+        """The card beside the model, which is in its place already: a card that fails takes no model with it."""
+        failed: list[str] = []
+        with tempfile.TemporaryDirectory() as drafts:
+            draft, names = Path(drafts), list[str]()
+            for make in (self._draw, self._write_card, self._write_page):
+                try:
+                    names += make(draft, folder.name, names)
+                except Exception as error:  # a name that no font has, a page that is not ours, a fault of ours
+                    failed.append(f"{type(error).__name__}: {error}")
+            try:
+                if names and not os.path.samestat(written, (folder / DESCRIPTION).stat()):
+                    raise FileExistsError("another model took its place")
+                for name in names:
+                    write_file(folder / name, (draft / name).read_bytes(), overwrite=True)
+            except OSError as error:
+                failed.append(str(error))
+        for reason in failed:
+            warnings.warn(f"the model is in {folder}, but not all of its card: {reason}", UserWarning, stacklevel=4)
+
+    def _draw(self, folder: Path, name: str, made: Sequence[str]) -> list[str]:
         quality = self.quality
-        if quality is not None and self._scores is not None and can_draw():
-            self.facts["picture"] = "reliability.png"
+        if self._picture is not None:
+            (folder / PICTURE).write_bytes(self._picture)
+        elif quality is not None and self._scores is not None and can_draw():
             calibrator = self.estimator.calibrator_
             before = getattr(calibrator, "reliability", {}).get("before")
             changed = calibrator is not None and not calibrator.is_identity
-            scoring.draw(quality.weak, quality.clean, folder / "reliability.png", before=before if changed else None)
-        card = self.card(name)
-        (folder / CARD).write_text(card, encoding="utf-8")
-        (folder / "model_card.html").write_text(html_page(card, f"Model card: {name}", folder), encoding="utf-8")
+            scoring.draw(quality.weak, quality.clean, folder / PICTURE, before=before if changed else None)
+            self.facts["picture"] = PICTURE
+        else:
+            return []
+        return [PICTURE]
+
+    def _write_card(self, folder: Path, name: str, made: Sequence[str]) -> list[str]:
+        (folder / CARD).write_text(self.card(name), encoding="utf-8")
+        return [CARD]
+
+    def _write_page(self, folder: Path, name: str, made: Sequence[str]) -> list[str]:
+        page = html_page(self.card(name), f"Model card: {printable(name, '')}", folder, made)
+        (folder / PAGE).write_text(page, encoding="utf-8")
+        return [PAGE]
 
     def _forget(self) -> None:
         """The checkpoint of a stream, once the model is written."""
@@ -223,15 +264,18 @@ class TableModel(Trained):
     def load(cls, path: str | Path) -> TableModel:
         """The model that `save`, or ``tproper train``, wrote to a folder."""
         estimator = load(path)
-        card = Path(path) / CARD
+        card, drawn = Path(path) / CARD, Path(path) / PICTURE
         text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else None
-        return cls(Fitted(estimator, Schema.of(estimator, Path(path)), {}, None), card=text)
+        picture = drawn.read_bytes() if drawn.is_file() else None
+        return cls(Fitted(estimator, Schema.of(estimator, Path(path)), {}, None), card=text, picture=picture)
 
 
 def model_folder(path: Path, replace: bool) -> Path:
     """Where a model will be: refuses to overwrite, unless it is a model and `replace` says so."""
     sweep(path.parent, path.name)  # a model that a killed run had moved aside counts, too
     if path.exists() or path.is_symlink():
+        if path.is_dir():
+            sweep(path)  # and cards that a killed run had begun
         if not replace:
             raise InputError(f"--out: expected a new folder, got {path}, which exists; --force replaces a model")
         reason = not_replaceable(path)

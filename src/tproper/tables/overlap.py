@@ -1,68 +1,82 @@
 """Whether a table holds rows that a model was trained on: their scores would be too good, and should say so.
 
-A model keeps the smallest marks of its training rows, 64 bits of each row's features from which no feature can be read.
-Marks are as good as random, so of a table's rows with marks as small as these, as large a share matches as of all its
-rows (Broder, 1997): a small part of the training table is recognised, too.
+A model keeps digests of some of its training rows: 12 to 20 bits of a cryptographic hash of a row's features. They
+cannot be turned around: any number of rows has the same digest, and among rows that the model never saw, one in 8 to
+one in 128 has a digest that a training row has as well (more in tables of over 100,000 rows), so that a list of
+possible rows does not tell which of them were trained on. The smallest digests are kept; these are as good as random,
+so that a table's rows with digests as small as these match as often as all of its rows (Broder, 1997): a small part of
+the training table is recognised, too, because it matches more often than chance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray
 
-KEPT = 256  # rows whose mark a model keeps
+KEPT = 256  # digests that a model keeps
 FEWEST = 8  # with fewer, or where few rows are unique, nothing is kept: chance would look like overlap
-SHARE = 0.1  # of the marks that are kept, or of the table's rows: more matches than that are no coincidence
-LEAST = 2  # matches
+SHARE = 0.1  # of the digests that are kept, or of the table's: as many more matches than chance gives are overlap
+CHANCE = 1e-4  # how often a table of other rows may be suspected
+ROOM = 8  # digests there are for each training row, at least, where 20 bits allow it
+DIGITS = (3, 4, 5)  # hexadecimal digits of a digest
+MOST_ROWS = 2 * 16 ** DIGITS[-1]  # of more training rows nothing is kept: nearly every row would match one by chance
 
 
-def row_marks(X: FloatArray) -> NDArray[np.uint64]:
-    """64 bits for each row of features (n, d), the same for the same numbers."""
-    bits = np.ascontiguousarray(X + 0.0).view(np.uint64)  # -0.0 is 0.0
-    out = np.full(len(bits), 0x9E3779B97F4A7C15, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for column in bits.T:
-            out = (out ^ column) * np.uint64(0xBF58476D1CE4E5B9)
-            out ^= out >> np.uint64(31)
-    return out
+def _hashes(X: FloatArray) -> NDArray[np.uint64]:
+    """64 bits for each row of features (n, d), the same for the same numbers. They never leave the process."""
+    rows = np.ascontiguousarray(X + 0.0)  # -0.0 is 0.0
+    return np.array([int.from_bytes(blake2b(row, digest_size=8).digest(), "big") for row in rows], dtype=np.uint64)
 
 
-def kept_marks(X: FloatArray) -> list[str]:
-    """The smallest marks of training rows that are there once."""
-    once, counts = np.unique(row_marks(X), return_counts=True)
-    unique = once[counts == 1]  # sorted
-    if len(unique) < max(FEWEST, len(X) / 2):
+def _cut(hashes: NDArray[np.uint64], digits: int) -> NDArray[np.int64]:
+    return (hashes >> np.uint64(64 - 4 * digits)).astype(np.int64)
+
+
+def kept_digests(X: FloatArray) -> list[str]:
+    """The smallest digests of training rows, where most rows are there once."""
+    once, counts = np.unique(_hashes(X), return_counts=True)
+    unique = once[counts == 1]
+    if len(X) > MOST_ROWS or len(unique) < max(FEWEST, len(X) / 2):
         return []
-    return [f"{mark:016x}" for mark in unique[:KEPT].tolist()]
+    digits = next((d for d in DIGITS if 16**d >= ROOM * len(X)), DIGITS[-1])
+    return [f"{digest:0{digits}x}" for digest in np.unique(_cut(unique, digits))[:KEPT].tolist()]
 
 
 class Overlap:
     """Counts which of a model's training rows turn up in a table."""
 
     def __init__(self, kept: Sequence[str]) -> None:
-        self.kept = np.array(sorted({int(mark, 16) for mark in kept}), dtype=np.uint64)
-        self.seen = np.zeros(len(self.kept), dtype=bool)
-        self.small = self.matching = 0  # rows of the table with marks as small as those that are kept
+        self.digits = len(kept[0]) if kept else DIGITS[0]
+        digests = sorted({int(digest, 16) for digest in kept})
+        slots = digests[-1] + 1 if len(digests) >= KEPT else 16**self.digits
+        self.kept = np.zeros(slots, dtype=bool)  # one for each digest that could have been kept
+        self.kept[digests] = True
+        self.met = np.zeros(slots, dtype=bool)  # among the table's rows
 
     def add(self, X: FloatArray) -> None:
         """Some rows of the table."""
-        if len(self.kept):
-            marks = row_marks(X)
-            self.seen |= np.isin(self.kept, marks)
-            self.small += int((marks <= self.kept[-1]).sum())
-            self.matching += int(np.isin(marks, self.kept).sum())
+        if self.kept.any():
+            digests = _cut(_hashes(X), self.digits)
+            self.met[digests[digests < len(self.met)]] = True
 
     def warning(self) -> str | None:
         """A sentence where training rows are among the table's."""
-        matches, kept = int(self.seen.sum()), len(self.kept)
-        if matches < LEAST or (matches < SHARE * kept and self.matching < SHARE * self.small):
+        kept, met, matches = int(self.kept.sum()), int(self.met.sum()), int((self.kept & self.met).sum())
+        if matches == 0:
+            return None
+        from scipy.stats import hypergeom
+
+        more = matches - kept * met / len(self.met)  # than chance gives
+        if more < SHARE * min(kept, met) or hypergeom.sf(matches - 1, len(self.met), kept, met) > CHANCE:
             return None
         return (
-            f"this table holds rows that the model was trained on ({matches} of {kept} that were looked for): scores "
-            "on them are too good; evaluate on other rows, or look at the scores that `train` printed, each by a model "
-            "that had not seen the row"
+            f"this table holds rows that the model was trained on (it has {matches} of the {kept} digests of such rows "
+            f"that the model keeps, and chance gives {kept * met / len(self.met):.0f}): scores on them are too good; "
+            "evaluate on other rows, or look at the scores that `train` printed, each by a model that had not seen the "
+            "row"
         )

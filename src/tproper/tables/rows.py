@@ -20,7 +20,6 @@ from ..metrics import forward_risk
 from ..transitions import (
     ENUMERATION_LIMIT,
     AnnotatorTransition,
-    CandidateSetTransition,
     Transition,
 )
 from .from_data import Estimate, Question, choose_kind, estimate_read
@@ -198,7 +197,7 @@ def keep_blank(
     """
     if isinstance(transition, AnnotatorTransition):
         return transition, labels  # a row without answers says nothing as it is
-    if isinstance(transition, CandidateSetTransition):
+    if transition.per_class_labels:
         filled = labels.copy()
         if loss in (None, "forward"):
             filled[absent] = True

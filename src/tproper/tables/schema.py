@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..transitions import StackedTransition, transition_from_dict
 from .labels import LabelCodec
 from .options import Names
+from .overlap import DIGITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -192,7 +193,7 @@ class Schema:
     specs: dict[str, str]  # how it was asked for
     annotators: list[str] = field(default_factory=list)  # whose answers T takes, in its order
     told: list[str] = field(default_factory=list)  # the classes as they were given, where that is another order
-    marks: list[str] = field(default_factory=list)  # of some of the rows it was trained on (`overlap`)
+    digests: list[str] = field(default_factory=list)  # of some of the rows it was trained on (`overlap`)
 
     def codec(self) -> LabelCodec:
         """Reads the label column."""
@@ -206,8 +207,8 @@ class Schema:
     def of(cls, estimator: Any, folder: Path) -> Schema:
         """The schema of a loaded model."""
         content = estimator.extra_.get("table")
-        if isinstance(content, dict):  # older models kept their scale here
-            content = {name: value for name, value in content.items() if name not in ("centre", "scale")}
+        if isinstance(content, dict):  # older models kept their scale here, and marks that gave rows away
+            content = {name: value for name, value in content.items() if name not in ("centre", "scale", "marks")}
         names = {f.name for f in fields(cls)}  # models of older versions know fewer
         needed = {f.name for f in fields(cls) if f.default_factory is MISSING}
         if not isinstance(content, dict) or not needed <= set(content) <= names:
@@ -271,9 +272,11 @@ def fault(content: Mapping[str, Any], features: int, classes: Sequence[str]) -> 
         return f"classes: expected the model's own in their order, got {checks.short(content['classes'])}"
     if content.get("told") and sorted(content["told"]) != sorted(classes):
         return f"told: expected the model's classes in some order, got {checks.short(content['told'])}"
-    marks = content.get("marks", [])
-    if not _texts(marks) or not all(re.fullmatch("[0-9a-f]{16}", mark) for mark in marks):
-        return f"marks: expected sixteen hexadecimal digits for each row, got {checks.short(marks)}"
+    digests = content.get("digests", [])
+    if not _texts(digests) or not re.fullmatch(
+        "|".join(f"([0-9a-f]{{{d}}} )*" for d in DIGITS), " ".join([*digests, ""])
+    ):
+        return f"digests: expected three to five hexadecimal digits for each row, got {checks.short(digests)}"
     specs = content["specs"]
     if not isinstance(specs, dict) or not _texts([*specs, *specs.values()]):
         return f"specs: expected texts by name, got {checks.short(specs)}"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
-from ..data import CELLS, MISSING, Table, TableWriter, arrow, format_of, texts, watched
+from ..data import CELLS, MISSING, Table, TableWriter, arrow, check_name, format_of, texts, watched
 from ..errors import InputError
 from ..inputs import CellError
 from ..transitions import Transition
@@ -66,7 +66,10 @@ def output_format(out: Path, data: Any) -> str:
         raise InputError(f"--out: expected a name that ends in .csv, .tsv or .parquet, got {str(out)!r}")
     if out.exists() and isinstance(data, (str, Path)) and Path(data).exists() and out.samefile(data):
         raise InputError(f"--out: expected another file than the table itself, got {out}")
-    return format_of(out)
+    kind = format_of(out)
+    if kind == "parquet":
+        check_name(out)
+    return kind
 
 
 def reblocked(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from ..data import Table
 from ..errors import InputError
+from ..estimation import one_thread
 from . import streamed_training as streamed
 from . import training
-from .alone import one_thread
 from .labels import annotators_of_file, parse_sources
 from .options import Settings, TableOptions, listed_specs
 from .reading import LabelColumns, label_columns, read

@@ -26,7 +26,7 @@ from .cross_fit import Unseen, check_groups, cross_fitted, fit_part, held_out, s
 from .labels import LabelCodec
 from .notes import recorded_warnings
 from .options import Settings
-from .overlap import kept_marks
+from .overlap import kept_digests
 from .rows import Rows
 from .schema import Schema, standardisation
 from .trust import Trust, trust
@@ -125,7 +125,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
     splits = splits_of(rows, settings.folds, settings.seed) if settings.holdout is None and n >= 4 else []
     names = columns["features"]
     inputs = Inputs(names, *standardisation(rows.X[chosen], names)) if settings.standardize else Inputs.plain(names)
-    schema = replace(make_schema(rows.codec, columns, rows.told), marks=kept_marks(rows.X[chosen]))
+    schema = replace(make_schema(rows.codec, columns, rows.told), digests=kept_digests(rows.X[chosen]))
     estimator = make_estimator(settings, rows.transition.named(rows.codec.names))
     with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows"):
         fit_part(estimator, inputs, rows, chosen)

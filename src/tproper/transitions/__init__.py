@@ -16,6 +16,7 @@ from .base import (
     Transition,
     reconstruct,
 )
+from .catalogue import ALIASES, BY_NAME, KINDS, Kind
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
@@ -53,7 +54,16 @@ from .labels import (
     sorted_names,
     space_of,
 )
-from .naming import in_sorted_order, permuted, with_weak_labels
+from .named import (
+    NamedTransition,
+    case_control_pu,
+    hierarchical_labels,
+    none_of_these,
+    ordinal_noise,
+    partly_labeled,
+)
+from .noisy_sets import NoisySetReconstruction, NoisySetTransition, noisy_partial_labels
+from .ordering import in_sorted_order, permuted, with_weak_labels
 from .parsing import (
     TransitionLike,
     UnknownSizeError,
@@ -63,15 +73,20 @@ from .parsing import (
     transition_from_dict,
     transition_to_dict,
 )
+from .questions import QuestionReconstruction, QuestionTransition, yes_no
 from .reading import form_of, settle, settle_sorted, stand_in, treats_alike
 from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
+from .soft import SoftLabels, as_given, hard_labels, is_soft, pieces, soft_silent, soft_targets
 from .stacked import StackedTransition, is_estimated, posterior_draws
 from .uniform import UniformReconstruction, UniformTransition
 
 __all__ = [
+    "ALIASES",
+    "BY_NAME",
     "ENUMERATION_LIMIT",
+    "KINDS",
     "METHODS",
     "NO_ANSWER",
     "POSITIVE_UNLABELED",
@@ -88,12 +103,19 @@ __all__ = [
     "EstimatedPartialLabels",
     "EstimatedTransition",
     "FamilyTest",
+    "Kind",
     "Kinds",
     "LabelSpace",
+    "NamedTransition",
     "Names",
+    "NoisySetReconstruction",
+    "NoisySetTransition",
+    "QuestionReconstruction",
+    "QuestionTransition",
     "Reconstruction",
     "SetReconstruction",
     "Shrunk",
+    "SoftLabels",
     "StackedTransition",
     "Tables",
     "Transition",
@@ -103,18 +125,23 @@ __all__ = [
     "UnknownSizeError",
     "absent",
     "annotators",
+    "as_given",
     "binary_noise",
+    "case_control_pu",
     "coarse_labels",
     "columns_in_order",
     "complementary",
     "families",
     "form_of",
+    "hard_labels",
+    "hierarchical_labels",
     "holds_collections",
     "identity",
     "in_sorted_order",
     "indicator",
     "is_estimated",
     "is_index",
+    "is_soft",
     "item",
     "key",
     "known_column",
@@ -124,11 +151,16 @@ __all__ = [
     "multi_complementary",
     "multi_source",
     "names_array",
+    "noisy_partial_labels",
+    "none_of_these",
+    "ordinal_noise",
     "pair_noise",
     "parse_transition",
     "partial_labels",
+    "partly_labeled",
     "per_example_targets",
     "permuted",
+    "pieces",
     "positive_unlabeled",
     "posterior_draws",
     "reconstruct",
@@ -136,6 +168,8 @@ __all__ = [
     "settle",
     "settle_sorted",
     "shrink",
+    "soft_silent",
+    "soft_targets",
     "sorted_names",
     "space_of",
     "stand_in",
@@ -145,5 +179,7 @@ __all__ = [
     "transition_to_dict",
     "treats_alike",
     "unlabeled_sets",
+    "weak_label_names",
     "with_weak_labels",
+    "yes_no",
 ]

@@ -28,6 +28,7 @@ from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, EstimatedTransition, Recon
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix
 from .evidence import Kinds
+from .soft import SoftLabels
 
 MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up to this many
 LEAST_VARIANCE = 1e-9  # of a target; otherwise an annotator who is never wrong would silence all others
@@ -79,6 +80,23 @@ class AnnotatorTransition(Transition):
         return (len(self.transitions),)
 
     @property
+    def answer_sizes(self) -> list[int] | None:
+        """How many labels each annotator has."""
+        return list(self.sizes)
+
+    def spoken(self, shares: Tensor) -> Tensor:
+        """Shares (..., m, M) of answers, checked; silence that is an answer is a share of one."""
+        out = shares.clone()
+        for a, size in enumerate(self.sizes):
+            if tracing.readable(out) and bool((out[..., a, size:] > 0).any()):
+                raise InputError(f"labels: expected shares of {size} labels from annotator {a}, got some of others")
+            if self.silence[a] >= 0:
+                row = out.new_zeros(out.shape[-1])
+                row[int(self.silence[a])] = 1.0
+                out[..., a, :] = torch.where(out[..., a, :].isnan(), row, out[..., a, :])
+        return out
+
+    @property
     def listed(self) -> bool:
         """Whether the complete rows of answers are few enough to be listed."""
         return self.num_weak_labels <= MOST_LABELS
@@ -110,6 +128,8 @@ class AnnotatorTransition(Transition):
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Answers (..., m) as int64, checked; -1 where there is none."""
+        if isinstance(labels, SoftLabels):
+            return labels.of(self, device)
         m = len(self.sizes)
         most = max(self.sizes)
         out = checks.index_labels(labels, most, device=device, validate=False, instead=NO_ANSWER)
@@ -191,6 +211,10 @@ class AnnotatorTransition(Transition):
         with np.errstate(divide="ignore"):
             blocks = [np.log(t.matrix()) for t in self.transitions]
         return {"log_T": np.concatenate([*blocks, np.zeros((1, self.num_classes))])}
+
+    def speaks(self, labels: Tensor) -> Tensor:
+        """Whether somebody gave an answer other than silence (n,)."""
+        return ((labels >= 0) & (labels != kept_on(self, "silence", labels.device))).any(-1)
 
     def log_row_maxima(self) -> FloatArray:
         """``log max_z T_yz`` of every complete row of answers; of every single answer where these cannot be listed."""

@@ -43,6 +43,7 @@ from .evidence import Kinds, listed
 from .kinds import POSITIVE_UNLABELED, LabelKind
 from .labels import LabelSpace, distinct_names, shown, space_of
 from .shrinkage import column_intervals, opened, shrink
+from .soft import SoftLabels, is_soft, soft_targets
 
 LEARNED = "to learn T give it to the loss's call, loss(scores, labels, transitions=T)"
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
@@ -166,6 +167,8 @@ class Transition(LabelKind):
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Weak labels in their canonical tensor form, checked."""
+        if isinstance(labels, SoftLabels):
+            return labels.of(self, device)
         if self.positive_unlabeled:
             labels = checks.positive_unlabeled_labels(labels)
         elif isinstance(labels, Sequence) and len(labels) and isinstance(labels[0], Set) and self._labels_are_sets():
@@ -221,6 +224,19 @@ class Transition(LabelKind):
         a, b = self.signature(), other.signature()
         return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
 
+    def names_for(self, classes: list[Any]) -> list[Any] | None:
+        """The names of the weak labels where classes have these names; None where that follows from `weak_labels`."""
+        return None
+
+    @property
+    def answer_sizes(self) -> list[int] | None:
+        """How many labels each of several annotators has, where a label is a row of their answers; else None."""
+        return None
+
+    def spoken(self, shares: Tensor) -> Tensor:
+        """Shares of answers as they stand: only annotators have silence to fill in."""
+        return shares
+
     @property
     def label_form(self) -> str:
         """What is passed as a label: "index", "mask", "answers", or "positive/unlabeled"."""
@@ -249,6 +265,10 @@ class Transition(LabelKind):
     def place(self, labels: Tensor) -> Tensor | None:
         """Where the value of each encoded label stands among those of `log_row_maxima`; None where it may not stand."""
         return self.row_index(labels)
+
+    def speaks(self, labels: Tensor) -> Tensor:
+        """Whether each encoded label is more than silence (n,)."""
+        return torch.ones(labels.shape[: labels.ndim - len(self.label_shape)], dtype=torch.bool, device=labels.device)
 
     def log_row_maxima(self) -> FloatArray:
         """``log max_z T_yz`` for each weak label (for each set size, beyond 12 classes of candidate sets)."""
@@ -430,11 +450,15 @@ class Reconstruction:
     def targets(self, labels: Labels, dtype: torch.dtype = torch.float64) -> Tensor:
         """The targets ``R e_y`` (..., K) of weak labels."""
         encoded = self.transition.encode(labels)
-        return self._targets(encoded, as_tensors(self.tables(), dtype, encoded.device), dtype)
+        return self.targets_of(encoded, as_tensors(self.tables(), dtype, encoded.device), dtype)
 
     def tables(self) -> dict[str, FloatArray]:
         """The arrays that targets are made from; a loss keeps them as buffers."""
         return {"R_T": self._R.T}
+
+    def targets_of(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
+        """The targets of encoded labels, soft ones too."""
+        return soft_targets(self, labels, dtype) if is_soft(labels) else self._targets(labels, tables, dtype)
 
     def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
         return look_up(tables["R_T"].to(dtype), self.transition.row_index(labels))

@@ -75,7 +75,8 @@ def complementary(K: int, weights: ArrayLike | None = None, noise: float = 0.0) 
     return _named(Transition((1 - noise) * W / sums + noise * np.eye(K)), f"biased {name}")
 
 
-def _set_size(K: int) -> int:
+def set_size(K: int) -> int:
+    """A number of classes that masks can be made for."""
     K = checks.integer(K, "K", 2)
     if K > MOST_IN_SETS:
         raise InputError(
@@ -90,7 +91,7 @@ def partial_labels(K: int, p: float) -> CandidateSetTransition:
 
     Labels are boolean masks (n, K), True = still possible. ``P(S | z) = p^(|S|-1) (1-p)^(K-|S|)``.
     """
-    K, p = _set_size(K), checks.real(p, "p", 0, 1)
+    K, p = set_size(K), checks.real(p, "p", 0, 1)
     j = np.arange(K + 1)
     log_p = math.log(p) if p > 0 else -np.inf
     log_q = math.log1p(-p) if p < 1 else -np.inf
@@ -105,7 +106,7 @@ def multi_complementary(K: int, m: int) -> CandidateSetTransition:
 
     Labels are boolean masks (n, K) of the K - m classes still possible.
     """
-    K, m = _set_size(K), checks.integer(m, "m", 1)
+    K, m = set_size(K), checks.integer(m, "m", 1)
     if m >= K:
         raise InputError(f"m: expected at most K - 1 = {K - 1} classes to be excluded, got {m}")
     log_weight = np.full(K + 1, -np.inf)

@@ -33,6 +33,7 @@ from torch import Tensor
 from .._core import checks
 from ..errors import InputError
 from .kinds import POSITIVE_UNLABELED
+from .soft import SoftLabels, as_given
 
 if TYPE_CHECKING:
     from .base import Transition
@@ -266,6 +267,9 @@ class LabelSpace(ABC):
     def names(self) -> list[Any]:
         """The names of the weak labels, in the order of T's rows."""
         own = self.class_names
+        words = self.transition.names_for(own)
+        if words is not None:
+            return words
         return [
             frozenset(own[z] for z in name) if isinstance(name, (set, frozenset)) else name
             for name in self.transition.weak_labels
@@ -280,7 +284,11 @@ class LabelSpace(ABC):
         """Labels as people have them: encoded, and which rows (n,) have none (what stands there means nothing)."""
         if isinstance(y, Encoded):
             missing = np.zeros(len(y), dtype=bool) if y.missing is None else y.missing
-            return self.transition.encode(y.labels), missing
+            return self.transition.encode(as_given(y.labels)), missing
+        if isinstance(y, SoftLabels):
+            named = y.names is not None and self.transition.answer_sizes is None
+            shares = SoftLabels(y.arranged(self.names).tensor, validate=False) if named else y
+            return self.transition.encode(shares), np.zeros(len(y), dtype=bool)
         return self._read(y, argument)
 
     @abstractmethod
@@ -359,14 +367,14 @@ class Names(LabelSpace):
     @property
     def has_names(self) -> bool:
         """Whether a label is known by a name: then an integer that is none is refused."""
-        return self.transition._weak_labels is not None or (
-            self.classes is not None and self.transition.label_kind == "classes"
-        )
+        of_classes = self.transition.label_kind == "classes" or self.transition.names_for(self.class_names) is not None
+        return self.classes is not None if of_classes else self.transition._weak_labels is not None
 
     @cached_property
     def index(self) -> dict[Any, int]:
-        """The row of T by name."""
-        return {key(name): y for y, name in enumerate(self.names)}
+        """The row of T by name, or by number where labels have no names."""
+        out = {key(name): y for y, name in enumerate(self.names)}
+        return out if self.has_names else {y: y for y in range(self.transition.num_weak_labels)} | out
 
     def _read(self, y: Any, argument: str) -> tuple[Tensor, BoolArray]:
         """Rows of T (n,)."""

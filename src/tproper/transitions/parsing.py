@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, TypeAlias
@@ -22,7 +21,11 @@ from ..errors import InputError
 from . import families
 from .annotators import AnnotatorTransition, annotators
 from .base import EstimatedTransition, Transition
+from .catalogue import ALIASES, BY_NAME, Kind, groups, made_by_name, rates
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
+from .named import NamedTransition
+from .noisy_sets import NoisySetTransition
+from .questions import QuestionTransition
 from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets
 from .stacked import StackedTransition
 from .uniform import UniformTransition
@@ -38,38 +41,7 @@ class UnknownSizeError(InputError):
     """The description leaves out the number of classes, and nothing else gives it."""
 
 
-@dataclass(frozen=True)
-class _Family:
-    """How a family is written: its parameters in order, the number of classes first where it has one."""
-
-    make: Callable[..., Transition]
-    parameters: tuple[tuple[str, type], ...]
-    options: tuple[tuple[str, type], ...] = ()
-    takes_classes: bool = True
-
-    def usage(self, name: str) -> str:
-        return f"{name}:{','.join(p for p, _ in self.parameters)}" + "".join(f"[,{o}=...]" for o, _ in self.options)
-
-
-FAMILIES: dict[str, _Family] = {
-    "identity": _Family(families.identity, (("K", int),)),
-    "symmetric": _Family(families.symmetric_noise, (("K", int), ("p", float))),
-    "pair": _Family(families.pair_noise, (("K", int), ("p", float))),
-    "binary": _Family(families.binary_noise, (("r_pos", float), ("r_neg", float)), takes_classes=False),
-    "complementary": _Family(families.complementary, (("K", int),), (("noise", float),)),
-    "multi_complementary": _Family(families.multi_complementary, (("K", int), ("m", int))),
-    "partial": _Family(families.partial_labels, (("K", int), ("p", float))),
-    "pu": _Family(families.positive_unlabeled, (("r", float),), takes_classes=False),
-}
-# the names of the functions in `tproper` work too
-ALIASES = {
-    "symmetric_noise": "symmetric",
-    "pair_noise": "pair",
-    "binary_noise": "binary",
-    "partial_labels": "partial",
-    "positive_unlabeled": "pu",
-    "coarse_labels": "coarse",
-}
+FAMILIES: dict[str, Kind] = dict(BY_NAME)  # and those of plugins
 
 
 def register_family(name: str, make: Callable[..., Transition], **parameters: type) -> None:
@@ -80,9 +52,9 @@ def register_family(name: str, make: Callable[..., Transition], **parameters: ty
     """
     if "K" in parameters and next(iter(parameters)) != "K":
         raise InputError(f"parameters: expected K, the number of classes, first, got {', '.join(parameters)}")
-    if name in ALIASES or name == "coarse":
+    if name in ALIASES:
         raise InputError(f"name: expected one that is not taken, got {name!r}")
-    plugins.add(FAMILIES, name, _Family(make, tuple(parameters.items()), takes_classes="K" in parameters))
+    plugins.add(FAMILIES, name, Kind(name, make, tuple(parameters.items()), "", (), "", ""))
 
 
 def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
@@ -104,14 +76,12 @@ def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
     text = spec.strip()
     name, colon, rest = text.partition(":")
     name = ALIASES.get(name.strip().lower(), name.strip().lower())
-    if name == "coarse" and colon:
-        transition = families.coarse_labels(_groups(rest))
-    elif Path(text).suffix.lower() in MATRIX_FILES:
+    if Path(text).suffix.lower() in MATRIX_FILES:
         transition = read_matrix(text)
     elif (family := plugins.find(FAMILIES, name)) is not None:
         transition = _family(family, name, rest, bool(colon), num_classes)
     else:
-        known = ", ".join(sorted([*FAMILIES, "coarse"]))
+        known = ", ".join(sorted(FAMILIES))
         raise InputError(
             f"transition: expected one of {known}, or the path of a .csv, .npy or .json matrix, got {spec!r}"
         )
@@ -126,7 +96,7 @@ def _of_size(transition: Transition, num_classes: int | None) -> Transition:
     return transition
 
 
-def _family(family: _Family, name: str, rest: str, colon: bool, num_classes: int | None) -> Transition:
+def _family(family: Kind, name: str, rest: str, colon: bool, num_classes: int | None) -> Transition:
     parts = [p.strip() for p in rest.split(",")] if rest.strip() else []
     if colon and not parts:
         raise InputError(f"transition: expected {family.usage(name)!r}, got nothing after the colon of {name!r}")
@@ -166,21 +136,16 @@ def _check_size(classes: Any) -> None:
         )
 
 
-def _number(text: str, kind: type, key: str, name: str) -> Any:
+def _number(text: str, kind: Callable[[str], Any], key: str, name: str) -> Any:
     try:
         return kind(text)
     except ValueError:
-        what = "an integer" if kind is int else "a number"
+        if kind is groups:
+            raise InputError(
+                f"transition: expected groups of class indices such as '{name}:0+1|2+3', got '{name}:{text}'"
+            ) from None
+        what = "an integer" if kind is int else "numbers such as 0.5+0.1" if kind is rates else "a number"
         raise InputError(f"transition: expected {what} for {key} of {name!r}, got {text!r}") from None
-
-
-def _groups(text: str) -> list[list[int]]:
-    try:
-        return [[int(z) for z in group.split("+")] for group in text.split("|")]
-    except ValueError:
-        raise InputError(
-            f"transition: expected groups of class indices such as 'coarse:0+1|2+3', got 'coarse:{text}'"
-        ) from None
 
 
 def read_matrix(path: str | Path) -> Transition:
@@ -271,26 +236,34 @@ def make_transition(value: TransitionLike, num_classes: int | None = None) -> Tr
 def _from_name(name: Any, parameters: dict[str, Any], num_classes: int | None) -> Transition:
     key = name.strip().lower() if isinstance(name, str) else ""
     key = ALIASES.get(key, key)
-    if key == "coarse":
-        make: Callable[..., Transition] = families.coarse_labels
-    elif (family := plugins.find(FAMILIES, key)) is not None:
+    if (family := plugins.find(FAMILIES, key)) is not None:
         make = family.make
         if family.takes_classes and "K" not in parameters:
             if num_classes is None:
                 raise UnknownSizeError(f"transition: expected the parameter K, the number of classes, of {name!r}")
             parameters = {"K": num_classes, **parameters}
     else:
-        raise InputError(f"transition: expected one of {', '.join(sorted([*FAMILIES, 'coarse']))}, got {name!r}")
+        raise InputError(f"transition: expected one of {', '.join(sorted(FAMILIES))}, got {name!r}")
     try:
         return _of_size(make(**parameters), num_classes)
     except TypeError as error:
         raise InputError(f"transition: wrong parameters for {name!r}: {error}") from None
 
 
+BY_PARAMETERS = (NamedTransition, NoisySetTransition, QuestionTransition)
+
+
+def _kind_of(T: NamedTransition | NoisySetTransition | QuestionTransition) -> str:
+    """The kind that a T of parameters is."""
+    if isinstance(T, NamedTransition):
+        return ALIASES.get(T.kind, T.kind)
+    return "noisy_partial" if isinstance(T, NoisySetTransition) else "yes_no"
+
+
 # Plain data. A subclass is written as itself or not at all: as its parent it would come back as another T.
 WRITTEN = (
     Transition, EstimatedTransition, UniformTransition, CandidateSetTransition, IndependentSets, FixedSizeSets,
-    EstimatedPartialLabels, StackedTransition, AnnotatorTransition, families.BagTransition,
+    EstimatedPartialLabels, StackedTransition, AnnotatorTransition, families.BagTransition, *BY_PARAMETERS,
 )  # fmt: skip
 
 
@@ -305,6 +278,8 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
     out: dict[str, Any] = {"name": T.name, "label_kind": T.label_kind}
     if T.classes is not None:
         out["classes"] = [_label_to_plain(name) for name in T.classes]
+    if isinstance(T, BY_PARAMETERS):
+        return out | {"family": "kind", "kind": _kind_of(T), "parameters": dict(T.parameters)}
     if isinstance(T, UniformTransition):
         return out | {"family": "uniform", "num_classes": K, "diagonal": float(T.diagonal)}
     if isinstance(T, EstimatedPartialLabels):
@@ -369,6 +344,8 @@ def _from_dict(family: str, data: Mapping[str, Any]) -> Transition:
     if family == "uniform":
         K, d = checks.integer(data["num_classes"], "K", 2), checks.real(data["diagonal"], "diagonal", 0, 1)
         return UniformTransition(K, d, str(data["name"]))
+    if family == "kind":
+        return made_by_name(str(data["kind"]), data["parameters"])
     if family == "partial":
         return families.partial_labels(data["num_classes"], data["p"])
     if family == "estimated_partial":

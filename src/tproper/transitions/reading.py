@@ -38,9 +38,12 @@ from .labels import (
     ordered,
     shown,
 )
-from .naming import in_sorted_order
+from .noisy_sets import NoisySetTransition
+from .ordering import in_sorted_order
 from .parsing import TransitionLike, UnknownSizeError, make_transition
+from .questions import QuestionTransition
 from .sets import CandidateSetTransition
+from .soft import SoftLabels
 from .uniform import UniformTransition
 
 
@@ -53,6 +56,8 @@ def settle(
         T = identity(int(y.labels.max()) + 1 if names is None else len(names)) if transition is None else transition
         T = make_transition(T, None if names is None else len(names))
         return (T if names is None else _with_names(T, names)).labels
+    if isinstance(y, SoftLabels):
+        return _settle_soft(y, transition, names, argument)
     if transition is None:
         if names is not None:
             return identity(len(names)).named(names).labels
@@ -67,6 +72,26 @@ def settle(
     return T.labels if names is None else _found(T.named(names).labels)
 
 
+def _settle_soft(
+    y: SoftLabels, transition: TransitionLike | None, names: list[Any] | None, argument: str
+) -> LabelSpace:
+    """Labels that are shares: without a T, or where labels are classes, columns are classes."""
+    size = None if names is None else len(names)
+    if transition is None:
+        T: Transition = identity(size or y.shape[-1])
+    else:
+        try:
+            T = make_transition(transition, size)
+        except UnknownSizeError:
+            T = make_transition(transition, y.shape[-1])
+    if names is not None:
+        return _with_names(T, names).labels
+    if T.classes is None and y.names is not None and T.label_kind == "classes":
+        found = ordered([item(name) for name in y.names], argument)
+        return _found(T.named(_names_for(found, T, argument)).labels)
+    return T.labels
+
+
 def _found(space: LabelSpace) -> LabelSpace:
     space.found = True
     return space
@@ -76,7 +101,16 @@ def settle_sorted(
     y: Any, transition: TransitionLike | None, classes: Any = None, *, true: Any = None, argument: str = "y"
 ) -> LabelSpace:
     """`settle`, with the columns of T in the sorted order of their names, as estimators have them."""
-    return in_sorted_order(settle(y, transition, classes, true=true, argument=argument).transition).labels
+    space = settle(y, transition, classes, true=true, argument=argument)
+    T = in_sorted_order(space.transition)
+    if T is space.transition:
+        return space
+    if isinstance(y, SoftLabels) and y.names is None and T.labels.names != space.names:
+        raise InputError(
+            f"{argument}: expected a frame of shares with the columns {space.names} by name, got an array, whose columns "
+            "would be read in sorted order, where T has them in another; pass tp.SoftLabels(shares, names=[...])"
+        )
+    return T.labels
 
 
 def sized(y: Any, transition: TransitionLike, known: int | None, argument: str = "y") -> Transition:
@@ -228,7 +262,7 @@ def treats_alike(T: Transition) -> bool:
     """Whether T stays the same however its classes (and, with them, the labels that go by their names) are permuted."""
     if isinstance(T, AnnotatorTransition):
         return all(treats_alike(t) for t in T.transitions)
-    if isinstance(T, UniformTransition | CandidateSetTransition):
+    if isinstance(T, UniformTransition | CandidateSetTransition | NoisySetTransition | QuestionTransition):
         return True
     matrix = T.matrix()
     if T.label_kind == "classes":

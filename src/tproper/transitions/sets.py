@@ -21,6 +21,7 @@ from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .evidence import MOST_KINDS, Kinds
 from .set_mass import log_set_mass, mask_sizes
+from .soft import SoftLabels, is_soft
 from .uniform import even_kernel
 
 
@@ -87,6 +88,8 @@ class CandidateSetTransition(Transition):
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Candidate masks (..., K), checked to be non-empty."""
+        if isinstance(labels, SoftLabels):
+            return labels.of(self, device)
         return checks.mask_labels(labels, self.num_classes, device=device, validate=validate)
 
     def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
@@ -209,7 +212,7 @@ class FixedSizeSets(CandidateSetTransition):
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Candidate masks (..., K), checked to have the one size that can occur."""
         masks = super().encode(labels, device, validate)
-        if validate and tracing.readable(masks):
+        if not is_soft(masks) and validate and tracing.readable(masks):
             size = self.set_sizes()[0]
             sizes = masks.sum(-1).reshape(-1)
             wrong = (sizes != size).nonzero()

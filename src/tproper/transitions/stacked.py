@@ -13,6 +13,7 @@ from .._core import FloatArray, Labels, checks, tracing
 from ..errors import InputError
 from .annotators import AnnotatorTransition, common_names
 from .base import EstimatedTransition, Transition
+from .soft import SoftLabels
 
 
 class StackedTransition(Transition):
@@ -35,6 +36,8 @@ class StackedTransition(Transition):
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Stacked row indices; (source, label) pairs are turned into them."""
+        if isinstance(labels, SoftLabels):
+            return labels.of(self, device)
         pairs = labels if isinstance(labels, Tensor) else checks.array(labels, "labels")
         if pairs.ndim == 0 or pairs.shape[-1] != 2 or pairs.ndim < 2:
             return super().encode(labels, device, validate)

@@ -13,6 +13,9 @@ from .annotators import AnnotatorTransition
 from .base import EstimatedTransition, Transition
 from .families import BagTransition
 from .labels import sorted_names
+from .named import NamedTransition
+from .noisy_sets import NoisySetTransition
+from .questions import QuestionTransition
 from .sets import CandidateSetTransition
 from .stacked import StackedTransition
 from .uniform import UniformTransition
@@ -60,8 +63,19 @@ def _(transition: EstimatedTransition, order: Sequence[int]) -> Transition:
     return out
 
 
+@permuted.register
+def _(transition: NamedTransition, order: Sequence[int]) -> Transition:
+    own, sets = transition._weak_labels, transition._labels_are_sets()
+    words = None if own is None or sets else transition.names_for(transition.labels.class_names)
+    plain = Transition(transition.matrix(), own if sets else words)
+    plain.name, plain._label_kind, plain._classes = transition.name, transition._label_kind, transition._classes
+    return permuted(plain, order)  # its parameters say nothing of an order
+
+
 @permuted.register(UniformTransition)
 @permuted.register(CandidateSetTransition)
+@permuted.register(NoisySetTransition)
+@permuted.register(QuestionTransition)
 def _(transition: Any, order: Sequence[int]) -> Transition:
     out = copy.copy(transition)  # all classes are alike
     out._classes = None
