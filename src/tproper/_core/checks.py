@@ -47,17 +47,23 @@ def integer(value: Any, name: str, minimum: int) -> int:
 
 
 def real(
-    value: Any, name: str, low: float = -np.inf, high: float = np.inf, low_open: bool = False, why: str = ""
+    value: Any,
+    name: str,
+    low: float = -np.inf,
+    high: float = np.inf,
+    low_open: bool = False,
+    why: str = "",
+    high_open: bool = False,
 ) -> float:
-    """A finite number in [low, high], or (low, high] with `low_open`."""
-    rule = f"a finite number in {'(' if low_open else '['}{low:g}, {high:g}]"
+    """A finite number in [low, high], without the ends that are open."""
+    rule = f"a finite number in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
     try:
         if isinstance(value, (str, bytes, bool)):
             raise TypeError
         out = float(value)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name}: expected {rule}, got {short(value)}") from None
-    if not np.isfinite(out) or out < low or out > high or (low_open and out == low):
+    if not np.isfinite(out) or out < low or out > high or (low_open and out == low) or (high_open and out == high):
         raise InputError(f"{name}: expected {rule}, got {out!r}{'; ' + why if why else ''}")
     return out
 

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from .. import __version__
-from .._core import atomic_folder, checks, json_text
+from .._core import FloatArray, atomic_folder, checks, json_text
 from ..errors import InputError
 from ..inputs import Inputs
 from ..losses import loss_from_dict, loss_to_dict
@@ -213,6 +213,7 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]
         "settings": _plain_settings(estimator),
         "training": {
             "n_iter": int(estimator.n_iter_),
+            "class_prior": _listed(getattr(estimator, "class_prior_", None)),
             "last": {k: float(v) for k, v in risks[-1].items()} if risks else {},
             "best_params": _plain_items(estimator.best_params_) if hasattr(estimator, "best_params_") else None,
         },
@@ -223,6 +224,10 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]
     }
     description = json.loads(json_text(description))  # a tuple is hashed as the list it comes back as
     return description | {"sha256": _own_hash(description)}
+
+
+def _listed(shares: FloatArray | None) -> list[float] | None:
+    return None if shares is None else shares.tolist()
 
 
 def _own_hash(description: Mapping[str, Any]) -> str:
@@ -270,6 +275,8 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
         raise ModelFileError(f"calibrator: expected {K} classes, as the transition has, got another number")
     estimator.n_iter_ = int(description["training"]["n_iter"])
     estimator.history_ = [{"call": estimator.n_iter_, **description["training"]["last"]}]
+    shares = description["training"].get("class_prior")  # models of older versions have none
+    estimator.class_prior_ = None if shares is None else checks.probability_vector(shares, "class_prior", K)
     if description["training"]["best_params"] is not None:
         estimator.best_params_ = description["training"]["best_params"]
     if not isinstance(description["extra"], dict):

@@ -9,6 +9,7 @@ from .calibration import TopLabel, weak_calibration
 from .checked import CheckedRows, SelectionWarning, dependence
 from .classes import A_CROWD
 from .clean_scores import Reliability, clean_scores, reliability
+from .conformal import PredictionSets, conformal
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
 from .inputs import ReadLabels, Sample, encoded, predictions_of, probabilities_of, read_labels, weights_of
 from .known import Known, known_classes
@@ -29,6 +30,7 @@ __all__ = [
     "Estimate",
     "Known",
     "PairedTest",
+    "PredictionSets",
     "ReadLabels",
     "Reliability",
     "Sample",
@@ -40,6 +42,7 @@ __all__ = [
     "bin_edges",
     "bin_sums",
     "clean_scores",
+    "conformal",
     "dependence",
     "drawn_labels",
     "draws_of",

@@ -148,7 +148,7 @@ def read_labels(transition: Transition, labels: Labels, argument: str = "labels"
     y, missing = space.read(labels, argument)
     if isinstance(labels, SoftLabels) and y.ndim != (2 if transition.answer_sizes is None else 3):
         raise InputError(f"{argument}: expected shares of one row for each example, got shape {tuple(y.shape)}")
-    return ReadLabels(space, y.cpu(), missing)
+    return ReadLabels(space, y.cpu().double() if is_soft(y) else y.cpu(), missing)
 
 
 def _need_names(transition: Transition, labels: Labels) -> bool:

@@ -76,6 +76,7 @@ class Transition(LabelKind):
     caution: str = ""  # what scores by such labels leave out, which all of them note
     of_features: bool = False  # whether labels are made from the features themselves, as those of rules are
     unidentified: str = ""  # why an estimate of T does not tell the classes apart: then scores say nothing
+    prior: FloatArray | None = None  # class shares of the population that probabilities are wanted for
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
 
     def __init__(self, matrix: ArrayLike | Tensor, weak_labels: Sequence[Any] | None = None) -> None:
@@ -211,6 +212,17 @@ class Transition(LabelKind):
         """The R that `reconstruct` has decided on; a structure overrides this with its closed form."""
         return Reconstruction(left_inverse(self._T, method, prior), self, method=method)
 
+    def with_prior(self, prior: ArrayLike | None) -> Self:
+        """The same T, for a population with these class shares (K,): a classifier's probabilities are then that one's.
+
+        T says how a class becomes a label, and does not change where the shares of the classes do (label shift:
+        ``P(x | class)`` stays). By Bayes' rule ``P'(z | x)`` is then proportional to ``P(z | x) prior_z / pi_z``,
+        with pi the shares among the rows that the model was trained on. None: those themselves.
+        """
+        out = copy.copy(self)
+        out.prior = None if prior is None else checks.probability_vector(prior, "prior", self.num_classes)
+        return out
+
     def same_as(self, other: Transition) -> bool:
         """Whether two objects describe the same T of the same labels, whatever their names and classes of Python.
 
@@ -226,6 +238,11 @@ class Transition(LabelKind):
 
     def names_for(self, classes: list[Any]) -> list[Any] | None:
         """The names of the weak labels where classes have these names; None where that follows from `weak_labels`."""
+        return None
+
+    @property
+    def trained_shares(self) -> FloatArray | None:
+        """The class shares of the training rows (K,), where T says them: of bags of unlabeled data."""
         return None
 
     @property

@@ -38,9 +38,14 @@ def with_weak_labels(transition: Transition, names: Sequence[Any]) -> Transition
     return out
 
 
-@singledispatch
 def permuted(transition: Transition, order: Sequence[int]) -> Transition:
     """T of the same labels, whose column z is column ``order[z]``; rows go along where labels are classes."""
+    out = _permuted(transition, order)
+    return out if transition.prior is None else out.with_prior(transition.prior[list(order)])
+
+
+@singledispatch
+def _permuted(transition: Transition, order: Sequence[int]) -> Transition:
     rows = list(order) if transition.label_kind == "classes" else list(range(transition.num_weak_labels))
     out = copy.copy(transition)
     out._T = _frozen(transition.matrix()[np.ix_(rows, list(order))])
@@ -53,9 +58,9 @@ def permuted(transition: Transition, order: Sequence[int]) -> Transition:
     return out
 
 
-@permuted.register
+@_permuted.register
 def _(transition: EstimatedTransition, order: Sequence[int]) -> Transition:
-    out: Any = permuted.dispatch(Transition)(transition, order)
+    out: Any = _permuted.dispatch(Transition)(transition, order)
     rows = np.array(order) if transition.label_kind == "classes" else np.arange(transition.num_weak_labels)
     for name in ("draws", "concentration", "counts"):
         given = getattr(transition, name)
@@ -63,19 +68,19 @@ def _(transition: EstimatedTransition, order: Sequence[int]) -> Transition:
     return out
 
 
-@permuted.register
+@_permuted.register
 def _(transition: NamedTransition, order: Sequence[int]) -> Transition:
     own, sets = transition._weak_labels, transition._labels_are_sets()
     words = None if own is None or sets else transition.names_for(transition.labels.class_names)
     plain = Transition(transition.matrix(), own if sets else words)
     plain.name, plain._label_kind, plain._classes = transition.name, transition._label_kind, transition._classes
-    return permuted(plain, order)  # its parameters say nothing of an order
+    return _permuted(plain, order)  # its parameters say nothing of an order
 
 
-@permuted.register(UniformTransition)
-@permuted.register(CandidateSetTransition)
-@permuted.register(NoisySetTransition)
-@permuted.register(QuestionTransition)
+@_permuted.register(UniformTransition)
+@_permuted.register(CandidateSetTransition)
+@_permuted.register(NoisySetTransition)
+@_permuted.register(QuestionTransition)
 def _(transition: Any, order: Sequence[int]) -> Transition:
     out = copy.copy(transition)  # all classes are alike
     out._classes = None
@@ -84,22 +89,21 @@ def _(transition: Any, order: Sequence[int]) -> Transition:
     return out
 
 
-@permuted.register
+@_permuted.register
 def _(transition: BagTransition, order: Sequence[int]) -> Transition:
-    out: Any = permuted.dispatch(Transition)(transition, order)
-    out.pooled = transition.pooled[list(order)]
-    out.prior = None if transition.prior is None else transition.prior[list(order)]
+    out: Any = _permuted.dispatch(Transition)(transition, order)
+    out.pooled, out.prior = transition.pooled[list(order)], None
     return out
 
 
-@permuted.register
+@_permuted.register
 def _(transition: StackedTransition, order: Sequence[int]) -> Transition:
     out = StackedTransition([permuted(t, order) for t in transition.sources], transition.weights)
     out.name = transition.name
     return out
 
 
-@permuted.register
+@_permuted.register
 def _(transition: AnnotatorTransition, order: Sequence[int]) -> Transition:
     parts = [permuted(t, order) for t in transition.transitions]
     new = {z: place for place, z in enumerate(order)}

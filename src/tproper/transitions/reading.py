@@ -107,8 +107,8 @@ def settle_sorted(
         return space
     if isinstance(y, SoftLabels) and y.names is None and T.labels.names != space.names:
         raise InputError(
-            f"{argument}: expected a frame of shares with the columns {space.names} by name, got an array, whose columns "
-            "would be read in sorted order, where T has them in another; pass tp.SoftLabels(shares, names=[...])"
+            f"{argument}: expected a frame of shares with the columns {space.names} by name, got an array, whose "
+            "columns would be read in sorted order, where T has them in another; pass SoftLabels(shares, names=[...])"
         )
     return T.labels
 
