@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tproper.tables.codec import LabelCodec
+from tproper.tables.labels import LabelCodec
 
 import tproper as tp
 from tproper.estimation import TransitionCheck

@@ -27,7 +27,9 @@ from ..transitions import (
     ENUMERATION_LIMIT,
     AnnotatorTransition,
     BagTransition,
+    Encoded,
     LabelSpace,
+    SoftLabels,
     Transition,
     absent,
     annotators,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 def take(y: Any, rows: NDArray[np.int64]) -> Any:
     """The labels of some rows, in what held them."""
-    if isinstance(y, Tensor):
+    if isinstance(y, Tensor | SoftLabels | Encoded):
         return y[torch.as_tensor(rows)]
     return _safe_indexing(y if hasattr(y, "__getitem__") else checks.array(y, "y"), rows)
 
@@ -91,9 +93,10 @@ def read_both(
 
 def check_informative(labels: Tensor, transition: Transition) -> None:
     """Refuse encoded labels that all say nothing: there is nothing to learn from them."""
-    if isinstance(transition, AnnotatorTransition) and bool((labels < 0).all()):
+    gone = labels.isnan() if is_soft(labels) else labels < 0
+    if isinstance(transition, AnnotatorTransition) and bool(gone.all()):
         raise InputError(f"y: expected at least one answer, got none in {len(labels)} rows")
-    if transition.per_class_labels and bool(labels.all()):
+    if transition.per_class_labels and not is_soft(labels) and bool(labels.all()):
         raise InputError(f"y: expected a candidate set that leaves a class out, got every class in all {len(labels)}")
 
 
