@@ -40,6 +40,7 @@ _LAZY = {
     "Diagnosis": "transitions",
     "EstimatedTransition": "transitions",
     "FamilyWarning": "estimation",
+    "ForwardBackwardLoss": "losses",
     "ForwardLoss": "losses",
     "GradientAscentLoss": "losses",
     "GroupTransitions": "estimation",
@@ -56,8 +57,8 @@ _LAZY = {
     "NotReconstructibleError": "_core",
     "PUEstimate": "estimation",
     "PairedTest": "metrics",
-    "PredictionSets": "metrics",
     "Potential": "potentials",
+    "PredictionSets": "metrics",
     "Prevalence": "estimation",
     "Reconstruction": "transitions",
     "Score": "metrics",
@@ -112,6 +113,7 @@ _LAZY = {
     "partial_labels": "transitions",
     "partly_labeled": "transitions",
     "positive_unlabeled": "transitions",
+    "prevalence_table": "tables",
     "read_table": "tables",
     "save": "learn",
     "sensitivity": "estimation",
@@ -182,6 +184,7 @@ if TYPE_CHECKING:
     )
     from .losses import (
         BackwardLoss,
+        ForwardBackwardLoss,
         ForwardLoss,
         GradientAscentLoss,
         NonNegativeLoss,
@@ -218,7 +221,7 @@ if TYPE_CHECKING:
         Squeezed,
         Tsallis,
     )
-    from .tables import TableModel, estimate_table, read_table, simulate
+    from .tables import TableModel, estimate_table, prevalence_table, read_table, simulate
     from .transitions import (
         Diagnosis,
         EstimatedTransition,
@@ -279,6 +282,7 @@ __all__ = [
     "Diagnosis",
     "EstimatedTransition",
     "FamilyWarning",
+    "ForwardBackwardLoss",
     "ForwardLoss",
     "GradientAscentLoss",
     "GroupTransitions",
@@ -351,6 +355,7 @@ __all__ = [
     "partial_labels",
     "partly_labeled",
     "positive_unlabeled",
+    "prevalence_table",
     "read_table",
     "save",
     "sensitivity",

@@ -507,15 +507,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return self.model == "linear" and linear.has_pointwise(self.loss_) and flag(self.early_stopping) is not True
 
     def _features(self, X: Any, reset: bool) -> Any:
-        accept, kind = ("csr", np.float64) if self.model == "linear" else (False, np.float32)
+        kind = np.float64 if self.model == "linear" else np.float32
         inputs: Inputs | None = None if reset else getattr(self, "inputs_", None)
         if reset:
             self.inputs_ = None
         elif inputs is not None:  # columns of a table, by name, at the scale of training
             return inputs.encode(X, kind).astype(kind, copy=False)
-        return validate_data(self, untracked(X), reset=reset, accept_sparse=accept, dtype=kind)
+        return validate_data(self, untracked(X), reset=reset, accept_sparse="csr", dtype=kind)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.model == "linear"
+        tags.input_tags.sparse = True
         return tags

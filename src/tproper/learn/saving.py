@@ -39,6 +39,7 @@ from .selection import WeakLabelClassifierCV
 FORMAT = "tproper model"
 FORMAT_VERSION = 1
 LOOKS = 100  # at a model that is replaced all the time
+OF_COLUMNS = 3  # of models that take columns of text, or numbers with gaps
 OF_TABLES = 2  # the version of models that take columns of a table, whose scale older versions would pass over
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
 #: All that a model's folder may hold (`tproper train` adds three files); one with other files is not replaced.
@@ -153,10 +154,10 @@ def read(path: str | Path) -> tuple[dict[str, Any], bytes]:
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ModelFileError(f"{str(path / DESCRIPTION)!r}: not the description of a tproper model")
     version = description.get("format_version")
-    if version not in (FORMAT_VERSION, OF_TABLES):
+    if version not in (FORMAT_VERSION, OF_TABLES, OF_COLUMNS):
         raise ModelFileError(
-            f"{str(path)!r}: format version {version!r}, this version of tproper reads {FORMAT_VERSION} and "
-            f"{OF_TABLES}; load it with the version that wrote it"
+            f"{str(path)!r}: format version {version!r}, this version of tproper reads {FORMAT_VERSION} to "
+            f"{OF_COLUMNS}; load it with the version that wrote it"
         )
     if description.get("sha256") != _own_hash(description):
         raise ModelFileError(f"{str(path / DESCRIPTION)!r}: edited after it was saved (its checksum does not match)")
@@ -197,7 +198,7 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]
     risks = getattr(estimator, "history_", [])
     description: dict[str, Any] = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION if inputs is None else OF_TABLES,
+        "format_version": FORMAT_VERSION if inputs is None else OF_TABLES if inputs.simple else OF_COLUMNS,
         "tproper": __version__,
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "classes": _names_to_plain(estimator.classes_),

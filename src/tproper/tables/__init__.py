@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .from_data import NO_PICTURE, Estimate, estimate_table
     from .model import TableModel, model_folder
     from .options import EstimateOptions, LabelOptions, Settings, TableOptions, Weakening, at_least, one_of
+    from .prevalence import PrevalenceOptions, pair, prevalence_table
     from .streaming import Simulated, simulate
     from .table_scores import UNSCORABLE, as_text, plain
     from .terms import command_terms
@@ -23,6 +24,7 @@ __all__ = [
     "EstimateOptions",
     "Evaluation",
     "LabelOptions",
+    "PrevalenceOptions",
     "Settings",
     "Simulated",
     "TableModel",
@@ -34,7 +36,9 @@ __all__ = [
     "estimate_table",
     "model_folder",
     "one_of",
+    "pair",
     "plain",
+    "prevalence_table",
     "read_table",
     "simulate",
 ]
@@ -45,6 +49,7 @@ _FILES = {
     "from_data": ("NO_PICTURE", "Estimate", "estimate_table"),
     "model": ("TableModel", "model_folder"),
     "options": ("EstimateOptions", "LabelOptions", "Settings", "TableOptions", "Weakening", "at_least", "one_of"),
+    "prevalence": ("PrevalenceOptions", "pair", "prevalence_table"),
     "streaming": ("Simulated", "simulate"),
     "table_scores": ("UNSCORABLE", "as_text", "plain"),
     "terms": ("command_terms",),

@@ -103,6 +103,9 @@ class _Texts:
         label = self._members(text) if self.masks or self.sets else self._row(text)
         if isinstance(self.T, CandidateSetTransition):
             possible = np.isfinite(self.T.log_weight[int(np.sum(label))])
+        elif self.masks:
+            rows = self.T.evidence(torch.as_tensor(label)[None]).logs(torch.float64)
+            possible = bool(torch.isfinite(rows).any())
         else:
             possible = np.isfinite(self._log_row_maxima[label])
         if not possible:

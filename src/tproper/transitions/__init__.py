@@ -20,7 +20,7 @@ from .catalogue import ALIASES, BY_NAME, KINDS, Kind
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
-from .evidence import Kinds, listed
+from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Spike, Step, Targets, Weighted, listed, smallest
 from .families import (
     BagTransition,
     binary_noise,
@@ -75,7 +75,6 @@ from .parsing import (
 )
 from .questions import QuestionReconstruction, QuestionTransition, yes_no
 from .reading import form_of, settle, settle_sorted, stand_in, treats_alike
-from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .soft import SoftLabels, as_given, hard_labels, is_soft, pieces, soft_silent, soft_targets
@@ -98,6 +97,8 @@ __all__ = [
     "BagTransition",
     "CandidateSetTransition",
     "CompleteReconstruction",
+    "Dense",
+    "DenseRows",
     "Diagnosis",
     "Encoded",
     "EstimatedPartialLabels",
@@ -108,21 +109,28 @@ __all__ = [
     "LabelSpace",
     "NamedTransition",
     "Names",
+    "Needs",
     "NoisySetReconstruction",
     "NoisySetTransition",
+    "Pattern",
     "QuestionReconstruction",
     "QuestionTransition",
     "Reconstruction",
+    "Rows",
     "SetReconstruction",
     "Shrunk",
     "SoftLabels",
+    "Spike",
     "StackedTransition",
+    "Step",
     "Tables",
+    "Targets",
     "Transition",
     "TransitionLike",
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",
+    "Weighted",
     "absent",
     "annotators",
     "as_given",
@@ -138,7 +146,6 @@ __all__ = [
     "holds_collections",
     "identity",
     "in_sorted_order",
-    "indicator",
     "is_estimated",
     "is_index",
     "is_soft",
@@ -147,7 +154,6 @@ __all__ = [
     "known_column",
     "listed",
     "make_transition",
-    "mask_sizes",
     "multi_complementary",
     "multi_source",
     "names_array",
@@ -168,6 +174,7 @@ __all__ = [
     "settle",
     "settle_sorted",
     "shrink",
+    "smallest",
     "soft_silent",
     "soft_targets",
     "sorted_names",
