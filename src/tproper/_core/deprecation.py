@@ -35,14 +35,14 @@ def deprecated(since: str, use: str) -> Callable[[F], F]:
         name = thing.__qualname__
         note = f"{name} is deprecated since tproper {since} and goes in {_gone(since)}; write {use}"
         if isinstance(thing, type):
-            start = thing.__init__
+            start = thing.__dict__["__init__"]
 
             @functools.wraps(start)
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 warnings.warn(note, FutureWarning, stacklevel=2)
                 start(self, *args, **kwargs)
 
-            thing.__init__ = __init__  # type: ignore[misc]
+            setattr(thing, "__init__", __init__)  # noqa: B010
             return thing
 
         @functools.wraps(thing)

@@ -7,12 +7,13 @@ application has set up, or, where there are none, by one of ours that writes the
 from __future__ import annotations
 
 import logging
+import sys
 
 _ROOT = logging.getLogger("tproper")
 _ROOT.addHandler(logging.NullHandler())
 
 
-class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
+class _Stderr(logging.StreamHandler):
     """Writes to what `sys.stderr` is when a line is written: notebooks and tests exchange it."""
 
     def __init__(self) -> None:
@@ -20,9 +21,7 @@ class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
         self.setFormatter(logging.Formatter("%(message)s"))
 
     @property
-    def stream(self):  # type: ignore[no-untyped-def,override]
-        import sys
-
+    def stream(self):  # type: ignore[no-untyped-def]
         return sys.stderr
 
 

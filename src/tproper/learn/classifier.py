@@ -67,7 +67,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         by `tproper.estimate_transition`, with its settings; ``{"kind": "pu"}`` (or "clean", "partial", ...) says what
         labels cannot tell.
     loss : str, loss object or callable
-        "forward": ``-log (T p)_y``, proper for every T, bounded, and the most accurate in practice. "backward":
+        "forward": ``-log (T p)_y``, proper for every T and bounded. "backward":
         ``F(v) - <R e_y, v>`` with `potential`, `squeeze` and `reconstruction`. "gls": the same, squeezed (k = 1,
         alpha = 2 unless `squeeze` says otherwise), bounded. "ga" and "nonnegative": bounded heuristics on batches.
         Or a loss module called as ``loss(scores, encoded_labels)``, or a callable that makes one from the transition.

@@ -15,7 +15,7 @@ from .labels import LabelCodec, class_codec, class_names, members_of, parse_sour
 from .options import LabelOptions, Names
 from .reading import Read, label_columns, read
 from .rows import estimate_kind
-from .schema import listed_classes, split_names, standardisation
+from .schema import encoder_of, listed_classes, split_names
 from .terms import told
 
 
@@ -73,8 +73,7 @@ def prevalence_table(data: Any, **options: Any) -> Prevalence:
         labels = np.where(absent[keep], -1, labels)
     X = None
     if chosen:
-        centre, scale = standardisation(table.X, chosen)
-        X = ((table.X - centre) / scale)[keep]
+        X = encoder_of(table.X, table.kinds).encode(table.X)[keep]
     found = weak_prevalence(
         labels,
         T,
