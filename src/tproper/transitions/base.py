@@ -144,7 +144,7 @@ class Transition(LabelKind):
     @property
     def labels(self) -> LabelSpace:
         """What a label of this T is: how people write it, what it is called, and how losses take it."""
-        return space_of(self)
+        return space_of(self, self._classes)
 
     @property
     def weak_labels(self) -> list[Any]:

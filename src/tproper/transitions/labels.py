@@ -788,6 +788,5 @@ KINDS: dict[str, type[LabelSpace]] = {
 
 
 def space_of(transition: Transition, classes: Sequence[Any] | None = None) -> LabelSpace:
-    """The labels of T, under its own names of classes or those given."""
-    names = transition.classes if classes is None else classes
-    return KINDS[transition.label_kind](transition, names)
+    """The labels of T where its classes have these names; None where they have none."""
+    return KINDS[transition.label_kind](transition, classes)
