@@ -23,7 +23,6 @@ def both(y: object, transition: object, classes: object = None) -> tuple[list, l
     ("y", "classes", "codes"),
     [
         (["b", "a", "c", "a"], ["a", "b", "c"], [1, 0, 2, 0]),
-        (np.array([30, 10, 20]), [10, 20, 30], [2, 0, 1]),
         (np.array(["x", "z", "y"], dtype=object), ["x", "y", "z"], [0, 2, 1]),
         (pd.Series(["x", "z", "y"], dtype="category"), ["x", "y", "z"], [0, 2, 1]),
         (torch.tensor([0, 2, 2]), [0, 1, 2], [0, 2, 2]),
@@ -77,6 +76,7 @@ def test_candidate_sets() -> None:
         assert settle(y, "partial:0.3").transition.num_classes == 3  # as many as the masks have columns
     assert both([["a", "c"], ["b"]], T) == (["a", "b", "c"], mask)
     assert both([["a", "c"], ["b"]], T, ["c", "b", "a"])[1] == [[True, False, True], [False, True, False]]
+    assert both([[30, 10], [20]], "partial:0.3") == ([10, 20, 30], mask)
     assert both(["a|c", "b"], T) == (["a", "b", "c"], mask)
 
 
@@ -146,6 +146,7 @@ def test_several_sources() -> None:
         # -1 is no class of a T that is known, and no gap
         ([-1, 0, 1, 2], tp.symmetric_noise(4, 0.1), None, r"expected integers in \[0, 4\), got -1"),
         ([1, 2, 3], tp.pair_noise(3, 0.1), None, r"expected integers in \[0, 3\), got 3"),
+        ([10, 20, 30], S, None, r"expected integers in \[0, 3\), got 10; they are rows of a T without names"),
         (["Barolo ", "barolo", "nebbiolo"], None, None, "'Barolo ' beside 'barolo', which differ by spaces"),
         ([[0], [5]], tp.partial_labels(3, 0.1), None, "expected labels of 3 classes"),
         ([["a"], ["q"]], tp.partial_labels(3, 0.1), list("abc"), "classes among 'a', 'b', 'c', got 'q' at row 1"),
@@ -193,6 +194,11 @@ def test_numbers_beside_a_gap_stay_rows(y: object) -> None:
 def test_case_alone_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="'Cat' and 'cat' differ by case alone"):
         assert both(["cat", "dog", "Cat"], None)[0] == ["Cat", "cat", "dog"]
+
+
+def test_numbers_are_names_where_they_say_how_many_classes_there_are() -> None:
+    for T in ("symmetric:0.2", None):
+        assert both(np.array([30, 10, 20]), T) == ([10, 20, 30], [2, 0, 1])
 
 
 def test_a_coding_of_two_classes_is_taken_as_such() -> None:

@@ -128,7 +128,7 @@ def column(y: Any, argument: str = "y") -> NDArray[Any]:
             "instead"
         )
     if len(array) == 0:
-        raise InputError(f"{argument}: expected at least one label, got none")
+        raise InputError(f"{argument}: expected at least one label, got an empty batch")
     if array.dtype.kind == "c":
         raise InputError(f"{argument}: expected names or whole numbers, got complex ones; Complex data not supported")
     if array.dtype.kind == "f":

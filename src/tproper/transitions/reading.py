@@ -68,7 +68,7 @@ def settle(
         return _with_names(T, names).labels
     if T.classes is not None:
         return T.labels
-    names = _names_from_labels(y, T, argument)
+    names = _names_from_labels(y, T, argument, _is_open(transition))
     return T.labels if names is None else _found(T.named(names).labels)
 
 
@@ -121,6 +121,15 @@ def sized(y: Any, transition: TransitionLike, known: int | None, argument: str =
         return make_transition(transition, _count_classes(y, argument))
 
 
+def _is_open(transition: TransitionLike) -> bool:
+    """Whether the description leaves out the number of classes, which labels tell."""
+    try:
+        make_transition(transition)
+    except UnknownSizeError:
+        return True
+    return False
+
+
 def _with_names(T: Transition, names: list[Any]) -> Transition:
     """T under the names that `classes` gives: its columns' where it has none."""
     if T.classes is None:
@@ -141,26 +150,29 @@ def _names_of_classes(y: Any, true: Any, argument: str) -> list[Any]:
     return _at_least_two(found, argument)
 
 
-def _names_from_labels(y: Any, T: Transition, argument: str) -> list[Any] | None:
-    """Names of the classes of a T without any, where labels tell them; None where they are 0 .. K-1."""
+def _names_from_labels(y: Any, T: Transition, argument: str, is_open: bool) -> list[Any] | None:
+    """Names of the classes of a T without any, where labels tell them; None where they are 0 .. K-1.
+
+    `is_open`: T has as many classes as labels name, whole numbers too.
+    """
     kind, K = T.label_kind, T.num_classes
     if kind == "masks":
         return _names_in_sets(y, K, argument)
     if kind == "answers":
         return _names_in_answers(y, T, argument)
     if kind == "classes":
-        return _names_in_column(y, T, argument)
+        return _names_in_column(y, T, argument, is_open)
     return None
 
 
-def _names_in_column(y: Any, T: Transition, argument: str) -> list[Any] | None:
+def _names_in_column(y: Any, T: Transition, argument: str, is_open: bool) -> list[Any] | None:
     found, K = distinct(column(y, argument), argument), T.num_classes
     if not found or all(is_index(name) and 0 <= name < K for name in found):
         return None
     alike = treats_alike(T)
     if all(is_index(name) for name in found):
         coded = K == 2 and found == [-1, 1]  # a coding of two classes
-        if alike and len(found) == K and (coded or -1 not in found):
+        if alike and (coded or (is_open and len(found) == K and -1 not in found)):
             return found
         wrong = "labels -1, 1" if coded else next(name for name in found if not 0 <= name < K)
         raise InputError(
@@ -218,8 +230,9 @@ def _names_in_answers(y: Any, T: Any, argument: str) -> list[Any] | None:
         return None
     if all(is_index(name) for name in found):
         raise InputError(
-            f"{argument}: expected answers in [0, {T.num_classes}), rows of T, or names of classes, got "
-            f"{shown(found)}; name T's columns in their order: T.named([...])"
+            f"{argument}: expected answers in [0, {T.num_classes}), or -1 for none, got "
+            f"{next(name for name in found if not 0 <= name < T.num_classes)}; they are rows of a T without names: "
+            "give its columns names in their order, T.named([...])"
         )
     return _names_for(found, T, argument)
 
