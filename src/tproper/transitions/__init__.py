@@ -64,6 +64,7 @@ from .named import (
 )
 from .noisy_sets import NoisySetReconstruction, NoisySetTransition, noisy_partial_labels
 from .ordering import in_sorted_order, permuted, with_weak_labels
+from .pairs import PairKernel, pair_prior, pairs
 from .parsing import (
     TransitionLike,
     UnknownSizeError,
@@ -112,6 +113,7 @@ __all__ = [
     "Needs",
     "NoisySetReconstruction",
     "NoisySetTransition",
+    "PairKernel",
     "Pattern",
     "QuestionReconstruction",
     "QuestionTransition",
@@ -161,6 +163,8 @@ __all__ = [
     "none_of_these",
     "ordinal_noise",
     "pair_noise",
+    "pair_prior",
+    "pairs",
     "parse_transition",
     "partial_labels",
     "partly_labeled",

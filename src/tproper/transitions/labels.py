@@ -18,7 +18,6 @@ is labeled positive, 1 unlabeled.
 from __future__ import annotations
 
 import unicodedata
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import checks
+from .._core import checks, warn
 from ..errors import InputError
 from .kinds import POSITIVE_UNLABELED
 from .soft import SoftLabels, as_given
@@ -187,10 +186,9 @@ def check_spelling(names: Sequence[Any], argument: str = "y") -> None:
                 f"{argument}: expected every class written in one way, got {other!r} beside {name!r}, which differ by "
                 f"spaces; {advice}"
             )
-        warnings.warn(
+        warn(
             f"{argument}: the classes {other!r} and {name!r} differ by case alone, and count as different ones; "
             f"{advice}",
-            stacklevel=2,
         )
 
 

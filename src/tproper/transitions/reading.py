@@ -7,12 +7,11 @@ need not be in the order of its columns. Integers are rows of T. Without T every
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from .._core import checks
+from .._core import checks, warn
 from ..errors import InputError
 from .annotators import AnnotatorTransition, annotators
 from .base import Transition
@@ -76,7 +75,8 @@ def _settle_soft(
     y: SoftLabels, transition: TransitionLike | None, names: list[Any] | None, argument: str
 ) -> LabelSpace:
     """Labels that are shares: without a T, or where labels are classes, columns are classes."""
-    size = None if names is None else len(names)
+    several = isinstance(transition, Transition) and transition.answer_sizes is not None  # columns are no classes
+    size = len(names) if names is not None else None if several else y.shape[-1]
     if transition is None:
         T: Transition = identity(size or y.shape[-1])
     else:
@@ -371,10 +371,9 @@ def _stand_in_noisy(y: Any, names: list[Any] | None, true: Any, argument: str) -
         return identity(len(names)).named(names).labels
     if any(is_index(name) for name in others):
         raise InputError(f"{argument}: expected labels among {shown(names)}, got {others[0]!r}; pass more `classes`")
-    warnings.warn(
+    warn(
         f"{argument}: {shown(others)} names no class, and counts as a weak label of its own; if it is a class, pass "
         "`classes`",
-        stacklevel=2,
     )
     every = [*names, *others]
     return Transition(np.full((len(every), len(names)), 1 / len(every)), every).named(names).labels
