@@ -34,6 +34,7 @@ from ..metrics import (
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
+    Encoded,
     Reconstruction,
     StackedTransition,
     Transition,
@@ -152,7 +153,7 @@ def sensitivities(
     scored = []
     for name, score in SCORES.items():
         predictions = probabilities.argmax(axis=1) if name == "accuracy" else probabilities
-        base = score(y, predictions, transition, reconstruction=R)
+        base = score(Encoded(y), predictions, transition, reconstruction=R)
         if math.isfinite(base.value):
             scored.append(_ScoreAt(name, y, predictions, base, transition.num_classes))
     return _around(scored, transition, MOVES, classes, annotators)
@@ -193,14 +194,14 @@ class _ScoreAt:
     def limits(self, T: Transition) -> tuple[float, float]:
         """Its interval."""
         try:
-            return SCORES[self.name](self.labels, self.predictions, T).interval
+            return SCORES[self.name](Encoded(self.labels), self.predictions, T).interval
         except NotReconstructibleError:
             return self.anything
 
     def values(self, T: Transition) -> list[float]:
         """Its value, or the least and the greatest possible."""
         try:
-            return [SCORES[self.name](self.labels, self.predictions, T).value]
+            return [SCORES[self.name](Encoded(self.labels), self.predictions, T).value]
         except NotReconstructibleError:
             return list(self.anything)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds, warn
 from ..errors import InputError
 from ..metrics import Z95, Score, read_labels, weak_calibration, weights_of
-from ..transitions import Transition, TransitionLike, as_given, columns_in_order, make_transition
+from ..transitions import Encoded, Transition, TransitionLike, columns_in_order, make_transition
 from .defaults import row_count
 from .gain import gain_of, no_gain
 from .scaling import (
@@ -431,7 +431,7 @@ def _reliability(
         R = T.reconstruction()
         for when, g in (("before", before), ("after", after)):
             p = torch.softmax(torch.as_tensor(g), -1).numpy()
-            of_rows = weak_calibration(as_given(y), p, T, reconstruction=R, sample_weight=weight, groups=groups)
+            of_rows = weak_calibration(Encoded(y), p, T, reconstruction=R, sample_weight=weight, groups=groups)
             out[when] = of_rows.to_dict()
     except NotReconstructibleError:
         notes.append("no calibration error: the transition has no reconstruction")

@@ -177,7 +177,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):
         for c, (name, T) in enumerate(zip(self.classes_.tolist(), self.transitions_, strict=True)):
             rows = columns[:, c] >= 0
             y = columns[rows, c]
-            found[name] = weak_accuracy(y, predicted[rows, c], T)
+            found[name] = weak_accuracy(Encoded(torch.as_tensor(y)), predicted[rows, c], T.named(None))
             g = T.reconstruction().targets(y).numpy()[np.arange(len(y)), predicted[rows, c]]
             parts[rows, c] = (g - g.mean()) / len(g)
         value = float(np.mean([s.value for s in found.values()]))

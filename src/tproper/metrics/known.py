@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import Labels, checks
 from ..errors import InputError
-from ..transitions import LabelSpace, Transition, form_of, settle, stand_in
+from ..transitions import Encoded, LabelSpace, Transition, form_of, settle, stand_in
 
 MISSING = -1  # a label or a class that is not known
 
@@ -24,6 +25,12 @@ class Known:
     true: NDArray[np.int64]  # (n,)
     space: LabelSpace
     labels: Tensor  # encoded; where a row has no label they mean nothing
+
+    @property
+    def encoded(self) -> Encoded:
+        """The labels, and which rows have none."""
+        gaps = self.columns[:, 0] < 0
+        return Encoded(self.labels, None if self.labels.ndim > 1 and self.labels.dtype != torch.bool else gaps)
 
     @property
     def classes(self) -> list[Any]:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, group_codes, warn
 from ..errors import InputError
-from ..transitions import AnnotatorTransition, LabelSpace, Transition, is_estimated
+from ..transitions import AnnotatorTransition, Encoded, LabelSpace, Transition, is_estimated
 from .checked import CheckedRows, IntArray, Result, SelectionWarning
 from .inputs import Sample, predictions_of, probabilities_of, weights_of
 from .known import known_classes
@@ -48,6 +48,7 @@ class Rows:
     groups: IntArray | None
     transition: Transition | None  # without names: what encoded labels go on with
     space: LabelSpace
+    labels: Encoded
 
     @classmethod
     def read(
@@ -74,18 +75,7 @@ class Rows:
         bare = None if transition is None else known.space.transition.named(None)
         weights = weights_of(sample_weight, n)
         true_ = known.true if weights is None else np.where(weights > 0, known.true, -1)
-        return cls(known.columns, true_, size, weights, group_codes(groups, n), bare, known.space)
-
-    def labels(self, T: Transition) -> Any:
-        """The labels as T takes them, None where there is none."""
-        if isinstance(T, AnnotatorTransition):
-            return self.columns
-        missing = self.columns[:, 0] < 0
-        given = (self.columns > 0) if T.per_class_labels else self.columns[:, 0]
-        if not missing.any():
-            return given
-        rows = [np.flatnonzero(mask).tolist() for mask in given] if T.per_class_labels else given.tolist()
-        return [None if gap else label for gap, label in zip(missing, rows, strict=True)]
+        return cls(known.columns, true_, size, weights, group_codes(groups, n), bare, known.space, known.encoded)
 
     def checked(self, *also: IntArray) -> CheckedRows:
         """With the predictions' columns; warns where the design cannot be right."""
@@ -246,7 +236,7 @@ def _with_T(rows: Rows, result: Result, weak: Weak, each: FloatArray) -> tuple[R
         return result, "T does not tell the classes apart, and is not used"
     if not math.isfinite(alone.value) or (isinstance(T, AnnotatorTransition) and not alone.informative):
         return result, ""
-    sample = Sample(rows.labels(T), T, "auto", None, None)
+    sample = Sample(rows.labels, T, "auto", None, None)
     g = np.zeros(len(rows.true))
     kept = slice(None) if sample.kept is None else sample.kept.numpy()
     s = torch.as_tensor(each)[kept]

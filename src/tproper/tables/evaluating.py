@@ -21,7 +21,7 @@ from ..transitions import Reconstruction, identity
 from .frames import read_table
 from .labels import (
     Answered,
-    Encoded,
+    Coded,
     LabelCodec,
     annotators_of_file,
     class_codec,
@@ -102,7 +102,7 @@ class Block:
     """Some rows: features, labels, which of them are missing, and the known classes."""
 
     X: Columns
-    labels: Encoded
+    labels: Coded
     absent: NDArray[np.bool_]
     true: NDArray[np.int64] | None  # -1 where unknown
     rows: NDArray[np.int64]  # in the table, from 1
@@ -142,10 +142,10 @@ class _Evenly:
 
     def __init__(self) -> None:
         self.rows, self.stride = 0, 1
-        self.labels: list[Encoded] = []
+        self.labels: list[Coded] = []
         self.p: list[FloatArray] = []
 
-    def add(self, labels: Encoded, p: FloatArray) -> None:
+    def add(self, labels: Coded, p: FloatArray) -> None:
         """The next rows, of which every `stride`-th is kept."""
         start = -self.rows % self.stride
         self.labels.append(labels[start :: self.stride])

@@ -44,7 +44,7 @@ from ..transitions import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Encoded = NDArray[Any]  # int64 (n,), bool (n, K) for candidate sets, or int64 (n, m) for answers, -1 = none
+Coded = NDArray[Any]  # int64 (n,), bool (n, K) for candidate sets, or int64 (n, m) for answers, -1 = none
 
 
 NONE = "-1"
@@ -210,7 +210,7 @@ class LabelCodec:
         """Whether labels are (n, K) candidate masks."""
         return not self.sources and not self.annotators and self._vocabularies[0].masks
 
-    def encode_answers(self, answered: Answered, first_row: int = 1) -> tuple[Encoded, NDArray[np.bool_]]:
+    def encode_answers(self, answered: Answered, first_row: int = 1) -> tuple[Coded, NDArray[np.bool_]]:
         """Answers (n, m) by the annotators' names, -1 where there is none; and the rows without any."""
         check_annotators(answered.names, self.annotators, "the model or --transition")
         out = np.full((len(answered.codes), len(self.annotators)), -1, dtype=np.int64)
@@ -224,14 +224,14 @@ class LabelCodec:
 
     def encode_texts(
         self, codes: NDArray[np.int64], values: list[str], column: str, rows: NDArray[np.int64] | None = None
-    ) -> tuple[Encoded, NDArray[np.bool_]]:
+    ) -> tuple[Coded, NDArray[np.bool_]]:
         """Labels of one source that are texts already."""
         return self._encode(0, codes, values, 1, column, rows)
 
     def encode(
         self, labels: pa.Array, sources: pa.Array | None = None, first_row: int = 1, column: str = "label"
-    ) -> tuple[Encoded, NDArray[np.bool_]]:
-        """Encoded labels, and which rows have none (their encoding is 0 and means nothing)."""
+    ) -> tuple[Coded, NDArray[np.bool_]]:
+        """Coded labels, and which rows have none (their encoding is 0 and means nothing)."""
         label_codes, label_values = texts(labels)
         if sources is None:
             return self._encode(0, label_codes, label_values, first_row, column)
@@ -270,7 +270,7 @@ class LabelCodec:
         first_row: int,
         column: str,
         rows: NDArray[np.int64] | None = None,
-    ) -> tuple[Encoded, NDArray[np.bool_]]:
+    ) -> tuple[Coded, NDArray[np.bool_]]:
         vocabulary = self._vocabularies[d]
         shape = (len(values) + 1, len(self.classes)) if vocabulary.masks else (len(values) + 1,)
         table = np.zeros(shape, dtype=bool if vocabulary.masks else np.int64)
@@ -295,7 +295,7 @@ class LabelCodec:
             missing = np.zeros_like(missing)
         return encoded, missing
 
-    def decode(self, encoded: Encoded) -> tuple[list[str], list[str] | None]:
+    def decode(self, encoded: Coded) -> tuple[list[str], list[str] | None]:
         """The texts of encoded labels, and their sources where there are several."""
         distinct, inverse = np.unique(encoded, axis=0, return_inverse=True)
         inverse = inverse.reshape(-1)

@@ -718,7 +718,8 @@ class PositiveUnlabeled(Names):
         """Rows of T (n,): a missing label is the label "unlabeled"."""
         values = column(y, argument)
         gaps = absent(values)
-        if self.classes is None and values.dtype.kind in "OUS" and any(isinstance(v, str) for v in values[~gaps]):
+        unnamed = self.classes is None or all(isinstance(c, bool) for c in self.classes)
+        if unnamed and values.dtype.kind in "OUS" and any(isinstance(v, str) for v in values[~gaps]):
             rows = self._by_text(values, gaps, argument)
         else:
             if key(NO_ANSWER) not in self.index and _has_minus_one(values, gaps):

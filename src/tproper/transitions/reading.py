@@ -68,7 +68,10 @@ def settle(
     if T.classes is not None:
         return T.labels
     names = _names_from_labels(y, T, argument, _is_open(transition))
-    return T.labels if names is None else _found(T.named(names).labels)
+    if names is None:
+        return T.labels
+    space = T.named(names).labels
+    return space if space.unsorted else _found(space)
 
 
 def _settle_soft(
@@ -162,6 +165,8 @@ def _names_from_labels(y: Any, T: Transition, argument: str, is_open: bool) -> l
         return _names_in_answers(y, T, argument)
     if kind == "classes":
         return _names_in_column(y, T, argument, is_open)
+    if kind == POSITIVE_UNLABELED and any(not is_index(name) for name in distinct(column(y, argument), argument)):
+        return T.labels.class_names  # True is the positive one, whatever column it has
     return None
 
 
