@@ -64,7 +64,7 @@ class WeakScorer:
     """What `weak_scorer` returns: ``scorer(estimator, X, weak_labels)``, higher is better."""
 
     name: str
-    transition: Transition | None
+    transition: Transition | None = None
     reconstruction: str | Reconstruction = "auto"
     prior: ArrayLike | None = None
 
@@ -171,7 +171,16 @@ def weak_scorer(
     Parameters
     ----------
     name : "accuracy", "balanced_accuracy", "log_loss" or "brier" ("neg_log_loss" and "neg_brier" mean the same)
-    transition : optional for estimators with a `transition_`, such as `WeakLabelClassifier`, of which it is the fitted
+    transition : Transition, optional for a `WeakLabelClassifier` (or a pipeline or search that ends in one)
+        Without it the T of each fit is used; where the fit estimates it, every fold is scored by a T of its own.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> import numpy as np, tproper as tp
+    >>> X, y = np.arange(20.0)[:, None], np.arange(20) // 10
+    >>> scorer = tp.weak_scorer("log_loss")
+    >>> scores = cross_val_score(tp.WeakLabelClassifier("symmetric:0.1"), X, y, scoring=scorer, cv=2)
     """
     checks.choice(name, "name", NAMES)
     if transition is not None and not isinstance(transition, Transition):

@@ -10,6 +10,8 @@ from .annotators import AnnotatorTransition, AnswerReconstruction, CompleteRecon
 from .base import (
     ENUMERATION_LIMIT,
     METHODS,
+    DenseReconstruction,
+    DenseTransition,
     EstimatedTransition,
     Reconstruction,
     Tables,
@@ -99,7 +101,9 @@ __all__ = [
     "CandidateSetTransition",
     "CompleteReconstruction",
     "Dense",
+    "DenseReconstruction",
     "DenseRows",
+    "DenseTransition",
     "Diagnosis",
     "Encoded",
     "EstimatedPartialLabels",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .annotators import AnnotatorTransition
-from .base import EstimatedTransition, Transition
+from .base import DenseTransition, EstimatedTransition, Transition
 from .families import BagTransition
 from .labels import sorted_names
 from .named import NamedTransition
@@ -47,7 +47,10 @@ def permuted(transition: Transition, order: Sequence[int]) -> Transition:
 @singledispatch
 def _permuted(transition: Transition, order: Sequence[int]) -> Transition:
     rows = list(order) if transition.label_kind == "classes" else list(range(transition.num_weak_labels))
-    out = copy.copy(transition)
+    out: Any = copy.copy(transition)
+    if not isinstance(transition, DenseTransition):  # a structure that says nothing of its order
+        out = DenseTransition(transition.matrix(), transition._weak_labels)
+        out.name, out._label_kind = transition.name, transition._label_kind
     out._T = _frozen(transition.matrix()[np.ix_(rows, list(order))])
     own = transition._weak_labels
     if own is not None:
@@ -60,7 +63,7 @@ def _permuted(transition: Transition, order: Sequence[int]) -> Transition:
 
 @_permuted.register
 def _(transition: EstimatedTransition, order: Sequence[int]) -> Transition:
-    out: Any = _permuted.dispatch(Transition)(transition, order)
+    out: Any = _permuted.dispatch(DenseTransition)(transition, order)
     rows = np.array(order) if transition.label_kind == "classes" else np.arange(transition.num_weak_labels)
     for name in ("draws", "concentration", "counts"):
         given = getattr(transition, name)
@@ -91,7 +94,7 @@ def _(transition: Any, order: Sequence[int]) -> Transition:
 
 @_permuted.register
 def _(transition: BagTransition, order: Sequence[int]) -> Transition:
-    out: Any = _permuted.dispatch(Transition)(transition, order)
+    out: Any = _permuted.dispatch(DenseTransition)(transition, order)
     out.pooled, out.prior = transition.pooled[list(order)], None
     return out
 
