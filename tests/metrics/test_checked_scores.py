@@ -154,9 +154,9 @@ def test_doubt_in_the_design_is_warned_of_in_few_clean_draws():
         (lambda: tp.weak_balanced_accuracy([0, 1], [0, 1], None), "transition"),
         (lambda: tp.paired_test([0, 1], [0, 1], [0, 1], None, "accuracy"), "transition"),
         (lambda: tp.weak_accuracy([0, 1], [0, 1], None, true=[-1, -1]), "true"),
-        (lambda: tp.weak_brier([0, 1], [[0.5, 0.5]] * 2, None, true=[0, 2]), "true"),
+        (lambda: tp.weak_brier([0, 1], [[0.5, 0.5]] * 2, tp.identity(2), true=[0, 2]), "true"),
         (lambda: tp.weak_accuracy([0, 1], [0, 1], np.eye(2), true=[0, 1]), "transition"),
-        (lambda: tp.weak_accuracy(["a", "b"], [0, 1], None, true=["a", None]), "labels"),
+        (lambda: tp.weak_accuracy(["a", "b"], [0, 2], None, true=["a", None]), "predictions"),
     ],
 )
 def test_wrong_calls(call, argument):
