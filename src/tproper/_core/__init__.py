@@ -43,10 +43,12 @@ from .numerics import (
     simplex_threshold,
     spherical_threshold,
 )
+from .pictures import draw
 from .plain import count_text, finite_number, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
 from .streams import drawn_classes, label_stream, seeded_torch
 from .values import ByValue
+from .warned import gathered_warnings, warn
 
 __all__ = [
     "COLUMN_SUM_TOL",
@@ -77,6 +79,7 @@ __all__ = [
     "count_text",
     "critical_k_of",
     "deprecated",
+    "draw",
     "drawn_classes",
     "entmax",
     "finds_top",
@@ -84,6 +87,7 @@ __all__ = [
     "finite_rows",
     "fold_numbers",
     "free_memory",
+    "gathered_warnings",
     "group_codes",
     "held_out_rows",
     "in_simplex",
@@ -116,6 +120,7 @@ __all__ = [
     "thin",
     "tracing",
     "value_and_slope",
+    "warn",
     "with_slope",
     "write_file",
     "write_sealed",

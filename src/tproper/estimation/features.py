@@ -15,14 +15,13 @@ any label, T pays ``lambda log det(T^T T)/2``: among all T that explain the labe
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
-from .._core import FloatArray, fold_numbers
+from .._core import FloatArray, fold_numbers, warn
 from ..errors import InputError
 from ..transitions import EstimatedTransition, Shrunk, shrink
 from .folds import FOLDS, EstimatorFolds, LinearFolds
@@ -267,7 +266,7 @@ def _estimated(
 
 def _warned(out: EstimatedTransition, doubts: list[str]) -> EstimatedTransition:
     for doubt in doubts:
-        warnings.warn(f"estimate_transition: {doubt}", IdentifiabilityWarning, stacklevel=6)
+        warn(f"estimate_transition: {doubt}", IdentifiabilityWarning)
     return out
 
 
@@ -299,9 +298,9 @@ def _traded(evidence: Evidence, best: Solution, posterior: Shrunk) -> FloatArray
             if reached > lowest + IMPOSSIBLE:
                 break
     at = np.array(sorted(found))
-    value = np.array([found[a] for a in at])
+    values = np.array([found[a] for a in at])
     grid = np.linspace(at[0], at[-1], 2000)
-    weight = np.exp(value.min() - np.interp(grid, at, value))
+    weight = np.exp(values.min() - np.interp(grid, at, values))
     edges = np.cumsum(weight)
     chosen = grid[np.searchsorted(edges / edges[-1], (np.arange(TRADED_DRAWS) + 0.5) / TRADED_DRAWS)]
     rng = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._core import FloatArray, Labels, checks
 from ..errors import InputError
-from ..metrics import weights_of
+from ..metrics import last_step, weights_of
 from ..transitions import BagTransition, Transition, TransitionLike, make_transition
 from . import labels as _labels
 from .scaling import calibrated_risks
@@ -24,7 +24,7 @@ class CalibratedScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Labels, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean of ``-log (T softmax(v / t))_y``, t the temperature that is best for these rows."""
-        fitted = _last(estimator)
+        fitted = last_step(estimator)
         T = getattr(fitted, "transition_", None) if self.transition is None else self.transition
         if T is None:
             raise InputError(f"transition: expected one for a {type(estimator).__name__}, which has none, got None")
@@ -51,17 +51,6 @@ def calibrated_scorer(transition: TransitionLike | None = None) -> CalibratedSco
     transition : Transition, or what `make_transition` takes; optional for a `WeakLabelClassifier`, which knows it
     """
     return CalibratedScorer(None if transition is None else make_transition(transition))
-
-
-def _last(estimator: Any) -> Any:
-    """The classifier itself: the last step of a pipeline, the winner of a search."""
-    while True:
-        if hasattr(estimator, "steps"):
-            estimator = estimator.steps[-1][1]
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        else:
-            return estimator
 
 
 def _scores(estimator: Any, X: Any, T: Transition) -> FloatArray:

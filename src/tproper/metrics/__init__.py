@@ -15,7 +15,7 @@ from .inputs import Sample, encoded, probabilities_of, weights_of
 from .known import Known, known_classes
 from .paired import PairedTest, paired_test
 from .score import UNINFORMATIVE, Score, restrict, score_of
-from .scorers import WeakScorer, forward_risk, weak_scorer
+from .scorers import WeakScorer, forward_risk, last_step, weak_scorer
 from .statistics import Z95, Estimate, drawn_labels, moment_slope, reference_rows
 from .uncertainty import TransitionDraws, draws_of
 from .weak import weak_accuracy, weak_brier, weak_log_loss
@@ -48,6 +48,7 @@ __all__ = [
     "encoded",
     "forward_risk",
     "known_classes",
+    "last_step",
     "make_curve",
     "moment_slope",
     "paired_test",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -51,30 +51,43 @@ class WeakScorer:
     """What `weak_scorer` returns: ``scorer(estimator, X, weak_labels)``, higher is better."""
 
     name: str
-    transition: Transition
+    transition: Transition | None = None
     reconstruction: str | Reconstruction = "auto"
     prior: ArrayLike | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Labels, sample_weight: ArrayLike | None = None) -> float:
         """The score of a fitted estimator's predictions for X against weak labels."""
+        T = self._known(estimator)
+        if self.transition is None:
+            return replace(self, transition=T)(estimator, X, y, sample_weight)
         kind = self.name.removeprefix("neg_")
         y = self._labels(estimator, y)
         if kind == "log_loss":
-            return -forward_risk(y, self._probabilities(estimator, X), self.transition, sample_weight)
+            return -forward_risk(y, self._probabilities(estimator, X), T, sample_weight)
         if kind == "balanced_accuracy" and self.prior is not None:  # which it needs for more than R
             options: dict[str, Any] = {"reconstruction": self.reconstruction, "prior": self.prior}
         else:
             options = {"reconstruction": self._made}
         if kind == "brier":
             p = self._probabilities(estimator, X)
-            return -weak_brier(y, p, self.transition, sample_weight=sample_weight, **options).value
+            return -weak_brier(y, p, T, sample_weight=sample_weight, **options).value
         function = weak_accuracy if kind == "accuracy" else weak_balanced_accuracy
         classes = self._classes(estimator, X)
-        return function(y, classes, self.transition, sample_weight=sample_weight, **options).value
+        return function(y, classes, T, sample_weight=sample_weight, **options).value
+
+    def _known(self, estimator: Any) -> Transition:
+        """T that was given, or that of the estimator."""
+        T = self.transition
+        if T is None:
+            T = getattr(last_step(estimator), "transition_", None)
+        if T is None:
+            raise InputError(f"transition: expected one for a {type(estimator).__name__}, which has none, got None")
+        return T
 
     @cached_property
     def _made(self) -> Reconstruction:
         """R, made once for all calls: they share the draws of an estimated T."""
+        assert self.transition is not None
         return self.transition.reconstruction(self.reconstruction, self.prior)
 
     def _columns(self, estimator: Any) -> np.ndarray | None:
@@ -82,8 +95,9 @@ class WeakScorer:
 
         Numbers in another order than theirs are names: such an estimator has them in the order of T's columns.
         """
-        classes = np.asarray(getattr(estimator, "classes_", np.arange(self.transition.num_classes)))
+        assert self.transition is not None
         K = self.transition.num_classes
+        classes = np.asarray(getattr(estimator, "classes_", np.arange(K)))
         if classes.dtype.kind in "iu" and classes.min() >= 0 and classes.max() < K and (np.diff(classes) > 0).all():
             return classes
         if len(classes) == K:
@@ -95,6 +109,7 @@ class WeakScorer:
 
     def _labels(self, estimator: Any, y: Labels) -> Labels:
         """Labels that go by the names of the estimator's classes, as rows of T; others as they are."""
+        assert self.transition is not None
         if self.transition.label_shape or isinstance(y, Tensor) or self._columns(estimator) is not None:
             return y
         array = checks.array(y, "y")
@@ -105,6 +120,7 @@ class WeakScorer:
         return y if None in rows else np.array(rows, dtype=np.int64)
 
     def _probabilities(self, estimator: Any, X: Any) -> np.ndarray:
+        assert self.transition is not None
         p = np.asarray(estimator.predict_proba(X))
         columns = self._columns(estimator)
         if columns is None or len(columns) == self.transition.num_classes:
@@ -121,9 +137,20 @@ class WeakScorer:
         return order[np.searchsorted(np.asarray(estimator.classes_)[order], predicted)]
 
 
+def last_step(estimator: Any) -> Any:
+    """The classifier itself: the last step of a pipeline, the winner of a search."""
+    while True:
+        if hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        else:
+            return estimator
+
+
 def weak_scorer(
     name: str,
-    transition: Transition,
+    transition: Transition | None = None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
@@ -142,8 +169,18 @@ def weak_scorer(
     Parameters
     ----------
     name : "accuracy", "balanced_accuracy", "log_loss" or "brier" ("neg_log_loss" and "neg_brier" mean the same)
+    transition : Transition, optional for a `WeakLabelClassifier` (or a pipeline or search that ends in one)
+        Without it the T of each fit is used; where the fit estimates it, every fold is scored by a T of its own.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> import numpy as np, tproper as tp
+    >>> X, y = np.arange(20.0)[:, None], np.arange(20) // 10
+    >>> scorer = tp.weak_scorer("log_loss")
+    >>> scores = cross_val_score(tp.WeakLabelClassifier("symmetric:0.1"), X, y, scoring=scorer, cv=2)
     """
     checks.choice(name, "name", NAMES)
-    if not isinstance(transition, Transition):
+    if transition is not None and not isinstance(transition, Transition):
         raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     return WeakScorer(name, transition, reconstruction, prior)

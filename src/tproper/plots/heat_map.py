@@ -42,6 +42,12 @@ def compute_transition_map(transition: Transition, classes: Sequence[Any], title
     return TransitionMap(transition.matrix(), low, high, names, [str(c) for c in classes], title or transition.name)
 
 
+def draw_transition(ax: Any, transition: Transition, classes: Sequence[Any] | None = None, title: str = "") -> Any:
+    """T as `draw_transition_map` draws it; classes are numbered where nobody names them."""
+    names = range(transition.num_classes) if classes is None else classes
+    return draw_transition_map(ax, compute_transition_map(transition, list(names), title))
+
+
 def draw_transition_map(ax: Any, data: TransitionMap) -> Any:
     """Cells from white (0) to dark (1), with their values up to 12 classes; returns the image, for a colour bar."""
     M, K = data.matrix.shape

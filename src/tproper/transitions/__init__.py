@@ -10,6 +10,8 @@ from .annotators import AnnotatorTransition, AnswerReconstruction, CompleteRecon
 from .base import (
     ENUMERATION_LIMIT,
     METHODS,
+    DenseReconstruction,
+    DenseTransition,
     EstimatedTransition,
     Reconstruction,
     Tables,
@@ -45,6 +47,7 @@ from .named import (
     partly_labeled,
 )
 from .noisy_sets import NoisySetReconstruction, NoisySetTransition, noisy_partial_labels
+from .pairs import PairKernel, pair_prior, pairs
 from .parsing import (
     TransitionLike,
     UnknownSizeError,
@@ -78,7 +81,9 @@ __all__ = [
     "CandidateSetTransition",
     "CompleteReconstruction",
     "Dense",
+    "DenseReconstruction",
     "DenseRows",
+    "DenseTransition",
     "Diagnosis",
     "EstimatedPartialLabels",
     "EstimatedTransition",
@@ -89,6 +94,7 @@ __all__ = [
     "Needs",
     "NoisySetReconstruction",
     "NoisySetTransition",
+    "PairKernel",
     "Pattern",
     "QuestionReconstruction",
     "QuestionTransition",
@@ -131,6 +137,8 @@ __all__ = [
     "none_of_these",
     "ordinal_noise",
     "pair_noise",
+    "pair_prior",
+    "pairs",
     "parse_transition",
     "partial_labels",
     "partly_labeled",

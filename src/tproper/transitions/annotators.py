@@ -24,7 +24,15 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, count_text, look_up, tracing
 from ..errors import InputError
-from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, EstimatedTransition, Reconstruction, Tables, Transition
+from .base import (
+    CONDITION_LIMIT,
+    ENUMERATION_LIMIT,
+    DenseReconstruction,
+    EstimatedTransition,
+    Reconstruction,
+    Tables,
+    Transition,
+)
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix
 from .evidence import Dense, DenseRows, Kinds, Needs, Rows, Targets
@@ -146,9 +154,9 @@ class AnnotatorTransition(Transition):
             out = torch.where(out == MISSING, kept_on(self, "silence", out.device), out)
         return out
 
-    def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+    def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
         """An answer from every annotator: set those that are missing to -1."""
-        return np.stack([t._sample(classes, rng) for t in self.transitions], axis=-1)
+        return np.stack([t.draw(classes, rng) for t in self.transitions], axis=-1)
 
     def diagnose(self) -> Diagnosis:
         """Of the complete rows of answers; beyond 4,096 of them, of T with columns scaled to length one.
@@ -348,7 +356,7 @@ class AnswerReconstruction(Reconstruction):
         return Kinds(complete + names, lambda rows: columns[rows], lambda values: values[:M], None, slice(M, None))
 
 
-class CompleteReconstruction(Reconstruction):
+class CompleteReconstruction(DenseReconstruction):
     """R of the whole T, for complete rows of answers; an incomplete row is silent: its target is 1/K, its loss 0."""
 
     transition: AnnotatorTransition

@@ -20,7 +20,7 @@ from .._core import FloatArray, checks, count_text, other_encoding, plugins
 from ..errors import InputError
 from . import families
 from .annotators import AnnotatorTransition, annotators
-from .base import EstimatedTransition, Transition
+from .base import DenseTransition, EstimatedTransition, Transition
 from .catalogue import ALIASES, BY_NAME, Kind, groups, made_by_name, rates
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .named import NamedTransition
@@ -252,7 +252,7 @@ def _kind_of(T: NamedTransition | NoisySetTransition | QuestionTransition) -> st
 
 # Plain data. A subclass is written as itself or not at all: as its parent it would come back as another T.
 WRITTEN = (
-    Transition, EstimatedTransition, UniformTransition, CandidateSetTransition, IndependentSets, FixedSizeSets,
+    DenseTransition, EstimatedTransition, UniformTransition, CandidateSetTransition, IndependentSets, FixedSizeSets,
     EstimatedPartialLabels, StackedTransition, AnnotatorTransition, families.BagTransition, *BY_PARAMETERS,
 )  # fmt: skip
 

@@ -12,11 +12,11 @@ from torch import Tensor
 from .._core import FloatArray, Labels, checks, tracing
 from ..errors import InputError
 from .annotators import AnnotatorTransition
-from .base import EstimatedTransition, Transition
+from .base import DenseTransition, EstimatedTransition, Transition
 from .soft import SoftLabels
 
 
-class StackedTransition(Transition):
+class StackedTransition(DenseTransition):
     """Several sources side by side (Appendix B): T = (w_1 T_1; w_2 T_2; ...).
 
     Labels are (source, label) pairs (n, 2), or indices of the stacked rows.
