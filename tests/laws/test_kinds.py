@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
-import tproper as tp
 from tproper.learn.labels import encode
 from tproper.tables.codec import LabelCodec
+
+import tproper as tp
 from tproper.transitions import (
     ALIASES,
     BY_NAME,

@@ -80,6 +80,7 @@ class AnnotatorTransition(Transition):
         self.num_weak_labels = math.prod(self.sizes)
         self.name = f"annotators({len(self.transitions)})"
         self._weak_labels = None
+        self._classes = common_names(self.transitions, "transitions")
 
     @property
     def label_shape(self) -> tuple[int, ...]:
@@ -402,6 +403,14 @@ def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> Annotator
                 f"got {t.num_classes} at {a}"
             )
     return AnnotatorTransition(parts, checks.real(rho, "rho", 0, 1))
+
+
+def common_names(parts: Sequence[Transition], argument: str) -> list[Any] | None:
+    """The names of the classes of several T; those that have any must have the same, in one order."""
+    named = [t.classes for t in parts if t.classes is not None]
+    if any(names != named[0] for names in named):
+        raise InputError(f"{argument}: expected T of the same classes in one order, got those of {named}")
+    return named[0] if named else None
 
 
 def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:
