@@ -188,14 +188,14 @@ def case_control(seed):
     shares = np.array([0.4, 0.6])
     P, z = made(6 * N, seed, shares)
     P, U = P[z == 0][:N], made(2 * N, seed + 1, shares)[0]
-    X, y = np.concatenate([P, U]), np.repeat([0, 1], [N, 2 * N])
+    X, y = np.concatenate([P, U]), np.repeat([True, False], [N, 2 * N])
     X_new, z_new = made(4000, seed + 10_000, shares)
     ours = tp.WeakLabelClassifier(tp.case_control_pu(0.4, N, 2 * N), l2=L2, calibrate=False).fit(X, y)
     weights = np.zeros((len(X), 2))
     weights[:N] = [0.4 / N, -0.4 / N]
     weights[N:, 1] = 1 / (2 * N)
     theirs = fit(X, cross_entropy(weights), classes=2)
-    return float((ours.predict(X_new) == z_new).mean()), float((theirs(X_new) == z_new).mean())
+    return float((ours.predict(X_new) == (z_new == 0)).mean()), float((theirs(X_new) == z_new).mean())
 
 
 def two_bags(seed):
