@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._core import FloatArray, check_room, checks, group_codes
+from .._core import FloatArray, check_room, checks, group_codes, warn
 from ..errors import InputError
 from ..metrics import A_CROWD, PairedTest
 from ..transitions import AnnotatorTransition, EstimatedTransition, Transition, annotators
@@ -353,7 +352,7 @@ def estimate_annotators(
     unidentified = "" if ruled else _unidentified(crowd, fit, log_prior)
     if unidentified:
         notes.insert(0, unidentified)
-        warnings.warn(unidentified, IdentifiabilityWarning, stacklevel=2)
+        warn(unidentified, IdentifiabilityWarning)
     if effect > 1.0 + SIGNIFICANT * error:
         text = (
             f"the evidence of items spreads {effect:.2f} times as much as that of independent rules that are right "
@@ -362,7 +361,7 @@ def estimate_annotators(
         )
         notes.append(text)
         if effect > TELLING:
-            warnings.warn(text, DependenceWarning, stacklevel=2)
+            warn(text, DependenceWarning)
     rest = (fit, None if matrix is None or ruled else log_prior, int(rng.integers(1 << 31)), unidentified, gaps)
     more = (effect, head, told)
     copied = pairs + copied
@@ -460,7 +459,7 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
             f"answers of fewer than three overlapping annotators do not determine their T ({why}): very different T "
             "explain them equally well; give some true classes, features X, or a third answer"
         )
-        warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
+        warn(text, IdentifiabilityWarning)
         notes.append(text)
     shared = int((crowd.degree >= 2).sum())
     if not len(crowd.fixed) and with_features and not shared:
@@ -468,14 +467,14 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
             "no item has two answers: T rests on the classifier alone, and its intervals, which leave out the "
             "classifier's own error, are too narrow; give some true classes, or second answers"
         )
-        warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
+        warn(text, IdentifiabilityWarning)
         notes.append(text)
     if not len(crowd.fixed) and shared >= SHARED and ((crowd.given() > 0).sum(axis=1) <= 1).all():
         text = (
             f"no two answers to one of {shared} items differ: annotators who are always right and annotators who copy "
             "one answer look the same; give some true classes to tell them apart"
         )
-        warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
+        warn(text, IdentifiabilityWarning)
         notes.append(text)
     return notes
 
@@ -519,7 +518,7 @@ def _dependence_notes(crowd: Crowd, rho: float, copied: list[Copies], counted: i
             + ("; rho is at its cap: beyond, dependence cannot be told from a T that fits badly" * (rho >= MOST_RHO))
         )
     if notes:
-        warnings.warn("; ".join(notes), DependenceWarning, stacklevel=3)
+        warn("; ".join(notes), DependenceWarning)
     return notes
 
 

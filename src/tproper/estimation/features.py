@@ -15,14 +15,13 @@ any label, T pays ``lambda log det(T^T T)/2``: among all T that explain the labe
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
-from .._core import FloatArray, fold_numbers
+from .._core import FloatArray, fold_numbers, warn
 from ..errors import InputError
 from ..transitions import EstimatedTransition, Shrunk, shrink
 from .folds import FOLDS, EstimatorFolds, LinearFolds
@@ -267,7 +266,7 @@ def _estimated(
 
 def _warned(out: EstimatedTransition, doubts: list[str]) -> EstimatedTransition:
     for doubt in doubts:
-        warnings.warn(f"estimate_transition: {doubt}", IdentifiabilityWarning, stacklevel=6)
+        warn(f"estimate_transition: {doubt}", IdentifiabilityWarning)
     return out
 
 

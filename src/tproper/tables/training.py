@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..learn import (
     default_grid,
     with_params,
 )
+from ..metrics import restrict
 from ..transitions import Transition, identity, transition_to_dict
 from . import table_scores as scoring
 from .cards import in_words
@@ -83,6 +85,26 @@ class Quality:
     trust: Trust | None = None
     how: str = ""
     why_none: str = ""
+    expected: dict[str, float] | None = None  # the mean probability of each class
+    predicted: dict[str, float] | None = None  # how often it is the likeliest
+
+    def facts(self) -> dict[str, Any]:
+        """What the first screen of a card tells."""
+        best = next((scores["accuracy"] for scores in (self.clean, self.weak) if scores is not None), None)
+        accuracy = None
+        if best is not None:
+            low, high = best.interval
+            known = {"informative": bool(best.informative), "true": self.clean is not None}
+            accuracy = {"value": best.shown, "low": low, "high": high} | known
+        said = moved = None
+        if self.trust is not None:
+            check = self.trust.check
+            said = "contradicted" if not check.plausible else "unopposed" if check.model_fits else "model off"
+            ranges = self.trust.moved.get("accuracy")
+            ends = None if ranges is None or not ranges.rate else next(iter(ranges.intervals.values()), None)
+            moved = None if ends is None else [restrict(x, (0.0, 1.0)) for x in ends]
+        of_T = {"trust_in_T": said, "moved": moved}
+        return {"accuracy": accuracy, "expected": self.expected, "predicted": self.predicted} | of_T
 
 
 @dataclass(frozen=True)
@@ -99,7 +121,10 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
     """Scores from weak labels, and from known classes where there are any."""
     if unseen is None:
         return Quality(why_none="no rows were held out")
-    codec, clean = rows.codec, None
+    codec, clean, p = rows.codec, None, unseen.p
+    best = np.bincount(p.argmax(axis=1), minlength=len(codec.classes)) / len(p)
+    shares = {"expected": p.mean(axis=0), "predicted": best}
+    of_class: dict[str, Any] = {kind: dict(zip(codec.classes, s.tolist(), strict=True)) for kind, s in shares.items()}
     if rows.true is not None:
         known = rows.true[unseen.rows] >= 0
         if int(known.sum()) > 1:
@@ -107,11 +132,13 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
     why = scoring.why_no_scores(codec.transition)
     labelled = ~rows.silent[unseen.rows]
     if why or labelled.sum() < 2:
-        return Quality(None, clean, None, unseen.how, why or "fewer than two of these rows have a weak label")
+        return Quality(
+            None, clean, None, unseen.how, why or "fewer than two of these rows have a weak label", **of_class
+        )
     labels, p = rows.own[unseen.rows][labelled], unseen.p[labelled]
     R = codec.transition.reconstruction()
     weak = scoring.scores_of(codec.transition, labels, p, R)
-    return Quality(weak, clean, trust(labels, p, codec, R), unseen.how)
+    return Quality(weak, clean, trust(labels, p, codec, R), unseen.how, **of_class)
 
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) -> Fitted:
@@ -173,22 +200,27 @@ def described(estimator: Any, schema: Schema, settings: Settings, facts: dict[st
     """What there is to say of a model, beside what training has counted."""
     certificate = estimator.certificate_
     used = {"l2": estimator.l2_, "iterations": estimator.n_iter_}
-    facts = facts | {
-        "features": schema.features,
-        "columns": str(estimator.inputs_),
-        "standardized": settings.standardize,
-        "classes": schema.classes,
-        "label": schema.label,
-        "specs": [f"{name}={spec}" if name else spec for name, spec in schema.specs.items()],
-        "model": settings.model,
-        "loss": certificate.loss,
-        "settings": used | {"seed": settings.seed} | getattr(estimator, "best_params_", {}),
-        "tuned": settings.tune,
-        "calibration": _calibration(estimator),
-        "how_scored": quality.how,
-        "no_scores": quality.why_none,
-        "in_words": in_words(certificate),
-        "picture": None,
-        "version": __version__,
-    }
+    facts = (
+        facts
+        | {
+            "features": schema.features,
+            "columns": str(estimator.inputs_),
+            "standardized": settings.standardize,
+            "classes": schema.classes,
+            "label": schema.label,
+            "specs": [f"{name}={spec}" if name else spec for name, spec in schema.specs.items()],
+            "model": settings.model,
+            "loss": certificate.loss,
+            "settings": used | {"seed": settings.seed} | getattr(estimator, "best_params_", {}),
+            "tuned": settings.tune,
+            "calibration": _calibration(estimator),
+            "how_scored": quality.how,
+            "no_scores": quality.why_none,
+            "in_words": in_words(certificate),
+            "picture": None,
+            "version": __version__,
+            "date": datetime.now(UTC).date().isoformat(),
+        }
+        | quality.facts()
+    )
     return Fitted(estimator, schema, facts, quality)
