@@ -298,9 +298,9 @@ def _traded(evidence: Evidence, best: Solution, posterior: Shrunk) -> FloatArray
             if value > lowest + IMPOSSIBLE:
                 break
     at = np.array(sorted(found))
-    value = np.array([found[a] for a in at])
+    values = np.array([found[a] for a in at])
     grid = np.linspace(at[0], at[-1], 2000)
-    weight = np.exp(value.min() - np.interp(grid, at, value))
+    weight = np.exp(values.min() - np.interp(grid, at, values))
     edges = np.cumsum(weight)
     chosen = grid[np.searchsorted(edges / edges[-1], (np.arange(TRADED_DRAWS) + 0.5) / TRADED_DRAWS)]
     rng = np.random.default_rng(0)

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds, warn
 from ..errors import InputError
-from ..metrics import Z95, Score, posteriors_of_labels, weak_calibration, weights_of
-from ..transitions import Transition, TransitionLike, as_given, is_soft, make_transition
+from ..metrics import Z95, Score, posteriors_of_labels, read_labels, weak_calibration, weights_of
+from ..transitions import Encoded, Transition, TransitionLike, columns_in_order, make_transition
 from .defaults import row_count
 from .gain import gain_of, no_gain
 from .scaling import (
@@ -231,13 +231,14 @@ def fit_calibrator(
     v = _as_scores(scores, None)
     T = make_transition(transition, v.shape[1] if isinstance(transition, str) else None)
     K = T.num_classes
-    v = _as_scores(v, K)
-    y = T.encode(labels)
-    shape = y.shape[1:] if is_soft(y) else T.label_shape
-    if y.shape != (len(v), *shape):
-        got = len(y) if y.ndim == 1 + len(shape) else f"shape {tuple(y.shape)}"
-        raise InputError(f"labels: expected one for each of the {len(v)} rows of scores, got {got}")
-    w = _counts(sample_weight, len(v))
+    read = read_labels(T, labels)
+    v = _as_scores(columns_in_order(scores, read.space, "scores"), K)
+    T, y = read.bare, read.labels
+    if len(y) != len(v):
+        raise InputError(f"labels: expected one for each of the {len(v)} rows of scores, got {len(y)}")
+    w = np.where(read.missing, 0.0, _counts(sample_weight, len(v)))
+    if not w.any():
+        raise InputError(f"labels: expected at least one row with a label and a weight, got none of {len(v)}")
     kind, floor = _kind(inputs, v), 0.0
     notes: list[str] = []
     if kind == "probabilities":
@@ -420,7 +421,7 @@ def _reliability(
         R = T.reconstruction()
         for when, g in (("before", before), ("after", after)):
             p = torch.softmax(torch.as_tensor(g), -1).numpy()
-            of_rows = weak_calibration(as_given(y), p, T, reconstruction=R, sample_weight=weight, groups=groups)
+            of_rows = weak_calibration(Encoded(y), p, T, reconstruction=R, sample_weight=weight, groups=groups)
             out[when] = of_rows.to_dict()
     except NotReconstructibleError:
         notes.append("no calibration error: the transition has no reconstruction")

@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..transitions import Reconstruction, SoftLabels, Transition
 from . import united
 from .by_rules import accuracy_by_rules
-from .inputs import Sample, encoded, predictions_of, weights_of
+from .inputs import Sample, predictions_of, read_labels, weights_of
 from .own_answers import doubted
 from .score import Score, says_nothing, score_of
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
@@ -101,10 +101,13 @@ def _by_rules(
     groups: ArrayLike | None,
 ) -> Score:
     """Of sources that abstain: bounds, of which the upper one is that of the unbiased estimate where there is one."""
-    y = encoded(transition, labels)
+    read = read_labels(transition, labels)
+    y = read.labels
     w = weights_of(sample_weight, len(y))
-    used = np.ones(len(y), dtype=bool) if w is None else w > 0
-    predicted = predictions_of(predictions, transition.num_classes, len(y))
+    used = ~read.missing if w is None else ~read.missing & (w > 0)
+    if not used.any():
+        raise InputError(f"labels: expected at least one row with an answer, got none of {len(y)}")
+    predicted = predictions_of(predictions, transition.num_classes, len(y), space=read.space)
     shares = np.full(len(y), 1.0) if w is None else w
     most = 1.0
     try:
