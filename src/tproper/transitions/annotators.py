@@ -51,6 +51,12 @@ DEPENDENT = (
 )
 
 
+MADE_OF_FEATURES = (
+    "rules see what the model sees, and a model foretells their errors too; give the class of some rows (true=), or "
+    "see weak_accuracy, which has bounds"
+)
+
+
 class AnnotatorTransition(Transition):
     """T of several answers per example, given the T of each annotator. Labels are (..., m) integers, -1 = no answer.
 
@@ -73,6 +79,8 @@ class AnnotatorTransition(Transition):
         self.caution = f"not informative: {unidentified}" if unidentified else DEPENDENT.format(rho) if rho > 0 else ""
         self.silence = np.array([-1] * len(self.transitions) if silence is None else silence, dtype=np.int64)  # (m,)
         self.of_features = bool((self.silence >= 0).any())
+        if self.of_features and not unidentified:
+            self.caution = f"not informative: {MADE_OF_FEATURES}"
         self.num_classes = self.transitions[0].num_classes
         self.sizes = [t.num_weak_labels for t in self.transitions]
         self.offsets = np.cumsum([0, *self.sizes])
