@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, compact, group_codes
 from ..errors import InputError
-from ..transitions import AnnotatorTransition, Reconstruction, SoftLabels, Transition, is_soft, soft_silent
+from ..transitions import Reconstruction, SoftLabels, Transition, is_soft, soft_silent
 from .statistics import Estimate, Reweigher, Values, estimate
 
 
@@ -86,9 +86,7 @@ def encoded(transition: Transition, labels: Labels) -> Tensor:
         labels = labels.to_numpy()
     out = transition.encode(labels).cpu()
     if out.ndim != 1 + len(transition.label_shape):
-        want = f"(n, {transition.num_classes}) candidate masks" if transition.per_class_labels else "(n,) labels"
-        want = f"(n, {transition.label_shape[0]}) answers" if isinstance(transition, AnnotatorTransition) else want
-        raise InputError(f"labels: expected {want}, got shape {tuple(out.shape)}")
+        raise InputError(f"labels: expected {transition.shape_in_words}, got shape {tuple(out.shape)}")
     return out
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .._core import Labels, checks
 from ..errors import InputError
-from ..transitions import BagTransition, Reconstruction, Transition, Vocabulary, item
+from ..transitions import Reconstruction, Transition, Vocabulary, item
 from .balanced import weak_balanced_accuracy
 from .inputs import encoded, probabilities_of, weights_of
 from .weak import weak_accuracy, weak_brier
@@ -41,7 +41,7 @@ def forward_risk(
     if w is not None:
         y, q, w = y[w > 0], q[w > 0], w[w > 0] / w.max()
     # scores of log q give q back exactly under softmax, zeros included; T is that of pooled bags
-    scores = q.log() - torch.as_tensor(transition.log_shift) if isinstance(transition, BagTransition) else q.log()
+    scores = q.log() - torch.as_tensor(transition.log_shift)
     risks = -transition.evidence(y).log_mass(scores).numpy()
     return float(np.average(risks, weights=w))
 

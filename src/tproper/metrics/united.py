@@ -24,7 +24,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, group_codes, warn
 from ..errors import InputError
-from ..transitions import AnnotatorTransition, Transition, is_estimated
+from ..transitions import Transition, is_estimated
 from .checked import CheckedRows, IntArray, Result, SelectionWarning
 from .inputs import Sample, predictions_of, probabilities_of, weights_of
 from .known import known_classes
@@ -231,7 +231,7 @@ def _with_T(rows: Rows, result: Result, weak: Weak, each: FloatArray) -> tuple[R
         alone = weak()
     except NotReconstructibleError:
         return result, "T does not tell the classes apart, and is not used"
-    if not math.isfinite(alone.value) or (isinstance(T, AnnotatorTransition) and not alone.informative):
+    if not math.isfinite(alone.value) or (T.separate and not alone.informative):
         return result, ""
     labels = torch.as_tensor(rows.columns if T.label_shape else rows.columns[:, 0])
     sample = Sample(labels.bool() if T.per_class_labels else labels, T, "auto", None, None)

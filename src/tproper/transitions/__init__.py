@@ -57,6 +57,7 @@ from .parsing import (
     transition_from_dict,
     transition_to_dict,
 )
+from .posterior import Posterior
 from .questions import QuestionReconstruction, QuestionTransition, yes_no
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
@@ -96,6 +97,7 @@ __all__ = [
     "NoisySetTransition",
     "PairKernel",
     "Pattern",
+    "Posterior",
     "QuestionReconstruction",
     "QuestionTransition",
     "Reconstruction",
