@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tproper.learn.labels import encode
+from tproper.tables.codec import LabelCodec
 
 import tproper as tp
-from tproper.learn.labels import encode
 from tproper.transitions import (
     ALIASES,
     BY_NAME,
@@ -122,6 +123,23 @@ def test_a_classifier_reads_the_names_of_a_kind(kind):
     got = torch.as_tensor(tp.ForwardLoss(T).evaluate(torch.as_tensor(a._scores(X)), encoded))
     assert bool(torch.isfinite(got).all())
     assert torch.equal(encode(given, T, np.asarray(classes)), encoded)
+
+
+@EVERY
+def test_a_table_holds_it(kind):
+    """The raw example of the declaration is read, and every label is written and read back."""
+    pa = pytest.importorskip("pyarrow")
+    T = tp.parse_transition(kind.example)
+    first = {"spam": ["spam", "ham"], "good": ["good", "fair", "poor", "bad"]}.get(kind.column, ["cat", "dog", "ant"])
+    codec = LabelCodec(T, first[: T.num_classes])
+    rows = every_label(T)
+    texts, _ = codec.decode(rows.numpy())
+    encoded, missing = codec.encode(pa.array(texts))
+    assert not missing.any()
+    np.testing.assert_array_equal(encoded, rows.numpy())
+    encoded, missing = codec.encode(pa.array([kind.column]))
+    assert not missing.any()
+    assert texts[int(T.row_index(torch.as_tensor(encoded))[0])] == kind.column
 
 
 @pytest.mark.parametrize(

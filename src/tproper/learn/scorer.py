@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, Labels, checks
 from ..errors import InputError
 from ..metrics import last_step, weights_of
-from ..transitions import Transition, TransitionLike, make_transition
-from . import labels as _labels
+from ..transitions import Transition, TransitionLike, make_transition, settle
 from .scaling import calibrated_risks
 
 
@@ -29,10 +29,15 @@ class CalibratedScorer:
         if T is None:
             raise InputError(f"transition: expected one for a {type(estimator).__name__}, which has none, got None")
         scores = _scores(estimator, X, T)
-        labels = _labels.encode(y, T, np.asarray(fitted.classes_)) if hasattr(fitted, "transition_") else T.encode(y)
+        names = None if T.classes is not None else getattr(fitted, "classes_", None)
+        space = settle(y, T, names if hasattr(fitted, "transition_") else None)
+        labels, missing = space.read(y)
         if len(labels) != len(scores):
             raise InputError(f"y: expected one label for each of the {len(scores)} rows of X, got {len(labels)}")
         w = weights_of(sample_weight, len(scores))
+        if missing.any():
+            labels, scores = labels[torch.as_tensor(~missing)], scores[~missing]
+            w = None if w is None else w[~missing]
         risks, _ = calibrated_risks(scores, labels, T, w)
         return -float(np.average(risks, weights=w))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core import FloatArray
 from ..errors import InputError
-from ..transitions import SET_SEPARATOR, Transition, weak_label_names
+from ..transitions import SET_SEPARATOR, Transition, space_of
 
 WRITTEN = 12  # classes up to which the numbers stand in the cells
 DARK = 0.55  # probability from which they are white
@@ -37,7 +37,7 @@ def compute_transition_map(transition: Transition, classes: Sequence[Any], title
         low, high = transition.posterior.interval(0.95)
     names = [
         SET_SEPARATOR.join(sorted(map(str, n))) if isinstance(n, frozenset) else str(n)
-        for n in weak_label_names(transition, classes)
+        for n in space_of(transition, classes).names
     ]
     return TransitionMap(transition.matrix(), low, high, names, [str(c) for c in classes], title or transition.name)
 

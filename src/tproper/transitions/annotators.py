@@ -51,6 +51,12 @@ DEPENDENT = (
 )
 
 
+MADE_OF_FEATURES = (
+    "rules see what the model sees, and a model foretells their errors too; give the class of some rows (true=), or "
+    "see weak_accuracy, which has bounds"
+)
+
+
 class AnnotatorTransition(Transition):
     """T of several answers per example, given the T of each annotator. Labels are (..., m) integers, -1 = no answer.
 
@@ -73,6 +79,8 @@ class AnnotatorTransition(Transition):
         self.caution = f"not informative: {unidentified}" if unidentified else DEPENDENT.format(rho) if rho > 0 else ""
         self.silence = np.array([-1] * len(self.transitions) if silence is None else silence, dtype=np.int64)  # (m,)
         self.of_features = bool((self.silence >= 0).any())
+        if self.of_features and not unidentified:
+            self.caution = f"not informative: {MADE_OF_FEATURES}"
         self.num_classes = self.transitions[0].num_classes
         self.sizes = [t.num_weak_labels for t in self.transitions]
         self.offsets = np.cumsum([0, *self.sizes])
@@ -80,6 +88,7 @@ class AnnotatorTransition(Transition):
         self.num_weak_labels = math.prod(self.sizes)
         self.name = f"annotators({len(self.transitions)})"
         self._weak_labels = None
+        self._classes = common_names(self.transitions, "transitions")
 
     @property
     def label_shape(self) -> tuple[int, ...]:
@@ -443,6 +452,14 @@ def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> Annotator
                 f"got {t.num_classes} at {a}"
             )
     return AnnotatorTransition(parts, checks.real(rho, "rho", 0, 1))
+
+
+def common_names(parts: Sequence[Transition], argument: str) -> list[Any] | None:
+    """The names of the classes of several T; those that have any must have the same, in one order."""
+    named = [t.classes for t in parts if t.classes is not None]
+    if any(names != named[0] for names in named):
+        raise InputError(f"{argument}: expected T of the same classes in one order, got those of {named}")
+    return named[0] if named else None
 
 
 def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:

@@ -40,6 +40,7 @@ from .dense import left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Silenced, Targets, listed
 from .kinds import POSITIVE_UNLABELED, LabelKind
+from .labels import LabelSpace, distinct_names, shown, space_of
 from .posterior import Posterior
 from .shrinkage import shrink
 from .soft import SoftLabels, is_soft, soft_silent, soft_targets
@@ -56,10 +57,17 @@ class Transition(LabelKind):
     Parameters
     ----------
     matrix : (M, K) array
-        Every column sums to one within 1e-6.
+        Every column sums to one within 1e-6. A pandas table names the classes by its columns, the labels by its index.
     weak_labels : sequence, optional
         Names of the M weak labels. Sets of class indices say that labels are candidate sets (then the
         ambiguity degree is known); tuples are (source, label) pairs. Default: 0 .. M-1, or the index of a pandas table.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.Transition([[0.9, 0.3], [0.1, 0.7]]).named(["spam", "ham"])
+    >>> T.labels.encode(["ham", "spam"]).tolist()
+    [1, 0]
 
     Notes
     -----
@@ -95,8 +103,13 @@ class Transition(LabelKind):
         their evidence (symmetric, complementary, the same in all classes, ...; see `tproper.transitions.shrinkage`);
         with many they are the plain frequencies. Counts need not be whole numbers. `structure`: "auto", or the form to
         shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary".
+
+        A pandas table gives labels and classes their names. Its axes may have names too, as those of ``pd.crosstab``
+        do: one of "true", "class", "clean", ... beside one of "weak", "label", "noisy", ... says which axis holds the
+        classes. An array has no names: of scikit-learn's ``confusion_matrix(true, weak)`` pass the transpose.
         """
         checks.no_gradient(counts, "counts", LEARNED)
+        counts = _classes_in_columns(counts)
         table = checks.matrix(counts, "counts")
         checks.entries(table, (table >= 0) & (table <= 2**53), "counts", "numbers from 0 to 2^53")
         if not table.any():
@@ -107,7 +120,25 @@ class Transition(LabelKind):
         names = _row_names(counts) if weak_labels is None else weak_labels
         out = EstimatedTransition.from_dirichlet(posterior.concentration, names, posterior.notes)
         out.posterior.counts = table if structure == "auto" else None  # a form that was asked for is known
+        out._classes = _column_names(counts)
         return out
+
+    def named(self, names: Sequence[Any] | None) -> Self:
+        """The same T whose columns have these names of classes, in this order; None takes them away.
+
+        Labels that go by the names of classes are then read by name (`labels`), estimators sort T by them, and integers
+        that are no names are refused there: losses alone take rows of T.
+        """
+        if names is None and self._classes is None:
+            return self
+        out = copy.copy(self)
+        out._classes = None if names is None else distinct_names(names, "names", self.num_classes)
+        return out
+
+    @property
+    def labels(self) -> LabelSpace:
+        """What a label of this T is: how people write it, what it is called, and how losses take it."""
+        return space_of(self, self._classes)
 
     @property
     def weak_labels(self) -> list[Any]:
@@ -124,7 +155,8 @@ class Transition(LabelKind):
         raise NotImplementedError(f"{type(self).__name__}: a structure of T has a matrix, or says that it is too large")
 
     def __repr__(self) -> str:
-        return f"<{self.name}: {count_text(self.num_weak_labels)} weak labels, {self.num_classes} classes>"
+        named = "" if self._classes is None else f" ({shown(self._classes)})"
+        return f"<{self.name}: {count_text(self.num_weak_labels)} weak labels, {self.num_classes} classes{named}>"
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Weak labels in their canonical tensor form, checked."""
@@ -132,6 +164,8 @@ class Transition(LabelKind):
             return labels.of(self, device)
         if self.positive_unlabeled:
             labels = checks.positive_unlabeled_labels(labels)
+        elif isinstance(labels, Sequence) and len(labels) and isinstance(labels[0], Set) and self._labels_are_sets():
+            labels = self.named(None).labels.encode(labels, "labels")
         return checks.index_labels(labels, self.num_weak_labels, device=device, validate=validate)
 
     def sample(self, y: Labels, seed: int | np.random.Generator) -> NDArray[Any]:
@@ -366,6 +400,7 @@ class DenseTransition(Transition):
         self.num_weak_labels, self.num_classes = self._T.shape
         if self.num_classes < 2:
             raise InputError(f"matrix: expected a column for each of two or more classes, got shape {self._T.shape}")
+        self._classes = _column_names(matrix)
         weak_labels = _row_names(matrix) if weak_labels is None else weak_labels
         if weak_labels is not None and (
             not hasattr(weak_labels, "__len__") or isinstance(weak_labels, (str, Set, Mapping))
@@ -486,7 +521,7 @@ class EstimatedTransition(DenseTransition, metaclass=_HasPosterior):
         self.posterior.counts = table
 
     def __str__(self) -> str:
-        return self.describe(range(self.num_classes))
+        return self.describe(self.labels.class_names)
 
     def describe(self, classes: Sequence[Any]) -> str:
         """T as a table under the names of its classes, each entry with its standard error, and the notes."""
@@ -664,11 +699,41 @@ def _without_rounding(R: FloatArray) -> FloatArray:
 
 
 def _row_names(table: Any) -> list[Any] | None:
-    """The names in a pandas table's index; None where they are 0 .. M-1, or the classes in sorted order."""
+    """The names in a pandas table's index; None where they are 0 .. M-1, or the names of the classes in their order."""
     rows = table.index.tolist() if hasattr(table, "iloc") else []
-    if not rows or rows == list(range(len(rows))) or rows == table.columns.tolist() == sorted(rows):
-        return None
-    return rows
+    return None if not rows or rows == list(range(len(rows))) or rows == table.columns.tolist() else rows
+
+
+def _column_names(table: Any) -> list[Any] | None:
+    """The names in a pandas table's columns; None where they are 0 .. K-1."""
+    columns = table.columns.tolist() if hasattr(table, "iloc") else []
+    return None if not columns or columns == list(range(len(columns))) else distinct_names(columns, "matrix")
+
+
+#: What the axes of a table of counts are called, by what they hold.
+OF_CLASSES = {"true", "truth", "class", "classes", "gold", "clean", "actual", "z", "y_true", "true_class", "true_label"}
+OF_LABELS = {
+    "weak",
+    "label",
+    "labels",
+    "noisy",
+    "observed",
+    "given",
+    "answer",
+    "annotation",
+    "y",
+    "weak_label",
+    "y_weak",
+}
+
+
+def _classes_in_columns(counts: Any) -> Any:
+    """A table of counts whose columns are classes; transposed where its axes' names say that its rows are."""
+    if not hasattr(counts, "iloc"):
+        return counts
+    rows, columns = (str(axis.name).strip().lower().replace(" ", "_") for axis in (counts.index, counts.columns))
+    by_name = (rows in OF_CLASSES) - (rows in OF_LABELS) + (columns in OF_LABELS) - (columns in OF_CLASSES)
+    return counts.T if by_name > 0 else counts
 
 
 def label_text(name: object) -> str:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, tracing
 from ..errors import InputError
+from .annotators import common_names
 from .base import DenseTransition, Transition, drawn_parts
 from .soft import SoftLabels
 
@@ -31,6 +32,7 @@ class StackedTransition(DenseTransition):
         names = [(d, label) for d, t in enumerate(sources) for label in t.weak_labels]
         super().__init__(np.concatenate(blocks), weak_labels=names)
         self.name = f"multi_source of {len(blocks)}"
+        self._classes = common_names(self.sources, "transitions")
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Stacked row indices; (source, label) pairs are turned into them."""
