@@ -196,7 +196,6 @@ __all__ = [
     "transition_to_dict",
     "treats_alike",
     "unlabeled_sets",
-    "weak_label_names",
     "with_weak_labels",
     "yes_no",
 ]
