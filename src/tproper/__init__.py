@@ -99,6 +99,7 @@ _LAZY = {
     "estimate_pu": "estimation",
     "estimate_table": "tables",
     "estimate_transition": "estimation",
+    "export_onnx": "learn",
     "forward_loss": "losses",
     "fuse": "losses",
     "gradient_ascent_loss": "losses",
@@ -186,6 +187,7 @@ if TYPE_CHECKING:
         WeakLabelClassifierCV,
         calibrate,
         calibrated_scorer,
+        export_onnx,
         load,
         save,
     )
@@ -354,6 +356,7 @@ __all__ = [
     "estimate_pu",
     "estimate_table",
     "estimate_transition",
+    "export_onnx",
     "forward_loss",
     "fuse",
     "gradient_ascent_loss",

@@ -13,7 +13,7 @@ import pytest
 import tproper as tp
 from tproper.estimation import TransitionCheck
 from tproper.metrics import Score
-from tproper.tables.codec import LabelCodec
+from tproper.tables.labels import LabelCodec
 from tproper.tables.table_scores import as_text
 from tproper.tables.trust import Trust, trust
 from tproper.transitions import transition_from_dict, transition_to_dict

@@ -69,7 +69,8 @@ class Settings(tables.Settings):
     epochs: Annotated[
         int | None,
         typer.Option(
-            help="at most this many passes over the data (default 1000, linear; 100, mlp; 5, stream), or rounds of boosting"
+            help="at most this many passes over the data (default 1000, linear; 100, mlp; 5, stream), or rounds of "
+            "boosting (1000)"
         ),
     ] = None
     seed: Seed = 0

@@ -293,14 +293,14 @@ def _traded(evidence: Evidence, best: Solution, posterior: Shrunk) -> FloatArray
         p = Recalibration(best.P, worth)
         lowest = np.inf
         for at in side:
-            found[float(at)] = value = p.at(evidence, T + at * towards)
-            lowest = min(lowest, value)
-            if value > lowest + IMPOSSIBLE:
+            found[float(at)] = reached = p.at(evidence, T + at * towards)
+            lowest = min(lowest, reached)
+            if reached > lowest + IMPOSSIBLE:
                 break
     at = np.array(sorted(found))
-    value = np.array([found[a] for a in at])
+    values = np.array([found[a] for a in at])
     grid = np.linspace(at[0], at[-1], 2000)
-    weight = np.exp(value.min() - np.interp(grid, at, value))
+    weight = np.exp(values.min() - np.interp(grid, at, values))
     edges = np.cumsum(weight)
     chosen = grid[np.searchsorted(edges / edges[-1], (np.arange(TRADED_DRAWS) + 0.5) / TRADED_DRAWS)]
     rng = np.random.default_rng(0)

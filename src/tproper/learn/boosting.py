@@ -31,6 +31,7 @@ Slope = Callable[[FloatArray], FloatArray]
 # Scores (n, K) to the risk of rows that were held out.
 Risk = Callable[[FloatArray], float]
 
+CHOOSING = 0.8  # of the work, for five folds
 LEAST_FALL = 2e-3  # of all that the held-out risk fell: rounds that together lower it by less are not worth growing
 SECANT = 0.5  # how far on either side a potential's curvature is taken: beyond its kinks
 SMALL = 1 << 21  # numbers in X up to which one thread is as quick as several
@@ -262,12 +263,16 @@ def solve(problem: Problem, settings: Settings, splits: Sequence[Split] = (), ri
     params = _params(problem, settings)
     data = lightgbm().Dataset(problem.X, np.zeros(problem.X.shape[0]), params=params, free_raw_data=False).construct()
     start = start_of(problem)
-    rounds, history, best = settings.rounds, [], None
+    rounds, best = settings.rounds, None
+    history: list[dict[str, float]] = []
+    done = 0.0
     if len(splits) and risk is not None:
-        rounds, history, best = _choose(problem, settings, params, data, start, splits, risk)
+        rounds, history, best = _choose(problem, settings, params, data, start, splits, risk, progress)
+        done = CHOOSING
     whole = _Growing(data, problem, start, params)
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         whole.grow()
+        progress(done + (1 - done) * number / rounds)
     return Solution(whole.trees(rounds), rounds, history, best)
 
 
@@ -279,6 +284,7 @@ def _choose(
     start: FloatArray,
     splits: Sequence[Split],
     risk: Risk,
+    progress: Callable[[float], None],
 ) -> tuple[int, list[dict[str, float]], FloatArray]:
     """The number of rounds, the history of risks, and the held-out scores (n, K) at that number."""
     splits = [(np.sort(train), np.sort(test)) for train, test in splits]
@@ -300,6 +306,8 @@ def _choose(
         if value < least or settings.patience is None:
             least, chosen, best = value, number, scores.copy()
         leasts.append(least)
+        # how far it is to the end nobody knows: half of what is left is done in as many rounds as there were
+        progress(CHOOSING * number / (number + min(number, settings.rounds - number)))
         if all(fold.ended for fold in folds):
             break
         if settings.patience is not None and number > settings.patience:

@@ -17,7 +17,7 @@ from .._core import Before, FloatArray, check_room, checks, compact, finite_rows
 from ..errors import InputError
 from ..losses import WeakLabelLoss
 from ..metrics import weights_of
-from ..transitions import as_given
+from ..transitions import Encoded
 from . import boosting, linear, minibatch
 from .calibrator import (
     FEWEST_ROWS,
@@ -175,12 +175,13 @@ def fit_boosting(clf: WeakLabelClassifier, data: Training) -> None:
         leaves=TREE_LEAVES if clf.max_leaves == "auto" else int(clf.max_leaves),
         fewest_rows=default_leaf_rows(information),
         patience=clf.patience if stop else None,
-        verbose=clf.verbose,
+        verbose=lines_of(clf.verbose),
     )
+    progress = Progress(clf.verbose, __name__)
     weights = np.ones(n) if data.weights is None else data.weights  # l2 is in rows, and whole weights are repetitions
     problem = boosting.Problem(data.X, data.labels, clf.loss_, K, weights * (clf._rows / n))
     splits = folds(n, data.groups) if stop or method is not None else []
-    found = boosting.solve(problem, settings, splits, held_out_risk(clf, data, method))
+    found = boosting.solve(problem, settings, splits, held_out_risk(clf, data, method), progress.part(0, 0.95))
     clf.module_ = found.trees
     clf.history_, clf.n_iter_ = found.history, found.rounds
     if method is None or found.held_out is None:
@@ -189,6 +190,7 @@ def fit_boosting(clf: WeakLabelClassifier, data: Training) -> None:
         clf.calibrator_ = uncalibrated(clf, found.trees.scores(data.X), data.weights, "too few rows")
     else:
         clf.calibrator_ = calibrator(clf, found.held_out, data, method)
+    progress(1.0)
 
 
 def held_out_risk(clf: WeakLabelClassifier, data: Training, method: str | None) -> boosting.Risk:
@@ -276,7 +278,14 @@ def calibrator(clf: WeakLabelClassifier, scores: FloatArray, data: Training, met
         return own.on_top_of(base, note)
     # a link that is not softmax is replaced in any case: no reason to stay close to what replaces it
     fitted = fit_calibrator(
-        base * scores, as_given(y), clf.transition_, method, "scores", weights, data.groups, cautious=not note
+        base * scores,
+        Encoded(y),
+        clf.transition_.named(None),
+        method,
+        "scores",
+        weights,
+        data.groups,
+        cautious=not note,
     )
     return fitted.on_top_of(base, note)
 

@@ -18,12 +18,20 @@ from ..data import CELLS, watched
 from ..errors import InputError
 from ..inputs import Columns, Inputs
 from ..transitions import Reconstruction, identity
-from .codec import Answered, Encoded, LabelCodec, class_codec
 from .frames import read_table
+from .labels import (
+    Answered,
+    Coded,
+    LabelCodec,
+    annotators_of_file,
+    class_codec,
+    parse_sources,
+    resolve,
+    resolve_answers,
+)
 from .options import LabelOptions, listed_specs
 from .overlap import Overlap
 from .reading import LabelColumns, label_columns, read
-from .resolving import annotators_of_file, parse_sources, resolve, resolve_answers
 from .schema import FeatureReader
 from .streaming import Trained, reblocked
 from .table_scores import Scores, StreamedScores, draw, why_no_scores
@@ -80,13 +88,13 @@ def evaluation_codec(
         trained.schema.source if not several and any("=" in str(s).partition(":")[0] for s in specs) else None
     )
     named = parse_sources(specs, source, several)
-    classes = trained.schema.classes
+    classes = trained.schema.told or trained.schema.classes
     if several or ("" in named and annotators_of_file(named[""]) is not None):
         who = columns.labels if not columns.long else read(columns, []).answered.names  # type: ignore[union-attr]
         T, names, known = resolve_answers(named, who, [], classes)
-        return LabelCodec(T, names, annotators=known)
+        return LabelCodec(T, names, annotators=known).in_order_of(trained.schema.classes)
     transition, names = resolve(named, [], classes)
-    return LabelCodec(transition, names, list(named) if source else ())
+    return LabelCodec(transition, names, list(named) if source else ()).in_order_of(trained.schema.classes)
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class Block:
     """Some rows: features, labels, which of them are missing, and the known classes."""
 
     X: Columns
-    labels: Encoded
+    labels: Coded
     absent: NDArray[np.bool_]
     true: NDArray[np.int64] | None  # -1 where unknown
     rows: NDArray[np.int64]  # in the table, from 1
@@ -134,10 +142,10 @@ class _Evenly:
 
     def __init__(self) -> None:
         self.rows, self.stride = 0, 1
-        self.labels: list[Encoded] = []
+        self.labels: list[Coded] = []
         self.p: list[FloatArray] = []
 
-    def add(self, labels: Encoded, p: FloatArray) -> None:
+    def add(self, labels: Coded, p: FloatArray) -> None:
         """The next rows, of which every `stride`-th is kept."""
         start = -self.rows % self.stride
         self.labels.append(labels[start :: self.stride])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from .. import plots
 from .._core import FloatArray, Mark
@@ -37,8 +38,8 @@ from ..metrics import (
     weak_calibration,
     weak_log_loss,
 )
-from ..transitions import Reconstruction, Transition
-from .codec import Encoded
+from ..transitions import Encoded, Reconstruction, Transition
+from .labels import Coded
 from .trust import NAMES, Trust
 
 BLOCK_CELLS = 1 << 20  # probabilities in a block ...
@@ -94,12 +95,12 @@ class StreamedScores:
         self.reconstruction = transition.reconstruction(reconstruction)
         self.rows = 0
         self._limit = max(BLOCK_ROWS, BLOCK_CELLS // transition.num_classes)
-        self._waiting: list[tuple[Encoded, FloatArray]] = []
+        self._waiting: list[tuple[Coded, FloatArray]] = []
         self._count = 0
         self._parts: dict[str, list[Score]] = {name: [] for name in (*_MEANS, "overconfidence")}
         self._bins: _Bins | None = None
 
-    def add(self, labels: Encoded, probabilities: FloatArray) -> None:
+    def add(self, labels: Coded, probabilities: FloatArray) -> None:
         """Some rows."""
         if len(labels) == 0:
             return
@@ -112,14 +113,16 @@ class StreamedScores:
             self._waiting = [(labels[self._limit :], probabilities[self._limit :])]
             self._count -= self._limit
 
-    def _take(self) -> tuple[Encoded, FloatArray]:
+    def _take(self) -> tuple[Coded, FloatArray]:
         labels = np.concatenate([y for y, _ in self._waiting])
         return labels, np.concatenate([p for _, p in self._waiting])
 
-    def _score(self, labels: Encoded, q: FloatArray) -> None:
+    def _score(self, labels: Coded, q: FloatArray) -> None:
         for name, score in _MEANS.items():
             value = q.argmax(axis=1) if name == "accuracy" else q
-            self._parts[name].append(score(labels, value, self.transition, reconstruction=self.reconstruction))
+            self._parts[name].append(
+                score(Encoded(torch.as_tensor(labels)), value, self.transition, reconstruction=self.reconstruction)
+            )
         if self._bins is None:
             self._bins = _Bins()
         self._parts["overconfidence"].append(self._bins.add(labels, q, self.transition, self.reconstruction))
@@ -129,13 +132,13 @@ class StreamedScores:
         labels, q = self._take()
         T, R, parts = self.transition, self.reconstruction, self._parts
         if self._bins is None:
-            predicted = q.argmax(axis=1)
+            predicted, read = q.argmax(axis=1), Encoded(torch.as_tensor(labels))
             return {
-                "accuracy": weak_accuracy(labels, predicted, T, reconstruction=R),
-                "balanced_accuracy": weak_balanced_accuracy(labels, predicted, T, reconstruction=R),
-                "log_loss": weak_log_loss(labels, q, T, reconstruction=R),
-                "brier": weak_brier(labels, q, T, reconstruction=R),
-                "calibration": weak_calibration(labels, q, T, reconstruction=R),
+                "accuracy": weak_accuracy(read, predicted, T, reconstruction=R),
+                "balanced_accuracy": weak_balanced_accuracy(read, predicted, T, reconstruction=R),
+                "log_loss": weak_log_loss(read, q, T, reconstruction=R),
+                "brier": weak_brier(read, q, T, reconstruction=R),
+                "calibration": weak_calibration(read, q, T, reconstruction=R),
             }
         self._score(labels, q)
         K, draws = T.num_classes, draws_of(T, R)
@@ -154,7 +157,7 @@ class StreamedScores:
 
 
 def scores_of(
-    transition: Transition, labels: Encoded, probabilities: FloatArray, reconstruction: str | Reconstruction = "auto"
+    transition: Transition, labels: Coded, probabilities: FloatArray, reconstruction: str | Reconstruction = "auto"
 ) -> Scores:
     """The scores of rows in memory."""
     streamed = StreamedScores(transition, reconstruction)
@@ -171,9 +174,9 @@ class _Bins:
         self.confidence: FloatArray = np.zeros(())
         self.table: FloatArray = np.zeros(())  # sums of targets by bin and predicted class, where T is estimated
 
-    def add(self, labels: Encoded, q: FloatArray, transition: Transition, reconstruction: Reconstruction) -> Score:
+    def add(self, labels: Coded, q: FloatArray, transition: Transition, reconstruction: Reconstruction) -> Score:
         """A block; gives its overconfidence."""
-        sample = Sample(labels, transition, reconstruction, None, None)
+        sample = Sample(Encoded(torch.as_tensor(labels)), transition, reconstruction, None, None)
         top = TopLabel(sample.weigher, sample.probabilities(q), sample.labels, None)
         if self.edges is None:
             self.edges = bin_edges(top.confidence, top.worthwhile_bins(), "quantile")

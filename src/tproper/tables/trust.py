@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from .._core import FloatArray
 from ..data import short
 from ..estimation import Sensitivity, TransitionCheck, check_transition, sensitivities
 from ..metrics import restrict
-from ..transitions import Reconstruction
-from .codec import Encoded, LabelCodec
+from ..transitions import Encoded, Reconstruction
+from .labels import Coded, LabelCodec
 
 CHECKED_ROWS = 20_000  # more rows would add nothing
 NOTES = 3  # in words: a weak model has one for each class
@@ -93,14 +94,15 @@ class Trust:
         return {"check": self.check.to_dict(), "sensitivity": {name: s.to_dict() for name, s in self.moved.items()}}
 
 
-def trust(labels: Encoded, p: FloatArray, codec: LabelCodec, reconstruction: str | Reconstruction = "auto") -> Trust:
+def trust(labels: Coded, p: FloatArray, codec: LabelCodec, reconstruction: str | Reconstruction = "auto") -> Trust:
     """From weak labels, and probabilities of models that had not seen them; by the R of their scores."""
     if len(labels) > CHECKED_ROWS:
         some = np.linspace(0, len(labels) - 1, CHECKED_ROWS).round().astype(np.int64)
         labels, p = labels[some], p[some]
     T, names = codec.transition, codec.annotators or None
-    moved = sensitivities(labels, p, T, reconstruction, classes=codec.classes, annotators=names)
-    return Trust(codec, check_transition(labels, T, p), moved)
+    read = Encoded(torch.as_tensor(labels))
+    moved = sensitivities(read, p, T, reconstruction, classes=codec.classes, annotators=names)
+    return Trust(codec, check_transition(read, T, p), moved)
 
 
 def _numbered(names: Sequence[str]) -> str:

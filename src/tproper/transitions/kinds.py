@@ -8,9 +8,10 @@ from .._core import checks
 
 # "classes": label y has the name of class y; "names": labels have names of their own, or are 0 .. M-1; "sets": listed
 # sets of classes; "masks": candidate masks over the classes; "pairs": (source, label); "answers": one from each
-# annotator; "positive/unlabeled": 0 = labeled positive, 1 = unlabeled.
+# annotator; "questions": yes or no to one class, by its name ("cat", "not cat") or as a pair (class, answer);
+# "positive/unlabeled": 0 = labeled positive, 1 = unlabeled.
 POSITIVE_UNLABELED = "positive/unlabeled"
-LABEL_KINDS = ("classes", "names", "sets", "masks", "pairs", "answers", POSITIVE_UNLABELED)
+LABEL_KINDS = ("classes", "names", "sets", "masks", "pairs", "answers", "questions", POSITIVE_UNLABELED)
 
 
 class LabelKind:
@@ -18,8 +19,14 @@ class LabelKind:
 
     num_classes: int
     num_weak_labels: int
-    _weak_labels: list[Any] | None
+    _weak_labels: list[Any] | None = None
+    _classes: list[Any] | None = None  # names of the classes, in the order of T's columns
     _label_kind: str | None = None  # set where structure and names leave it open
+
+    @property
+    def classes(self) -> list[Any] | None:
+        """The names of the classes in the order of T's columns; None where it has none (`Transition.named`)."""
+        return None if self._classes is None else list(self._classes)
 
     @property
     def positive_unlabeled(self) -> bool:

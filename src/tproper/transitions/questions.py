@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up
-from .base import Reconstruction, Tables, Transition, probes
+from .base import DenseReconstruction, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .evidence import DenseRows, Kinds, Needs, Rows, Spike, Targets, like_classes
@@ -29,7 +29,7 @@ class QuestionTransition(Transition):
     loss of `ForwardLoss` but for a constant.)
     """
 
-    _label_kind = "names"
+    _label_kind = "questions"
 
     def __init__(self, K: int, miss: float, false: float) -> None:
         self.num_classes, self.num_weak_labels = K, 2 * K
@@ -69,7 +69,8 @@ class QuestionTransition(Transition):
         yes = np.where(np.eye(K) > 0, self.hit, self.false)
         return np.concatenate([yes, 1 - yes]) / K
 
-    def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+    def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+        """A label for each class."""
         asked = rng.integers(0, self.num_classes, classes.shape)
         yes = rng.random(classes.shape) < self._yes(asked, classes)
         return np.where(yes, asked, asked + self.num_classes)
@@ -144,7 +145,7 @@ class QuestionTransition(Transition):
         """In closed form for a uniform prior; for any other, and "tightest", from the matrix."""
         if method != "tightest" and (prior is None or np.ptp(prior) == 0):
             return QuestionReconstruction(self, method if method != "inverse" else "min_variance")
-        return Reconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
+        return DenseReconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
 
 
 def _log_of(no: Tensor, of_no: float, of_yes: float, K: int, dtype: torch.dtype) -> Tensor:
@@ -168,6 +169,10 @@ class QuestionReconstruction(Reconstruction):
         kept = 1 - yes if method == "min_variance" else 0.5
         self.coefficients = np.array([kept * span, (kept - 1) * span])
         self.residual = abs(float(transition.gap / K * (self.coefficients[0] - self.coefficients[1])) - 1.0)
+
+    def to_plain(self) -> Any:
+        """The method: R has a closed form."""
+        return self.method
 
     def matrix(self) -> FloatArray:
         """R as a float64 array (K, 2K); structured code never calls this."""
