@@ -254,7 +254,13 @@ class _Growing:
         return Trees(self.booster.model_to_string(num_iteration=rounds), self.K)
 
 
-def solve(problem: Problem, settings: Settings, splits: Sequence[Split] = (), risk: Risk | None = None) -> Solution:
+def solve(
+    problem: Problem,
+    settings: Settings,
+    splits: Sequence[Split] = (),
+    risk: Risk | None = None,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Solution:
     """Grow trees on all rows, for as many rounds as suit rows that were held out.
 
     All `splits` grow side by side, one round after the other. After each, `risk` is asked about the scores of all
