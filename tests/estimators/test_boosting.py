@@ -25,6 +25,7 @@ QUICK: dict[str, Any] = {"model": "boosting", "max_iter": 8, "early_stopping": F
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (600, 4))
 Z = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.3)  # three classes
+POSITIVE = (X[:, 0] > 0).astype(int)
 TWO = X[:, :2]
 PRODUCT = (X[:, 0] * X[:, 1] > 0).astype(int)
 
@@ -175,7 +176,7 @@ def weak_labels() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
     out["true"] = tp.symmetric_noise(3, 0.3), noisy, {"true": np.where(np.arange(600) < 100, Z, -1)}
     out["soft"] = tp.symmetric_noise(3, 0.3), tp.SoftLabels(0.8 * np.eye(3)[noisy] + 0.2 / 3), {}
     pu = tp.positive_unlabeled(0.5)
-    out["pu"] = pu, pu.sample(PRODUCT, 0), {}
+    out["pu"] = pu, pu.sample(1 - POSITIVE, 0), {}
     out["clean names"] = None, np.array(["a", "b", "c"])[Z], {}
     return out
 
@@ -183,7 +184,7 @@ def weak_labels() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
 @pytest.mark.parametrize("name", weak_labels())
 def test_every_kind_of_weak_label(name: str) -> None:
     T, y, more = weak_labels()[name]
-    z = PRODUCT if name == "pu" else Z
+    z = POSITIVE if name == "pu" else Z
     clf = WeakLabelClassifier(T, model="boosting", max_iter=25, max_leaves=4, classes=None).fit(X, y, **more)
     p = clf.predict_proba(X)
     np.testing.assert_allclose(p.sum(1), 1)
