@@ -17,6 +17,7 @@ _ROOMS = frozenset(
         "certificates",
         "metrics",
         "estimation",
+        "evaluation",
         "learn",
         "data",
         "plots",
@@ -39,6 +40,7 @@ _LAZY = {
     "DependenceWarning": "estimation",
     "Diagnosis": "transitions",
     "EstimatedTransition": "transitions",
+    "Evaluation": "evaluation",
     "FamilyWarning": "estimation",
     "GroupTransitions": "estimation",
     "ForwardLoss": "losses",
@@ -91,6 +93,7 @@ _LAZY = {
     "estimate_pu": "estimation",
     "estimate_table": "tables",
     "estimate_transition": "estimation",
+    "evaluate": "evaluation",
     "forward_loss": "losses",
     "fuse": "losses",
     "gradient_ascent_loss": "losses",
@@ -166,6 +169,7 @@ if TYPE_CHECKING:
         transitions_by_group,
         weak_prevalence,
     )
+    from .evaluation import Evaluation, evaluate
     from .learn import (
         Calibrator,
         ModelFileError,
@@ -274,6 +278,7 @@ __all__ = [
     "DependenceWarning",
     "Diagnosis",
     "EstimatedTransition",
+    "Evaluation",
     "FamilyWarning",
     "ForwardLoss",
     "GradientAscentLoss",
@@ -326,6 +331,7 @@ __all__ = [
     "estimate_pu",
     "estimate_table",
     "estimate_transition",
+    "evaluate",
     "forward_loss",
     "fuse",
     "gradient_ascent_loss",

@@ -42,11 +42,8 @@ NEARLY_NONE = 1.92  # rows that a label must be worth in a class for 0 to be exc
 BENT = 0.01  # level of the test of the classifier's form
 MOSTLY = 0.5  # of the rows' worth were p known, below which T's doubt is mostly that of p
 STANDS_OUT, LEADS = 0.1, 0.3  # mean leads of a class's own label: some, and so large that it cannot be chance
-GIVEN_P = "the uncertainty is that of T given the cross-fitted probabilities: it leaves out the classifier's own error"
-TOGETHER = (
-    "the uncertainty is that of T and of the classifier together: it leaves out what no softmax of the classifier's "
-    "log probabilities and their squares can mend"
-)
+GIVEN_P = "the range covers chance in the labels, not the classifier's own error"
+TOGETHER = "the range covers chance, not a classifier that fits badly"
 
 
 @dataclass

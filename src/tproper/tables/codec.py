@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, as_tensors
 from ..data import MISSING, nearest, short, texts
 from ..errors import InputError
+from ..evaluation import Names
 from ..transitions import (
     SET_SEPARATOR,
     AnnotatorTransition,
@@ -157,6 +158,10 @@ class LabelCodec:
             raise InputError(
                 f"--classes: expected names without {SET_SEPARATOR!r}, which separates candidates, got one"
             )
+
+    def known_names(self) -> Names:
+        """What numbers of classes, annotators and sources stand for."""
+        return Names(self.classes, self.annotators, self.sources)
 
     @property
     def masks(self) -> bool:

@@ -12,6 +12,7 @@ from .. import __version__
 from .._core import held_out_rows
 from ..data import Bar
 from ..errors import InputError
+from ..evaluation import Evaluation, Evaluator
 from ..inputs import Inputs
 from ..learn import (
     L2,
@@ -19,8 +20,7 @@ from ..learn import (
     default_grid,
     with_params,
 )
-from ..transitions import Transition, identity, transition_to_dict
-from . import table_scores as scoring
+from ..transitions import Transition, transition_to_dict
 from .cards import in_words
 from .codec import LabelCodec
 from .cross_fit import Unseen, check_groups, cross_fitted, fit_part, held_out, splits_of
@@ -29,7 +29,6 @@ from .options import Settings
 from .overlap import kept_digests
 from .rows import Rows
 from .schema import Schema, standardisation
-from .trust import Trust, trust
 
 FEWEST_TO_TUNE = 10  # rows: two in each of five folds
 
@@ -79,9 +78,7 @@ def tuning_grid(settings: Settings) -> list[dict[str, list[Any]]]:
 class Quality:
     """Scores of rows that the model had not seen, or why there are none."""
 
-    weak: scoring.Scores | None = None
-    clean: scoring.Scores | None = None
-    trust: Trust | None = None
+    evaluation: Evaluation | None = None
     how: str = ""
     why_none: str = ""
 
@@ -100,19 +97,19 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
     """Scores from weak labels, and from known classes where there are any."""
     if unseen is None:
         return Quality(why_none="no rows were held out")
-    codec, clean = rows.codec, None
-    if rows.true is not None:
-        known = rows.true[unseen.rows] >= 0
-        if int(known.sum()) > 1:
-            clean = scoring.scores_of(identity(len(codec.classes)), rows.true[unseen.rows][known], unseen.p[known])
-    why = scoring.why_no_scores(codec.transition)
     labelled = ~rows.silent[unseen.rows]
-    if why or labelled.sum() < 2:
-        return Quality(None, clean, None, unseen.how, why or "fewer than two of these rows have a weak label")
-    labels, p = rows.own[unseen.rows][labelled], unseen.p[labelled]
-    R = codec.transition.reconstruction()
-    weak = scoring.scores_of(codec.transition, labels, p, R)
-    return Quality(weak, clean, trust(labels, p, codec, R), unseen.how)
+    few = "fewer than two of these rows have a weak label" if labelled.sum() < 2 else ""
+    own = None if rows.group is None else rows.group[unseen.rows]
+    scored = Evaluator(rows.codec.transition, rows.codec.known_names(), groups=None if own is None else own[labelled])
+    if not few:
+        scored.add(rows.own[unseen.rows][labelled], unseen.p[labelled])
+    if rows.true is not None:
+        true = rows.true[unseen.rows]
+        known = true >= 0
+        if int(known.sum()) > 1:
+            scored.add_known(true[known], unseen.p[known], None if own is None else own[known])
+    result = scored.result()
+    return Quality(result, unseen.how, few or result.no_scores)
 
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) -> Fitted:
@@ -149,7 +146,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
         "transition": rows.codec.transition.name,
         "unidentified": rows.codec.transition.unidentified,
         "estimate": None if rows.estimate is None else rows.estimate.text,
-        "warnings": ([] if quality.trust is None else quality.trust.doubts) + rows.notes + doubts,
+        "warnings": ([] if quality.evaluation is None else quality.evaluation.doubts) + rows.notes + doubts,
     }
     return described(estimator, schema, settings, facts, quality)
 
@@ -184,7 +181,7 @@ def described(estimator: Any, schema: Schema, settings: Settings, facts: dict[st
         "calibration": _calibration(estimator),
         "how_scored": quality.how,
         "no_scores": quality.why_none,
-        "in_words": in_words(certificate),
+        "in_words": in_words(certificate, facts["estimate"] is not None, facts["known_classes"] or 0),
         "picture": None,
         "version": __version__,
     }
