@@ -11,9 +11,11 @@ for ``1 - I = P(wrong) P(outside | wrong)``. Second choices that are right count
 and Taskar (2011) have this bound with the ambiguity degree, the largest rate at which any class accompanies another, in
 W's place: over real sets that is near one, and the bound zero.
 
-Labels that are classes, or other single labels, show how far T is off at least: the total variation distance d between
-the label shares of some group of rows and the nearest mixture of T's columns. If no column of T is off by more than
-that, a score's mean ``<R e_y, s>`` is off by at most d times the mean of ``max_y <R e_y, s_i> - min_y <R e_y, s_i>``.
+A label that T gives to some classes never is a set of the others, so long as T's zeros are right: "not this class" has
+these bounds too. Labels that are classes, sometimes wrong ones, leave possible every noise between that of T and none
+that they do not contradict: scores are taken at ``(1 - m) T + m I`` for all m at which the tests of T pass, and at
+m = 1, where accuracy is the agreement with the labels. The bounds go from the least of these intervals' ends to the
+greatest.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray, NotReconstructibleError, compact, group_codes, plain
-from ..estimation import Sensitivity
-from ..metrics import Z95, Score, restrict
-from ..transitions import Reconstruction, Transition
+from ..estimation import Sensitivity, check_transition
+from ..metrics import Z95, restrict
+from ..transitions import Reconstruction, Transition, identity
+from .streamed import scores_of
 
 LIMITS = {"accuracy": (0.0, 1.0), "log_loss": (0.0, math.inf), "brier": (0.0, 2.0)}
-FEWEST = 50  # rows of a group whose label shares are looked at
-MOST = 200  # classes, and labels, up to which the distance to T is found
+SHARPER = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)  # shares of the identity in T, below one
 Codes = NDArray[np.int64] | None
 
 
@@ -53,23 +55,26 @@ def bounds_without(
     transition: Transition,
     labels: NDArray[Any],
     q: FloatArray,
-    scores: dict[str, Any],
     moved: dict[str, Sensitivity],
-    reconstruction: Reconstruction | None,
     groups: Any = None,
 ) -> dict[str, Bounds]:
-    """Bounds of scores by name, for labels that contradict the transition; `scores` and `moved` are those by T."""
+    """Bounds of scores by name, for labels that contradict the transition; `moved` is how scores move with it."""
     codes = group_codes(groups, len(q))
     own = None if codes is None else compact(codes)
     if transition.per_class_labels:
         return candidate_bounds(np.asarray(labels, dtype=bool), q, own)
-    distance = misfit(transition, np.asarray(labels), q)
-    if distance is None or reconstruction is None:
-        return _moved_bounds(moved)
-    return _misfit_bounds(transition, reconstruction, q, scores, distance)
+    if np.ndim(labels) == 1:  # rows of a table
+        T = transition.matrix()
+        if T.shape[0] == T.shape[1] and (T.argmax(axis=0) == np.arange(len(T))).all():
+            return _sharper_bounds(T, transition.name, np.asarray(labels), q, groups)
+        if not T.all():
+            return candidate_bounds(T[labels] > 0, q, own, f"the zeros of {transition.name} are right, so that ")
+    return _moved_bounds(moved)
 
 
-def candidate_bounds(masks: NDArray[np.bool_], q: FloatArray, groups: Codes = None) -> dict[str, Bounds]:
+def candidate_bounds(
+    masks: NDArray[np.bool_], q: FloatArray, groups: Codes = None, because: str = ""
+) -> dict[str, Bounds]:
     """Bounds from candidate sets (n, K) that hold the true class, whatever else they hold."""
     n = len(q)
     row, order = np.arange(n), np.argsort(-q, axis=1, kind="stable")
@@ -82,8 +87,8 @@ def candidate_bounds(masks: NDArray[np.bool_], q: FloatArray, groups: Codes = No
         slope = inside / (1 - W) - second * (1 - I) / (1 - W) ** 2  # of the bound, row by row
         low = max(low, 1 - (1 - I) / (1 - W) - Z95 * _error(slope, groups))
     told = (
-        f"true classes are candidates, {I:.1%} of predictions are, and a wrong prediction is one no more often than "
-        f"the model's second choices, {W:.1%}"
+        f"{because}true classes are candidates, {I:.1%} of predictions are, and a wrong prediction is one no more often "
+        f"than the model's second choices, {W:.1%}"
     )
     out = {"accuracy": Bounds(min(max(low, 0.0), high), high, told)}
     with np.errstate(divide="ignore"):
@@ -110,50 +115,16 @@ def _error(values: FloatArray, groups: Codes) -> float:
     return math.inf if m < 2 else float(np.sqrt((away**2).sum() * m / (m - 1)) / n)
 
 
-def misfit(transition: Transition, labels: NDArray[Any], q: FloatArray) -> float | None:
-    """How far T is off at least: the largest total variation distance from the label shares of all rows, or of rows
-    with one predicted class, to a mixture of T's columns. None where labels are no rows of a table, or too many."""
-    if labels.ndim != 1 or max(transition.num_classes, transition.num_weak_labels) > MOST:
-        return None
-    T, predicted = transition.matrix(), q.argmax(axis=1)
-    parts = [np.ones(len(q), dtype=bool), *(predicted == c for c in np.unique(predicted))]
-    shares = [np.bincount(labels[part], minlength=len(T)) / part.sum() for part in parts if part.sum() >= FEWEST]
-    return max((_to_hull(T, f) for f in shares), default=None)
-
-
-def _to_hull(T: FloatArray, shares: FloatArray) -> float:
-    """``min over class shares p of the total variation distance between `shares` and T p``, a linear program."""
-    from scipy.optimize import linprog
-
-    M, K = T.shape  # minimise sum(u) with u >= shares - T p, u >= 0
-    cost = np.r_[np.zeros(K), np.ones(M)]
-    out = linprog(cost, A_ub=np.c_[-T, -np.eye(M)], b_ub=-shares, A_eq=np.r_[np.ones(K), np.zeros(M)][None], b_eq=[1.0])
-    return float(out.fun)
-
-
-def _misfit_bounds(
-    transition: Transition, R: Reconstruction, q: FloatArray, scores: dict[str, Any], distance: float
-) -> dict[str, Bounds]:
-    targets = R.matrix()  # (K, M)
-    told = (
-        f"no column of {transition.name} is off by more than these labels show it to be, {distance:.3f} in total "
-        "variation"
-    )
+def _sharper_bounds(T: FloatArray, name: str, labels: NDArray[Any], q: FloatArray, groups: Any) -> dict[str, Bounds]:
+    """Scores at all T between this one and the identity that labels do not contradict."""
+    between = (Transition((1 - m) * T + m * np.eye(len(T))) for m in SHARPER)
+    possible = [t for t in between if check_transition(labels, t, q, groups=groups).plausible]
+    found = [scores_of(t, labels, q, groups=groups) for t in (*possible, identity(len(T))) if reconstruction_of(t)]
+    told = f"T lies between {name} and labels without errors, where these labels do not contradict it"
     out = {}
-    with np.errstate(divide="ignore"):
-        each = {
-            "accuracy": np.eye(q.shape[1])[q.argmax(axis=1)],
-            "log_loss": -np.log(q),
-            "brier": (q**2).sum(axis=1, keepdims=True) - 2 * q + 1,
-        }
-    for name, s in each.items():
-        score = scores.get(name)
-        if not isinstance(score, Score) or not (np.isfinite(s).all() and math.isfinite(score.stderr)):
-            continue
-        values = s @ targets  # (n, M)
-        moved = distance * float((values.max(axis=1) - values.min(axis=1)).mean()) + Z95 * score.stderr
-        low, high = (restrict(score.value + side * moved, LIMITS[name]) for side in (-1, 1))
-        out[name] = Bounds(low, high, told)
+    for score in LIMITS:
+        ends = [s[score].interval for s in found]
+        out[score] = Bounds(min(low for low, _ in ends), max(high for _, high in ends), told)
     return out
 
 

@@ -365,7 +365,7 @@ class Evaluator:
             moved = sensitivities(labels, p, T, R or "auto", **names)
             check = check_transition(labels, T, p, groups=rows)
             if not check.plausible:
-                bounds = bounds_without(T, labels, p, scores, moved, R, rows)
+                bounds = bounds_without(T, labels, p, moved, rows)
         counts = {"all": self.labelled, "weak": self.labelled, "without_label": 0}
         counts |= {"clean": self._clean.rows} if self._clean.rows else {}
         return Evaluation(

@@ -189,10 +189,9 @@ class TableModel(Trained):
     def to_dict(self) -> dict[str, Any]:
         """All that was counted and found, for JSON."""
         found = self._evaluation
-        scores = {} if self.quality is None else {"scores": None, "clean_scores": None}
-        if found is not None:
-            scores = {"scores": found.scores or None, "clean_scores": found.clean or None}
-        plain = {name: None if s is None else plain_scores(s) for name, s in scores.items()}
+        weak, clean = (None, None) if found is None else (found.scores, found.clean)
+        scores = {} if self.quality is None else {"scores": weak, "clean_scores": clean}
+        plain = {name: plain_scores(s) if s else None for name, s in scores.items()}
         trusted = None if found is None else found.trust()
         return self.facts | {"certificate": self.estimator.certificate_.to_dict()} | plain | {"trust": trusted}
 
