@@ -5,6 +5,8 @@
 # make pages  - run the code of README and guides, and write what it prints and draws into them
 # make bench  - the core's benchmarks, each beside a peer in one run
 # make test-matrix - the suite on Python 3.12, 3.13 and on the lowest versions declared, with uv; ROWS="3.11-lowest 3.13" for some
+# make dist   - wheels and sdists of both into dist/, built twice and compared; the wheels are tried in a fresh environment
+# make api    - the list of public names, tests/releases/api.txt, written anew: when a version is released
 # make fuzz   - random cases against references and rules, for ten minutes; SEED=N ONLY=check CASES=1 runs one again
 # make constraints - write constraints.txt anew from what is installed
 PYTHON ?= python3
@@ -12,7 +14,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check docs pages bench test-matrix fuzz constraints install clean
+.PHONY: demo test check docs pages bench test-matrix dist api fuzz constraints install clean
 
 install: $(STAMP)
 
@@ -47,6 +49,13 @@ bench: install
 
 test-matrix:
 	@tools/matrix.sh $(ROWS)
+
+dist: install
+	@$(BIN)/python tools/dist.py --out dist
+	@OMP_NUM_THREADS=1 $(BIN)/python tools/try_wheels.py dist --borrow
+
+api: install
+	@$(BIN)/python tools/api.py --write
 
 fuzz: install
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS_OF_FUZZ),600) \

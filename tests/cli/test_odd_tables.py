@@ -167,13 +167,12 @@ def test_true_in_one_block_and_numbers_in_another(tmp_path: Path, run: Run, monk
     flags = [f"{['true', 'false'][n % 2]},{'ab'[n % 3 > 1]}\n" for n in range(400)]
     data = tmp_path / "t.csv"
     data.write_text("x,y\n" + "".join(rows + flags))
-    said = set()
     for size in range(980, 1030):  # some blocks end just there
         monkeypatch.setattr(tables, "CSV_BLOCK", size)
         result = run("train", data, *TRAIN, "--out", tmp_path / "m")
+        said = " ".join(result.stderr.split())
         assert result.exit_code == 2, (size, result.output)
-        said.add("throughout" in result.stderr.replace("\n", " "))
-    assert said == {True, False}
+        assert "throughout" in said or "got the text 'true' at row 201 among numbers" in said
 
 
 @pytest.mark.parametrize("value", [2**53 + 1, -(2**60) - 1, 2**63 + 1])

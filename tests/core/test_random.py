@@ -129,10 +129,9 @@ def test_targets_of_random_candidate_sets(seed, K, p):
     for method in ("min_variance", "pinv", "tightest"):
         R = T.reconstruction(method)
         assert np.abs(R.matrix() @ T.matrix() - np.eye(K)).max() < 1e-6
-        tables = {k: torch.as_tensor(np.array(a)) for k, a in R.tables().items()}
         want = (R.targets(masks) * x).sum(-1)
         assert torch.allclose(
-            R.weigh(x, masks, tables), want, rtol=1e-9, atol=1e-9 * float(R.targets(masks).abs().max())
+            R.evidence(masks).inner(x), want, rtol=1e-9, atol=1e-9 * float(R.targets(masks).abs().max())
         )
 
 

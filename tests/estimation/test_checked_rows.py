@@ -247,3 +247,52 @@ def test_no_checked_row():
     with pytest.raises(tp.InputError) as error:
         CheckedRows(np.zeros((3, 1), int), np.full(3, -1), 2)
     assert error.value.argument == "true"
+
+
+@pytest.mark.parametrize("design", ["random", "by label"])
+def test_features_narrow_shares_and_keep_their_coverage(design):
+    inside, widths = [], []
+    shares = np.array([0.15, 0.85])
+    for seed in range(60):
+        rng, z, y = drawn(tp.symmetric_noise(2, 0.3), shares, [seed, 7])
+        X = rng.normal(size=(2000, 8)) + 2.0 * np.outer(z, [1, 1, 0, 0, 0, 0, 0, 0])
+        true = by_label(rng, y, z) if design == "by label" else at_random(rng, z)
+        plain, found = tp.weak_prevalence(y, true=true), tp.weak_prevalence(y, true=true, X=X)
+        low, high = found.interval[0]
+        inside.append(low <= shares[0] <= high)
+        widths.append([np.ptp(plain.interval[0]), high - low])
+    before, after = np.mean(widths, axis=0)
+    assert np.mean(inside) >= 0.87  # of 60; over 300 draws .93 to .96
+    assert after < 0.85 * before
+
+
+def test_features_that_say_nothing_change_nothing_much():
+    rng, z, y = drawn(T2, np.array([0.3, 0.7]), 9)
+    true = at_random(rng, z)
+    X = rng.normal(size=(2000, 30))
+    plain, found = tp.weak_prevalence(y, true=true), tp.weak_prevalence(y, true=true, X=X)
+    assert np.ptp(found.interval[0]) < 1.1 * np.ptp(plain.interval[0])
+    with pytest.raises(tp.InputError, match="beside true="):
+        tp.weak_prevalence(y, T2, X=X)
+
+
+def test_two_systems_are_compared_by_a_judge_and_a_few_people():
+    """The interval of the difference of two shares; a refusal is a label and no class."""
+    shares, inside, wider = np.array([0.45, 0.35, 0.2]), [], []
+    T = np.vstack([0.95 * tp.symmetric_noise(3, 0.25).matrix(), np.full((1, 3), 0.05)])
+    for seed in range(60):
+        rng, z, y = drawn(tp.Transition(T), shares, [seed, 3])
+        true = at_random(rng, z)
+        found = tp.weak_prevalence(y, true=true, num_classes=3)
+        assert len(found.value) == 3
+        pair = found.difference(0, 1)
+        inside.append(pair.interval[0] <= 0.1 <= pair.interval[1])
+        known = true[true >= 0]
+        d = (known == 0).astype(float) - (known == 1)
+        wider.append([np.ptp(pair.interval), 2 * 1.96 * d.std() / np.sqrt(len(d))])
+        assert (pair.p_value < 0.05) == (pair.better is not None)
+    assert np.mean(inside) >= 0.9
+    assert np.mean(wider, axis=0)[0] < np.mean(wider, axis=0)[1]
+    with pytest.raises(tp.InputError) as error:
+        found.difference(0, "tie")
+    assert error.value.argument == "b"

@@ -82,7 +82,7 @@ def other_lines(rng: Rng, folder: Path) -> None:
     data = pick(rng, [workshop() / "t.csv", workshop() / "t.csv", workshop() / "linear", folder / "nothing.csv"])
     model = pick(rng, [workshop() / "linear", workshop() / "sets", workshop() / "mlp", folder, "nothing"])
     label = pick(rng, ["weak", "set", "kind", "x", "nothing", ""])
-    what = pick(rng, ["predict", "evaluate", "simulate", "estimate", "estimate", "report", "reproduce"])
+    what = pick(rng, ["predict", "evaluate", "simulate", "estimate", "estimate", "prevalence", "report", "reproduce"])
     if what == "predict":
         out = pick(rng, ["p.csv", "p.parquet", "p.tsv", "p", "/nowhere/p.csv", "."])
         command(what, model, data, "--out", out, *_options(rng, {"--keep": _names, "--json": None}, 2))
@@ -107,6 +107,13 @@ def other_lines(rng: Rng, folder: Path) -> None:
         label = pick(rng, [label, "weak,kind", "weak,kind,who"])
         out = pick(rng, ["T.json", "T.csv", "/nowhere/T.json"])
         command(what, source, data, "--label", label, "--out", out, *_options(rng, known, 4))
+    elif what == "prevalence":
+        known = {
+            "--true-label": ["kind", "weak", "x", "nothing"], "--features": _names, "--transition": _spec,
+            "--classes": ["ant,bee,cat", "ant,bee", "a"], "--difference": ["ant,bee", "ant", "x,y"], "--json": None,
+            "--item": ["item", "x"], "--annotator": ["who"], "--seed": _number, "--group": ["who", "nothing"],
+        }  # fmt: skip
+        command(what, data, "--label", pick(rng, [label, "weak,kind"]), *_options(rng, known, 4))
     elif what == "report":
         command(what, pick(rng, [data, folder, "nothing"]), *_options(rng, {"--out": ["r", "/nowhere/r"]}, 1))
     else:

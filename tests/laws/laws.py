@@ -26,11 +26,66 @@ def targets_are_unbiased(T: tp.Transition, method: str) -> None:
 
 
 def adjointness(T: tp.Transition, method: str) -> None:
-    """<R e_y, x> by `weigh` is the inner product with the target."""
+    """<R e_y, x> by `inner` is the inner product with the target."""
     R, y = T.reconstruction(method), every_label(T)
     x = torch.randn(len(y), T.num_classes, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    tables = {k: torch.as_tensor(np.array(a)) for k, a in R.tables().items()}
-    assert torch.allclose(R.weigh(x, y, tables), (R.targets(y) * x).sum(-1), atol=1e-10)
+    assert torch.allclose(R.evidence(y).inner(x), (R.targets(y) * x).sum(-1), atol=1e-10)
+
+
+def targets_agree_with_themselves(T: tp.Transition, method: str) -> None:
+    """Products, gradients in place, blocks and layouts of targets are those of the targets written out."""
+    R, y = T.reconstruction(method), every_label(T)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(len(y), T.num_classes, dtype=torch.float64, generator=generator)
+    x = x - x.mean(-1, keepdim=True)
+    g = torch.randn(len(y), T.num_classes, dtype=torch.float64, generator=generator)
+    targets = R.evidence(y)
+    r, silent = targets.dense(torch.float64), R.silent(y)
+    speak = torch.ones(len(y), 1, dtype=torch.float64) if silent is None else (~silent).double()[:, None]
+    some = slice(len(y) // 2, None)
+    for part, rows in (
+        (targets, slice(None)),
+        (targets.flat(), slice(None)),
+        (targets.flat(True), slice(None)),
+        (targets.flat()[some], some),
+    ):
+        size = 1 + float(r.abs().max())
+        close = {"rtol": 1e-10, "atol": 1e-10 * size}
+        torch.testing.assert_close(part.dense(torch.float64), r[rows], **close)
+        torch.testing.assert_close(part.product(x[rows] + 3), (r * (x + 3)).sum(-1)[rows], **close)
+        torch.testing.assert_close(part.product(x[rows], centred=True), (r * x).sum(-1)[rows], **close)
+        for share in (1.0, 0.25):
+            slope = g[rows].clone()
+            part.subtract_(slope, share)
+            torch.testing.assert_close(slope, (share * (g - r) * speak)[rows], **close)
+
+
+def rows_agree_with_themselves(T: tp.Transition) -> None:
+    """Masses, posteriors in place, blocks and layouts of rows of T are those of the rows written out."""
+    y = every_label(T)
+    matrix = torch.as_tensor(T.matrix())
+    v = 2 * torch.randn(len(y), T.num_classes, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    p = v.softmax(-1)
+    t = matrix[T.row_index(y)]
+    q = t * p
+    mass = q.sum(-1)
+    occurs = mass > 0  # labels that never occur have no posterior
+    rows = T.evidence(y)
+    torch.testing.assert_close(rows.logs(torch.float64).exp(), t)
+    torch.testing.assert_close(rows.mass(p), mass)
+    torch.testing.assert_close(rows.log_mass(v), mass.log())
+    for class_major in (False, True):
+        for some in (slice(None), slice(len(y) // 2, None)):
+            slope = p[some].clone()
+            losses = rows.prepared(torch.float64, class_major)[some].posterior_(slope, 0.25)
+            here = occurs[some]
+            torch.testing.assert_close(losses[here], -mass.log()[some][here])
+            torch.testing.assert_close(slope[here], 0.25 * (p - q / mass[:, None])[some][here])
+    for needs in ("norm", "all"):
+        rows = T.evidence(y, torch.float64, {k: torch.tensor(a) for k, a in T.tables(needs).items()})
+        torch.testing.assert_close(rows.square(p), (p @ matrix.T).square().sum(-1))
+    torch.testing.assert_close(rows.all(p), p @ matrix.T)
+    torch.testing.assert_close(rows.index, T.row_index(y))
 
 
 def fenchel_young(F: tp.Potential, K: int) -> None:

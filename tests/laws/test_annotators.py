@@ -293,10 +293,10 @@ def test_answers_are_summed_alike_whether_few_or_many_are_given(shape, monkeypat
     T = tp.annotators(crowd(m=5).transitions * 4)
     labels = torch.as_tensor(T.sample(np.zeros(shape, dtype=int), 0))
     labels[torch.as_tensor(np.random.default_rng(0).random(labels.shape) < 0.9)] = -1
-    R, tables = T.reconstruction(), {"log_T": torch.as_tensor(T.tables()["log_T"])}
+    R = T.reconstruction()
     found = []
     for share in (0.0, 1.0):  # below which only those given are looked at
         monkeypatch.setattr(sys.modules[type(T).__module__], "SPARSE", share)
-        found.append((R.targets(labels), T.log_rows(labels, tables)))
+        found.append((R.targets(labels), T.evidence(labels).logs(torch.float64)))
         assert found[-1][0].shape == (*shape, 3)
     torch.testing.assert_close(found[0], found[1], rtol=1e-13, atol=1e-13)

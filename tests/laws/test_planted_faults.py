@@ -10,7 +10,7 @@ import tproper as tp
 from tproper.losses.kernels import cpu
 from tproper.potentials import base as potentials
 from tproper.potentials import simplex
-from tproper.transitions import base, dense, sets, uniform
+from tproper.transitions import base, dense, evidence, uniform
 
 from . import laws
 
@@ -58,21 +58,39 @@ def test_forward_correction_with_a_transposed_t(monkeypatch):
 
 
 def test_an_unnormalised_reconstruction(monkeypatch):
-    def faulty(self, labels, tables, dtype):
-        return original(self, labels, tables, dtype) + 0.1
+    def faulty(self, dtype):
+        return original(self, dtype) + 0.1
 
-    original = sets.SetReconstruction._targets
-    monkeypatch.setattr(sets.SetReconstruction, "_targets", faulty)
+    original = evidence.Step.dense
+    monkeypatch.setattr(evidence.Step, "dense", faulty)
     caught(laws.left_inverse, tp.partial_labels(4, 0.3), "auto")
     caught(laws.adjointness, tp.partial_labels(4, 0.3), "auto")
 
 
-def test_a_forgotten_mean_in_weigh(monkeypatch):
-    def faulty(self, values, labels, tables):
-        return self.coefficient * values.gather(-1, labels[..., None])[..., 0]
+def test_a_forgotten_mean_in_the_product(monkeypatch):
+    def faulty(self, x, centred=False):
+        return self.c * x.gather(-1, self.classes[..., None])[..., 0]
 
-    monkeypatch.setattr(uniform.UniformReconstruction, "weigh", faulty)
+    monkeypatch.setattr(evidence.Spike, "product", faulty)
     caught(laws.adjointness, tp.complementary(4), "auto")
+    caught(laws.targets_agree_with_themselves, tp.complementary(4), "auto")
+
+
+def test_a_forgotten_share_in_the_gradient(monkeypatch):
+    for kind, T in ((evidence.Spike, tp.complementary(4)), (evidence._SmallerSide, tp.partial_labels(4, 0.3))):
+        original = kind.subtract_
+        monkeypatch.setattr(kind, "subtract_", lambda self, g, share=1.0, original=original: original(self, g))
+        caught(laws.targets_agree_with_themselves, T, "auto")
+
+
+def test_a_prior_for_a_posterior(monkeypatch):
+    def faulty(self, p, share):
+        return original(self, p.clone(), share)
+
+    for kind, T in ((evidence.TwoValued, tp.complementary(4)), (evidence.ScaledRows, tp.pair_noise(4, 0.2))):
+        original = kind.posterior_
+        monkeypatch.setattr(kind, "posterior_", faulty)
+        caught(laws.rows_agree_with_themselves, T)
 
 
 def test_softmax_for_the_link_of_squeezing(monkeypatch):
@@ -122,7 +140,7 @@ def test_the_wrong_class_left_out_of_the_log_odds(monkeypatch):
         others = scores.scatter(-1, (labels[..., None] + 1) % scores.shape[-1], -math.inf)
         return scores.gather(-1, labels[..., None])[..., 0] - torch.logsumexp(others, -1)
 
-    monkeypatch.setattr(uniform, "log_odds", faulty)
+    monkeypatch.setattr(evidence, "log_odds", faulty)
     monkeypatch.setattr(cpu, "runs", lambda loss, scores: False)  # the line, not its kernel
     caught(laws.minimiser_recovers_the_truth, tp.ForwardLoss(tp.complementary(4), reduction="none"))
 

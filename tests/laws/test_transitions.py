@@ -101,6 +101,17 @@ def test_adjointness(name, method):
     laws.adjointness(TRANSITIONS[name](), method)
 
 
+@EVERY
+@EVERY_METHOD
+def test_targets_agree_with_themselves(name, method):
+    laws.targets_agree_with_themselves(TRANSITIONS[name](), method)
+
+
+@EVERY
+def test_rows_agree_with_themselves(name):
+    laws.rows_agree_with_themselves(TRANSITIONS[name]())
+
+
 @pytest.mark.parametrize("name", STRUCTURED)
 @pytest.mark.parametrize("method", ["auto", "pinv", "min_variance"])
 def test_structured_reconstructions_are_the_dense_ones(name, method):

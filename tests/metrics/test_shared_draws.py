@@ -265,8 +265,12 @@ def test_sources_of_annotators_carry_their_error():
     draws = posterior_draws(stack, 50)
     rows = np.array(crowd.weak_labels)
     first, second = (t.matrix() for t in crowd.transitions)
-    sampled = crowd.transitions[0].samples(50, 0)
-    np.testing.assert_allclose(draws[:, :4], 0.5 * sampled[:, rows[:, 0]] * second[rows[:, 1]])
+    # rows that differ in the first annotator's answer alone: their ratio is that of a draw of its T
+    ratio = draws[:, :4] / (0.5 * second[rows[:, 1]])
+    np.testing.assert_allclose(ratio[:, 0], ratio[:, 1])
+    np.testing.assert_allclose(ratio[:, 0] + ratio[:, 2], 1)
+    assert np.abs(ratio[:, rows[:, 1] == 0].mean(0) - first).max() < 0.02
+    assert ratio[:, 0].std(axis=0) == pytest.approx(crowd.transitions[0].stderr[0], rel=0.5)
     assert not np.allclose(draws[0, :4], 0.5 * first[rows[:, 0]] * second[rows[:, 1]])
     np.testing.assert_allclose(draws.sum(axis=1), 1)
     y = stack.sample(np.random.default_rng(0).integers(0, 2, 2000), 0)

@@ -13,7 +13,7 @@ from tproper.plots import markdown_text
 from tproper.transitions import Transition
 
 from .datasets import NAMES, dataset_names, load
-from .methods import Card, find_method
+from .methods import Card, find_method, setting_of
 from .models import model_names
 from .pages import Page, Table, moments
 from .paper import usual
@@ -46,11 +46,23 @@ NOTE = (
     'each way to choose the epoch: "clean" is the epoch of the best accuracy on clean validation labels; "weak" is '
     "the last epoch whose calibrated risk on held-out weak labels is within one standard error of the least, which "
     "needs no clean label. Learning rates are searched for every method from the same grid with the same budget, and "
-    "the one of the least weak risk is taken, unless a block says otherwise. Probabilities are those of the method's "
+    "the one of the least weak risk is taken, unless a block says otherwise: the calibrated forward risk of held-out "
+    "weak labels, which uses T, for methods that are not told T as well. Probabilities are those of the method's "
     'own link; "calibrated" are those after a map chosen and fitted by held-out weak labels alone '
     "(`tproper.calibrate`). The certificate says whether the method's loss is proper and bounded from below for the "
-    "T that it is told. `tproper bench` makes the records, `tproper report` this page."
+    'T that it is told. "Told" is what a method knows of how labels came about; '
+    "`tproper bench` makes the records, `tproper report` this page."
 )
+#: What a method that is told T knows, by the source of T.
+TOLD = {
+    "known": "the true T",
+    "given": "T from clean labels",
+    "estimated": "T estimated from weak labels",
+    "wrong": "a wrong T",
+}
+KIND = "the kind of label"
+UNIFORM = ":T=uniform"  # ends the name of a problem in which methods are told that labels are uniform
+NO_BETTER = "‡"  # marks an accuracy within a point of the larger class's share
 
 
 @dataclass(frozen=True)
@@ -105,6 +117,36 @@ class Block:
         return text_transition(self.problem.told or self.problem.labels, classes)
 
     @property
+    def setting(self) -> tuple[str, str, str, str]:
+        """Labels, data set, model, kernels: blocks that differ in nothing but what methods were told share it."""
+        return self.problem.name.removesuffix(UNIFORM), self.config.dataset, self.config.model, self.kernels
+
+    def told_to(self, entry: Entry) -> str:
+        """What a method knows of how labels came about.
+
+        Methods that are not told T take complementary labels and candidate sets to be uniform. One that is told a
+        uniform T there knows no more than they do.
+        """
+        try:
+            uses_t = find_method(entry.config.loss).uses_t
+        except ValueError:  # another user's own
+            uses_t = True
+        uniform = self.problem.name.endswith(UNIFORM)
+        if self.problem.source == "known" and setting_of(self.told) in (
+            "complementary",
+            "multi_complementary",
+            "partial",
+        ):
+            uniform = is_uniform(self.told)
+        return TOLD[self.problem.source] if uses_t and not uniform else KIND
+
+    @property
+    def larger_share(self) -> float:
+        """The share of the larger of two classes where classes are merged from equally frequent ones; else 0."""
+        groups = [len(group.split("+")) for group in self.problem.merged.split("|")]
+        return max(groups) / sum(groups) if len(groups) == 2 else 0.0
+
+    @property
     def title(self) -> str:
         """Problem, data set, model."""
         model, dataset = self.config.model, self.config.dataset
@@ -135,6 +177,11 @@ class Block:
         else:
             parts.append("learning rates given, not searched")
         return "; ".join(parts) + "."
+
+
+def is_uniform(transition: Transition) -> bool:
+    """Whether T treats all classes alike, as methods that know only the kind of label suppose."""
+    return not transition.name.startswith("transition") and "weights" not in transition.name
 
 
 def counted(numbers: Sequence[int], what: str) -> str:
@@ -248,10 +295,23 @@ def block_table(
         for rule in rules:
             first = rule == rules[0]
             cells = [number(*entry.mean(rule, score), *((100, 2) if score == ACCURACY else ())) for score in scores]
+            if abs(entry.mean(rule, ACCURACY)[0] - block.larger_share) < 0.01:
+                cells[0] += f" {NO_BETTER}"
             ends = rest if first else [""] * len(rest)
-            rows.append([entry.title if first else "", rule, *cells, entry.maps(rule), *ends])
-    head = ["", "epoch by", *scores.values(), "map", "learning rate", "trials", "certificate"]
-    note = markdown_text(" ".join(filter(None, (block.note(), sentences(leading), SOFT_NOTE if soft else ""))))
+            rows.append(
+                [
+                    entry.title if first else "",
+                    block.told_to(entry) if first else "",
+                    rule,
+                    *cells,
+                    entry.maps(rule),
+                    *ends,
+                ]
+            )
+    head = ["", "told", "epoch by", *scores.values(), "map", "learning rate", "trials", "certificate"]
+    marked = f"{NO_BETTER}: within a point of what naming the larger class always gives." if block.larger_share else ""
+    parts = (block.note(), sentences(leading), SOFT_NOTE if soft else "", marked)
+    note = markdown_text(" ".join(filter(None, parts)))
     undecided = [e for e in entries if cards[e.config.key] is None]
     own = [e.title for e in undecided if e.config.code]
     if len(own) < len(undecided):
@@ -325,12 +385,17 @@ class Lead:
 
 
 def leads(block: Block, cards: Mapping[str, Card | None], rules: Sequence[str] = RULES) -> list[Lead]:
+    """The leaders of a block, whatever methods were told."""
+    return contest(block.entries, cards, rules)
+
+
+def contest(entries: Sequence[Entry], cards: Mapping[str, Card | None], rules: Sequence[str] = RULES) -> list[Lead]:
     """The leaders by every score and rule; none where a method is alone."""
     out = []
-    for rule in rules if len(block.entries) > 1 else ():
+    for rule in rules if len(entries) > 1 else ():
         for score, what, written, sign in CONTESTS:
-            means = {e.config.key: e.mean(rule, score) for e in block.entries}
-            ranked = [e for e in block.entries if not math.isnan(means[e.config.key][0])]
+            means = {e.config.key: e.mean(rule, score) for e in entries}
+            ranked = [e for e in entries if not math.isnan(means[e.config.key][0])]
             ranked.sort(key=lambda e: -sign * means[e.config.key][0])
             if not ranked:
                 continue
@@ -352,7 +417,8 @@ def compared(
 
     A seed fixes the split, the labels that are drawn, the first weights and the batches, so trials are compared seed by
     seed: a paired t test. Of many methods that are equally good one is best by luck: the level is shared among all
-    methods of the kind that leads (Bonferroni).
+    methods of the kind that leads (Bonferroni). Where one of the two has more trials than others of its kind, they were
+    added after a look at the first ones: the level is shared between the two looks as well.
     """
     pair = ones[0], others[0]
     first, second = (dict(zip([r["seed"] for r in e.records], e.values(rule, score), strict=True)) for e in pair)
@@ -361,7 +427,8 @@ def compared(
         return (sign * (pair[0].mean(rule, score)[0] - pair[1].mean(rule, score)[0]), math.nan), False
     mean, sd, n = moments([sign * (first[seed] - second[seed]) for seed in both])
     error, candidates = sd / math.sqrt(n), len(ones if mean >= 0 else others)
-    return (mean, error), bool(abs(mean) > stdtrit(n - 1, 1 - LEVEL / 2 / candidates) * error)
+    looks = 2 if n > min(len(e.records) for e in (*ones, *others)) else 1
+    return (mean, error), bool(abs(mean) > stdtrit(n - 1, 1 - LEVEL / 2 / candidates / looks) * error)
 
 
 def sentences(leading: Sequence[Lead]) -> str:
@@ -389,23 +456,93 @@ def sentences(leading: Sequence[Lead]) -> str:
     return " ".join(out)
 
 
-def summary_table(leading: Mapping[str, Sequence[Lead]]) -> Table:
-    """A line for every contest in every block."""
-    rows = []
-    for title, block in leading.items():
-        for lead in block:
+@dataclass(frozen=True)
+class Contest:
+    """The methods of one setting that were told the same, from all of its blocks."""
+
+    setting: tuple[str, str, str, str]
+    title: str
+    told: str
+    entries: list[Entry]
+    cards: dict[str, Card | None]
+
+    def leads(self, rules: Sequence[str]) -> list[Lead]:
+        """The leaders among them by every score and rule."""
+        return contest(self.entries, self.cards, rules)
+
+    def verdict(self, rules: Sequence[str]) -> str:
+        """One for all lines, which depend on each other: ahead or behind where one line is and none says otherwise."""
+        found = {lead.verdict for lead in self.leads(rules)} - {"-"}
+        if {"ahead", "behind"} <= found:
+            return "mixed"
+        return next((v for v in ("ahead", "behind", "level") if v in found), "-")
+
+
+def contests(judged: Sequence[Judged]) -> list[Contest]:
+    """The methods of each setting in groups that were told the same."""
+    out: dict[Any, Contest] = {}
+    for j in judged:
+        for entry in j.block.entries:
+            told = j.block.told_to(entry)
+            title = j.title.replace(j.block.problem.name, j.block.setting[0], 1)
+            group = out.setdefault((j.block.setting, told), Contest(j.block.setting, title, told, [], {}))
+            group.entries.append(entry)
+            group.cards.update(j.cards)
+    return list(out.values())
+
+
+def summary_table(judged: Sequence[Judged], rules: Sequence[str]) -> Table:
+    """A line for every setting and what methods were told: the best proper bounded loss beside the best other."""
+    rows, verdicts = [], []
+    for group in contests(judged):
+        found = group.leads(rules)
+        verdict = group.verdict(rules) if len(group.entries) > 1 else "-"
+        verdicts.append(verdict)
+        for what in dict.fromkeys(lead.what for lead in found):
+            lead = [lead for lead in found if lead.what == what][-1]  # epoch by the last rule
             both = ["-" if e is None else f"{e.title}, {lead.value(e)}" for e in (lead.proper, lead.other)]
             sign = "" if math.isnan(lead.ahead[0]) else "+" if lead.is_proper else "-"
-            rows.append([title, lead.what, lead.rule, *both, sign + lead.gap if sign else "-", lead.verdict])
-    ahead, behind, level = (sum(row[-1] == verdict for row in rows) for verdict in ("ahead", "behind", "level"))
+            first = what == found[0].what
+            start, end = ([group.title, group.told], verdict) if first else (["", ""], "")
+            rows.append([*start, what, *both, sign + lead.gap if sign else "-", end])
+    ahead, behind, level, mixed = (verdicts.count(v) for v in ("ahead", "behind", "level", "mixed"))
     note = (
-        f"The best loss that is certified proper and bounded is ahead of all others in {ahead} of {len(rows)} lines, "
-        f"behind in {behind} and level in {level}. Level means that the difference, trial by trial of the same seed, "
-        f"is no larger than trials scatter (a paired t test at {LEVEL:.0%}, shared among the methods of the kind that "
-        "leads)." + (" In the others one of the two is missing." if ahead + behind + level < len(rows) else "")
+        "Methods that were told the same are compared with each other; those told more have an advantage that is no "
+        f"merit of the loss. Of {len(verdicts) - verdicts.count('-')} such comparisons the best loss that is "
+        f"certified proper and bounded is ahead in {ahead}, behind in {behind}, level in {level} and ahead by one "
+        f"score and behind by another in {mixed}; in {verdicts.count('-')} more groups all methods, or none, are "
+        "proper and bounded. A comparison counts once: ahead if it is by accuracy or by calibrated log loss, for the "
+        "epochs of either rule, and behind by none. The difference is taken trial by trial of the same seed (a paired "
+        f"t test at {LEVEL:.0%}, shared among the methods of the kind that leads; where trials were added to close "
+        f"comparisons after a look at the first ones, each look has half of it). Shown are epochs chosen by "
+        f"{rules[-1]} labels."
     )
-    head = ["", "by", "epoch by", "best proper bounded loss", "best other loss", "difference", "the first is"]
-    return Table("Who leads", note, head, rows)
+    head = ["", "told", "by", "best proper bounded loss", "best other loss", "difference", "the first is"]
+    return Table("Who leads among methods that were told the same", note, head, rows)
+
+
+def proper_table(judged: Sequence[Judged], rules: Sequence[str]) -> Table:
+    """Every proper bounded loss in every block, not the best of them alone: its accuracy and its place."""
+    rows = []
+    for j in judged:
+        means = {e.config.key: e.mean(rules[-1], ACCURACY)[0] for e in j.block.entries}
+        ranked = sorted(
+            (e for e in j.block.entries if not math.isnan(means[e.config.key])), key=lambda e: -means[e.config.key]
+        )
+        for place, entry in enumerate(ranked, 1):
+            if is_proper_and_bounded(j.cards[entry.config.key]):
+                value = number(*entry.mean(rules[-1], ACCURACY), 100, 2)
+                log_loss = number(*entry.mean(rules[-1], LOG_LOSS))
+                rows.append(
+                    [j.title, entry.title, j.block.told_to(entry), value, log_loss, f"{place} of {len(ranked)}"]
+                )
+    note = (
+        "Which proper bounded loss it is matters more than that it is one. By accuracy among all methods of the "
+        f"block, whatever they were told; epochs chosen by {rules[-1]} labels."
+    )
+    return Table(
+        "Every proper bounded loss", note, ["", "loss", "told", "accuracy, %", "calibrated log loss", "place"], rows
+    )
 
 
 @dataclass(frozen=True)
@@ -451,4 +588,4 @@ def leaderboard(judged: Sequence[Judged], rules: Sequence[str] = RULES) -> list[
     """Who leads, and a table for each block."""
     leading = {j.title: leads(j.block, j.cards, rules) for j in judged}
     tables = [block_table(j.title, j.block, j.cards, leading[j.title], rules) for j in judged]
-    return [summary_table(leading), *tables] if len(tables) > 1 else tables
+    return [summary_table(judged, rules), proper_table(judged, rules), *tables] if len(tables) > 1 else tables

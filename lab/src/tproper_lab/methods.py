@@ -185,6 +185,7 @@ class Method:
     words: str = ""  # what is known where `decide` does not apply, and why it does not
     settings: Callable[[str], Method] | None = None  # the method that a name with settings (name:text) stands for
     pointwise: bool = False  # whether `make` gives a `Pointwise` loss
+    uses_t: bool = True  # whether it is told T; else it goes by the kind of label alone
 
     def __post_init__(self) -> None:
         if not callable(self.make):
@@ -324,7 +325,7 @@ def pointwise(
     """The method of a loss of single examples that needs no T, ``each(scores (S, n, K), labels) -> (S, n)``."""
     return Method(
         name, title, reference, frozenset(labels), lambda _: Pointwise(each),
-        lambda T: searched(each, T, title), pointwise=True,
+        lambda T: searched(each, T, title), pointwise=True, uses_t=False,
     )  # fmt: skip
 
 

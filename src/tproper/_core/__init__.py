@@ -14,11 +14,13 @@ from .checks import (
     Labels,
     NotReconstructibleError,
 )
+from .deprecation import deprecated, renamed_argument
 from .encodings import other_encoding
 from .files import Mark, TakenError, atomic_file, atomic_folder, mark, sweep, write_file
 from .finite import Before, NonFiniteError, all_finite, finite_rows, optimizer_tensors
 from .grouping import Split, compact, fold_numbers, group_codes, held_out_rows, random_folds
 from .history import thin
+from .logs import tell
 from .memory import check_room, free_memory
 from .numerics import (
     as_tensors,
@@ -30,6 +32,7 @@ from .numerics import (
     in_simplex,
     increasing_root,
     inner,
+    is_finite,
     limited_deviations,
     log_mixture,
     log_total,
@@ -73,6 +76,7 @@ __all__ = [
     "compact",
     "count_text",
     "critical_k_of",
+    "deprecated",
     "drawn_classes",
     "entmax",
     "finds_top",
@@ -85,6 +89,7 @@ __all__ = [
     "in_simplex",
     "increasing_root",
     "inner",
+    "is_finite",
     "json_text",
     "label_stream",
     "limited_deviations",
@@ -99,6 +104,7 @@ __all__ = [
     "project_simplex",
     "random_folds",
     "read_sealed",
+    "renamed_argument",
     "safe_log",
     "seeded_torch",
     "short_of_one",
@@ -106,6 +112,7 @@ __all__ = [
     "softmax_into",
     "spherical_threshold",
     "sweep",
+    "tell",
     "thin",
     "tracing",
     "value_and_slope",

@@ -15,19 +15,15 @@ NARROW = 64  # classes up to which torch.softmax, made for long rows, is slower 
 
 
 class _WithSlope(torch.autograd.Function):
-    """A value (...) whose gradient (..., K) is known: `slope / share`, which the first backward pass uses up.
+    """Losses (...), or their mean, whose gradient (..., K) is known: `slope`, which the first backward pass uses up.
 
-    `share` is the upstream gradient to expect, 1/n under a mean over n losses; where it arrives, `slope` is the answer
-    as it stands. A second backward pass has it made again by `remake`; to differentiate the gradient itself, `plain`
-    is used.
+    A second backward pass has it made again by `remake`; to differentiate the gradient itself, `plain` is used.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, scores: Tensor, value: Tensor, slope: Tensor, share: float, remake: Any, plain: Any
-    ) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, value: Tensor, slope: Tensor, remake: Any, plain: Any) -> Tensor:
         ctx.save_for_backward(scores)
-        ctx.slope, ctx.share, ctx.remake, ctx.plain = slope, share, remake, plain
+        ctx.slope, ctx.remake, ctx.plain = slope, remake, plain
         return value
 
     @staticmethod
@@ -36,16 +32,14 @@ class _WithSlope(torch.autograd.Function):
         slope, ctx.slope = ctx.slope, None
         if torch.is_grad_enabled():
             (slope,) = torch.autograd.grad(ctx.plain(scores).sum(), scores, create_graph=True)
-            return slope * grad[..., None], None, None, None, None, None
+            return slope * grad[..., None], None, None, None, None
         if slope is None:
             slope = ctx.remake(scores)
-        many = torch._C._functorch.is_legacy_batchedtensor(grad)  # is_grads_batched: many upstream gradients
-        if ctx.share != 1.0:
-            if not many and bool((grad == ctx.share).all()):
-                return slope, None, None, None, None, None
-            grad = grad / ctx.share
-        slope = slope * grad[..., None] if many else slope.mul_(grad[..., None])
-        return slope, None, None, None, None, None
+        if torch._C._functorch.is_legacy_batchedtensor(grad):  # is_grads_batched: many upstream gradients
+            return slope * grad[..., None], None, None, None, None
+        if slope.numel() > GRAIN and grad.numel() == 1 and float(grad) == 1.0:  # a pass saved
+            return slope, None, None, None, None
+        return slope.mul_(grad[..., None]), None, None, None, None
 
 
 class Work(NamedTuple):
@@ -83,17 +77,17 @@ def value_and_slope(scores: Tensor, work: Work, wanted: bool = True, share: floa
 
 
 def with_slope(scores: Tensor, work: Work, plain: Callable[[Tensor], Tensor], mean: bool = False) -> Tensor:
-    """A loss (...) that is made together with its gradient; ``plain(scores)`` is the same loss for autograd.
-
-    With `mean`, the upstream gradient of n losses is expected to be 1/n, and taken into account block by block.
-    """
+    """A loss (...), or its `mean`, made together with its gradient; ``plain(scores)`` is the loss for autograd."""
     wanted = torch.is_grad_enabled() and scores.requires_grad
-    share = scores.shape[-1] / scores.numel() if mean and scores.numel() > GRAIN else 1.0
+    share = scores.shape[-1] / scores.numel() if mean else 1.0
     value, slope = value_and_slope(scores, work, wanted, share)
+    if mean:
+        value = value.mean()
     if not wanted:
         return value
     remake = lambda v: value_and_slope(v, work, share=share)[1]  # noqa: E731
-    out: Tensor = _WithSlope.apply(scores, value, slope, share, remake, plain)
+    reduced = (lambda v: plain(v).mean()) if mean else plain
+    out: Tensor = _WithSlope.apply(scores, value, slope, remake, reduced)
     return out
 
 
@@ -102,9 +96,15 @@ def finds_top(out: Tensor) -> bool:
     return out.stride(-1) == 1 and out.shape[-1] > NARROW
 
 
-def softmax_into(out: Tensor, x: Tensor, shifted: bool = False) -> Tensor:
-    """softmax(x) in `out`, (n, K); `shifted`: the largest score of every row is 0."""
+def softmax_into(out: Tensor, x: Tensor, shifted: bool = False) -> Tensor | None:
+    """softmax(x) in `out`, (n, K); gives logsumexp(x) (n, 1) where it is at hand.
+
+    `shifted`: the largest score of every row is 0.
+    """
     if finds_top(out):
-        return torch.softmax(x, -1, out=out)
+        torch.softmax(x, -1, out=out)
+        return None
     torch.exp(x if shifted else x - x.amax(-1, keepdim=True), out=out)
-    return out.div_(out.sum(-1, keepdim=True))
+    total = out.sum(-1, keepdim=True)
+    out.div_(total)
+    return total.log_() if shifted else None

@@ -28,6 +28,7 @@ from ..losses import (
     BackwardLoss,
     BatchRiskLoss,
     Bounds,
+    ForwardBackwardLoss,
     ForwardLoss,
     WeakLabelLoss,
     certificate_of,
@@ -315,6 +316,30 @@ def _certify_forward(loss: ForwardLoss, seed: int = 0) -> Certificate:
         bounds=_with_incomplete(known),
         witness=None,
         evidence=loss.score.evidence,
+        notes=tuple(notes),
+        groups=_groups(known),
+    )
+
+
+@certificate_of.register
+def _certify_forward_backward(loss: ForwardBackwardLoss, seed: int = 0) -> Certificate:
+    if not loss.is_as_written(ForwardBackwardLoss):
+        return _certify_as_it_computes(loss, seed)
+    known = loss.bounds()
+    strict = bool(np.linalg.matrix_rank(loss.middle) == loss.transition.num_classes)
+    notes = ["proper because B T = F; sets of classes decide whether it is bounded, and the values are searched for"]
+    if not strict:
+        notes.append("not strict: F does not have full rank")
+    return Certificate(
+        loss="ForwardBackwardLoss",
+        transition=loss.transition.name,
+        reconstructible=True,
+        proper=True,
+        strictly_proper=strict,
+        lower_bounded=bool(np.isfinite(known.rows).all()),
+        bounds=known.rows,
+        witness=None,
+        evidence="numerical",
         notes=tuple(notes),
         groups=_groups(known),
     )

@@ -10,7 +10,7 @@ import typer
 
 from .. import tables
 from ..errors import InputError
-from .errors import check_new, say
+from .errors import check_new, say, spoken
 from .options import LIST, Data, Force, Json, Model, echo_json
 
 
@@ -19,6 +19,9 @@ def predict(
     data: Data,
     out: Annotated[Path | None, typer.Option(help=".csv, .tsv or .parquet to write (default: CSV on stdout)")] = None,
     keep: Annotated[str | None, typer.Option(metavar=LIST, help="columns of the table to pass through")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="refuse a table that is not like the one the model was trained on")
+    ] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -27,7 +30,10 @@ def predict(
         raise InputError("--json: expected --out beside it, since the rows themselves go to stdout without it")
     if out is not None:
         check_new(out, "--out", force)
-    counts = tables.TableModel.load(model).predict_file(data, sys.stdout.buffer if out is None else out, keep)
+    with spoken():
+        counts = tables.TableModel.load(model).predict_file(
+            data, sys.stdout.buffer if out is None else out, keep, strict
+        )
     if out is None:
         sys.stdout.flush()
         return

@@ -11,6 +11,7 @@ import typer
 from .. import tables
 from .errors import check_writable, say, spoken
 from .options import (
+    LIST,
     Classes,
     Data,
     Features,
@@ -43,6 +44,15 @@ class TableOptions(LabelOptions, tables.TableOptions):
             "gap among several answers means: random (nothing), answer (the source abstains), auto (the default)"
         ),
     ] = "drop"
+    text: Annotated[
+        str | None, typer.Option(metavar=LIST, help="columns of free text, if they do not look like it")
+    ] = None
+    category: Annotated[
+        str | None, typer.Option(metavar=LIST, help="columns that hold names, if they look like numbers or text")
+    ] = None
+    numeric: Annotated[
+        str | None, typer.Option(metavar=LIST, help="columns that must hold numbers, and nothing else")
+    ] = None
     stream: Annotated[
         bool, typer.Option("--stream", help="Parquet larger than memory: minibatches from disk, resumed if interrupted")
     ] = False

@@ -36,7 +36,7 @@ CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time (more if the header is long
 LONGEST_HEADER = 1 << 28  # bytes
 # whole numbers whose spelling or digits a float would lose: +1, 007, and those of 15 digits or more
 _MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
-_TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
+TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 
 
 def arrow() -> Any:
@@ -374,10 +374,10 @@ def numbers(column: pa.Array) -> FloatArray | None:
         try:
             column = column.cast(pa.float64())
         except pa.ArrowInvalid:  # true and false are 1 and 0, but not among other numbers
-            truth = pc.index_in(column, value_set=pa.array(list(_TRUTH)))
+            truth = pc.index_in(column, value_set=pa.array(list(TRUTH)))
             if not pc.all(pc.or_(pc.is_valid(truth), pc.is_null(column)), min_count=0).as_py():
                 return None
-            column = pc.take(pa.array(list(_TRUTH.values())), truth)
+            column = pc.take(pa.array(list(TRUTH.values())), truth)
     elif not is_number(column.type):
         return None
     if kinds.is_decimal(column.type) or kinds.is_boolean(column.type):
@@ -397,7 +397,7 @@ def holds_truth(column: pa.Array) -> bool | None:
     if not pa.types.is_string(column.type):
         return None
     values = missing_as_null(pc.utf8_trim_whitespace(column)).drop_null()
-    return bool(pc.any(pc.is_in(values, value_set=pa.array(list(_TRUTH)))).as_py()) if len(values) else None
+    return bool(pc.any(pc.is_in(values, value_set=pa.array(list(TRUTH)))).as_py()) if len(values) else None
 
 
 def first_text(column: pa.Array) -> tuple[int, str]:
@@ -438,3 +438,41 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip()
+
+
+def numbers_among(values: Sequence[str]) -> NDArray[np.bool_]:
+    """Which texts are numbers, as `numbers` reads them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.utf8_trim_whitespace(pa.array(list(values), type=pa.string()))
+    out = np.zeros(len(values), dtype=bool)
+    spelled = pc.match_substring_regex(texts, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?inf")
+    out[:] = spelled.to_numpy(zero_copy_only=False)
+    return out
+
+
+def arrow_texts(column: pa.Array, name: str) -> tuple[NDArray[np.int64], list[str]]:
+    """`texts` of a feature column: what is missing, however it is spelled, has no value."""
+    import pyarrow as pa
+
+    kind = decoded(column).type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind):
+        raise TableError(
+            f"column {name!r}: expected numbers, text or dates, got {kind}; leave it out with --ignore, or write it as "
+            "one of these"
+        )
+    codes, values = texts(column)
+    place: dict[str, int] = {}
+    own = [-1 if v in MISSING else place.setdefault(v, len(place)) for v in values]
+    return np.array([*own, -1], dtype=np.int64)[codes], list(place)
+
+
+def joined_texts(parts: Sequence[tuple[NDArray[np.int64], list[str]]]) -> tuple[NDArray[np.int64], list[str]]:
+    """Columns of text, one below the other."""
+    place: dict[str, int] = {}
+    out = []
+    for codes, values in parts:
+        own = np.array([*(place.setdefault(v, len(place)) for v in values), -1], dtype=np.int64)
+        out.append(own[codes])
+    return np.concatenate(out), list(place)

@@ -23,15 +23,16 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr
 
 from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks, group_codes
 from ..errors import InputError
-from ..metrics import Z95, CheckedRows, Known, SelectionWarning, encoded, known_classes, weights_of
+from ..metrics import Z95, CheckedRows, Known, PairedTest, SelectionWarning, encoded, known_classes, weights_of
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
@@ -42,6 +43,8 @@ from ..transitions import (
     is_estimated,
     posterior_draws,
 )
+from .arguments import features
+from .guessing import guesses_by_features
 from .hull import chi_square
 from .views import log_likelihood
 
@@ -71,6 +74,53 @@ class Prevalence:
     notes: list[str]
     classes: list[Any] = field(default_factory=list)  # their names; numbers where they have none
     checked: int = 0  # rows of known class
+    _rows: CheckedRows | None = field(default=None, repr=False)
+    _draws: FloatArray | None = field(default=None, repr=False)  # (repetitions, K)
+
+    def difference(self, a: Any, b: Any) -> PairedTest:
+        """The share of a class (or of some classes, in a list) less that of another, with an interval.
+
+        Two systems are compared so: judges say of each item which is better ("A", "B", "tie"), people say it of some,
+        and ``weak_prevalence(judges, true=people).difference("A", "B")`` is by how much A wins more often.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tproper as tp
+        >>> z = np.repeat(["A", "B", "tie"], [500, 300, 200])
+        >>> rng = np.random.default_rng(0)
+        >>> judge = np.where(rng.random(1000) < 0.8, z, rng.choice(["A", "B", "tie"], 1000))
+        >>> people = np.where(rng.random(1000) < 0.2, z, None)
+        >>> tp.weak_prevalence(judge, true=people).difference("A", "B").better
+        'a'
+        """
+        weight = self._places(a, "a") - self._places(b, "b")
+        if self._rows is not None:
+            found = self._rows.mean(np.broadcast_to(weight, (self._rows.n, len(weight))))
+            stderr, (low, high) = found.stderr, found.ends
+            p = float(2 * stdtr(found.freedom, -abs(found.statistic())))
+        else:
+            assert self._draws is not None
+            draws = self._draws @ weight
+            stderr, (low, high) = float(draws.std()), np.quantile(draws, [0.025, 0.975]).tolist()
+            p = min(2 * float(min((draws <= 0).mean(), (draws >= 0).mean())), 1.0)
+        value = float(self.value @ weight) if self._rows is None else found.mean
+        interval = max(min(low, value), -1.0), min(max(high, value), 1.0)
+        better: Literal["a", "b"] | None = None
+        if not interval[0] <= 0 <= interval[1]:
+            better = "a" if value > 0 else "b"
+        note = f"a is {_named(a)}, b is {_named(b)}"
+        return PairedTest("share", value, stderr, interval, self.n, True, note, (-1.0, 1.0), p_value=p, better=better)
+
+    def _places(self, which: Any, name: str) -> FloatArray:
+        """1 for the classes that are named."""
+        names = self.classes or list(range(len(self.value)))
+        out = np.zeros(len(names))
+        for one in which if isinstance(which, (list, tuple)) else [which]:
+            if one not in names:
+                raise InputError(f"{name}: expected one of {', '.join(map(repr, names))}, or a list, got {one!r}")
+            out[names.index(one)] = 1.0
+        return out
 
     def __str__(self) -> str:
         known = f" and {self.checked} rows of known class" if self.checked else ""
@@ -92,11 +142,17 @@ class Prevalence:
         return {"n": self.n, "checked": self.checked, "shares": shares, "notes": list(self.notes)}
 
 
+def _named(which: Any) -> str:
+    return " or ".join(map(str, which)) if isinstance(which, (list, tuple)) else str(which)
+
+
 def weak_prevalence(
     labels: Labels,
     transition: Transition | None = None,
     *,
     true: ArrayLike | None = None,
+    X: Any = None,
+    num_classes: int | None = None,
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     random_state: int = 0,
@@ -113,6 +169,11 @@ def weak_prevalence(
         The class of the rows that somebody has checked. With a known T both are used in one likelihood; an estimated T,
         which may come from these very rows, is not used. Checked rows are taken for a random sample, or, where their
         labels differ from those of all rows, for one that was drawn by label: the notes say which.
+    X : (n, d) features, optional, a scipy matrix too
+        Beside `true`: a regression on checked rows, cross-fitted, guesses the others' classes, which makes the interval
+        narrower by as much as features foretell classes, and cannot make it wrong. T is then not used.
+    num_classes : int, optional
+        Beside `true` without T: numbers from there on are labels that name no class, such as a refusal.
     groups : (n,) names, optional
         Rows of one group (a person, a document) are not independent.
     sample_weight : (n,) array, optional
@@ -125,6 +186,8 @@ def weak_prevalence(
         raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
     if transition is not None and not isinstance(transition, Transition):
         raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    if X is not None and true is None:
+        raise InputError("X: expected it beside true=, whose rows it learns from, got no true=")
     if sample_weight is not None and true is None:
         raise InputError("sample_weight: expected it beside true=, for rows checked by a design, got no true=")
     if isinstance(labels, SoftLabels):
@@ -132,18 +195,20 @@ def weak_prevalence(
     if true is None:
         assert transition is not None
         return _by_transition(transition, labels, None, groups, random_state)
-    known = known_classes(labels, true, transition)
+    known = _of_classes(known_classes(labels, true, transition), num_classes, transition)
     if not (known.true >= 0).any():
         if transition is None:
             raise InputError("true: expected the class of some rows, got none")
         return _by_transition(transition, labels, None, groups, random_state)
-    use_T = transition is not None and not is_estimated(transition) and sample_weight is None
+    use_T = transition is not None and not is_estimated(transition) and sample_weight is None and X is None
     if use_T:
         assert transition is not None
         contradiction = _contradicts(transition, known)
         if transition.diagnose().reconstructible and not contradiction:
             return _by_transition(transition, labels, known.true, groups, random_state)
         note = contradiction or "T does not tell the classes apart, and is not used: the checked rows do"
+    elif transition is not None and not is_estimated(transition):
+        note = "T is not used: the checked rows and all labels say what they know without it"
     elif transition is not None:
         note = (
             "T is not used: it was estimated, perhaps from these rows, which together with all labels say all that "
@@ -151,7 +216,7 @@ def weak_prevalence(
         )
     else:
         note = "no T is used"
-    return _by_checked(known, groups, sample_weight, note)
+    return _by_checked(known, X, groups, sample_weight, note, random_state)
 
 
 def _by_soft(
@@ -192,22 +257,44 @@ def _by_soft(
     return Prevalence(value, np.sqrt(variance), interval, np.zeros(K, int), share, n, notes, list(range(K)))
 
 
-def _by_checked(known: Known, groups: ArrayLike | None, sample_weight: ArrayLike | None, note: str) -> Prevalence:
+def _of_classes(known: Known, num_classes: int | None, transition: Transition | None) -> Known:
+    """Labels beyond the classes stay labels."""
+    if num_classes is None:
+        return known
+    K = checks.integer(num_classes, "num_classes", 2)
+    if transition is not None or not all(isinstance(name, int) for name in known.classes):
+        raise InputError("num_classes: expected it beside labels that are numbers, without a transition")
+    if known.true.max(initial=-1) >= K:
+        raise InputError(f"true: expected classes in [0, {K}), got {known.true.max()}")
+    return Known(known.columns, known.true, list(range(K)))
+
+
+def _by_checked(
+    known: Known, X: Any, groups: ArrayLike | None, sample_weight: ArrayLike | None, note: str, seed: int
+) -> Prevalence:
     """From the checked rows and all labels, whatever T is."""
     n, K = len(known.true), len(known.classes)
     chances = weights_of(sample_weight, n)
     if chances is not None and not (chances[known.true >= 0] > 0).all():
         raise InputError("sample_weight: expected numbers > 0 for the checked rows, got 0")
-    rows = CheckedRows(known.columns, known.true, K, chances=chances, groups=group_codes(groups, n))
+    together = group_codes(groups, n)
+    rows = CheckedRows(known.columns, known.true, K, chances=chances, groups=together)
+    notes = [note]
+    if X is not None:
+        seed = checks.integer(seed, "random_state", 0)
+        matrix = features(X, n, "rows of labels", sparse=True)
+        rows.guesses, how = guesses_by_features(rows.guesses, known.true, matrix, together, seed)
+        rows.modelled = True
+        notes = [how, note]
     shares = [rows.share((known.true == z).astype(np.float64), rows.guesses[:, z]) for z in range(K)]
     value = np.array([s.mean for s in shares])
     stderr = np.array([s.stderr for s in shares])
     interval = np.array([s.ends for s in shares])
     for doubt in rows.doubts:
         warnings.warn(f"weak_prevalence: {doubt}", SelectionWarning, stacklevel=3)
-    notes = [rows.sentence, *rows.doubts, note]
+    notes = [rows.sentence, *rows.doubts, *notes]
     checked = int(rows.checked.sum())
-    return Prevalence(value, stderr, interval, np.zeros(K, int), 0.0, n, notes, known.names, checked)
+    return Prevalence(value, stderr, interval, np.zeros(K, int), 0.0, n, notes, known.names, checked, rows)
 
 
 def _contradicts(transition: Transition, known: Known) -> str:
@@ -313,7 +400,8 @@ def _by_transition(
             f"not determined: other shares of the classes {', '.join(map(str, np.flatnonzero(free)[:12]))}"
             f"{', ...' if free.sum() > 12 else ''} fit the labels equally well; their intervals cover all of these"
         )
-    return Prevalence(value, stderr, interval, rows, share, n, notes, list(range(K)), int(checked.sum()))
+    names = list(range(K))
+    return Prevalence(value, stderr, interval, rows, share, n, notes, names, int(checked.sum()), None, repeats)
 
 
 def _again(

@@ -36,6 +36,7 @@ BINS = 300
 BOOTSTRAPS = 200
 LEAST = 0.2  # of the labeled examples lie above the threshold, at least
 FOLDS = 5
+SPARSE_C = 10.0  # of the logistic regression on sparse rows, whose mean square length is one
 STILL = 1e-9  # a standard error at which all draws have ended at one point
 RATE_END = 0.98  # beyond, a curve that never becomes pure has run to its end, and its draws stay there
 
@@ -83,7 +84,7 @@ def estimate_pu(
     ----------
     labeled : (n,) boolean
         True: labeled positive; False: unlabeled. 1 and 0, or 1 and -1, mean the same.
-    X : (n, d) array, optional
+    X : (n, d) array or sparse matrix, optional
         Features; a logistic regression of `labeled`, cross-fitted, gives the scores.
     scores : (n,) array, optional
         Instead of X: scores that are higher where positives are likelier, from a model that has not seen these rows.
@@ -177,13 +178,18 @@ def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int, groups: NDA
 
 def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int, groups: NDArray[np.int64] | None) -> FloatArray:
     """Log-odds of being labeled, each example's from a logistic regression that has not seen it."""
+    from scipy.sparse import issparse
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    A = features(X, len(s), "examples")
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
+    A = features(X, len(s), "examples", sparse=True)
+    if issparse(A):  # its columns keep their weights: those of words say how much each tells
+        size = float(np.sqrt(A.multiply(A).sum() / A.shape[0])) or 1.0
+        A, model = A / size, LogisticRegression(C=SPARSE_C, max_iter=300)
+    else:
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
     folds = (StratifiedKFold if groups is None else StratifiedGroupKFold)(FOLDS, shuffle=True, random_state=seed)
     return np.asarray(cross_val_predict(model, A, s, groups=groups, cv=folds, method="decision_function"))
 

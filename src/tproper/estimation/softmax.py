@@ -56,13 +56,11 @@ class Design:
         self.axes: FloatArray | None = None
         self.mean = np.zeros(self.width) if self.sparse else X.mean(axis=0)
         if self.sparse:
-            from scipy.sparse.linalg import svds
-
             self.units = common_units(np.asarray(X.multiply(X).mean(axis=0)).ravel(), self.mean)
             if (self.units != 1).any():
                 X = X.multiply(1.0 / self.units).tocsr()
             if min(X.shape) > AXES + 1:
-                self.axes = svds(X.astype(np.float64), k=AXES, random_state=0)[2].T.copy()
+                self.axes = leading_axes(X, AXES)
                 A = np.asarray(X @ self.axes)
             else:
                 A = X.toarray()
@@ -136,6 +134,19 @@ class Design:
         coef = W[:, :-1] / self.scale
         coef = (coef if self.axes is None else coef @ self.axes.T) / self.units
         return LinearSoftmax(coef, 0.5 * W[:, -1] - coef @ self.mean)
+
+
+def leading_axes(X: Any, k: int, more: int = 10, rounds: int = 4) -> FloatArray:
+    """The k leading right singular vectors (d, k) of a sparse matrix, by subspace iteration from a fixed start.
+
+    Halko, Martinsson and Tropp (2011). A hundred axes of 20,000 documents x 50,000 terms are a matter of seconds.
+    """
+    start = np.random.default_rng(0).standard_normal((X.shape[1], min(k + more, min(X.shape))))
+    for _ in range(rounds):
+        start = np.linalg.qr(X.T @ np.linalg.qr(X @ start)[0])[0]
+    along = X @ start
+    out: FloatArray = start @ np.linalg.eigh(along.T @ along)[1][:, -k:]
+    return out
 
 
 class LinearSoftmax:

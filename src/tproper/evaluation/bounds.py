@@ -87,8 +87,8 @@ def candidate_bounds(
         slope = inside / (1 - W) - second * (1 - I) / (1 - W) ** 2  # of the bound, row by row
         low = max(low, 1 - (1 - I) / (1 - W) - Z95 * _error(slope, groups))
     told = (
-        f"{because}true classes are candidates, {I:.1%} of predictions are, and a wrong prediction is one no more often "
-        f"than the model's second choices, {W:.1%}"
+        f"{because}true classes are candidates, {I:.1%} of predictions are, and a wrong prediction is one no more "
+        f"often than the model's second choices, {W:.1%}"
     )
     out = {"accuracy": Bounds(min(max(low, 0.0), high), high, told)}
     with np.errstate(divide="ignore"):

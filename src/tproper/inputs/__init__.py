@@ -3,7 +3,23 @@
 Imports from `data` and the rooms above it.
 """
 
+from .columns import Columns
+from .drift import Drift
 from .frames import as_arrow, column_names, take_columns
-from .inputs import CellError, Inputs
+from .inputs import CellError, Inputs, UnseenWarning
+from .kinds import KINDS, LEFT_OUT, inferred, slips
 
-__all__ = ["CellError", "Inputs", "as_arrow", "column_names", "take_columns"]
+__all__ = [
+    "KINDS",
+    "LEFT_OUT",
+    "CellError",
+    "Columns",
+    "Drift",
+    "Inputs",
+    "UnseenWarning",
+    "as_arrow",
+    "column_names",
+    "inferred",
+    "slips",
+    "take_columns",
+]

@@ -6,6 +6,7 @@ Imports from `estimation` and the rooms above it.
 from .calibrator import Calibrator, calibrate
 from .classifier import WeakLabelClassifier
 from .estimating import KINDS, Estimated, estimate_labels, transition_of
+from .multilabel import MultiLabelClassifier, MultiLabelScores
 from .saving import DESCRIPTION, ModelFileError, load, not_replaceable, save, write_model
 from .scaling import LOG_SCALES, not_clearly_worse
 from .scorer import CalibratedScorer, calibrated_scorer
@@ -21,6 +22,8 @@ __all__ = [
     "Calibrator",
     "Estimated",
     "ModelFileError",
+    "MultiLabelClassifier",
+    "MultiLabelScores",
     "WeakLabelClassifier",
     "WeakLabelClassifierCV",
     "calibrate",

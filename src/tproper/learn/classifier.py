@@ -26,7 +26,6 @@ from ..losses import WeakLabelLoss, make_loss
 from ..metrics import weights_of
 from ..potentials import Potential
 from ..transitions import (
-    BagTransition,
     Reconstruction,
     Transition,
     TransitionLike,
@@ -67,7 +66,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         by `tproper.estimate_transition`, with its settings; ``{"kind": "pu"}`` (or "clean", "partial", ...) says what
         labels cannot tell.
     loss : str, loss object or callable
-        "forward": ``-log (T p)_y``, proper for every T, bounded, and the most accurate in practice. "backward":
+        "forward": ``-log (T p)_y``, proper for every T and bounded. "backward":
         ``F(v) - <R e_y, v>`` with `potential`, `squeeze` and `reconstruction`. "gls": the same, squeezed (k = 1,
         alpha = 2 unless `squeeze` says otherwise), bounded. "ga" and "nonnegative": bounded heuristics on batches.
         Or a loss module called as ``loss(scores, encoded_labels)``, or a callable that makes one from the transition.
@@ -126,6 +125,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     loss_ : nn.Module
     calibrator_ : Calibrator or None
         How scores become probabilities, what that gained, and what is known of the calibration before and after.
+    class_prior_ : array (K,) or None
+        The class shares of the training rows by the model's probabilities; None where it was trained by `partial_fit`.
     l2_, learning_rate_ : float
         The penalty used, and for minibatches the learning rate.
     minima_ : list of float
@@ -154,6 +155,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     module_: nn.Module
     loss_: nn.Module
     calibrator_: Calibrator | None
+    class_prior_: FloatArray | None
     history_: list[dict[str, Any]]
     optimizer_: torch.optim.Optimizer | None
     random_stream_: np.random.RandomState
@@ -261,6 +263,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
                 fitting.fit_lbfgs(self, data, start)
             else:
                 fitting.fit_minibatches(self, data, rng, start)
+        self.class_prior_ = fitting.training_shares(self, data)
         return self
 
     def partial_fit(
@@ -296,6 +299,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         if getattr(self, "optimizer_", None) is None:  # the first call, or the first since `fit`
             self.random_stream_ = check_random_state(self.random_state)
         before.add(self.random_stream_)
+        self.class_prior_ = None
         self.calibrator_ = None  # what was fitted to an older state of the model
         fitting.one_pass(self, data, self.random_stream_, first, before)
         return self
@@ -324,19 +328,23 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             out = scores[:, 1] - scores[:, 0] if two else scores - scores.mean(axis=1, keepdims=True)
         return finite_rows(out, self.module_)
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any, prior: ArrayLike | None = None) -> FloatArray:
         """Class probabilities (n, K), columns in the order of `classes_`: calibrated, or the loss's own link.
 
-        For bags of unlabeled data with a `prior` they are those of the population that has it.
+        With `prior` (K,), the class shares of another population, they are that population's, if its classes look as
+        they did in training (label shift). By Bayes' rule each probability is multiplied by ``prior_z / pi_z``, pi the
+        shares in training (`class_prior_`), and the row divided by its sum. ``tp.weak_prevalence(labels, T).value``
+        finds the shares by weak labels of the new population. Default: the prior of the transition (bags of unlabeled
+        data,
+        ``T.with_prior(prior)``), or the population of the training rows.
         """
         p = fitting.own_probabilities(self, self._scores(X))
-        return self.transition_.population(p) if isinstance(self.transition_, BagTransition) else p
+        return fitting.of_population(self, p, prior)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Their logarithm, finite where probabilities are too small for a number; -inf where a link says zero."""
         scores = self._scores(X)
-        bags = isinstance(self.transition_, BagTransition)
-        if not bags and (self._changes() is not None or fitting.is_softmax(self.loss_, scores)):
+        if self.transition_.prior is None and (self._changes() is not None or fitting.is_softmax(self.loss_, scores)):
             return torch.log_softmax(torch.as_tensor(self._calibrated(scores)), -1).numpy()
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
@@ -348,8 +356,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _class_index(self, X: Any) -> NDArray[np.int64]:
         check_is_fitted(self, "module_")
-        of_population = isinstance(self.transition_, BagTransition) and self.transition_.prior is not None
-        scores = self.predict_proba(X) if of_population else self._calibrated(self._scores(X))
+        scores = self.predict_proba(X) if self.transition_.prior is not None else self._calibrated(self._scores(X))
         return scores.argmax(axis=1)
 
     def _changes(self) -> Calibrator | None:
@@ -477,15 +484,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return self.model == "linear" and linear.has_pointwise(self.loss_) and flag(self.early_stopping) is not True
 
     def _features(self, X: Any, reset: bool) -> Any:
-        accept, kind = ("csr", np.float64) if self.model == "linear" else (False, np.float32)
+        kind = np.float64 if self.model == "linear" else np.float32
         inputs: Inputs | None = None if reset else getattr(self, "inputs_", None)
         if reset:
             self.inputs_ = None
         elif inputs is not None:  # columns of a table, by name, at the scale of training
             return inputs.encode(X, kind).astype(kind, copy=False)
-        return validate_data(self, untracked(X), reset=reset, accept_sparse=accept, dtype=kind)
+        return validate_data(self, untracked(X), reset=reset, accept_sparse="csr", dtype=kind)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.model == "linear"
+        tags.input_tags.sparse = True
         return tags

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, check_room, compact, finite_rows, held_out_rows, thin
+from .._core import Before, FloatArray, check_room, checks, compact, finite_rows, held_out_rows, thin
 from ..errors import InputError
 from ..losses import WeakLabelLoss
 from ..metrics import weights_of
@@ -162,6 +162,32 @@ def own_probabilities(clf: WeakLabelClassifier, scores: FloatArray) -> FloatArra
     own = clf._changes() is None
     p = link_of(clf.loss_, scores) if own else softmax_above_zero(clf._calibrated(scores))
     return finite_rows(p, clf.module_)
+
+
+def training_shares(clf: WeakLabelClassifier, data: Training) -> FloatArray | None:
+    """The mean of the model's probabilities over its training rows (K,); None where it has none that are finite."""
+    try:
+        p = own_probabilities(clf, scores_of(clf, data.X))
+    except InputError:
+        return None
+    shares = np.average(p, axis=0, weights=data.weights)
+    return np.asarray(shares / shares.sum())
+
+
+def of_population(clf: WeakLabelClassifier, p: FloatArray, prior: Any) -> FloatArray:
+    """Probabilities (n, K) of the population with this prior; the transition's, by default, or none."""
+    T, K = clf.transition_, p.shape[1]
+    wanted = T.prior if prior is None else checks.probability_vector(prior, "prior", K)
+    if wanted is None:
+        return p
+    trained = T.trained_shares
+    trained = getattr(clf, "class_prior_", None) if trained is None else trained
+    if trained is None:
+        raise InputError("prior: expected a model of `fit`, which knows the class shares in training, got another")
+    if (trained <= 0).any():
+        raise InputError(f"prior: expected every class in training, got none of class {clf.classes_[trained.argmin()]}")
+    weighted = p * (wanted / trained)
+    return np.asarray(weighted / weighted.sum(axis=1, keepdims=True))
 
 
 def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:

@@ -16,7 +16,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import FloatArray
+from .._core import FloatArray, tell
 from ..errors import InputError
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
 from ..potentials import Brier, Squeezed
@@ -32,6 +32,8 @@ CLOSE = 0.1  # root mean square over the rows of the distance of two predictions
 # tenth, two of eight fits to complementary MNIST ended in a worse minimum, without one or two of the classes.
 NEAR, FAR = 0.01, 1.0
 WHITEN_AT_MOST, STANDARDISE_AT_MOST = 2048, 128  # features
+# Steps that L-BFGS remembers, each two tables of coefficients; of many coefficients fewer, or they outgrow the data.
+REMEMBERED, REMEMBERED_OF_MANY, MANY = 30, 10, 1 << 16
 FIRST_STEP = 0.25  # standard deviation of the scores after it, at most
 LEAST_CURVATURE = 0.05  # that of cross entropy where it is fairly certain
 ENDLESS = "this loss is not bounded from below: use loss='forward', a squeeze"
@@ -127,8 +129,8 @@ def descents(problem: _Problem, firsts: list[FloatArray], tol: float, max_iter: 
     """
     ends: list[Any] = []
     for number, first in enumerate(firsts):
-        if verbose and number:
-            print(f"start {number + 1} of at most {len(firsts)}")
+        if number:
+            tell(__name__, f"start {number + 1} of at most {len(firsts)}", verbose)
         end = problem.descend(first, tol, max_iter, verbose, ends)
         if end.known:
             break
@@ -197,14 +199,14 @@ class _Problem:
             nonlocal known
             value = float(intermediate_result.fun)
             history.append({"objective": value, "loss": self.loss, "gradient": self.gradient})
-            if verbose:
-                print(f"iteration {len(history):4d}  objective {value:.8g}  gradient {self.gradient:.2g}")
+            tell(__name__, f"iteration {len(history):4d}  objective {value:.8g}  gradient {self.gradient:.2g}", verbose)
             above = value - lowest if self.gradient <= ROUGH else -math.inf
             known = self.is_near(ends) or 0 <= above <= SAME
             if self.gradient <= tol or known or 0 <= above < math.inf:
                 raise StopIteration
 
-        options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": 0.0, "ftol": 0.0, "maxcor": 30, "maxls": 50}
+        options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": 0.0, "ftol": 0.0, "maxls": 50}
+        options["maxcor"] = REMEMBERED if self.size <= MANY else REMEMBERED_OF_MANY
         end = minimize(self, first, jac=True, method="L-BFGS-B", callback=note, options=options)
         end.history, end.known = history, known
         return end
@@ -270,7 +272,7 @@ class _Coordinates:
             else:
                 self.stretch = 1.0 / np.maximum(1.0, self.deviation / (10 * middle))
             if self.sparse:
-                self.A, self.AT = X.tocsr(), X.T.tocsr()
+                self.A = X.tocsr()
                 self.shift = self.mean * self.stretch
             else:
                 self.A = X[:, self.used] - self.mean[self.used]
@@ -301,9 +303,12 @@ class _Coordinates:
     def pull_back(self, E: FloatArray, by_class: FloatArray) -> FloatArray:
         """The gradient (K, width) from that of the scores (K, n)."""
         if not self.sparse:
-            out: FloatArray = E @ self.A
-            return out
-        return (self.AT @ E.T).T * self.stretch - np.outer(by_class, self.shift)
+            dense: FloatArray = E @ self.A
+            return dense
+        out: FloatArray = (self.A.T @ E.T).T
+        out *= self.stretch
+        out -= np.outer(by_class, self.shift)
+        return out
 
     def standardised(self, G: FloatArray) -> float:
         """The largest entry of a gradient (K, width), for features of variance one."""
@@ -335,8 +340,11 @@ def moments(X: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weighted means and variances of the features."""
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
         if issparse(X):
-            mean = np.asarray(X.T @ w).ravel()
-            variance = np.maximum(np.asarray(X.multiply(X).T @ w).ravel() - mean**2, 0.0)
+            mean, variance = np.asarray(X.T @ w).ravel(), np.zeros(X.shape[1])
+            for i in range(0, X.shape[0], 4096):  # blocks: no second copy of X
+                block = X[i : i + 4096]
+                variance += np.asarray(block.multiply(block).T @ w[i : i + 4096]).ravel()
+            variance = np.maximum(variance - mean**2, 0.0)
         else:
             mean = w @ X
             variance = np.zeros_like(mean)

@@ -12,7 +12,7 @@ import torch
 from scipy.sparse import issparse
 from torch import Tensor, nn
 
-from .._core import all_finite
+from .._core import all_finite, tell
 from ..errors import InputError
 from ..losses import WeakLabelLoss
 from ..transitions import Transition, as_given
@@ -170,8 +170,7 @@ def fit_minibatch(
             least = keeper.least
             record["weak_risk"] = keeper.take(module, rows)
         steps.history.append(record)
-        if verbose:
-            print(f"epoch {epoch + 1:4d}  " + "  ".join(f"{k} {v:.6g}" for k, v in record.items()))
+        tell(__name__, f"epoch {epoch + 1:4d}  " + "  ".join(f"{k} {v:.6g}" for k, v in record.items()), verbose)
         if held_out is None:
             continue
         waited = 0 if record["weak_risk"] < least - tol else waited + 1

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from .. import __version__
-from .._core import atomic_folder, checks, json_text
+from .._core import FloatArray, atomic_folder, checks, json_text
 from ..errors import InputError
 from ..inputs import Inputs
 from ..losses import loss_from_dict, loss_to_dict
@@ -39,6 +39,7 @@ from .selection import WeakLabelClassifierCV
 FORMAT = "tproper model"
 FORMAT_VERSION = 1
 LOOKS = 100  # at a model that is replaced all the time
+OF_COLUMNS = 3  # of models that take columns of text, or numbers with gaps
 OF_TABLES = 2  # the version of models that take columns of a table, whose scale older versions would pass over
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
 #: All that a model's folder may hold (`tproper train` adds three files); one with other files is not replaced.
@@ -153,10 +154,10 @@ def read(path: str | Path) -> tuple[dict[str, Any], bytes]:
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ModelFileError(f"{str(path / DESCRIPTION)!r}: not the description of a tproper model")
     version = description.get("format_version")
-    if version not in (FORMAT_VERSION, OF_TABLES):
+    if version not in (FORMAT_VERSION, OF_TABLES, OF_COLUMNS):
         raise ModelFileError(
-            f"{str(path)!r}: format version {version!r}, this version of tproper reads {FORMAT_VERSION} and "
-            f"{OF_TABLES}; load it with the version that wrote it"
+            f"{str(path)!r}: format version {version!r}, this version of tproper reads {FORMAT_VERSION} to "
+            f"{OF_COLUMNS}; load it with the version that wrote it"
         )
     if description.get("sha256") != _own_hash(description):
         raise ModelFileError(f"{str(path / DESCRIPTION)!r}: edited after it was saved (its checksum does not match)")
@@ -197,7 +198,7 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]
     risks = getattr(estimator, "history_", [])
     description: dict[str, Any] = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION if inputs is None else OF_TABLES,
+        "format_version": FORMAT_VERSION if inputs is None else OF_TABLES if inputs.simple else OF_COLUMNS,
         "tproper": __version__,
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "classes": _names_to_plain(estimator.classes_),
@@ -213,6 +214,7 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]
         "settings": _plain_settings(estimator),
         "training": {
             "n_iter": int(estimator.n_iter_),
+            "class_prior": _listed(getattr(estimator, "class_prior_", None)),
             "last": {k: float(v) for k, v in risks[-1].items()} if risks else {},
             "best_params": _plain_items(estimator.best_params_) if hasattr(estimator, "best_params_") else None,
         },
@@ -223,6 +225,10 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]
     }
     description = json.loads(json_text(description))  # a tuple is hashed as the list it comes back as
     return description | {"sha256": _own_hash(description)}
+
+
+def _listed(shares: FloatArray | None) -> list[float] | None:
+    return None if shares is None else shares.tolist()
 
 
 def _own_hash(description: Mapping[str, Any]) -> str:
@@ -267,6 +273,8 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
         raise ModelFileError(f"calibrator: expected {K} classes, as the transition has, got another number")
     estimator.n_iter_ = int(description["training"]["n_iter"])
     estimator.history_ = [{"call": estimator.n_iter_, **description["training"]["last"]}]
+    shares = description["training"].get("class_prior")  # models of older versions have none
+    estimator.class_prior_ = None if shares is None else checks.probability_vector(shares, "class_prior", K)
     if description["training"]["best_params"] is not None:
         estimator.best_params_ = description["training"]["best_params"]
     if not isinstance(description["extra"], dict):

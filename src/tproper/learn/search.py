@@ -23,7 +23,7 @@ from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.validation import _num_samples
 from torch import Tensor
 
-from .._core import FloatArray, Split, checks, group_codes, random_folds
+from .._core import FloatArray, Split, checks, group_codes, random_folds, tell
 from ..errors import InputError
 from ..metrics import weights_of
 from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition, as_given, is_soft
@@ -108,9 +108,8 @@ def search(
         raise InputError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
     data = _Data(X, y, labels, T, weights_of(sample_weight, n), true, groups)
     risks = _Risks(estimator, candidates, names, data, _folds(cv, X, n, estimator.random_state, codes))
-    if verbose or estimator.verbose:
-        for params, risk in zip(candidates, risks.mean, strict=True):
-            print(f"{params}: weak risk {risk:.6g}")
+    for params, risk in zip(candidates, risks.mean, strict=True):
+        tell(__name__, f"{params}: weak risk {risk:.6g}", verbose or estimator.verbose)
     order = np.argsort(risks.mean_brier if risks.criterion == "brier" else risks.mean, kind="stable")
     best = int(order[0])
     results = _table(candidates, risks, order, best) | {"criterion": risks.criterion}

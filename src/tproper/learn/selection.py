@@ -108,6 +108,5 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        base = WeakLabelClassifier() if self.estimator is None else self.estimator
-        tags.input_tags.sparse = base.model == "linear"
+        tags.input_tags.sparse = True
         return tags

@@ -8,9 +8,10 @@ from .base import Reduction, WeakLabelLoss, certificate_of
 from .batch import BatchRiskLoss, GradientAscentLoss, NonNegativeLoss
 from .bounds import Bounds, kinds_of, unknown, weighted
 from .forward import ForwardLoss
+from .forward_backward import ForwardBackwardLoss
 from .functions import backward_loss, forward_loss, gradient_ascent_loss, non_negative_loss
 from .kernels.fusing import fuse
-from .kernels.registry import Plan, plan_of, register
+from .kernels.registry import Plan, plan_of
 from .names import (
     LOSSES,
     loss_from_dict,
@@ -26,6 +27,7 @@ __all__ = [
     "BackwardLoss",
     "BatchRiskLoss",
     "Bounds",
+    "ForwardBackwardLoss",
     "ForwardLoss",
     "GradientAscentLoss",
     "NonNegativeLoss",
@@ -44,7 +46,6 @@ __all__ = [
     "make_potential",
     "non_negative_loss",
     "plan_of",
-    "register",
     "register_loss",
     "register_potential",
     "unknown",

@@ -2,14 +2,13 @@
 
     weak label y  ->  target r = R e_y  ->  loss = F(v) - <r, v>  ->  probabilities = gradient of F at v
 
-The line is `BackwardLoss.line`. Kernels that the registry has for a pair (F, R) compute the same in fewer passes.
+The line is `BackwardLoss.line`. Kernels compute the same in fewer passes where F is log-sum-exp.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,11 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, inner, tracing
+from .._core import FloatArray, Work, checks, is_finite, tracing
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
-from ..transitions import Reconstruction, Transition, is_soft, reconstruct, soft_silent, soft_targets
-from .base import Reduction, WeakLabelLoss, hush
+from ..transitions import Dense, Reconstruction, Targets, Transition, Weighted, reconstruct
+from .base import Reduction, WeakLabelLoss
 from .bounds import Bounds, bounds_of_targets, kinds_of, unknown
 from .given import targets_of
 from .kernels import cpu
@@ -90,40 +89,38 @@ class BackwardLoss(WeakLabelLoss):
     def _made_tables(self) -> dict[str, FloatArray]:
         return self.reconstruction.tables()
 
+    def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64) -> Targets:
+        """The targets ``r = R e_y`` of encoded labels, or ``R s`` of soft ones; with class weights w, ``w r``."""
+        r = self.reconstruction.evidence(labels, dtype, self.tables)
+        return r if self.class_weights is None else Weighted(r, self.class_weights.to(dtype))
+
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """The line, with the target ``r = R e_y`` of each label."""
-        R = self.reconstruction
-        weigh, target = (
-            lambda x: R.weigh(x, labels, self.tables),
-            lambda: R._targets(labels, self.tables, scores.dtype),
-        )
-        return hush(self.line(scores, weigh, target), R, labels)
+        """The line, with the target of each label."""
+        return self.line(scores, self.evidence(labels, scores.dtype))
 
     def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
         """The line, with the target ``r = R s``, which is linear in the shares."""
-        R = self.reconstruction
-        r = soft_targets(R, shares, scores.dtype)
-        losses = self.line(scores, lambda x: inner(r, x), lambda: r)
-        silent = soft_silent(R, shares)
-        return losses if silent is None else losses.masked_fill(silent, 0.0)
+        return self.line(scores, self.evidence(shares, scores.dtype))
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The line, with the target of each example's own T."""
-        r = targets_of(transitions, labels, self.validate).to(scores.dtype)
-        return self.line(scores, lambda x: inner(r, x), lambda: r)
+        r: Targets = Dense(targets_of(transitions, labels, self.validate).to(scores.dtype))
+        if self.class_weights is not None:
+            r = Weighted(r, self.class_weights.to(scores.dtype))
+        return self.line(scores, r)
 
-    def line(self, v: Tensor, weigh: Callable[[Tensor], Tensor], target: Callable[[], Tensor]) -> Tensor:
-        """``F(v) - <r, v>``, where ``weigh(x)`` is <r, x> and ``target()`` is r.
+    def line(self, v: Tensor, r: Targets) -> Tensor:
+        """``s F(v) - <r, v>`` for a target r of sum s, which is 1 without class weights."""
+        losses = self.potential.weak_loss(v, r.inner, r.total)
+        if tracing.traced() or losses.is_cuda or not is_finite(losses):
+            losses = self._outside_of_reach(losses, v, r)
+        return r.hush(losses)
 
-        With class weights w the target is w r, of sum s, and the loss ``s F(v) - <w r, v>``.
-        """
-        if not tracing.traced():
-            out = self._finite(v, weigh)
-            if not out.is_cuda and bool(out.isfinite().all()):
-                return out
-            if self.potential.radius < math.inf:
-                self._say_outside(out)
-        return self._masked(v, weigh, target)
+    def _outside_of_reach(self, losses: Tensor, v: Tensor, r: Targets) -> Tensor:
+        """The line where scores may be infinite, or outside of F's domain."""
+        if not tracing.traced() and self.potential.radius < math.inf:
+            self._say_outside(losses)
+        return self._masked(v, r)
 
     def _say_outside(self, losses: Tensor) -> None:
         """Warn, once, of scores where F is infinite: the loss has no gradient there that would lead back."""
@@ -139,31 +136,21 @@ class BackwardLoss(WeakLabelLoss):
             stacklevel=2,
         )
 
-    def _finite(self, v: Tensor, weigh: Callable[[Tensor], Tensor]) -> Tensor:
-        """The line as it stands, for scores that are finite."""
-        F, w = self.potential, self.class_weights
-        if w is None:
-            return F.weak_loss(v, weigh)
-        w = w.to(v.dtype)
-        return F.weak_loss(v, lambda x: weigh(w * x), total=weigh(w.expand_as(v)))
-
-    def _masked(self, v: Tensor, weigh: Callable[[Tensor], Tensor], target: Callable[[], Tensor]) -> Tensor:
+    def _masked(self, v: Tensor, r: Targets) -> Tensor:
         """The line where classes Z may be masked, ``v_z = -inf``: its limit as their common score falls.
 
-        Far out the loss rises by ``s F_oo(d) - <w r, d>`` for each unit that they fall, d = -1_Z centred and F_oo the
+        Far out the loss rises by ``s F_oo(d) - <r, d>`` for each unit that they fall, d = -1_Z centred and F_oo the
         recession function of F, so that it becomes inf or -inf. What is left at 0 is the loss of the other
         classes, and so it is where all r_z of Z are 0: the masked classes have left.
         """
-        F, w = self.potential, self.class_weights
+        F, total = self.potential, r.total
         gone = v.isneginf() & v.amax(-1, keepdim=True).isfinite()
-        r = target()
-        r = r if w is None else w.to(v.dtype) * r
-        rest, lost = r.masked_fill(gone, 0.0), torch.where(gone, r, 0.0)
-        total = 1.0 if w is None else r.sum(-1)
+        each = r.dense(v.dtype)
+        rest, lost = each.masked_fill(gone, 0.0), torch.where(gone, each, 0.0)
         out = F.weak_loss(v, lambda x: (rest * x.masked_fill(gone, 0.0)).sum(-1), total)
         down = gone.to(v.dtype)
         rises = lost.sum(-1) + total * (F.recession(-down) - down.mean(-1))
-        rounding = 1e2 * torch.finfo(v.dtype).eps * (1 + r.abs().amax(-1))
+        rounding = 1e2 * torch.finfo(v.dtype).eps * (1 + each.abs().amax(-1))
         rises = torch.where((lost != 0).any(-1) & (rises.abs() > rounding), rises, 0.0)
         return out + torch.where(rises > 0, torch.inf, torch.where(rises < 0, -torch.inf, 0.0))
 
@@ -171,23 +158,12 @@ class BackwardLoss(WeakLabelLoss):
         planned = plan(self)
         if isinstance(planned, str):
             return None
-        R = self.reconstruction
-        return cpu.hushed(cpu.cross_entropy(planned, R, labels, self.tables, dtype, class_major), R.silent(labels))
+        return cpu.cross_entropy(self.evidence(labels, dtype), planned.squeeze, class_major)
 
     def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
         """The kernel, or the line with its gradient ``link(v) - r``."""
-        R, soft = self.reconstruction, is_soft(labels)
-        work = None if soft else self._kernel(labels, dtype, class_major)
-        if work is not None:
-            return work
-        targets = cpu.laid_out(R.targets_of(labels, self.tables, dtype), class_major)
-
-        def fenchel_young(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
-            r = targets[rows]
-            torch.sub(self.potential.link(v), r, out=slope).mul_(share)
-            return self.line(v, lambda x: inner(r, x), lambda: r)
-
-        return cpu.hushed(Work(fenchel_young), soft_silent(R, labels) if soft else R.silent(labels))
+        work = self._kernel(labels, dtype, class_major)
+        return work or cpu.line(self.potential, self.line, self.evidence(labels, dtype), class_major)
 
     def pair(self) -> tuple[Any, Any] | str:
         """(F, R)."""

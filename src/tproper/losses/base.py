@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .._core import FloatArray, Labels, Work, as_tensors, checks, tracing, value_and_slope, with_slope
 from ..errors import InputError
-from ..transitions import Reconstruction, SoftLabels, StackedTransition, Tables, Transition, is_soft, pieces
+from ..transitions import SoftLabels, StackedTransition, Tables, Transition, is_soft, pieces
 from .bounds import Bounds, stated
 from .given import given_transitions
 from .kernels import cpu, dispatch
@@ -71,14 +71,6 @@ def weighted(losses: Tensor, weights: Tensor | None) -> Tensor:
     return losses.masked_fill(weights == 0, 0.0) * weights
 
 
-def hush(losses: Tensor, reconstruction: Reconstruction, labels: Tensor) -> Tensor:
-    """Losses (...) or (..., K), with 0 for labels that say nothing (a row in which no annotator answered)."""
-    silent = reconstruction.silent(labels)
-    if silent is None:
-        return losses
-    return losses.masked_fill(silent if losses.ndim == silent.ndim else silent[..., None], 0.0)
-
-
 def _summed(each: Tensor, row: Tensor, share: Tensor, n: int) -> Tensor:
     """``sum over pieces of share x loss`` for each of n rows."""
     share = share.reshape(-1, *[1] * (each.ndim - 1)).to(each.dtype)
@@ -86,12 +78,16 @@ def _summed(each: Tensor, row: Tensor, share: Tensor, n: int) -> Tensor:
 
 
 def in_kernel(scores: Tensor, work: Work | None, line: Callable[[Tensor], Tensor], mean: bool = False) -> Tensor:
-    """A loss made block by block with its gradient; by the line where no kernel exists or it answers NaN or -inf."""
+    """Losses (...), or their mean, made block by block with their gradient.
+
+    By the line, ``line(scores)`` (...), where no kernel exists or it answers NaN or -inf.
+    """
     if work is not None:
         out = with_slope(scores, work, line, mean)
-        if bool((out > -torch.inf).all()):
+        least = out.detach() if mean else out.detach().amin()  # NaN where one is
+        if float(least) > -math.inf:
             return out
-    return line(scores)
+    return line(scores).mean() if mean else line(scores)
 
 
 def left_out(scores: Tensor, weights: Tensor | None) -> Tensor:
@@ -288,7 +284,11 @@ class WeakLabelLoss(nn.Module, ABC):
             encoded = self.transition.encode(labels, scores.device, self.validate)
             shape = encoded.shape[scores.ndim - 1 :] if is_soft(encoded) else self.transition.label_shape
             checks.same_leading_shape(scores, encoded, tuple(shape))
-            losses = self._each(left_out(scores, weights), encoded, reduction == "mean" and weights is None)
+            v = left_out(scores, weights)
+            mean = reduction == "mean" and weights is None and not is_soft(encoded)
+            if mean and cpu.runs(self, v):  # the mean and its gradient at once
+                return in_kernel(v, self._kernel(encoded, v.dtype), lambda v: self.pointwise(v, encoded), mean=True)
+            losses = self._each(v, encoded)
         elif isinstance(labels, SoftLabels):
             losses = self._soft_with(transitions, left_out(scores, weights), labels)
         else:
@@ -305,8 +305,8 @@ class WeakLabelLoss(nn.Module, ABC):
         """What a CPU kernel does to blocks of rows, for a loss that the registry has one for."""
         return None
 
-    def _each(self, scores: Tensor, labels: Tensor, mean: bool = False) -> Tensor:
-        """`pointwise`, in the kernel or as it is written; `mean`: the plain mean of the losses will be taken."""
+    def _each(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """`pointwise`, in the kernel or as it is written."""
         if is_soft(labels):
             lead = scores.shape[:-1]
             shares = labels.reshape(-1, *labels.shape[len(lead) :])
@@ -314,7 +314,7 @@ class WeakLabelLoss(nn.Module, ABC):
             return losses.reshape(lead + losses.shape[1:])
         if not cpu.runs(self, scores):
             return self.pointwise(scores, labels)
-        return in_kernel(scores, self._kernel(labels, scores.dtype), lambda v: self.pointwise(v, labels), mean)
+        return in_kernel(scores, self._kernel(labels, scores.dtype), lambda v: self.pointwise(v, labels))
 
     def per_example(self, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         """One loss per example, times its weight, for encoded labels that need no check."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from .._core import FloatArray
 from ..potentials import LogSumExp
 from ..transitions import Reconstruction, Transition, reconstruct
-from .base import Reduction, WeakLabelLoss, hush, weighted
+from .base import Reduction, WeakLabelLoss, weighted
 from .bounds import Bounds, stated
 from .given import targets_of
 
@@ -38,8 +38,8 @@ class BatchRiskLoss(WeakLabelLoss):
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Each example's share of the class risks: ``R[z, y] l(v, z)`` (..., K)."""
-        targets = self.reconstruction._targets(labels, self.tables, scores.dtype)
-        return hush(self.shares(targets, scores), self.reconstruction, labels)
+        r = self.reconstruction.evidence(labels, scores.dtype, self.tables)
+        return r.hush(self.shares(r.dense(scores.dtype), scores))
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The same with each example's own target."""

@@ -10,12 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Work, as_tensors, checks, inner, log_mixture, log_total, safe_log
+from .._core import FloatArray, Work, checks, inner, log_mixture, log_total, safe_log
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
+    DenseRows,
+    Rows,
     Transition,
     UniformTransition,
 )
@@ -71,28 +73,37 @@ class ForwardLoss(WeakLabelLoss):
         self._register(self._made_tables())
 
     def _made_tables(self) -> dict[str, FloatArray]:
-        T, tables = self.transition, self.transition.tables()
-        if self.score.needs == "norm" and not isinstance(T, UniformTransition):
-            return {**tables, "gram": T.gram()}
-        if self.score.needs == "all" and not isinstance(T, UniformTransition):
-            return {**tables, "T": _listed(T, self.score)}
-        return tables
+        try:
+            return self.transition.tables(self.score.needs)
+        except ValueError:
+            if self.score.needs != "all":
+                raise
+            raise InputError(
+                f"score: expected log, brier or spherical for {self.transition.name}, whose weak labels are too many "
+                f"to list, got {self.score.name!r}"
+            ) from None
 
     @property
     def plain(self) -> bool:
         """Whether this is forward-corrected cross entropy with softmax."""
         return isinstance(self.score, LogScore) and self.link is None
 
+    def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64) -> Rows:
+        """The rows of T of encoded labels."""
+        return self.transition.evidence(labels, dtype, self.tables)
+
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """``l(T p, y)``; for the log score ``inf`` for a label that cannot occur."""
+        t = self.evidence(labels, scores.dtype)
         if self.plain:
-            return -self.transition.log_probability(scores, labels, self.tables)
+            return -t.log_mass(scores)
         p = self.probabilities(scores)
-        rows = self.transition.log_rows(labels, self.tables, scores.dtype)
         if isinstance(self.score, LogScore):  # products of many answers' probabilities underflow
-            return -log_total(safe_log(p) + rows)
-        rows = rows.exp()
-        return self.score.loss(self._weak(p, inner(rows, p), labels))
+            return -log_total(safe_log(p) + t.logs(p.dtype))
+        needs = self.score.needs
+        square = t.square(p) if needs == "norm" else None
+        whole = t.all(p) if needs == "all" else None
+        return self.score.loss(Weak(t.mass(p), square, whole, t.index))
 
     def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
         """``-sum_y s_y log (T p)_y`` from one product with T, where no ``(T p)_y`` comes near underflow."""
@@ -103,17 +114,6 @@ class ForwardLoss(WeakLabelLoss):
             if bool((q > torch.finfo(q.dtype).tiny ** 0.5).logical_or(~used).all()):
                 return -(shares * torch.where(used, q, 1.0).log()).sum(-1)
         return super().pointwise_soft(scores, shares)
-
-    def _weak(self, p: Tensor, at_label: Tensor, labels: Tensor) -> Weak:
-        T, needs = self.transition, self.score.needs
-        if needs == "label":
-            return Weak(at_label)
-        if isinstance(T, UniformTransition):
-            q = T.diagonal * p + T.off_diagonal * _others(p)
-            return Weak(at_label, q.square().sum(-1), q, labels)
-        if needs == "norm":
-            return Weak(at_label, ((p @ self.tables["gram"].to(p.dtype)) * p).sum(-1))
-        return Weak(at_label, all=p @ self.tables["T"].to(p.dtype).T, index=T.row_index(labels))
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
         """The same with each example's own T (n, M, K), or one for all (1, M, K).
@@ -130,7 +130,7 @@ class ForwardLoss(WeakLabelLoss):
         if not rows.requires_grad:
             # a T of fewer digits than the scores is taken for exact
             log_rows = rows.to(torch.promote_types(rows.dtype, scores.dtype)).log().to(scores.dtype)
-            work = cpu.mixture(log_rows) if cpu.possible(scores) else None
+            work = cpu.forward_cross_entropy(DenseRows(log_rows), scores.dtype) if cpu.possible(scores) else None
             return in_kernel(scores, work, lambda v: -log_mixture(v, log_rows))
         # T is learned: log T has no gradient where T is zero, but the loss has one, -p_z / (T p)_y
         rows, log_p = rows.to(scores.dtype), torch.log_softmax(scores, -1)
@@ -148,10 +148,9 @@ class ForwardLoss(WeakLabelLoss):
         return torch.softmax(scores, -1) if self.link is None else self.link.probabilities(scores)
 
     def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
-        planned = plan(self)
-        if isinstance(planned, str):
+        if isinstance(plan(self), str):
             return None
-        return cpu.forward_cross_entropy(planned, self.transition, labels, self.tables, dtype, class_major)
+        return cpu.forward_cross_entropy(self.evidence(labels, dtype), dtype, class_major)
 
     def pair(self) -> tuple[Any, Any] | str:
         """(score, T)."""
@@ -172,7 +171,7 @@ class ForwardLoss(WeakLabelLoss):
             return out
 
         def of(labels: Tensor) -> Tensor:
-            return 0.0 - self.transition.log_rows(labels, as_tensors(self.transition.tables())).amax(-1)
+            return 0.0 - self.transition.evidence(labels).logs(torch.float64).amax(-1)
 
         return replace(out, least=0.0, floor=0.0, values=np.zeros(1), incomplete=0.0, of=of)
 
@@ -199,12 +198,6 @@ class ForwardLoss(WeakLabelLoss):
         return self.transition.name if self.plain else f"{self.transition.name}, score: {self.score.name}"
 
 
-def _others(p: Tensor) -> Tensor:
-    """``1 - p_z``, for the likeliest class as the sum of the others: of 1 - p few digits are left beside p = 1."""
-    most = p.argmax(-1, keepdim=True)
-    return (1 - p).scatter(-1, most, p.scatter(-1, most, 0.0).sum(-1, keepdim=True))
-
-
 def _rows(transitions: Tensor, labels: Tensor) -> Tensor:
     """Each example's own row of T (n, K); of masks, the sum of their rows."""
     if labels.dtype == torch.bool:
@@ -213,18 +206,6 @@ def _rows(transitions: Tensor, labels: Tensor) -> Tensor:
     if len(transitions) == 1:
         return transitions[0].index_select(0, labels)
     return transitions.gather(1, labels[:, None, None].expand(-1, 1, transitions.shape[-1]))[:, 0]
-
-
-def _listed(transition: Transition, score: Score) -> FloatArray:
-    try:
-        if isinstance(transition, CandidateSetTransition):  # its list of rows is made now, not while a call is traced
-            transition.row_index(torch.ones(1, transition.num_classes, dtype=torch.bool))
-        return transition.matrix()
-    except ValueError:
-        raise InputError(
-            f"score: expected log, brier or spherical for {transition.name}, whose weak labels are too many to list, "
-            f"got {score.name!r}"
-        ) from None
 
 
 def _set_bounds(T: CandidateSetTransition, score: Score) -> FloatArray:

@@ -16,6 +16,7 @@ from ..transitions import (
     AnnotatorTransition,
     AnswerReconstruction,
     CompleteReconstruction,
+    QuestionReconstruction,
     Reconstruction,
     SetReconstruction,
     Transition,
@@ -25,9 +26,10 @@ from .backward import BackwardLoss
 from .base import WeakLabelLoss
 from .batch import GradientAscentLoss, NonNegativeLoss
 from .forward import ForwardLoss
+from .forward_backward import HALF, ForwardBackwardLoss
 from .scores import PotentialScore
 
-LOSSES = ("forward", "backward", "gls", "ga", "nonnegative")
+LOSSES = ("forward", "backward", "gls", "ga", "nonnegative", "forward_backward")
 _OTHERS: dict[str, Callable[[Transition], nn.Module]] = {}  # registered by others
 SQUEEZE = (1.0, 2.0)  # k and alpha of "gls" where none are given: the paper's choice
 # Name -> how to make it, and what the text after a colon is.
@@ -130,6 +132,13 @@ def make_loss(
                 "outside of the unit ball, so that no model can be trained with it; use 'spherical:simplex'"
             )
         return BackwardLoss(transition, F, chosen, R)
+    if isinstance(loss, str) and loss.partition(":")[0] == "forward_backward":
+        refuse("potential", "squeeze")
+        try:
+            share = float(loss.partition(":")[2] or HALF)
+        except ValueError:
+            raise InputError(f"loss: expected a number as in 'forward_backward:0.5', got {loss!r}") from None
+        return ForwardBackwardLoss(transition, share, _reconstruction(reconstruction, transition))
     if loss in ("ga", "nonnegative"):
         refuse("potential", "squeeze")
         R = _reconstruction(reconstruction, transition)
@@ -158,6 +167,10 @@ def loss_to_dict(loss: nn.Module) -> dict[str, Any]:
         if loss.link is not None:
             extra["link"] = _potential_to_plain(loss.link)
         return {"kind": "forward", **extra, **_ignored(loss)}
+    if type(loss) is ForwardBackwardLoss:
+        R = _reconstruction_to_plain(loss.reconstruction)
+        middle = loss.share if loss.share is not None else loss.middle.tolist()
+        return {"kind": "forward_backward", "middle": middle, "reconstruction": R, **_ignored(loss)}
     kinds: dict[type, str] = {BackwardLoss: "backward", GradientAscentLoss: "ga", NonNegativeLoss: "nonnegative"}
     for name, make in _OTHERS.items():
         if type(loss) is make:
@@ -192,9 +205,11 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
     other = None if kind in LOSSES else plugins.find(_OTHERS, kind)
     if other is not None:
         return other(transition)
-    if kind not in ("backward", "ga", "nonnegative"):
+    if kind not in ("backward", "ga", "nonnegative", "forward_backward"):
         raise InputError(f"loss: expected a known kind of loss, got {kind!r}")
     R = _reconstruction_from_plain(data["reconstruction"], transition)
+    if kind == "forward_backward":
+        return ForwardBackwardLoss(transition, data["middle"], R, ignore_index=ignored)
     if kind == "backward":
         potential = _potential_from_plain(data["potential"])
         weights = data["class_weights"]
@@ -206,7 +221,7 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
 def _reconstruction_to_plain(R: Reconstruction) -> Any:
     if isinstance(R, AnswerReconstruction) and R.prior is not None:
         return {"method": R.method, "prior": R.prior.tolist()}
-    if isinstance(R, (UniformReconstruction, SetReconstruction, AnswerReconstruction)):
+    if isinstance(R, (UniformReconstruction, SetReconstruction, AnswerReconstruction, QuestionReconstruction)):
         return R.method  # rebuilt in closed form
     return [[float(x) for x in row] for row in R.matrix()]
 

@@ -13,7 +13,6 @@ import torch
 from scipy.special import bdtr
 from torch import Tensor
 
-from .._core import as_tensors
 from ..transitions import AnnotatorTransition, is_soft
 from .inputs import Sample
 from .score import Score, says_nothing
@@ -31,7 +30,7 @@ def doubted(score: Score, sample: Sample, predicted: Tensor) -> Score:
     answers = sample.labels
     if is_soft(answers):  # what each annotator believes most
         answers = torch.where(answers.isnan().any(-1), -1, answers.nan_to_num(0.0).argmax(-1))
-    logs = transition.log_rows(answers, as_tensors(transition.tables()))
+    logs = transition.evidence(answers).logs(torch.float64)
     likelihood = (logs - logs.amax(1, keepdim=True)).exp().nan_to_num(nan=1.0)  # answers that T calls impossible
     posterior = likelihood / likelihood.sum(1, keepdim=True)
     for _ in range(ROUNDS):

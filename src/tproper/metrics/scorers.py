@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import Labels, as_tensors, checks
+from .._core import Labels, checks
 from ..errors import InputError
 from ..transitions import BagTransition, Reconstruction, Transition, Vocabulary, item
 from .balanced import weak_balanced_accuracy
@@ -42,7 +42,7 @@ def forward_risk(
         y, q, w = y[w > 0], q[w > 0], w[w > 0] / w.max()
     # scores of log q give q back exactly under softmax, zeros included; T is that of pooled bags
     scores = q.log() - torch.as_tensor(transition.log_shift) if isinstance(transition, BagTransition) else q.log()
-    risks = -transition.log_probability(scores, y, as_tensors(transition.tables())).numpy()
+    risks = -transition.evidence(y).log_mass(scores).numpy()
     return float(np.average(risks, weights=w))
 
 

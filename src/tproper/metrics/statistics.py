@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
-from .._core import FloatArray, as_tensors, drawn_classes, inner
-from ..transitions import AnnotatorTransition, Reconstruction, Transition, is_soft, soft_targets
+from .._core import FloatArray, as_tensors, drawn_classes
+from ..transitions import AnnotatorTransition, Reconstruction, Transition, is_soft
 from .uncertainty import TransitionDraws, draws_of
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
@@ -77,16 +77,14 @@ class Reweigher:
 
     def targets(self, labels: Tensor) -> Tensor:
         """The targets (m, K) of encoded labels."""
-        targets = self.reconstruction.targets_of(labels, self.tables, torch.float64)
+        targets = self.reconstruction.evidence(labels, torch.float64, self.tables).dense(torch.float64)
         return targets if self.correction is None else targets @ self.correction.T
 
     def weigh(self, values: Tensor, labels: Tensor) -> Tensor:
         """``<r_i, s_i>`` (m,) of encoded labels, for values s_i (m, K)."""
         if self.correction is not None:
             values = values @ self.correction  # <A r, s> = <r, A' s>
-        if is_soft(labels):
-            return inner(soft_targets(self.reconstruction, labels, torch.float64), values)
-        return self.reconstruction.weigh(values, labels, self.tables)
+        return self.reconstruction.evidence(labels, torch.float64, self.tables).inner(values)
 
     def luck(self, labels: Tensor, a: FloatArray, sums: FloatArray) -> float:
         """The variance of a mean with weights a that the corrected targets are free of; `sums` are `target_sums`."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .from_data import NO_PICTURE, Estimate, estimate_table
     from .model import TableModel, model_folder
     from .options import EstimateOptions, LabelOptions, Settings, TableOptions, Weakening, at_least, one_of
+    from .prevalence import PrevalenceOptions, pair, prevalence_table
     from .streaming import Simulated, simulate
     from .terms import command_terms
 
@@ -19,6 +20,7 @@ __all__ = [
     "Estimate",
     "EstimateOptions",
     "LabelOptions",
+    "PrevalenceOptions",
     "Settings",
     "Simulated",
     "TableModel",
@@ -29,6 +31,8 @@ __all__ = [
     "estimate_table",
     "model_folder",
     "one_of",
+    "pair",
+    "prevalence_table",
     "read_table",
     "simulate",
 ]
@@ -38,6 +42,7 @@ _FILES = {
     "from_data": ("NO_PICTURE", "Estimate", "estimate_table"),
     "model": ("TableModel", "model_folder"),
     "options": ("EstimateOptions", "LabelOptions", "Settings", "TableOptions", "Weakening", "at_least", "one_of"),
+    "prevalence": ("PrevalenceOptions", "pair", "prevalence_table"),
     "streaming": ("Simulated", "simulate"),
     "terms": ("command_terms",),
 }

@@ -159,6 +159,7 @@ def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Pa
         *([f"DO NOT USE THIS MODEL: {facts['unidentified']}", ""] if facts.get("unidentified") else []),
         f"trained on {facts['rows']:,} rows" + (f" ({', '.join(more)})" if more else ""),
         f"features  {len(facts['features'])}: {short(facts['features'])}",
+        f"          {facts['columns']}",
         f"classes   {len(facts['classes'])}: {short(facts['classes'])}",
         f"labels    {facts['transition']}: {shown_counts(facts['labels'])}",
         *([f"answers   {shown_counts(facts['answers'])}"] if facts["answers"] else []),

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._core import FloatArray, as_tensors
+from .._core import FloatArray
 from ..data import MISSING, nearest, short, texts
 from ..errors import InputError
 from ..evaluation import Names
@@ -87,7 +87,7 @@ class _Texts(Vocabulary):
         if isinstance(self.T, CandidateSetTransition):
             possible = np.isfinite(self.T.log_weight[int(np.sum(label))])
         elif self.masks:
-            rows = self.T.log_rows(torch.as_tensor(label)[None], as_tensors(self.T.tables()))
+            rows = self.T.evidence(torch.as_tensor(label)[None]).logs(torch.float64)
             possible = bool(torch.isfinite(rows).any())
         else:
             possible = np.isfinite(self._log_row_maxima[label])

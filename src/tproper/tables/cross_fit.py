@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from .._core import FloatArray, Split, random_folds
 from ..data import Bar
 from ..errors import InputError
-from ..inputs import Inputs
 from .rows import Rows
 from .streaming import probabilities
 
@@ -58,7 +57,7 @@ def check_groups(rows: Rows, part: NDArray[np.int64]) -> None:
 
 
 def cross_fitted(
-    rows: Rows, inputs: Inputs, make: Callable[[], Any], splits: Sequence[Split], folds: int | None
+    rows: Rows, features: Any, make: Callable[[], Any], splits: Sequence[Split], folds: int | None
 ) -> Unseen:
     """Fit one model for each fold to the rows outside of it; `make` gives an estimator."""
     n = len(rows.X)
@@ -68,8 +67,8 @@ def cross_fitted(
             started = time.monotonic()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit to all rows has said it
-                model = fit_part(make(), inputs, rows, train)
-            p[test] = _probabilities(model, rows, test)
+                model = fit_part(make(), features, rows, train)
+            p[test] = _probabilities(model, features, rows, test)
             bar.step()
             took = time.monotonic() - started
             if folds is None and f == 0 and took * len(splits) > SECONDS:
@@ -83,20 +82,19 @@ def cross_fitted(
     return Unseen(np.arange(n), p, how)
 
 
-def held_out(estimator: Any, rows: Rows, held: NDArray[np.int64]) -> Unseen:
+def held_out(estimator: Any, features: Any, rows: Rows, held: NDArray[np.int64]) -> Unseen:
     """Rows that were kept from the model itself."""
-    p = _probabilities(estimator, rows, held)
+    p = _probabilities(estimator, features, rows, held)
     return Unseen(held, p, f"on {len(held):,} rows that were held out")
 
 
-def _probabilities(estimator: Any, rows: Rows, part: NDArray[np.int64]) -> FloatArray:
+def _probabilities(estimator: Any, features: Any, rows: Rows, part: NDArray[np.int64]) -> FloatArray:
     kind = " of those with a label" if rows.dropped else ""
-    return probabilities(estimator, rows.X[part], lambda i: f"{part[i] + 1}{kind}")
+    return probabilities(estimator, features[part], lambda i: f"{part[i] + 1}{kind}")
 
 
-def fit_part(estimator: Any, inputs: Inputs, rows: Rows, part: NDArray[np.int64]) -> Any:
-    """Fit to some rows, with their known classes and groups; the model takes rows as they stand in the table."""
+def fit_part(estimator: Any, features: Any, rows: Rows, part: NDArray[np.int64]) -> Any:
+    """Fit to the features of some rows, with their known classes and groups."""
     known = None if rows.true is None else np.array([*rows.codec.classes, None], dtype=object)[rows.true[part]]
     group = None if rows.group is None else rows.group[part]
-    fitted = estimator.fit(inputs.scaled(rows.X[part]), rows.labels[part], true=known, groups=group)
-    return fitted.take_columns(inputs)
+    return estimator.fit(features[part], rows.labels[part], true=known, groups=group)

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, mark
+from .._core import mark
 from ..data import CELLS, watched
 from ..errors import InputError
 from ..evaluation import UNSCORABLE, Evaluation, Evaluator, draw
+from ..inputs import Columns, Inputs
 from .codec import Answered, Encoded, LabelCodec, class_codec
 from .frames import read_table
 from .options import LabelOptions, listed_specs
@@ -78,20 +79,21 @@ def evaluation_codec(
 class Block:
     """Some rows: features, labels, which of them are missing, and the known classes."""
 
-    X: FloatArray
+    X: Columns
     labels: Encoded
     absent: NDArray[np.bool_]
     true: NDArray[np.int64] | None  # -1 where unknown
     rows: NDArray[np.int64]  # in the table, from 1
 
 
-def _blocks(columns: LabelColumns, codec: LabelCodec, source: str | None, features: list[str]) -> Iterator[Block]:
+def _blocks(columns: LabelColumns, codec: LabelCodec, source: str | None, inputs: Inputs) -> Iterator[Block]:
+    features = inputs.names
     if columns.long:
-        items = read(columns, features)
+        items = read(columns, features, inputs)
         yield Block(items.X, *items.encode(codec), items.known(codec.classes), items.rows + 1)
         return
     table, truth = columns.table, class_codec(codec.classes)
-    reader = FeatureReader(table, features, trained=True)
+    reader = FeatureReader.of(table, inputs)
     extra = [c for c in (*columns.labels, source, columns.true) if c is not None]
     wanted = list(dict.fromkeys([*features, *extra]))
     batches = watched(table.batches(wanted), "evaluating", table.rows, lambda b: b.num_rows)
@@ -125,7 +127,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     schema.check_columns(columns.home)
     rows = labelled = clean = 0
     overlap = Overlap(schema.digests)
-    for block in _blocks(columns, codec, source, schema.features):
+    for block in _blocks(columns, codec, source, trained.inputs):
         rows += len(block.X)
         overlap.add(block.X)
         given = ~block.absent

@@ -36,7 +36,7 @@ from .notes import warn
 from .options import EstimateOptions
 from .reading import LabelColumns, Read, label_columns, read
 from .resolving import class_names, label_notes, members_of
-from .schema import identifier_notes, joined_names, listed_classes, standardisation
+from .schema import encoder_of, identifier_notes, joined_names, listed_classes
 from .terms import told
 
 MOST_MAPS = 12
@@ -134,8 +134,8 @@ def estimate_columns(data: Table, options: EstimateOptions) -> Estimate:
     settings: dict[str, Any] = {"structure": options.structure} if kind in ("clean", "features") else {}
     settings |= {"sampling": options.sampling} if kind == "pu" else {}
     settings |= {"missing": options.missing} if kind == "annotators" else {}
-    estimate = estimate_read(Question(kind, table, features, classes, options.seed, settings))
-    warn([*label_notes(table.named, estimate.classes), *identifier_notes(table.X, features)])
+    estimate = estimate_read(Question(kind, table, classes, options.seed, settings))
+    warn([*label_notes(table.named, estimate.classes), *identifier_notes(table.X)])
     return estimate
 
 
@@ -184,11 +184,10 @@ def choose_kind(table: Read) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """What T is asked for: the kind of estimate, the table that was read, and the names of features, if any."""
+    """What T is asked for: the kind of estimate, and the table that was read, with its features, if any."""
 
     kind: str
     table: Read
-    features: Sequence[str]
     classes: Sequence[str] | None
     seed: int
     settings: dict[str, Any] = field(default_factory=dict)
@@ -196,9 +195,8 @@ class Question:
     def estimate(self, labels: Any, classes: Sequence[str], rows: NDArray[Any]) -> Estimated:
         """What the estimation room makes of the encoded labels of some rows; features are at unit scale."""
         X, group = None, None if self.table.group is None else self.table.group[rows]
-        if self.features:
-            centre, scale = standardisation(self.table.X, self.features)
-            X = ((self.table.X - centre) / scale)[rows]
+        if self.table.kinds:
+            X = encoder_of(self.table.X, self.table.kinds).encode(self.table.X)[rows]
         return estimate_labels(
             self.kind, labels, len(classes), self.known(classes, rows), X, self.seed, group, **self.settings
         )

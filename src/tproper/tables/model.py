@@ -75,6 +75,9 @@ class TableModel(Trained):
         classes: Names = None,
         missing: str = "drop",
         stream: bool = False,
+        text: Names = None,
+        category: Names = None,
+        numeric: Names = None,
         checkpoint: str | Path | None = None,
         **settings: Any,
     ) -> TableModel:
@@ -99,6 +102,8 @@ class TableModel(Trained):
             The classes in the order of the transition.
         missing : str
             "drop" rows without a label, or keep them as "uninformative".
+        text, category, numeric : list of str, optional
+            Columns of free text, of names and of numbers, where they should not be taken for what they look like.
         stream, checkpoint
             Parquet larger than memory: minibatches from disk, resumed from the checkpoint if interrupted.
         **settings
@@ -111,7 +116,7 @@ class TableModel(Trained):
         options = TableOptions(
             label=label, transition=transition, true_label=true_label, item=item, annotator=annotator,
             features_from=features_from, source_column=source_column, group=group, features=features, ignore=ignore,
-            classes=classes, missing=missing, stream=stream,
+            classes=classes, missing=missing, stream=stream, text=text, category=category, numeric=numeric,
         )  # fmt: skip
         if stream and (settings.get("holdout") or settings.get("folds")):
             raise InputError(
@@ -137,13 +142,16 @@ class TableModel(Trained):
         return out
 
     @told
-    def predict_file(self, data: Any, out: str | Path | IO[bytes], keep: Names = None) -> dict[str, int]:
+    def predict_file(
+        self, data: Any, out: str | Path | IO[bytes], keep: Names = None, strict: bool = False
+    ) -> dict[str, int]:
         """Write the likeliest class and the probabilities of every row of a table, beside the columns `keep`.
 
         `out` is a .csv, .tsv or .parquet file, or a stream that is given CSV. Returns how often each class won.
-        Memory does not grow with the table.
+        Memory does not grow with the table. A warning says where it is not like the training table: other units, new
+        categories, other shares; with `strict` that is refused.
         """
-        return predict_file(self, data, keep, Path(out) if isinstance(out, (str, Path)) else out)
+        return predict_file(self, data, keep, Path(out) if isinstance(out, (str, Path)) else out, strict)
 
     @told
     def evaluate(

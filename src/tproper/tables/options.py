@@ -62,6 +62,9 @@ class TableOptions(LabelOptions):
     classes: Names = None
     missing: str = "drop"
     stream: bool = False
+    text: Names = None
+    category: Names = None
+    numeric: Names = None
 
     def __post_init__(self) -> None:
         one_of(self.missing, ("drop", "uninformative", *GAPS), "--missing")

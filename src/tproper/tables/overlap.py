@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import FloatArray
+from ..inputs import Columns
 
 KEPT = 256  # digests that a model keeps
 FEWEST = 8  # with fewer, or where few rows are unique, nothing is kept: chance would look like overlap
@@ -27,9 +28,9 @@ DIGITS = (3, 4, 5)  # hexadecimal digits of a digest
 MOST_ROWS = 2 * 16 ** DIGITS[-1]  # of more training rows nothing is kept: nearly every row would match one by chance
 
 
-def _hashes(X: FloatArray) -> NDArray[np.uint64]:
-    """64 bits for each row of features (n, d), the same for the same numbers. They never leave the process."""
-    rows = np.ascontiguousarray(X + 0.0)  # -0.0 is 0.0
+def _hashes(X: Columns | FloatArray) -> NDArray[np.uint64]:
+    """64 bits for each row of features, the same for the same numbers and texts. They never leave the process."""
+    rows = X.bits() if isinstance(X, Columns) else np.ascontiguousarray(X + 0.0)  # -0.0 is 0.0
     return np.array([int.from_bytes(blake2b(row, digest_size=8).digest(), "big") for row in rows], dtype=np.uint64)
 
 
@@ -37,7 +38,7 @@ def _cut(hashes: NDArray[np.uint64], digits: int) -> NDArray[np.int64]:
     return (hashes >> np.uint64(64 - 4 * digits)).astype(np.int64)
 
 
-def kept_digests(X: FloatArray) -> list[str]:
+def kept_digests(X: Columns | FloatArray) -> list[str]:
     """The smallest digests of training rows, where most rows are there once."""
     once, counts = np.unique(_hashes(X), return_counts=True)
     unique = once[counts == 1]
@@ -58,7 +59,7 @@ class Overlap:
         self.kept[digests] = True
         self.met = np.zeros(slots, dtype=bool)  # among the table's rows
 
-    def add(self, X: FloatArray) -> None:
+    def add(self, X: Columns | FloatArray) -> None:
         """Some rows of the table."""
         if self.kept.any():
             digests = _cut(_hashes(X), self.digits)

@@ -8,7 +8,7 @@ stand in every row of the item, or in a second table with one row for each (``--
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray
-from ..data import MISSING, Table, numbers, texts, watched
+from ..data import MISSING, Table, numbers, short, texts, watched
 from ..errors import InputError
+from ..inputs import LEFT_OUT, Columns, Inputs, inferred
 from .codec import Answered, LabelCodec, class_codec
 from .frames import read_table
 from .options import LabelOptions, Names
@@ -164,7 +164,9 @@ class Read:
     """Rows of a table, or the items of one with an answer per row: nothing is interpreted yet."""
 
     columns: LabelColumns
-    X: FloatArray  # (n, d), as in the file
+    X: Columns  # as in the file
+    kinds: dict[str, str]  # what each feature is
+    left_out: list[str]  # columns that name rows
     label: pa.Array | None  # of one label per row
     source: pa.Array | None
     side_by_side: Answered | None
@@ -213,10 +215,14 @@ class Read:
         return codec.encode(self.label, self.source, column=self.columns.label)
 
 
-def read(columns: LabelColumns, features: Sequence[str]) -> Read:
-    """The whole table in memory; of one with an answer per row, its items."""
+def read(columns: LabelColumns, features: Sequence[str], kinds: Mapping[str, str] | Inputs | None = None) -> Read:
+    """The whole table in memory; of one with an answer per row, its items.
+
+    What a feature is `kinds` says, or a model's inputs; else its values do.
+    """
+    known = {} if kinds is None else kinds
     if not columns.long:
-        X, others = _columns(columns.table, columns.taken, features)
+        X, others = _columns(columns.table, columns.taken, features, known)
         answered = label = None
         if columns.several:
             answered = Answered.of({name: others[name] for name in columns.labels})
@@ -225,8 +231,25 @@ def read(columns: LabelColumns, features: Sequence[str]) -> Read:
         truth = None if columns.true is None else texts(others[columns.true])
         group = None if columns.group is None else _whole(others[columns.group], "--group")[0]
         source = None if columns.source is None else others[columns.source]
-        return Read(columns, X, label, source, answered, None, truth, group, np.arange(len(X)))
-    return _by_item(columns, features)
+        rows = np.arange(len(X))
+        return Read(columns, *_understood(X, features, known), label, source, answered, None, truth, group, rows)
+    return _by_item(columns, features, known)
+
+
+def _understood(
+    X: Columns, features: Sequence[str], kinds: Mapping[str, str] | Inputs
+) -> tuple[Columns, dict[str, str], list[str]]:
+    """The features, what they are, and the columns that are none because they name rows."""
+    if isinstance(kinds, Inputs):
+        return X, kinds.kinds, []
+    found, left_out = inferred(X, kinds)
+    in_order = {name: found[name] for name in features if name in found}
+    if features and not in_order:
+        raise InputError(
+            f"--features: expected columns that tell of the classes, got {short(left_out)} ({LEFT_OUT}); name a column "
+            "with --category or --text to use it all the same"
+        )
+    return X.only(list(in_order)), in_order, left_out
 
 
 def _times(column: Texts) -> Counter[str]:
@@ -244,12 +267,17 @@ def _empty(column: Texts) -> NDArray[np.bool_]:
     return np.array([v in MISSING for v in values] + [True])[codes]
 
 
-def _columns(table: Table, names: Sequence[str], features: Sequence[str]) -> tuple[FloatArray, dict[str, pa.Array]]:
-    """Features (n, d), checked, and other columns as they are."""
+def _columns(
+    table: Table, names: Sequence[str], features: Sequence[str], kinds: Mapping[str, str] | Inputs
+) -> tuple[Columns, dict[str, pa.Array]]:
+    """Features, checked, and other columns as they are."""
     import pyarrow as pa
 
-    reader = FeatureReader(table, features)
-    blocks: list[FloatArray] = []
+    if isinstance(kinds, Inputs) and features:
+        reader = FeatureReader.of(table, kinds)
+    else:
+        reader = FeatureReader(table, features, {} if isinstance(kinds, Inputs) else kinds)
+    blocks: list[Columns] = []
     parts: dict[str, list[Any]] = {name: [] for name in names}
     wanted = list(dict.fromkeys([*features, *names]))
     for batch in watched(table.batches(wanted), "reading", table.rows, lambda b: b.num_rows):
@@ -259,7 +287,7 @@ def _columns(table: Table, names: Sequence[str], features: Sequence[str]) -> tup
             for name in names:
                 parts[name].append(batch.column(name))
     reader.finish()
-    return np.concatenate(blocks), {name: pa.chunked_array(p).combine_chunks() for name, p in parts.items()}
+    return reader.all(blocks), {name: pa.chunked_array(p).combine_chunks() for name, p in parts.items()}
 
 
 def _whole(column: pa.Array, option: str) -> tuple[NDArray[np.int64], list[str]]:
@@ -274,12 +302,12 @@ def _whole(column: pa.Array, option: str) -> tuple[NDArray[np.int64], list[str]]
     return out, distinct
 
 
-def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
+def _by_item(columns: LabelColumns, features: Sequence[str], kinds: Mapping[str, str] | Inputs) -> Read:
     table, items = columns.table, columns.items
     assert columns.item is not None
     assert columns.annotator is not None
     here = [name for name in columns.taken if name in table.names]
-    rows_X, others = _columns(table, here, features if items is None else [])
+    rows_X, others = _columns(table, here, features if items is None else [], kinds)
     item, item_names = _whole(others[columns.item], "--item")
     who, who_names = _whole(others[columns.annotator], "--annotator")
     order = np.argsort(np.array(who_names, dtype=object), kind="stable")
@@ -293,10 +321,10 @@ def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
         if name in others
     }
     if items is None:
-        X = _same_features(rows_X, item, item_names, first, features)
+        X = _same_features(rows_X, item, item_names, first)
     else:
         second = [name for name in named.values() if name is not None and name not in table.names]
-        X_items, more = _columns(items, [columns.item, *second], features)
+        X_items, more = _columns(items, [columns.item, *second], features, kinds)
         place = _places(items, _whole(more[columns.item], "--features-from"), item_names)
         X = X_items[place]
         for option, name in named.items():
@@ -309,7 +337,8 @@ def _by_item(columns: LabelColumns, features: Sequence[str]) -> Read:
         if empty.any():
             name = item_names[int(empty.argmax())]
             raise InputError(f"--group: expected a group for every item, got none for {name!r}")
-    return Read(columns, X, None, None, None, answers, facts.get("--true-label"), group, first)
+    truth = facts.get("--true-label")
+    return Read(columns, *_understood(X, features, kinds), None, None, None, answers, truth, group, first)
 
 
 def _one_each(column: Texts, item: NDArray[np.int64], item_names: list[str], option: str) -> Texts:
@@ -331,16 +360,16 @@ def _one_each(column: Texts, item: NDArray[np.int64], item_names: list[str], opt
     return out, values
 
 
-def _same_features(
-    X: FloatArray, item: NDArray[np.int64], item_names: list[str], first: NDArray[np.int64], features: Sequence[str]
-) -> FloatArray:
+def _same_features(X: Columns, item: NDArray[np.int64], item_names: list[str], first: NDArray[np.int64]) -> Columns:
     """An item has one row of features, however many answers."""
-    differs = X[first[item]] != X
+    bits = X.bits()
+    differs = bits[first[item]] != bits
     if differs.any():
         i, j = np.argwhere(differs)[0].tolist()
+        (name, one), (_, other) = X.cell(int(first[item[i]]), j), X.cell(i, j)
         raise InputError(
-            f"column {features[j]!r}: expected the same value in all rows of an item, got {X[first[item[i]], j]:g} and "
-            f"{X[i, j]:g} for {item_names[item[i]]!r} at row {i + 1}; leave it out with --ignore, or give the features "
+            f"column {name!r}: expected the same value in all rows of an item, got {one} and "
+            f"{other} for {item_names[item[i]]!r} at row {i + 1}; leave it out with --ignore, or give the features "
             "of the items in a table of their own (--features-from)"
         )
     return X[first]

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._core import FloatArray
 from ..data import MISSING, texts
 from ..errors import InputError
+from ..inputs import Columns
 from ..learn import KINDS
 from ..metrics import forward_risk
 from ..transitions import (
@@ -37,7 +37,9 @@ ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
 class Rows:
     """A training table in memory: features, encoded weak labels, and how they came about."""
 
-    X: FloatArray  # (n, d), as in the file
+    X: Columns  # as in the file
+    kinds: dict[str, str]  # what each feature is
+    left_out: list[str]  # columns that name rows, and are no features
     labels: Encoded  # what the loss is given, for `transition`
     transition: Transition
     own: Encoded  # as the codec's transition takes them; where `silent` they mean nothing
@@ -79,7 +81,6 @@ class Rows:
 
 def make_rows(
     table: Read,
-    features: Sequence[str],
     specs: dict[str, Any],
     classes: Sequence[str] | None,
     missing: str,
@@ -91,7 +92,7 @@ def make_rows(
         n = len(table.rows)
         raise InputError(f"--label: expected labels in the column {columns.label!r}, got none in {n} rows")
     with recorded_warnings() as doubts:  # what an estimate of T cannot tell belongs in the card
-        codec, estimate = _codec(table, features, specs, classes, settings.seed, missing)
+        codec, estimate = _codec(table, specs, classes, settings.seed, missing)
     labels, absent = table.encode(codec)
     true = table.known(codec.classes)
     keep = np.ones(len(absent), dtype=bool)
@@ -107,13 +108,27 @@ def make_rows(
     full, given = codec.transition, labels
     if blank.any():
         full, given = keep_blank(full, labels, blank, settings.loss)
-    notes = doubts + label_notes(table.named, codec.classes) + identifier_notes(table.X, features)
-    notes += class_notes(X[~absent], features, codec, labels[~absent])
-    return Rows(X, given, full, labels, absent, codec, int((~keep).sum()), notes, true, group, estimate)
+    notes = doubts + label_notes(table.named, codec.classes) + identifier_notes(table.X)
+    notes += class_notes(X[~absent], codec, labels[~absent])
+    return Rows(
+        X,
+        table.kinds,
+        table.left_out,
+        given,
+        full,
+        labels,
+        absent,
+        codec,
+        int((~keep).sum()),
+        notes,
+        true,
+        group,
+        estimate,
+    )
 
 
 def _codec(
-    table: Read, features: Sequence[str], specs: dict[str, Any], classes: Sequence[str] | None, seed: int, missing: str
+    table: Read, specs: dict[str, Any], classes: Sequence[str] | None, seed: int, missing: str
 ) -> tuple[LabelCodec, Estimate | None]:
     """How labels are read: by the T of the specs, or by one that is estimated from these rows."""
     kind = estimate_kind(specs)
@@ -125,7 +140,7 @@ def _codec(
         )
     if kind is not None:
         settings = {"missing": missing} if gaps else {}
-        estimate = estimate_read(Question(kind or choose_kind(table), table, features, classes, seed, settings))
+        estimate = estimate_read(Question(kind or choose_kind(table), table, classes, seed, settings))
         return LabelCodec(estimate.transition, estimate.classes, annotators=estimate.annotators), estimate
     if table.columns.several:
         assert table.answered is not None
@@ -164,7 +179,7 @@ def _check_variety(present: Encoded, codec: LabelCodec, column: str) -> None:
         raise InputError(f"--label: expected at least two different labels in the column {column!r}, got only {only!r}")
 
 
-def class_notes(X: FloatArray, names: Sequence[str], codec: LabelCodec, labels: Encoded) -> list[str]:
+def class_notes(X: Columns, codec: LabelCodec, labels: Encoded) -> list[str]:
     """Columns that hold the numbers by which classes are named, and tell of the labels: perhaps the class itself.
 
     As classes they must make the labels likelier than their own shares do; a feature that happens to have as many
@@ -173,7 +188,7 @@ def class_notes(X: FloatArray, names: Sequence[str], codec: LabelCodec, labels: 
     if not len(X) or len(codec.classes) < 3 or not all(re.fullmatch(r"-?\d{1,9}", name) for name in codec.classes):
         return []
     numbers, T, out = np.array(codec.classes, dtype=np.float64), codec.transition, []
-    for name, column in zip(names, X.T, strict=True):
+    for name, column in zip(X.numeric, X.numbers.T, strict=True):
         if column[0] in numbers and np.array_equal(np.unique(column), np.sort(numbers)):
             q = (column[:, None] == numbers).astype(np.float64)
             shares = np.tile(q.mean(axis=0), (len(q), 1))

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core import FloatArray, checks
-from ..data import ColumnError, Moments, Table, first_inexact, first_text, holds_truth, numbers, short
+from ..data import ColumnError, Table, arrow_texts, first_inexact, first_text, holds_truth, joined_texts, numbers, short
 from ..errors import InputError
+from ..inputs import Columns, Inputs, slips
 from ..transitions import StackedTransition, transition_from_dict
 from .codec import LabelCodec
 from .options import Names
@@ -98,61 +99,136 @@ def feature_columns(
 
 
 class FeatureReader:
-    """Feature columns of one block after the other as float64 (n, d), checked.
+    """Feature columns of one block after the other, checked: numbers as float64, everything else as texts.
 
-    Text is refused at once. Missing and infinite values are counted to the end of the file, so that `finish` can say
-    how many rows have them; until then `clean` tells whether there is any point in using the numbers.
+    What a column is `kinds` says: "number", or one of those that are read as text; a column that it does not name is
+    of numbers as long as its values are. Infinite values, and missing ones in the columns `whole`, are counted to the
+    end of the file, so that `finish` can say how many rows have them; until then `clean` tells whether there is any
+    point in using the rows.
     """
 
-    def __init__(self, table: Table, columns: Sequence[str], trained: bool = False) -> None:
-        self.table, self.trained = table, trained  # trained: a model takes these columns, and none can be left out
-        self.columns = list(columns)
+    def __init__(
+        self, table: Table, columns: Sequence[str], kinds: Mapping[str, str] | None = None, whole: Iterable[str] = ()
+    ) -> None:
+        self.table, self.columns = table, list(columns)
+        self.kinds = dict(kinds or {})
+        self.trained = False  # a model takes these columns, and none can be left out
+        self.streamed = False
         self.rows = 0
+        self._whole = set(whole)
+        self._text = [name for name in self.columns if self.kinds.get(name, "number") != "number"]
+        self._again: set[str] = set()  # columns that began as numbers, and are not
         self._truth: dict[str, bool] = {}  # columns of text: whether they write numbers as true and false
         self._bad: dict[str, list[int]] = {}  # column -> [rows without a value, infinite rows, first row]
 
+    @classmethod
+    def of_numbers(cls, table: Table, columns: Sequence[str]) -> FeatureReader:
+        """Numbers alone, without gaps."""
+        out = cls(table, columns, dict.fromkeys(columns, "number"), columns)
+        out.streamed = True
+        return out
+
+    @classmethod
+    def of(cls, table: Table, inputs: Inputs) -> FeatureReader:
+        """The columns that a model was trained on."""
+        numbers = inputs.numbers
+        gapless = [name for name, gappy in zip(numbers.names, numbers.gappy, strict=True) if not gappy]
+        out = cls(table, inputs.names, inputs.kinds, gapless)
+        out.trained = True
+        return out
+
     @property
     def clean(self) -> bool:
-        """No missing or infinite value so far."""
+        """No number so far that cannot be used."""
         return not self._bad
 
-    def read(self, batch: pa.RecordBatch) -> FloatArray:
+    def read(self, batch: pa.RecordBatch) -> Columns:
         """One block."""
-        X = np.empty((batch.num_rows, len(self.columns)))
-        for j, name in enumerate(self.columns):
+        found: dict[str, FloatArray] = {}
+        for name in self.columns:
+            if name in self._text or name in self._again:
+                continue
             values = numbers(batch.column(name))
             if values is None:
-                row, text = first_text(batch.column(name))
-                text = checks.cut(text, 40)
-                alike = [n for n in self.columns[j:] if numbers(batch.column(n)) is None]
-                more = f" ({len(alike)} columns hold text)" if len(alike) > 1 else ""
-                ignored = f"--ignore {joined_names(alike[:MOST_NAMED])}"
-                advice = f"leave out what is no feature with {ignored}, or choose the columns to use with --features"
-                raise InputError(
-                    f"column {name!r}: expected numbers, got the text {text!r} at row {self.rows + row + 1}{more}; "
-                    + ("the model was trained with numbers there: correct the rows" if self.trained else advice)
-                )
-            inexact = first_inexact(batch.column(name))
-            if inexact is not None:
-                row, text = inexact
-                raise InputError(
-                    f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text} at row "
-                    f"{self.rows + row + 1}, which would be rounded; "
-                    + ("" if self.trained else "leave an identifier out with --ignore, ")
-                    + "round a measurement yourself"
-                )
+                self._refuse_text(batch, name)
+                if self.rows:
+                    self._again.add(name)
+                else:
+                    self._text.append(name)
+                continue
+            self._check_exact(batch.column(name), name)
             self._check_truth(batch.column(name), name)
+            found[name] = values
+        X = np.empty((batch.num_rows, len(found)))
+        for j, values in enumerate(found.values()):
             X[:, j] = values
-        finite = np.isfinite(X)
-        if not finite.all():
-            for j in np.flatnonzero(~finite.all(axis=0)).tolist():
-                missing = np.isnan(X[:, j])
-                first = self.rows + 1 + int((~finite[:, j]).argmax())
-                seen = self._bad.setdefault(self.columns[j], [0, 0, first])
-                seen[0] += int(missing.sum())
-                seen[1] += int((~finite[:, j]).sum() - missing.sum())
+        self._count_bad(X, list(found))
+        texts = {name: arrow_texts(batch.column(name), name) for name in self.columns if name in self._text}
         self.rows += batch.num_rows
-        return X
+        return Columns(X, list(found), texts)
+
+    def all(self, blocks: Sequence[Columns]) -> Columns:
+        """The blocks together; columns that turned out to be text are read once more."""
+        blocks = [block.only([*(n for n in block.numeric if n not in self._again), *block.others]) for block in blocks]
+        out = Columns.joined(blocks)
+        if self._again:
+            names = [name for name in self.columns if name in self._again]
+            parts: dict[str, list[Any]] = {name: [] for name in names}
+            for batch in self.table.batches(names):
+                for name in names:
+                    parts[name].append(arrow_texts(batch.column(name), name))
+            out.others |= {name: joined_texts(columns) for name, columns in parts.items()}
+        for name in [*out.others]:
+            text = None if name in self.kinds else slips(out.others[name])
+            if text is not None:
+                row, _ = next(
+                    (i, v) for i, v in enumerate(out.others[name][0]) if v >= 0 and out.others[name][1][v] == text
+                )
+                raise InputError(
+                    f"column {name!r}: expected numbers, got the text {checks.cut(text, 40)!r} at row {row + 1} "
+                    "among numbers; correct the rows, leave the column out with --ignore "
+                    f"{joined_names([name])}, or take every value for a name with --category {joined_names([name])}"
+                )
+        in_order = {name: out.others[name] for name in self.columns if name in out.others}
+        return Columns(out.numbers, out.numeric, in_order)
+
+    def _refuse_text(self, batch: pa.RecordBatch, name: str) -> None:
+        """Text where there must be numbers."""
+        if self.kinds.get(name) != "number":
+            return
+        row, text = first_text(batch.column(name))
+        alike = [n for n in self.columns if self.kinds.get(n) == "number" and numbers(batch.column(n)) is None]
+        more = f" ({len(alike)} columns hold text)" if len(alike) > 1 else ""
+        ignored = f"--ignore {joined_names(alike[:MOST_NAMED])}"
+        advice = f"leave out what is no feature with {ignored}, or choose the columns to use with --features"
+        if self.streamed:
+            advice += "; text, categories and dates can be used by those who train without --stream"
+        raise InputError(
+            f"column {name!r}: expected numbers, got the text {checks.cut(text, 40)!r} at row {self.rows + row + 1}"
+            f"{more}; " + ("the model was trained with numbers there: correct the rows" if self.trained else advice)
+        )
+
+    def _check_exact(self, column: pa.Array, name: str) -> None:
+        inexact = first_inexact(column)
+        if inexact is not None:
+            row, text = inexact
+            raise InputError(
+                f"column {name!r}: expected numbers that a float holds (whole ones up to 2^53), got {text} at row "
+                f"{self.rows + row + 1}, which would be rounded; "
+                + ("" if self.trained else "leave an identifier out with --ignore, ")
+                + "round a measurement yourself"
+            )
+
+    def _count_bad(self, X: FloatArray, names: Sequence[str]) -> None:
+        finite = np.isfinite(X)
+        for j in np.flatnonzero(~finite.all(axis=0)).tolist():
+            missing = np.isnan(X[:, j])
+            infinite = ~finite[:, j] & ~missing
+            wrong = infinite | missing if names[j] in self._whole else infinite
+            if wrong.any():
+                seen = self._bad.setdefault(names[j], [0, 0, self.rows + 1 + int(wrong.argmax())])
+                seen[0] += int((wrong & missing).sum())
+                seen[1] += int(infinite.sum())
 
     def _check_truth(self, column: pa.Array, name: str) -> None:
         """A column in which blocks of numbers and blocks of true and false alternate can mean neither."""
@@ -229,28 +305,27 @@ class Schema:
             )
 
 
-def identifier_notes(X: FloatArray, names: Sequence[str]) -> list[str]:
+def identifier_notes(X: Columns) -> list[str]:
     """Columns that look like identifiers: another whole number in every row, and about as many as there are rows."""
     if len(X) < FEWEST_ROWS:
         return []
     return [
         f"column {name!r} has another whole number in every row, as an identifier or an index has; if it is one, leave "
         f"it out with --ignore {joined_names([name])}"
-        for name, column in zip(names, X.T, strict=True)
+        for name, column in zip(X.numeric, X.numbers.T, strict=True)
         if (column == np.rint(column)).all()
         and np.ptp(column) < 10 * len(column)
         and len(np.unique(column)) == len(column)
     ]
 
 
-def standardisation(X: FloatArray, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of every column; a constant column is only centred."""
-    moments = Moments(X.shape[1])
-    moments.add(X)
+def encoder_of(X: Columns, kinds: Mapping[str, str], standardize: bool = True, whole: Columns | None = None) -> Inputs:
+    """How rows become features; what a column refuses is told with what to do."""
     try:
-        return moments.scaling(names)
+        return Inputs.fit(X, kinds, standardize, whole)
     except ColumnError as error:
-        raise InputError(f"{error.fact}; rescale the column, or leave it out with --ignore") from None
+        what = "rescale the column" if "deviation" in error.fact else "correct the rows"
+        raise InputError(f"{error.fact}; {what}, or leave it out with --ignore") from None
 
 
 def fault(content: Mapping[str, Any], features: int, classes: Sequence[str]) -> str | None:

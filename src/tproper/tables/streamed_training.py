@@ -49,14 +49,14 @@ class _Scaled:
 
     def batches(self, epoch: int, skip: int = 0) -> Iterator[tuple[Any, Any]]:
         for X, labels in self.source.batches(epoch, skip):
-            inputs = self.given.scaled(X.astype(np.float64))
+            inputs = self.given.numbers.encode(X.astype(np.float64))
             with np.errstate(over="ignore"):
                 check_finite(inputs.astype(self.dtype, copy=False), self.given.names)
             yield inputs, labels
 
     def identity(self) -> dict[str, Any]:
         """The batches are those of the files, at this scale."""
-        return self.source.identity() | {"standardize": np.array([self.given.centre, self.given.scale])}
+        return self.source.identity() | {"standardize": np.array([self.given.numbers.centre, self.given.numbers.scale])}
 
 
 def scan_labels(table: Table, label: str) -> Counter[str]:
@@ -97,7 +97,7 @@ def _check_members(column: Any, label: str, first_row: int) -> None:
 def check_features(table: Table, columns: Sequence[str]) -> None:
     """Read the first rows as training in memory reads them: what is not a number is refused in the same words."""
     for batch in table.batches(columns):
-        FeatureReader(table, columns).read(batch.slice(0, 1024))
+        FeatureReader.of_numbers(table, columns).read(batch.slice(0, 1024))
         return
 
 
@@ -156,7 +156,7 @@ def train(
         table.path, label, columns["features"], batch_size=BATCH, seed=settings.seed, dtype=np.float64, encode=encode
     )
     names = columns["features"]
-    inputs = Inputs(names, *source.moments()) if settings.standardize else Inputs.plain(names)
+    inputs = Inputs.of_numbers(names, *source.moments()) if settings.standardize else Inputs.plain(names)
     schema = make_schema(codec, columns)
     estimator = make_estimator(settings, transition, known)
     if checkpoint is not None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
 from ..data import CELLS, MISSING, Table, TableWriter, arrow, check_name, format_of, texts, watched
 from ..errors import InputError
-from ..inputs import CellError
+from ..inputs import CellError, Columns, Drift, Inputs
 from ..transitions import Transition
 from .codec import LabelCodec, class_codec
 from .frames import read_table
@@ -39,12 +39,18 @@ class Trained:
     def __init__(self, estimator: Any, schema: Schema) -> None:
         self.estimator, self.schema = estimator, schema
 
-    def probabilities(self, X: FloatArray, row: Callable[[int], object]) -> FloatArray:
+    @property
+    def inputs(self) -> Inputs:
+        """How the columns of a table become features."""
+        out: Inputs = self.estimator.inputs_
+        return out
+
+    def probabilities(self, X: Columns, row: Callable[[int], object]) -> FloatArray:
         """Class probabilities (n, K) of features as they stand in a table."""
         return probabilities(self.estimator, X, row)
 
 
-def probabilities(estimator: Any, X: FloatArray, row: Callable[[int], object]) -> FloatArray:
+def probabilities(estimator: Any, X: Any, row: Callable[[int], object]) -> FloatArray:
     """Class probabilities (n, K) of features as they stand in a table; `row` names one of them by its place in X.
 
     A row that the model's arithmetic cannot take is refused: nothing is written for it.
@@ -93,21 +99,28 @@ def reblocked(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
         yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
 
 
-def predict_file(trained: Trained, data: Any, keep: Names, out: Path | IO[bytes]) -> dict[str, int]:
+def predict_file(
+    trained: Trained, data: Any, keep: Names, out: Path | IO[bytes], strict: bool = False
+) -> dict[str, int]:
     """Read a table and write its predictions, to a file or, as CSV, to a stream."""
     table = read_table(data)
     kept = split_names(keep, "--keep") or []
     for name in kept:
         table.require(name, "--keep")
     if not isinstance(out, Path):
-        return predict(trained, table, kept, out, "csv")
+        return predict(trained, table, kept, out, "csv", strict)
     kind = output_format(out, data)
     with atomic_file(out) as temporary:
-        return predict(trained, table, kept, temporary, kind)
+        return predict(trained, table, kept, temporary, kind, strict)
 
 
-def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | IO[bytes], kind: str) -> dict[str, int]:
-    """Write the kept columns, the likeliest class and the class probabilities; returns how often each class won."""
+def predict(
+    trained: Trained, table: Table, keep: Sequence[str], target: Path | IO[bytes], kind: str, strict: bool = False
+) -> dict[str, int]:
+    """Write the kept columns, the likeliest class and the class probabilities; returns how often each class won.
+
+    What the table has that the training table had not is warned of, and with `strict` refused.
+    """
     import pyarrow as pa
 
     schema = trained.schema
@@ -116,7 +129,8 @@ def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | 
     clash = [name for name in keep if name in (PREDICTED, *names)]
     if clash:
         raise InputError(f"--keep: expected columns that do not have the name of a result, got {clash[0]!r}")
-    reader = FeatureReader(table, schema.features, trained=True)
+    reader = FeatureReader.of(table, trained.inputs)
+    drift = Drift(trained.inputs)
     counts = np.zeros(len(schema.classes), dtype=np.int64)
     classes = np.array(schema.classes, dtype=object)
     columns = list(dict.fromkeys([*schema.features, *keep]))
@@ -133,6 +147,7 @@ def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | 
                 X = reader.read(batch)
                 if not reader.clean:
                     continue
+                drift.add(X)
                 p = trained.probabilities(X, first.__add__)
                 best = p.argmax(axis=1)
                 counts += np.bincount(best, minlength=len(counts))
@@ -140,6 +155,12 @@ def predict(trained: Trained, table: Table, keep: Sequence[str], target: Path | 
                 out[PREDICTED] = pa.array(classes[best], type=pa.string())
                 writer.write(out | {name: pa.array(p[:, z]) for z, name in enumerate(names)})
         reader.finish()
+        told = drift.sentences()
+        if told and strict:
+            raise InputError(
+                f"--strict: expected a table like the one the model was trained on, got one where {'; '.join(told)}"
+            )
+    warn(told)
     return {name: int(n) for name, n in zip(schema.classes, counts, strict=True)}
 
 

@@ -13,7 +13,7 @@ from .options import Settings, TableOptions, listed_specs
 from .reading import LabelColumns, label_columns, read
 from .resolving import annotators_of_file, parse_sources
 from .rows import estimate_kind, make_rows
-from .schema import listed_classes
+from .schema import listed_classes, split_names
 from .training import Fitted
 
 
@@ -31,9 +31,23 @@ def fit_table(table: Table, options: TableOptions, settings: Settings, checkpoin
     if options.stream:
         _check_streamed(table, options, columns, features, settings, kind is not None)
         return streamed.train(table, names, specs, classes, settings, checkpoint)
-    rows = make_rows(read(columns, features), features, specs, classes, options.missing, settings)
-    with one_thread(rows.X.size * rows.transition.num_classes):
+    kinds = asked_kinds(options, columns, features)
+    rows = make_rows(read(columns, features, kinds), specs, classes, options.missing, settings)
+    with one_thread(len(rows.X) * len(rows.kinds) * rows.transition.num_classes):
         return training.train(rows, settings, names, str(table.path))
+
+
+def asked_kinds(options: TableOptions, columns: LabelColumns, features: list[str]) -> dict[str, str]:
+    """What columns are by --text, --category and --numeric."""
+    out: dict[str, str] = {}
+    for option, kind in (("--text", "text"), ("--category", "category"), ("--numeric", "number")):
+        for name in split_names(getattr(options, option[2:]), option) or []:
+            columns.home.require(name, option)
+            if name not in features:
+                raise InputError(f"{option}: expected the names of features, got {name!r}, which is none")
+            if out.setdefault(name, kind) != kind:
+                raise InputError(f"{option}: expected every column in one list, got {name!r} in two")
+    return out
 
 
 def _check_streamed(
@@ -47,6 +61,8 @@ def _check_streamed(
         "--true-label": columns.true is not None,
         "--group": columns.group is not None,
         "--transition estimate": estimated,
+        "--text": options.text is not None,
+        "--category": options.category is not None,
     }
     for option, given in unfit.items():
         if given:

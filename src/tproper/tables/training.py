@@ -13,7 +13,6 @@ from .._core import held_out_rows
 from ..data import Bar
 from ..errors import InputError
 from ..evaluation import Evaluation, Evaluator
-from ..inputs import Inputs
 from ..learn import (
     L2,
     WeakLabelClassifier,
@@ -28,7 +27,7 @@ from .notes import recorded_warnings
 from .options import Settings
 from .overlap import kept_digests
 from .rows import Rows
-from .schema import Schema, standardisation
+from .schema import Schema, encoder_of
 
 FEWEST_TO_TUNE = 10  # rows: two in each of five folds
 
@@ -120,18 +119,21 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
     chosen, held = held_out_rows(n, share, np.random.default_rng(settings.seed), rows.group)
     check_groups(rows, chosen)
     splits = splits_of(rows, settings.folds, settings.seed) if settings.holdout is None and n >= 4 else []
-    names = columns["features"]
-    inputs = Inputs(names, *standardisation(rows.X[chosen], names)) if settings.standardize else Inputs.plain(names)
-    schema = replace(make_schema(rows.codec, columns), digests=kept_digests(rows.X[chosen]))
+    some = rows.X if len(chosen) == n else rows.X[chosen]
+    inputs = encoder_of(some, rows.kinds, settings.standardize, rows.X)
+    inputs.left_out = rows.left_out
+    features = inputs.encode(rows.X, np.float64 if settings.model == "linear" else np.float32)
+    schema = replace(make_schema(rows.codec, columns | {"features": inputs.names}), digests=kept_digests(some))
     estimator = make_estimator(settings, rows.transition, schema.classes)
     with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows"):
-        fit_part(estimator, inputs, rows, chosen)
+        fit_part(estimator, features, rows, chosen)
     unseen = None
     if splits:
         params, known = getattr(estimator, "best_params_", {}), estimator.classes_
-        unseen = cross_fitted(rows, inputs, lambda: with_params(estimator, params, known), splits, settings.folds)
+        unseen = cross_fitted(rows, features, lambda: with_params(estimator, params, known), splits, settings.folds)
     elif len(held) > 1:
-        unseen = held_out(estimator, rows, held)
+        unseen = held_out(estimator, features, rows, held)
+    estimator.take_columns(inputs)
     quality = measure(rows, unseen)
     facts = {
         "data": data,
@@ -170,6 +172,7 @@ def described(estimator: Any, schema: Schema, settings: Settings, facts: dict[st
     used = {"l2": estimator.l2_, "iterations": estimator.n_iter_}
     facts = facts | {
         "features": schema.features,
+        "columns": str(estimator.inputs_),
         "standardized": settings.standardize,
         "classes": schema.classes,
         "label": schema.label,

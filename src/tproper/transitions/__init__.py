@@ -20,7 +20,7 @@ from .catalogue import ALIASES, BY_NAME, KINDS, Kind
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
-from .evidence import Kinds, listed
+from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Spike, Step, Targets, Weighted, listed, smallest
 from .families import (
     BagTransition,
     binary_noise,
@@ -55,7 +55,6 @@ from .parsing import (
     transition_to_dict,
 )
 from .questions import QuestionReconstruction, QuestionTransition, yes_no
-from .set_mass import indicator, mask_sizes
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .soft import SoftLabels, as_given, hard_labels, is_soft, pieces, soft_silent, soft_targets
@@ -78,6 +77,8 @@ __all__ = [
     "BagTransition",
     "CandidateSetTransition",
     "CompleteReconstruction",
+    "Dense",
+    "DenseRows",
     "Diagnosis",
     "EstimatedPartialLabels",
     "EstimatedTransition",
@@ -85,22 +86,29 @@ __all__ = [
     "Kind",
     "Kinds",
     "NamedTransition",
+    "Needs",
     "NoisySetReconstruction",
     "NoisySetTransition",
+    "Pattern",
     "QuestionReconstruction",
     "QuestionTransition",
     "Reconstruction",
+    "Rows",
     "SetReconstruction",
     "Shrunk",
     "SoftLabels",
+    "Spike",
     "StackedTransition",
+    "Step",
     "Tables",
+    "Targets",
     "Transition",
     "TransitionLike",
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",
     "Vocabulary",
+    "Weighted",
     "annotators",
     "as_given",
     "binary_noise",
@@ -111,14 +119,12 @@ __all__ = [
     "hard_labels",
     "hierarchical_labels",
     "identity",
-    "indicator",
     "is_estimated",
     "is_index",
     "is_soft",
     "item",
     "listed",
     "make_transition",
-    "mask_sizes",
     "multi_complementary",
     "multi_source",
     "noisy_partial_labels",
@@ -135,6 +141,7 @@ __all__ = [
     "reconstruct",
     "register_family",
     "shrink",
+    "smallest",
     "soft_silent",
     "soft_targets",
     "structure_of",

@@ -22,12 +22,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, NotReconstructibleError, as_tensors, checks, count_text, look_up, tracing
+from .._core import FloatArray, Labels, NotReconstructibleError, checks, count_text, look_up, tracing
 from ..errors import InputError
 from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, EstimatedTransition, Reconstruction, Tables, Transition
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix
-from .evidence import Kinds
+from .evidence import Dense, DenseRows, Kinds, Needs, Rows, Targets
 from .soft import SoftLabels
 
 MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up to this many
@@ -112,8 +112,7 @@ class AnnotatorTransition(Transition):
 
     def matrix(self) -> FloatArray:
         """T of the complete rows of answers (at most 4,096)."""
-        rows = self.encode(self.weak_labels)
-        return self.log_rows(rows, as_tensors(self.tables())).exp().numpy()
+        return self.evidence(self.encode(self.weak_labels)).logs(torch.float64).exp().numpy()
 
     def row_index(self, labels: Tensor) -> Tensor:
         """The row of `matrix()` that belongs to each complete row of answers."""
@@ -205,11 +204,15 @@ class AnnotatorTransition(Transition):
         parts = [np.append(t.signature(), t.num_weak_labels) for t in self.transitions]
         return np.concatenate([*parts, self.silence + 2.0])
 
-    def tables(self) -> dict[str, FloatArray]:
+    def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """log T of all annotators, one under the other, and a row of zeros for a missing answer."""
         with np.errstate(divide="ignore"):
             blocks = [np.log(t.matrix()) for t in self.transitions]
-        return {"log_T": np.concatenate([*blocks, np.zeros((1, self.num_classes))])}
+        return self.with_whole({"log_T": np.concatenate([*blocks, np.zeros((1, self.num_classes))])}, needs)
+
+    def gram(self) -> FloatArray:
+        """The product of the annotators' own, entry by entry."""
+        return np.asarray(np.prod([t.gram() for t in self.transitions], axis=0), dtype=np.float64)
 
     def speaks(self, labels: Tensor) -> Tensor:
         """Whether somebody gave an answer other than silence (n,)."""
@@ -231,9 +234,9 @@ class AnnotatorTransition(Transition):
         offsets = kept_on(self, "offsets", labels.device)
         return torch.where(labels < 0, offsets[-1], labels + offsets[:-1])
 
-    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
+    def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """``sum_a log T_a[y_a]`` (..., K): 0 for a row without answers."""
-        return self.sum_answers(labels, tables["log_T"].to(dtype))[0]
+        return DenseRows(self.sum_answers(labels, tables["log_T"].to(dtype))[0])
 
     def sum_answers(self, labels: Tensor, *stacked: Tensor) -> list[Tensor]:
         """Of each of some tables, with a row for every answer and zeros for a missing one, the sum over the answers
@@ -307,10 +310,11 @@ class AnswerReconstruction(Reconstruction):
         centred = np.concatenate([self._columns - 1.0 / self.transition.num_classes, np.zeros_like(self._columns[:1])])
         return {"answer_targets": weight[:, None] * centred, "answer_weight": weight[:, None]}
 
-    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
+    def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
+        """The mixtures."""
         weight, weighted = tables["answer_weight"].to(dtype), tables["answer_targets"].to(dtype)
         total, mixed = self.transition.sum_answers(labels, weight, weighted)
-        return mixed / torch.where(total > 0, total, 1.0) + 1.0 / self.transition.num_classes
+        return Dense(mixed / torch.where(total > 0, total, 1.0) + 1.0 / self.transition.num_classes)
 
     def own(self, annotator: int) -> FloatArray:
         """R_a (K, M_a) of one annotator."""
@@ -353,9 +357,10 @@ class CompleteReconstruction(Reconstruction):
         """The columns of R, and 1/K."""
         return {"R_T": np.concatenate([self._R.T, np.full((1, len(self._R)), 1.0 / len(self._R))])}
 
-    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
+    def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
+        """The columns of R."""
         rows = self.transition.row_index(labels.clamp_min(0))
-        return look_up(tables["R_T"].to(dtype), torch.where(self.silent(labels), len(tables["R_T"]) - 1, rows))
+        return Dense(look_up(tables["R_T"].to(dtype), torch.where(self.silent(labels), len(tables["R_T"]) - 1, rows)))
 
     def silent(self, labels: Tensor) -> Tensor:
         """Incomplete rows."""

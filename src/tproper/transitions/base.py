@@ -12,9 +12,10 @@ one-hot vector of z, and it may have negative entries.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -29,19 +30,17 @@ from .._core import (
     as_tensors,
     checks,
     count_text,
-    inner,
     label_stream,
-    log_mixture,
     look_up,
     short_of_one,
 )
 from ..errors import InputError
 from .dense import left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
-from .evidence import Kinds, listed
+from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Silenced, Targets, listed
 from .kinds import POSITIVE_UNLABELED, LabelKind
 from .shrinkage import column_intervals, opened, shrink
-from .soft import SoftLabels, is_soft, soft_targets
+from .soft import SoftLabels, is_soft, soft_silent, soft_targets
 
 LEARNED = "to learn T give it to the loss's call, loss(scores, labels, transitions=T)"
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
@@ -67,6 +66,7 @@ class Transition(LabelKind):
     caution: str = ""  # what scores by such labels leave out, which all of them note
     of_features: bool = False  # whether labels are made from the features themselves, as those of rules are
     unidentified: str = ""  # why an estimate of T does not tell the classes apart: then scores say nothing
+    prior: FloatArray | None = None  # class shares of the population that probabilities are wanted for
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
 
     def __init__(self, matrix: ArrayLike | Tensor, weak_labels: Sequence[Any] | None = None) -> None:
@@ -175,6 +175,17 @@ class Transition(LabelKind):
         """The R that `reconstruct` has decided on; a structure overrides this with its closed form."""
         return Reconstruction(left_inverse(self._T, method, prior), self, method=method)
 
+    def with_prior(self, prior: ArrayLike | None) -> Self:
+        """The same T, for a population with these class shares (K,): a classifier's probabilities are then that one's.
+
+        T says how a class becomes a label, and does not change where the shares of the classes do (label shift:
+        ``P(x | class)`` stays). By Bayes' rule ``P'(z | x)`` is then proportional to ``P(z | x) prior_z / pi_z``,
+        with pi the shares among the rows that the model was trained on. None: those themselves.
+        """
+        out = copy.copy(self)
+        out.prior = None if prior is None else checks.probability_vector(prior, "prior", self.num_classes)
+        return out
+
     def same_as(self, other: Transition) -> bool:
         """Whether two objects describe the same T of the same labels, whatever their names and classes of Python.
 
@@ -190,6 +201,11 @@ class Transition(LabelKind):
 
     def names_for(self, classes: list[Any]) -> list[Any] | None:
         """The names of the weak labels where classes have these names; None where that follows from `weak_labels`."""
+        return None
+
+    @property
+    def trained_shares(self) -> FloatArray | None:
+        """The class shares of the training rows (K,), where T says them: of bags of unlabeled data."""
         return None
 
     @property
@@ -217,10 +233,30 @@ class Transition(LabelKind):
         a, b = probes(self.num_weak_labels), probes(self.num_classes)
         return np.asarray(((self._T.T @ a) * b).sum(axis=0), dtype=np.float64)
 
-    def tables(self) -> dict[str, FloatArray]:
-        """The arrays `log_probability` needs; a loss keeps them as buffers."""
+    def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
+        """The arrays that `evidence` is made from; a loss keeps them as buffers. `needs`: what a score needs of T p."""
         with np.errstate(divide="ignore"):
-            return {"log_T": np.log(self._T)}
+            out = {"log_T": np.log(self._T)}
+        return self.with_whole(out, needs)
+
+    def with_whole(self, tables: dict[str, FloatArray], needs: Needs) -> dict[str, FloatArray]:
+        """Tables, and the Gram matrix, or T itself where its rows can be listed."""
+        if needs == "norm":
+            return {**tables, "gram": self.gram()}
+        return {**tables, "T": self.matrix()} if needs == "all" else tables
+
+    def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64, tables: Tables | None = None) -> Rows:
+        """The rows of T of encoded labels; `tables` are those of `tables()` as tensors, made anew by default."""
+        tables = as_tensors(self.tables(), device=labels.device) if tables is None else tables
+        rows = self.rows(labels, dtype, tables)
+        rows.gram, rows.table = tables.get("gram"), tables.get("T")
+        if rows.table is not None:
+            rows.index = self.row_index(labels)
+        return rows
+
+    def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
+        """What `evidence` answers, by structure."""
+        return DenseRows(look_up(tables["log_T"].to(dtype), labels))
 
     def row_index(self, labels: Tensor) -> Tensor:
         """The row of `matrix()` that belongs to each encoded label."""
@@ -244,13 +280,10 @@ class Transition(LabelKind):
         T = self.matrix()
         return T.T @ T
 
-    def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
-        """``log (T p)_y`` for p = softmax(scores): log-sum-exp over ``log T + log p``, never a log of a sum."""
-        return log_mixture(scores, self.log_rows(labels, tables, scores.dtype))
-
-    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
-        """``log T_y`` (..., K) of encoded labels."""
-        return look_up(tables["log_T"].to(dtype), labels)
+    @property
+    def pattern(self) -> Pattern | None:
+        """The two numbers that rows of T consist of, where they do."""
+        return None
 
 
 class EstimatedTransition(Transition):
@@ -413,23 +446,30 @@ class Reconstruction:
 
     def targets(self, labels: Labels, dtype: torch.dtype = torch.float64) -> Tensor:
         """The targets ``R e_y`` (..., K) of weak labels."""
-        encoded = self.transition.encode(labels)
-        return self.targets_of(encoded, as_tensors(self.tables(), dtype, encoded.device), dtype)
+        return self.evidence(self.transition.encode(labels), dtype).dense(dtype)
 
     def tables(self) -> dict[str, FloatArray]:
         """The arrays that targets are made from; a loss keeps them as buffers."""
         return {"R_T": self._R.T}
 
-    def targets_of(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
-        """The targets of encoded labels, soft ones too."""
-        return soft_targets(self, labels, dtype) if is_soft(labels) else self._targets(labels, tables, dtype)
+    def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64, tables: Tables | None = None) -> Targets:
+        """The targets of encoded labels, soft ones too; `tables` are those of `tables()`, made anew by default."""
+        tables = as_tensors(self.tables(), device=labels.device) if tables is None else tables
+        if is_soft(labels):
+            targets: Targets = Dense(soft_targets(self, labels, dtype))
+            silent = soft_silent(self, labels)
+        else:
+            silent, targets = self.silent(labels), self.columns(labels, dtype, tables)
+        return targets if silent is None else Silenced(targets, silent)
 
-    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
-        return look_up(tables["R_T"].to(dtype), self.transition.row_index(labels))
+    def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
+        """What `evidence` answers of hard labels that say something, by structure."""
+        return Dense(look_up(tables["R_T"].to(dtype), self.transition.row_index(labels)))
 
-    def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
-        """``<R e_y, values>`` over the last axis, for encoded labels."""
-        return inner(self._targets(labels, tables, values.dtype), values)
+    @property
+    def pattern(self) -> Pattern | None:
+        """The two numbers that targets consist of, where they do."""
+        return None
 
     def silent(self, labels: Tensor) -> Tensor | None:
         """Which labels carry no information: their loss is 0, and scores skip them. None where all carry some."""

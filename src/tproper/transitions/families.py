@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -156,10 +157,24 @@ class BagTransition(Transition):
         super().__init__(matrix)
         self.pooled = checks.probability_vector(pooled, "pooled", self.num_classes)
         self.prior = None if prior is None else checks.probability_vector(prior, "prior", self.num_classes)
+        self._describe()
+
+    def with_prior(self, prior: ArrayLike | None) -> Self:
+        """The same bags, for a population with these class shares; None: for the pooled bags."""
+        out = super().with_prior(prior)
+        out._describe()
+        return out
+
+    def _describe(self) -> None:
         shares = self.pooled if self.prior is None else self.prior
         listed = ", ".join(f"{p:.3g}" for p in shares[:6]) + (", ..." if len(shares) > 6 else "")
         of = f"pooled bags (class shares {listed})" if self.prior is None else f"population with class shares {listed}"
         self.name = f"unlabeled_sets of {self.num_weak_labels} bags, probabilities of the {of}"
+
+    @property
+    def trained_shares(self) -> FloatArray | None:
+        """Those of the pooled bags."""
+        return self.pooled
 
     def population(self, probabilities: ArrayLike) -> FloatArray:
         """Class probabilities (..., K) of the population from those of the pooled bags; unchanged without a prior."""

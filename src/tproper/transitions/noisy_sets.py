@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import cached_property
 from itertools import combinations
 from typing import Any, ClassVar
@@ -15,9 +14,10 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up
 from ..errors import InputError
-from .base import ENUMERATION_LIMIT, Reconstruction, Transition, probes
+from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
+from .evidence import DenseRows, Needs, Rows
 from .families import set_size
 from .set_mass import mask_sizes
 from .sets import SetReconstruction, log_binomial
@@ -151,15 +151,18 @@ class NoisySetTransition(Transition):
         """Of p and e, which determine T."""
         return np.array([1 + self.p, 1 + self.e]) @ probes(2)
 
-    def tables(self) -> dict[str, FloatArray]:
+    def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """Both logarithms by set size."""
-        return {"log_inside": self.log_inside, "log_outside": self.log_outside}
+        out = self.with_whole({"log_inside": self.log_inside, "log_outside": self.log_outside}, needs)
+        if "T" in out:
+            _ = self._row_of_bits  # made now, not while a call is traced
+        return out
 
-    def log_rows(self, labels: Tensor, tables: Mapping[str, Tensor], dtype: torch.dtype = torch.float64) -> Tensor:
+    def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """One of the two probabilities inside of S, the other outside."""
         size = mask_sizes(labels)
         inside, outside = (look_up(tables[name].to(dtype), size)[..., None] for name in ("log_inside", "log_outside"))
-        return torch.where(labels, inside, outside)
+        return DenseRows(torch.where(labels, inside, outside))
 
     def log_row_maxima(self) -> FloatArray:
         """The larger of both, by label; by size beyond 12 classes."""

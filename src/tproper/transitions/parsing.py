@@ -266,6 +266,8 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
             "save tp.Transition(T.matrix()), or register_family and save the text that makes it"
         )
     out: dict[str, Any] = {"name": T.name, "label_kind": T.label_kind}
+    if T.prior is not None and not isinstance(T, families.BagTransition):
+        out["population"] = T.prior.tolist()
     if isinstance(T, BY_PARAMETERS):
         return out | {"family": "kind", "kind": _kind_of(T), "parameters": dict(T.parameters)}
     if isinstance(T, UniformTransition):
@@ -306,6 +308,8 @@ def transition_from_dict(data: Mapping[str, Any]) -> Transition:
     family = data.get("family") if isinstance(data, Mapping) else None
     try:
         transition = _from_dict(str(family), data)
+        if data.get("population") is not None:
+            transition = transition.with_prior(data["population"])
         transition.name = str(data["name"])
         if data.get("label_kind", transition.label_kind) != transition.label_kind:
             transition.label_kind = data["label_kind"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks, inner, look_up, tracing
-from .base import Reconstruction, Transition, probes
+from .._core import FloatArray, Labels, checks, look_up
+from .base import Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
-from .evidence import Kinds, like_classes
+from .evidence import DenseRows, Kinds, Needs, Rows, Spike, Targets, like_classes
 from .soft import SoftLabels
 from .uniform import even_kernel
 
@@ -122,9 +121,9 @@ class QuestionTransition(Transition):
         out = out + (1 - self.false) * no.sum(0) * total - self.gap * (no * b).sum(0)
         return np.asarray(out / K)
 
-    def tables(self) -> dict[str, FloatArray]:
-        """None: two numbers determine T."""
-        return {}
+    def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
+        """None: two numbers determine T, unless a score needs more than the label's own."""
+        return self.with_whole({}, needs)
 
     def log_row_maxima(self) -> FloatArray:
         """For yes, then for no."""
@@ -132,14 +131,14 @@ class QuestionTransition(Transition):
             yes, no = (np.log(x / self.num_classes) for x in (max(self.hit, self.false), 1 - min(self.hit, self.false)))
         return np.repeat([yes, no], self.num_classes)
 
-    def log_rows(self, labels: Tensor, tables: Mapping[str, Tensor], dtype: torch.dtype = torch.float64) -> Tensor:
+    def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """One value for the class asked for, another for the rest."""
         K = self.num_classes
         no = labels >= K
         own = _log_of(no, 1 - self.hit, self.hit, K, dtype)
         rest = _log_of(no, 1 - self.false, self.false, K, dtype)
         out = rest[..., None].expand(*labels.shape, K)
-        return out.scatter(-1, (labels % K)[..., None], own[..., None])
+        return DenseRows(out.scatter(-1, (labels % K)[..., None], own[..., None]))
 
     def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
         """In closed form for a uniform prior; for any other, and "tightest", from the matrix."""
@@ -181,24 +180,11 @@ class QuestionReconstruction(Reconstruction):
         """None: two numbers determine R."""
         return {}
 
-    def _coefficient(self, labels: Tensor, dtype: torch.dtype) -> Tensor:
-        both = torch.tensor(self.coefficients, dtype=dtype, device=labels.device)
-        return look_up(both[:, None], (labels >= self.transition.num_classes).long())[..., 0]
-
-    def _targets(self, labels: Tensor, tables: Mapping[str, Tensor], dtype: torch.dtype) -> Tensor:
+    def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
+        """A spike at the class asked for."""
         K = self.transition.num_classes
-        c = self._coefficient(labels, dtype)
-        out = ((1 - c) / K)[..., None].expand(*labels.shape, K)
-        return out.scatter_add(-1, (labels % K)[..., None], c[..., None])
-
-    def weigh(self, values: Tensor, labels: Tensor, tables: Mapping[str, Tensor]) -> Tensor:
-        """``mean(x) + c (x_c - mean(x))``: no target is built."""
-        mean = values.mean(-1)
-        own = values.gather(-1, (labels % values.shape[-1])[..., None])[..., 0]
-        out = mean + self._coefficient(labels, values.dtype) * (own - mean)
-        if not out.is_cuda and tracing.readable(out) and bool(out.isnan().any()):  # masked scores
-            return inner(self._targets(labels, tables, values.dtype), values)
-        return out
+        both = torch.tensor(self.coefficients, device=labels.device)
+        return Spike(labels % K, look_up(both[:, None], (labels >= K).long())[..., 0], K)
 
     def kinds(self, alike: FloatArray | None = None) -> Kinds:
         """Yes and no; of each class that differs from the others."""

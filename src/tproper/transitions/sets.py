@@ -14,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks, inner, look_up, tracing
+from .._core import FloatArray, Labels, checks, look_up, tracing
 from ..errors import InputError
 from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
-from .evidence import MOST_KINDS, Kinds
-from .set_mass import log_set_mass, mask_sizes
+from .evidence import MOST_KINDS, Kinds, Needs, Pattern, Rows, SetRows, Step, Targets
+from .set_mass import mask_sizes
 from .soft import SoftLabels, is_soft
 from .uniform import even_kernel
 
@@ -153,9 +153,21 @@ class CandidateSetTransition(Transition):
             return SetReconstruction(self, method if method != "inverse" else "min_variance")
         return Reconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
 
-    def tables(self) -> dict[str, FloatArray]:
+    def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """log g by set size."""
-        return {"log_weight": self.log_weight}
+        out = self.with_whole({"log_weight": self.log_weight}, needs)
+        if "T" in out:
+            _ = self._row_of_bits  # made now, not while a call is traced
+        return out
+
+    def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
+        """g inside of the set."""
+        return SetRows(labels, look_up(tables["log_weight"].to(dtype), mask_sizes(labels)))
+
+    @property
+    def pattern(self) -> Pattern:
+        """By set size."""
+        return Pattern(by_size="log_weight", set_size=_only(self.set_sizes()))
 
     def log_row_maxima(self) -> FloatArray:
         """log g(|S|), by label up to 12 classes, by set size beyond."""
@@ -175,14 +187,10 @@ class CandidateSetTransition(Transition):
         by_size = dict(zip(self.set_sizes(), per_size, strict=True))
         return np.array([by_size[len(s)] for s in self.candidate_sets()])
 
-    def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
-        """``log g(|S|) + log sum_{z in S} p_z``."""
-        return log_set_mass(scores, labels) + look_up(tables["log_weight"].to(scores.dtype), mask_sizes(labels))
 
-    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
-        """log g(|S|) inside of S, -inf outside."""
-        inside = look_up(tables["log_weight"].to(dtype), mask_sizes(labels))
-        return torch.where(labels, inside[..., None], -math.inf)
+def _only(sizes: list[int]) -> int:
+    """The only size there is; 0 where there are several."""
+    return sizes[0] if len(sizes) == 1 else 0
 
 
 def log_binomial(n: int, k: NDArray[np.int64]) -> FloatArray:
@@ -271,18 +279,14 @@ class SetReconstruction(Reconstruction):
         """The coefficient by set size."""
         return {"coefficient": self.coefficient}
 
-    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
-        """In float64: with many classes one value is the small difference of c and the other, both large."""
-        size = mask_sizes(labels)
-        c = look_up(tables["coefficient"].double(), size)
-        outside = (1 - c * size) / self.transition.num_classes
-        return torch.where(labels, (c + outside).to(dtype)[..., None], outside.to(dtype)[..., None])
+    def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
+        """A step at the set's border."""
+        return Step(labels, look_up(tables["coefficient"].double(), mask_sizes(labels)))
 
-    def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
-        """``mean(x) + <r, x - mean(x)>``: r may be large and of both signs; what all x share is taken out first."""
-        finite = values.masked_fill(values.isinf(), 0.0)  # masked classes
-        mean = finite.mean(-1, keepdim=True)
-        return mean[..., 0] + inner(self._targets(labels, tables, values.dtype), values - mean)
+    @property
+    def pattern(self) -> Pattern:
+        """By set size."""
+        return Pattern(by_size="coefficient", set_size=_only(self.transition.set_sizes()))
 
     def kinds(self, alike: FloatArray | None = None) -> Kinds:
         """Sets of one size are alike where all classes are.

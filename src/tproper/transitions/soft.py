@@ -20,7 +20,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import FloatArray, as_tensors, checks, tracing
+from .._core import FloatArray, checks, tracing
 from ..errors import InputError
 
 if TYPE_CHECKING:
@@ -205,8 +205,7 @@ def soft_targets(reconstruction: Reconstruction, shares: Tensor, dtype: torch.dt
     """``R s`` (..., K), linear in the shares; of several annotators, the mixture of those who answered."""
     R, sizes = reconstruction, reconstruction.transition.answer_sizes
     if sizes is None:
-        tables = as_tensors(R.tables(), dtype, shares.device)
-        return shares.to(dtype) @ R._targets(hard_labels(R.transition, shares.device), tables, dtype)
+        return shares.to(dtype) @ R.evidence(hard_labels(R.transition, shares.device), dtype).dense(dtype)
     weights, own = getattr(R, "weights", None), getattr(R, "own", None)
     if weights is None or own is None:
         raise InputError("reconstruction: expected 'auto' for the shares of several annotators, got one of whole rows")

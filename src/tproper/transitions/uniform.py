@@ -9,13 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
-from .._core import FloatArray, centred_basis, checks, inner, tracing
+from .._core import FloatArray, centred_basis, checks
 from .base import Reconstruction, Tables, Transition, probes
 from .dense import dense_guard
 from .diagnosis import Diagnosis
-from .evidence import Kinds, like_classes
+from .evidence import Kinds, Needs, Pattern, Rows, Spike, Targets, TwoValued, like_classes
 
 
 class UniformTransition(Transition):
@@ -75,40 +74,22 @@ class UniformTransition(Transition):
         a = probes(self.num_classes)
         return self.off_diagonal * a.sum(axis=0) ** 2 + self.gap * (a * a).sum(axis=0)
 
-    def tables(self) -> dict[str, FloatArray]:
+    def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """None: two numbers determine T."""
         return {}
+
+    def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
+        """Two numbers."""
+        return TwoValued(labels, self.diagonal, self.off_diagonal, self.num_classes)
+
+    @property
+    def pattern(self) -> Pattern:
+        """d and o."""
+        return Pattern(self.diagonal, self.off_diagonal)
 
     def log_row_maxima(self) -> FloatArray:
         """The same for every label."""
         return np.full(self.num_classes, math.log(max(self.diagonal, self.off_diagonal)))
-
-    def log_probability(self, scores: Tensor, labels: Tensor, tables: Tables) -> Tensor:
-        """With u = log-odds of class y: ``log (d sigma(u) + o sigma(-u))``, no term of which grows with u."""
-        u = log_odds(scores, labels)
-        # a term of probability zero is left out: logaddexp of -inf has no second derivative
-        if self.diagonal == 0:
-            return math.log(self.off_diagonal) + functional.logsigmoid(-u)
-        if self.off_diagonal == 0:
-            return functional.logsigmoid(u)
-        own, others = functional.logsigmoid(u), functional.logsigmoid(-u)
-        return torch.logaddexp(own + math.log(self.diagonal), others + math.log(self.off_diagonal))
-
-    def log_rows(self, labels: Tensor, tables: Tables, dtype: torch.dtype = torch.float64) -> Tensor:
-        """log o, and log d at the label."""
-        log_d, log_o = (math.log(x) if x > 0 else -math.inf for x in (self.diagonal, self.off_diagonal))
-        out = torch.full((*labels.shape, self.num_classes), log_o, dtype=dtype, device=labels.device)
-        return out.scatter(-1, labels[..., None], log_d)
-
-
-def log_odds(scores: Tensor, labels: Tensor) -> Tensor:
-    """``log p_y / (1 - p_y)`` for p = softmax(scores), exact when p_y is 0 or 1 to rounding."""
-    index = labels[..., None]
-    others = scores.scatter(-1, index, -math.inf)
-    top = others.amax(-1, keepdim=True).detach()  # taken out first: a common shift must not eat digits
-    alone = torch.isneginf(top)  # no other class is possible: u is inf
-    behind = (others - top).masked_fill(alone, 0.0)
-    return (scores.gather(-1, index) - top)[..., 0] - torch.logsumexp(behind, -1)
 
 
 def even_kernel(K: int, rank: int) -> FloatArray:
@@ -137,21 +118,15 @@ class UniformReconstruction(Reconstruction):
         """None: one number determines R."""
         return {}
 
-    def _targets(self, labels: Tensor, tables: Tables, dtype: torch.dtype) -> Tensor:
-        K, c = self.transition.num_classes, self.coefficient
-        out = torch.full((*labels.shape, K), (1 - c) / K, dtype=dtype, device=labels.device)
-        return out.scatter(-1, labels[..., None], (1 - c) / K + c)
+    def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
+        """A spike at the label."""
+        return Spike(labels, self.coefficient, self.transition.num_classes)
 
-    def weigh(self, values: Tensor, labels: Tensor, tables: Tables) -> Tensor:
-        """``c x_y + (1 - c) mean(x)``: no target is built."""
+    @property
+    def pattern(self) -> Pattern:
+        """The spike's height, and what is elsewhere."""
         c = self.coefficient
-        own = values.gather(-1, labels[..., None])[..., 0]
-        if c == 1.0:
-            return own
-        out = c * own + (1 - c) * values.mean(-1)
-        if not out.is_cuda and tracing.readable(out) and bool(out.isnan().any()):  # masked scores
-            return inner(self._targets(labels, tables, values.dtype), values)
-        return out
+        return Pattern(c, 0.0 if c == 1.0 else (1 - c) / self.transition.num_classes)
 
     def kinds(self, alike: FloatArray | None = None) -> Kinds:
         """The labels of like classes are alike."""

@@ -53,6 +53,7 @@ def _self_weighted(name: str, title: str, reference: str) -> Method:
     )
     return Method(
         name, title, reference, frozenset(SETS), lambda _: Pointwise(self_weighted), words=words, pointwise=True,
+        uses_t=False,
     )  # fmt: skip
 
 

@@ -111,7 +111,7 @@ def _method(
     name: str, title: str, reference: str, labels: set[str], make: Callable[[Transition], LearnedForward], known: str
 ) -> Method:
     words = "T is learned with the classifier, so there is no loss for a fixed T that certify could decide; "
-    return Method(name, title, reference, frozenset(labels), make, words=words + known)
+    return Method(name, title, reference, frozenset(labels), make, words=words + known, uses_t=False)
 
 
 register(

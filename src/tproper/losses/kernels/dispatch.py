@@ -67,7 +67,7 @@ def unplanned(loss: Any) -> str | None:
     planned = plan(loss)
     if isinstance(planned, str):
         return planned
-    if planned.dense:
+    if planned.pattern is None:
         what = "T" if planned.forward else "R"
         return f"{what} of {loss.transition.name} is dense, without a structure that the kernel knows"
     return None

@@ -1,69 +1,45 @@
-"""Which losses have kernels: one table, by the pair (type of F, type of R), for the CPU and for Triton alike.
+"""Which losses run in the fused kernels: potential or score, and the pattern of their targets or rows of T.
 
-A kernel works row by row, and all it needs to know of a loss is a `Plan`. `register` says how a pair becomes one:
-
-    @register(LogSumExp, UniformReconstruction)
-    def _(F, R): return Plan(...)
-
-What no entry takes runs as the line, ``F(v) - <r, v>``. The first type must match exactly, because a subclass of a
-potential is another function; the second may be a subclass, which shares its structure's formulas.
+The kernels on the CPU ask `Targets` and `Rows`, and run for every T; the Triton kernel needs the two numbers of a
+`Pattern`. What neither takes runs as it is defined, ``F(v) - <r, v>``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 from ...potentials import LogSumExp, Potential, Squeezed
-from ...transitions import (
-    CandidateSetTransition,
-    Reconstruction,
-    SetReconstruction,
-    Transition,
-    UniformReconstruction,
-    UniformTransition,
-)
+from ...transitions import Pattern
 from ..scores import LogScore
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A loss as the kernels see it: a handful of numbers, and the name of the table that depends on the set's size.
-
-    Backward: `numbers` are (c, b) of the target ``b 1 + c ind``. Forward: (d, o) of ``T = o 1 1^T + (d - o) I``. With
-    `by_size`, labels are candidate sets: c is that table's entry for the set's size, and b is ``(1 - c |S|)/K``.
-    """
+    """A loss as the kernels see it: its squeezing, and two numbers where its targets or rows of T consist of them."""
 
     forward: bool
-    numbers: tuple[float, float] = (0.0, 0.0)
-    by_size: str | None = None
     squeeze: tuple[float, float] | None = None  # k, alpha
-    set_size: int = 0  # the only size that candidate sets have; 0: any
-    dense: bool = False  # targets, or rows of T, come from a table: on the CPU alone
+    pattern: Pattern | None = None  # None: on the CPU alone
 
+    @property
+    def numbers(self) -> tuple[float, float]:
+        """The target is ``b 1 + c ind`` with (c, b); T is ``o 1 1^T + (d - o) I`` with (d, o)."""
+        return (0.0, 0.0) if self.pattern is None else (self.pattern.own, self.pattern.other)
 
-Planner: TypeAlias = Callable[[Any, Any], Plan]
-_PLANNERS: dict[tuple[type, type], Planner] = {}
+    @property
+    def by_size(self) -> str | None:
+        """The table of c, or of log g, by the size of candidate sets; then b is ``(1 - c |S|)/K``."""
+        return None if self.pattern is None else self.pattern.by_size
 
-
-def register(first: type, second: type) -> Callable[[Planner], Planner]:
-    """Decorates the function ``(F, R) -> Plan`` of a pair of types; for forward losses, ``(score, T) -> Plan``."""
-
-    def add(planner: Planner) -> Planner:
-        _PLANNERS[first, second] = planner
-        return planner
-
-    return add
-
-
-def registered() -> list[tuple[type, type]]:
-    """The pairs that have kernels."""
-    return list(_PLANNERS)
+    @property
+    def set_size(self) -> int:
+        """The only size that candidate sets have; 0: any."""
+        return 0 if self.pattern is None else self.pattern.set_size
 
 
 def plan_of(F: Any, R: Any) -> Plan | str:
-    """How the pair runs in a kernel, or, as a string, why it cannot. Squeezing is a part of every backward kernel."""
+    """How (F, R), or (score, T), run in a kernel, or, as a string, why they cannot."""
     squeeze = None
     if isinstance(F, Squeezed):
         if F.alpha < 1:
@@ -71,10 +47,8 @@ def plan_of(F: Any, R: Any) -> Plan | str:
         if F.k > 0:
             squeeze = (F.k, F.alpha)
         F = F.base
-    for kind in type(R).__mro__:
-        planner = _PLANNERS.get((type(F), kind))
-        if planner is not None:
-            return replace(planner(F, R), squeeze=squeeze)
+    if type(F) in (LogSumExp, LogScore):  # a subclass is another function
+        return Plan(type(F) is LogScore, squeeze, R.pattern)
     what = "potential" if isinstance(F, Potential) else "score"
     return f"the {what} is {F.name}, not {'log-sum-exp' if what == 'potential' else 'log'}"
 
@@ -91,39 +65,3 @@ def plan(loss: Any) -> Plan | str:
         known = loss.__dict__["_plan"] = (F, R, squeeze, plan_of(F, R))
     out: Plan | str = known[3]
     return out
-
-
-@register(LogSumExp, UniformReconstruction)
-def _uniform(F: LogSumExp, R: UniformReconstruction) -> Plan:
-    c = R.coefficient
-    return Plan(False, (c, 0.0 if c == 1.0 else (1 - c) / R.transition.num_classes))
-
-
-def _only_size(T: CandidateSetTransition) -> int:
-    sizes = T.set_sizes()
-    return sizes[0] if len(sizes) == 1 else 0
-
-
-@register(LogSumExp, SetReconstruction)
-def _sets(F: LogSumExp, R: SetReconstruction) -> Plan:
-    return Plan(False, by_size="coefficient", set_size=_only_size(R.transition))
-
-
-@register(LogSumExp, Reconstruction)
-def _dense(F: LogSumExp, R: Reconstruction) -> Plan:
-    return Plan(False, dense=True)
-
-
-@register(LogScore, UniformTransition)
-def _uniform_forward(score: LogScore, T: UniformTransition) -> Plan:
-    return Plan(True, (T.diagonal, T.off_diagonal))
-
-
-@register(LogScore, CandidateSetTransition)
-def _sets_forward(score: LogScore, T: CandidateSetTransition) -> Plan:
-    return Plan(True, by_size="log_weight", set_size=_only_size(T))
-
-
-@register(LogScore, Transition)
-def _dense_forward(score: LogScore, T: Transition) -> Plan:
-    return Plan(True, dense=True)
