@@ -35,6 +35,7 @@ from .streamed import scores_of
 
 LIMITS = {"accuracy": (0.0, 1.0), "log_loss": (0.0, math.inf), "brier": (0.0, 2.0)}
 SHARPER = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)  # shares of the identity in T, below one
+Z90 = 1.6448536269514722  # the 95% point of the normal distribution
 Codes = NDArray[np.int64] | None
 
 
@@ -80,7 +81,7 @@ def candidate_bounds(
     row, order = np.arange(n), np.argsort(-q, axis=1, kind="stable")
     inside, second = masks[row, order[:, 0]].astype(float), masks[row, order[:, 1]].astype(float)
     I, W = float(inside.mean()), float(second.mean())
-    high = min(I + Z95 * _error(inside, groups), 1.0)
+    high = min(I + Z90 * _error(inside, groups), 1.0)  # the truth can only be beyond one end
     alone = inside * (masks.sum(axis=1) == 1)  # the prediction is the only candidate: it is right
     low = float(alone.mean()) - Z95 * _error(alone, groups)
     if W < 1:

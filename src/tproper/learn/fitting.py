@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from .._core import Before, FloatArray, check_room, checks, compact, finite_rows, held_out_rows, thin
 from ..errors import InputError
-from ..losses import WeakLabelLoss
-from ..metrics import weights_of
+from ..losses import ForwardLoss, WeakLabelLoss
+from ..metrics import Z95, weights_of
 from ..transitions import as_given
 from . import linear, minibatch
 from .calibrator import (
@@ -31,7 +31,7 @@ from .calibrator import (
 )
 from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information, row_count
 from .modules import flag, linear_module, mlp_module, same_form, seeded
-from .scaling import forward_risk, matching_scale, softmax_above_zero
+from .scaling import calibrated_risks, forward_risk, matching_scale, not_clearly_worse, softmax_above_zero
 
 if TYPE_CHECKING:
     from .classifier import WeakLabelClassifier
@@ -46,6 +46,7 @@ CROSS_FIT_TOL = 3e-5  # gradient of the cross-fitted models: at 1e-4 temperature
 # that is calibrated, and its scores say less: temperatures fitted to them were 11 to 15% off with 5 folds and 5 to 7%
 # with 10 (gLS, 1,200 complementary labels). What a few more rows teach shrinks with n.
 MOST_FOLDS, LEAST_FOLDS, FOLD_ROWS = 10, 3, 5_000
+SET_FACTORS, SET_FOLDS, SET_ROWS = (1.0, 0.3, 0.1), 3, 10_000  # penalties for candidate sets: `_set_l2`
 LARGEST_SPAN = 600.0  # between scores of a row: beyond 745 softmax gives zeros
 
 
@@ -104,6 +105,13 @@ def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None)
         at = (start.weight.detach().cpu().double().numpy(), start.bias.detach().cpu().double().numpy())
     clf.l2_ = default_l2(X, labels, clf.loss_, weights, clf._rows) if clf.l2 == "auto" else float(clf.l2)
     prior = intercept_l2(clf.loss_, labels, weights, clf._rows)
+    if (
+        clf.l2 == "auto"
+        and clf.transition_.per_class_labels
+        and isinstance(clf.loss_, ForwardLoss)
+        and n >= FEWEST_ROWS
+    ):
+        clf.l2_ = _set_l2(clf, data, prior)
     fit = linear.fit_linear(X, labels, clf.loss_, weights, clf.l2_, clf.tol, clf.max_iter, at, clf.verbose, prior)
     clf.module_ = linear_module(fit.coef, fit.intercept)
     clf.history_, clf.n_iter_ = fit.history, max(1, fit.iterations)
@@ -118,7 +126,7 @@ def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None)
     clf.calibrator_ = calibrator(clf, cross_fitted(clf, data, prior), data, method)
 
 
-def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float) -> FloatArray:
+def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float, parts: int = 0) -> FloatArray:
     """Scores (n, K) of each row by a model that did not see it.
 
     A fold begins from zero. From the solution for all rows, or a tenth of it, it would end in the same minimum of
@@ -129,7 +137,7 @@ def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float) -> Floa
     n, K = len(data), len(clf.classes_)
     out = np.empty((n, K))
     at = (np.zeros((K, data.X.shape[1])), np.zeros(K))
-    for train, test in folds(n, data.groups, cross_fit_folds(n)):
+    for train, test in folds(n, data.groups, parts or cross_fit_folds(n)):
         fold, more = data.part(train), n / len(train)  # the same prior beside fewer rows
         l2, tol = more * clf.l2_, max(clf.tol, CROSS_FIT_TOL)
         with warnings.catch_warnings():
@@ -139,6 +147,28 @@ def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float) -> Floa
             )
         out[test] = np.asarray(data.X[test] @ fit.coef.T) + fit.intercept
     return out
+
+
+def _set_l2(clf: WeakLabelClassifier, data: Training, prior: float) -> float:
+    """The penalty for candidate sets: the least of some that cross-validation cannot tell from the best.
+
+    Classes that share many sets (a cow and the grass it stands on) are told apart by few rows alone, and a penalty that
+    is right for candidates drawn at random merges them. Labels of rows outside the fit hardly say so, since the mass
+    stays inside of their sets. So of the penalties whose calibrated weak risk is not clearly above the best one's, the
+    least is taken.
+    """
+    n = len(data)
+    if n > SET_ROWS:
+        data = data.part(np.linspace(0, n - 1, SET_ROWS).round().astype(np.int64))
+    w = torch.as_tensor(np.ones(len(data)) if data.weights is None else data.weights)
+    first, tried = clf.l2_, dict[float, Tensor]()
+    for factor in SET_FACTORS:
+        clf.l2_ = factor * first * n / len(data)
+        scores = cross_fitted(clf, data, prior * n / len(data), SET_FOLDS)
+        tried[factor] = torch.as_tensor(calibrated_risks(scores, data.labels, clf.transition_, data.weights)[0])
+    clf.l2_ = first
+    best = min(tried.values(), key=lambda rows: float((w * rows).sum()))
+    return first * min(f for f, rows in tried.items() if bool(not_clearly_worse(rows, best, w, Z95)))
 
 
 def cross_fit_folds(n: int) -> int:
