@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from _pieces import totals
-from coverage_cells import CELLS, REQUIRED, WIDTHS, Required
+from coverage_cells import CELLS, REQUIRED, WIDTHS, WRONG_FORM, Required
 
 COVERED = Required(least=0.92)  # of 95% intervals under their own assumptions
 NEAR = 0.02  # margin within which a cell is "near the line"
@@ -95,6 +95,8 @@ def figures(pieces: list[dict[str, Any]]) -> Iterator[Figure]:
             shares, required = totals_of(found), REQUIRED[part]
             if cell.get("noise") == "none":
                 required = REQUIRED["depends_on_x, none"]
+            if cell.get("problem") in WRONG_FORM and part == "from_features":
+                required = REQUIRED["from_features, wrong form"]
             if part == "wrong_T" and cell["case"] in before:
                 so, tried = before[cell["case"]]
                 error = 2 * (2 * max(so / tried * (1 - so / tried), 0.01) / tried) ** 0.5  # of two shares

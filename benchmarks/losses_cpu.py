@@ -15,6 +15,9 @@ the batch's size is mapped anew: what its memory costs as well; cross entropy ma
 or two where it is squeezed).
 A program of one's own lies between.
 
+A small batch (256 x 10) is compared with the line written by hand, ``logsumexp v - c v_y - (1 - c) mean v``, with the
+line over a table of targets, ``logsumexp v - <r, v>``, and with the form of the paper's code, ``-<r, log softmax v>``.
+
 PyTorch ends every operation in a barrier of its threads, which waits where another program keeps a core busy: --busy
 shows what that does to losses and to cross entropy. The records of --busy and of --threads have their own names.
 """
@@ -27,15 +30,16 @@ import ctypes
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import torch
-from _protocol import beside, median, quartiles, store
+from _protocol import beside, interleaved, median, quartiles, store
 
 import tproper as tp
 
 ROWS, CLASSES = 4096, 1000
+SMALL = 256, 10  # a batch in which calls cost more than arithmetic
 PEER = "cross_entropy (torch)"
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
 #: From which size on glibc maps memory of its own for a request (at most 32 MB), and how much free memory it keeps.
@@ -76,6 +80,45 @@ def measure(regime: str, rounds: int, threads: int | None) -> Pairs:
     clock = time.process_time if threads == 1 else time.perf_counter
     cases = {name: (lambda loss=loss: step(loss)) for name, loss in losses.items()}
     return beside(lambda: step(torch.nn.CrossEntropyLoss()), cases, rounds, warmup=5, clock=clock)
+
+
+def measure_small(rounds: int) -> dict[str, dict[str, list[float]]]:
+    """Seconds of a pass over a small batch, and of the line beside it written by hand in three ways."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    n, K = SMALL
+    v = torch.randn(n, K, requires_grad=True)
+    y = torch.randint(0, K, (n,))
+    T = tp.complementary(K)
+    table = T.reconstruction().targets(range(K)).float()  # (K, K): targets by label
+    c = float(table[0, 0] - table[0, 1])
+    checked, plain = tp.BackwardLoss(T), tp.BackwardLoss(T, validate=False)
+    forward = tp.ForwardLoss(T)
+    by_hand = {
+        "the line by hand": lambda: (
+            torch.logsumexp(v, -1) - c * v.gather(-1, y[:, None])[:, 0] - (1 - c) * v.mean(-1)
+        ).mean(),
+        "over a table of targets": lambda: (torch.logsumexp(v, -1) - (table[y] * v).sum(-1)).mean(),
+        "the paper's code": lambda: -(table[y] * torch.log_softmax(v, -1)).sum(-1).mean(),
+    }
+    ours = {
+        "backward, not validated": lambda: plain(v, y),
+        "backward": lambda: checked(v, y),
+        "forward": lambda: forward(v, y),
+    }
+
+    def step(loss: Callable[[], torch.Tensor]) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(20):
+                v.grad = None
+                loss().backward()
+
+        return run
+
+    cases = {name: step(loss) for name, loss in {**by_hand, **ours}.items()}
+    for loss in (*by_hand.values(), *ours.values()):
+        assert torch.allclose(loss(), by_hand["the line by hand"](), atol=1e-4) or loss is ours["forward"]
+    return interleaved(cases, rounds, clock=time.process_time)
 
 
 def spin() -> None:
@@ -125,9 +168,19 @@ def main() -> None:
         for name, seconds in values["seconds"].items():
             low, middle, high = values["quartiles"].get(name, (1.0, 1.0, 1.0))
             print(f"  {name:<28}{1e3 * median(seconds):8.2f}   {middle:5.2f}  ({low:.2f} to {high:.2f})")
+    small = measure_small(args.rounds)
+    print(f"{SMALL} float32, complementary labels, one thread, processor time, medians of {args.rounds} x 20")
+    line = median(small["the line by hand"])
+    for case, seconds in small.items():
+        print(
+            f"  {case:<28}{1e6 * median(seconds) / 20:8.1f} us   {median(seconds) / line:5.2f} times the line by hand"
+        )
     name = "losses_cpu" + "_busy" * args.busy + f"_{args.threads}_threads" * (args.threads is not None)
     head = {"rows": ROWS, "classes": CLASSES, "rounds": args.rounds}
-    print("record:", store(name, {**head, **result["kept"], "fresh": result["fresh"]}))
+    print(
+        "record:",
+        store(name, {**head, **result["kept"], "fresh": result["fresh"], "small": {"shape": SMALL, "seconds": small}}),
+    )
 
 
 if __name__ == "__main__":

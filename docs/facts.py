@@ -1,8 +1,8 @@
 """What the numbers in a page's sentences are computed by: readings of the stored records, under short names.
 
-A page writes ``<!-- = mean(trials("wrn28_2", "gls")) : .1f -->47.2<!-- / -->``; ``docs/generate.py`` evaluates what
-stands before the colon with the names below, formats it, and writes the result between the marks. Accuracies are in
-percent.
+A template writes ``{{ trials("wrn28_2", "gls") | mean | d1 }}``, and ``docs/generate.py`` puts 47.2 there: functions
+below by their names, then filters. ``d1`` to ``d4`` are digits after the point, ``s1`` shows the sign, ``g2`` and
+``g3`` are digits that count. Accuracies are in percent.
 """
 
 from __future__ import annotations
@@ -154,19 +154,47 @@ def softmax_reads(p: float, k: float = 1.0, alpha: float = 2.0, num_classes: int
     return float(tp.LogSumExp().squeezed(k, alpha).inverse_link(truth).softmax(-1)[0])
 
 
+def fewest_trials(dataset: str) -> int:
+    """The trials of the cell of Table 2 that has the fewest, the row with the authors' k left out."""
+    return min(len(trials(*cell)) for cell in cells_of(dataset))
+
+
+def cells_of(dataset: str) -> list[tuple[str, str]]:
+    """`cells` without the row with the authors' k, which the paper does not have."""
+    return [cell for cell in cells(dataset) if cell[1] != "gls_released"]
+
+
+def furthest(dataset: str) -> float:
+    """The largest distance of a mean of ours from the paper's, in points."""
+    return max(abs(apart(*cell)) for cell in cells(dataset))
+
+
+def cells_within(dataset: str, errors: float) -> int:
+    """How many cells are within so many standard errors of the paper's."""
+    return sum(abs(errors_apart(*cell)) < errors for cell in cells_of(dataset))
+
+
+def zeros_by_model(method: str) -> list[float]:
+    """`zeros` of every model."""
+    return [zeros(trials(model, method)) for model in paper.MODELS]
+
+
+def beyond(rows: list[Record], others: list[Record]) -> float:
+    """How far one mean accuracy is above another."""
+    return mean(rows) - mean(others)
+
+
+#: What templates call by name.
 NAMES: dict[str, Any] = {
-    **{
-        f.__name__: f
-        for f in (results, trials, mean, sd, zeros, theirs, apart, errors_apart, cells, record, ahead, ahead_error)
-    },
-    **{f.__name__: f for f in (searched, choice)},
-    **{f.__name__: f for f in (bound, softmax_reads, min, max, abs, len, range, sum, sorted)},
-    "paper": paper,
+    **{f.__name__: f for f in (trials, theirs, apart, errors_apart, ahead, ahead_error, searched, choice)},
+    **{f.__name__: f for f in (fewest_trials, cells_of, furthest, cells_within, zeros_by_model)},
+    **{f.__name__: f for f in (bound, softmax_reads, range)},
     "protocol": Protocol(),
 }
-
-
-def evaluate(expression: str) -> str:
-    """``value : format`` as text; without a format the value as it prints."""
-    value, _, form = expression.partition(" : ")
-    return format(eval(value, {"__builtins__": {}, **NAMES}), form.strip())
+#: What they write after a bar.
+FILTERS: dict[str, Any] = {
+    **{f.__name__: f for f in (mean, sd, beyond)},
+    **{f"d{n}": f"{{:.{n}f}}".format for n in range(5)},
+    **{f"g{n}": f"{{:.{n}g}}".format for n in (2, 3)},
+    "s1": "{:+.1f}".format,
+}

@@ -1,19 +1,17 @@
-"""Put numbers into README.md and the pages of the site: ``python docs/generate.py`` writes, ``--check`` only compares.
+"""Write the pages that records fill in: ``python docs/generate.py`` writes, ``--check`` only compares.
 
-Every number there comes from the stored records, or is computed here; nobody types one in. Three ways:
+Every number there comes from the stored records, or is computed here; nobody types one in. Two ways:
 
-- a number in a sentence: ``<!-- = expression : format -->47.2<!-- / -->``, with the names of ``docs/facts.py``;
-- a table: ``<!-- begin: name -->`` ... ``<!-- end: name -->``, the blocks below;
+- a template, ``page.md.j2`` beside its ``page.md``, with the names of ``docs/facts.py`` and the tables below;
 - a page that a script of ``benchmarks/`` writes as a whole: its function ``page()``.
 
-What the code blocks of a page print is written by ``docs/pages.py``. ``tests/test_numbers.py`` holds the pages to it.
+What the code blocks of a page print is written by ``docs/pages.py``. ``tests/test_numbers.py`` holds the pages to both.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable
@@ -28,13 +26,6 @@ sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "benchmarks")]
 def markdown(head: list[str], rows: list[list[str]]) -> str:
     """A table as GitHub writes it."""
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
-
-
-def table_2() -> str:
-    """The Table 2 block of docs/reproduction.md, itself the output of ``tproper report lab/results``."""
-    page = (ROOT / "docs" / "reproduction.md").read_text()
-    section = page.split("\n## Table 2\n", 1)[1].split("\n## ", 1)[0]
-    return "\n".join(line for line in section.splitlines() if line.startswith("|"))
 
 
 def promises() -> str:
@@ -99,12 +90,8 @@ def matrix() -> str:
     return markdown(["row", "Python", "versions", "tests", "commit"], rows)
 
 
-#: The blocks of each page, by the name between their marks.
-BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"table 2": table_2},
-    "CONTRIBUTING.md": {"matrix": matrix},
-    "docs/choose-a-loss.md": {"promises": promises, "losses": losses},
-}
+#: The tables that templates call by name.
+TABLES: dict[str, Callable[[], str]] = {"matrix": matrix, "promises": promises, "losses": losses}
 #: Pages that a script of benchmarks/ writes as a whole.
 WHOLE: dict[str, str] = {
     "docs/coverage.md": "coverage",
@@ -119,39 +106,36 @@ WHOLE: dict[str, str] = {
     "docs/solver_gaps.md": "solver_gaps",
     "docs/weak_table.md": "weak_table",
 }
-#: A number in a sentence: the marks, and what stands between them.
-SPAN = re.compile(r"(<!-- = (.*?) -->)(.*?)(<!-- / -->)", re.S)
+
+
+def templates() -> list[str]:
+    """The pages that have a template, by the name that the page has."""
+    listed = [*(ROOT / "docs").rglob("*.md.j2"), *ROOT.glob("*.md.j2")]
+    return sorted(path.relative_to(ROOT).as_posix().removesuffix(".j2") for path in listed)
 
 
 def pages() -> list[str]:
-    """Every page of prose, README among them."""
-    written = ((ROOT / "docs").rglob("*.md"), [ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
-    names = {path.relative_to(ROOT).as_posix() for paths in written for path in paths}
-    return sorted(name for name in names if not name.startswith(("docs/_", "docs/auto_", "docs/explorer")))
+    """Every page that is made from records."""
+    return sorted([*templates(), *WHOLE])
 
 
-def generated(text: str, page: str = "README.md") -> str:
-    """A page with its numbers and blocks made anew."""
+def generated(page: str) -> str:
+    """A page made anew."""
     if page in WHOLE:
         made: str = import_module(WHOLE[page]).page()
         return made
-    for name, make in BLOCKS.get(page, {}).items():
-        begin, end = f"<!-- begin: {name} -->\n", f"<!-- end: {name} -->"
-        pattern = re.escape(begin) + ".*?" + re.escape(end)
-        if not re.search(pattern, text, flags=re.S):
-            raise ValueError(f"{page}: expected the marks of the block {name!r}, got none")
-        text = re.sub(pattern, lambda _, b=begin, m=make, e=end: f"{b}{m()}\n{e}", text, flags=re.S)
-    if re.search(r"^ *<!-- = ", text, flags=re.M):
-        raise ValueError(f"{page}: expected a word before a number's mark, got a line that begins with one")
-    if text.count("<!-- = ") != len(SPAN.findall(text)):
-        raise ValueError(f"{page}: expected <!-- / --> after each number, got a number without")
-    return SPAN.sub(_renewed, text)
+    return rendered((ROOT / f"{page}.j2").read_text(encoding="utf-8"))
 
 
-def _renewed(span: re.Match[str]) -> str:
-    from facts import evaluate
+def rendered(template: str) -> str:
+    """The text of a template with its numbers and tables; a name that nobody knows is an error."""
+    from facts import FILTERS, NAMES
+    from jinja2 import Environment, StrictUndefined
 
-    return f"{span[1]}{evaluate(span[2])}{span[4]}"
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+    environment.globals |= NAMES | TABLES
+    environment.filters |= FILTERS
+    return environment.from_string(template).render()
 
 
 def main() -> int:
@@ -162,8 +146,8 @@ def main() -> int:
     stale = []
     for page in options.page or pages():
         path = ROOT / page
-        old = path.read_text(encoding="utf-8")
-        new = generated(old, page)
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        new = generated(page)
         if new != old:
             stale.append(page)
             print(page, "is not what the records say" if options.check else "changed")

@@ -25,13 +25,17 @@ def test_the_code_of_a_page_runs_as_printed(page, tmp_path):
         assert shown.is_file(), f"{page}: run `python docs/pages.py {page}`"
 
 
-def test_every_guide_has_its_five_steps_and_prints_something():
+def test_every_guide_has_its_steps_and_prints_something():
+    """A guide by the kind of label has the same five steps; one by task has its own."""
     guides = [p for p in PAGES["PAGES"] if p.startswith("docs/guides/") and not p.endswith("index.md")]
     assert len(guides) >= 7
     for guide in guides:
         text = (ROOT / guide).read_text()
-        assert re.findall(r"^## \d\. (.*)$", text, flags=re.M) == ["Labels", "T", "Fit", "Calibrate", "Score"], guide
-        assert sum(block.printed is not None for block in PAGES["blocks"](text)) >= 4, guide
+        steps = re.findall(r"^## \d\. (.*)$", text, flags=re.M)
+        assert steps == ["Labels", "T", "Fit", "Calibrate", "Score"] or (len(steps) >= 3 and steps[0] != "Labels"), (
+            guide
+        )
+        assert sum(block.printed is not None for block in PAGES["blocks"](text)) >= 3, guide
 
 
 def test_outputs_are_compared_word_by_word_and_number_by_number():
@@ -79,6 +83,15 @@ def test_links_and_pictures_exist(page):
             r"auto_(gallery|playbook)/(\w+)\.rst", r"\1/\2.py", target
         )  # pages that the gallery's code becomes
         assert (ROOT / page).parent.joinpath(made).exists(), target
+
+
+def test_links_into_the_repository_lead_somewhere():
+    """Those of the README are absolute, so that they work on a package index too."""
+    assert not re.findall(r"\]\((?!https://)[^)]*\)", README)
+    found = re.findall(r"https://github\.com/tproper/tproper/(?:blob|tree|raw)/main/([^)#]*)", README)
+    assert len(found) > 10
+    for path in found:
+        assert (ROOT / path).exists(), path
 
 
 def test_make_targets_exist():

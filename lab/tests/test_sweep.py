@@ -97,3 +97,13 @@ def test_figure_3_of_the_released_code_divides_its_coefficient_by_the_exponent(m
     for config in paper.released_exponents(paper.chosen("gls", model), (1.0, 1.5, 2.0, 3.0)):
         ours = config.k / 2 * (np.abs(v) ** config.alpha).sum()
         assert ours == pytest.approx(c / config.alpha * (np.abs(v) ** config.alpha).sum())
+
+
+@pytest.mark.parametrize(
+    ("value", "up", "down"), [(0.5, 1, 0.3), (2, 3, 1), (0.05, 0.1, 0.03), (7, 10, 3), (9.99, 10, 3)]
+)
+def test_a_grid_of_ones_own_is_left_for_the_series(value, up, down):
+    """Not for 2 and 7 after .5: rates of others are comparable."""
+    first, second = sweep.beyond([value, value / 100], value)
+    assert (first, second) == (up, sweep.beyond([up, 1e-9], up)[0])
+    assert sweep.beyond([value, value * 100], value)[0] == down

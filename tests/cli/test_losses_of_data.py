@@ -102,7 +102,6 @@ def test_a_file_that_appears_or_changes_while_a_command_runs_stays(
     if what == "inspect":
         pytest.importorskip("mpltern")
         monkeypatch.setattr(plots, "draw_simplex_loss", lambda *given: None)  # takes seconds
-    monkeypatch.setattr(digits, "RATES", (0.1,))
     out = here / {"predict": "o.csv", "simulate": "o.csv", "demo": "demo.png"}.get(what, "o.png")
     if there:
         out.write_text("before")

@@ -179,3 +179,34 @@ def test_a_table_that_unpacks_to_one_endless_row(tmp_path: Path, run: Callable[.
         file.write(b"x,y\n" + b"1" * (1 << 24))
     done = run("train", tmp_path / "t.csv.gz", "--label", "y", "--transition", "symmetric:0.2", "--out", tmp_path / "m")
     assert "expected shorter rows, got one of more than 4 MiB" in sentence(done)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_columns_that_memory_does_not_hold_are_refused_before_they_are_read(
+    packed: bool, tmp_path: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow takes kilobytes for each, and aborts the process where it cannot have them."""
+    text = ",".join([*(f"c{i}" for i in range(20_000)), "y"]) + "\n" + ",".join(["1"] * 20_000 + ["a"]) + "\n"
+    data = tmp_path / ("wide.csv.gz" if packed else "wide.csv")
+    data.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    monkeypatch.setattr("tproper._core.memory.free_memory", lambda: 1e8)
+    result = run("train", data, "--label", "y", "--transition", "symmetric:0.1", "--out", tmp_path / "m")
+    assert result.exit_code == 1
+    assert "not enough memory: expected room for 0.2 GiB (the columns of a CSV file)" in result.stderr
+
+
+def test_a_parquet_file_that_unpacks_to_more_than_memory_is_refused_by_its_footer(
+    tmp_path: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = pa.table({"x": ["a" * 60_000_000, "b" * 60_000_000], "y": ["a", "b"]})
+    parquet.write_table(table, tmp_path / "t.parquet", compression="zstd")
+    assert (tmp_path / "t.parquet").stat().st_size < 50_000
+    monkeypatch.setattr("tproper._core.memory.free_memory", lambda: 1e8)
+    result = run(
+        "train", tmp_path / "t.parquet", "--label", "y", "--transition", "symmetric:0.1", "--out", tmp_path / "m"
+    )
+    assert result.exit_code == 1
+    assert "not enough memory: expected room for 0.1 GiB (a row group of" in result.stderr

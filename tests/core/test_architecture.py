@@ -48,12 +48,13 @@ def test_a_room_calls_rooms_above_it_alone(name):
         above.append((indent, room))
 
 
-def test_the_readme_s_theory_stands_where_it_says():
-    rows = re.findall(r"^\| (.*?) \| (.*?) \|$", (ROOT / "README.md").read_text().split("| theory | code |")[1], re.M)
+def test_the_theory_stands_in_the_code_where_its_page_says():
+    page = (ROOT / "docs" / "theory.md").read_text()
+    rows = re.findall(r"^\| (.*?) \| (.*?) \|$", page.split("| theory | code |")[1], re.M)
     table = dict(rows[1:8])
     assert len(table) == 7
     for theory, code in table.items():
-        path = ROOT / re.search(r"\]\((.*?)\)", code)[1]
+        path = ROOT / re.search(r"\]\(.*?/main/(.*?)\)", code)[1]
         assert path.exists(), theory
         words = path.read_text() if path.is_file() else "".join(p.read_text() for p in path.rglob("*.py"))
         for reference in re.findall(

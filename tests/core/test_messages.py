@@ -248,9 +248,9 @@ CASES = {
         "prior: expected None with method 'pinv'; only 'min_variance' depends on a prior",
     ),
     # F
-    "k": (lambda: tp.LogSumExp().squeezed(-1, 2), "k: expected a finite number in [0, inf], got -1.0"),
-    "k is nan": (lambda: tp.LogSumExp().squeezed(math.nan, 2), "k: expected a finite number in [0, inf], got nan"),
-    "alpha zero": (lambda: tp.LogSumExp().squeezed(1, 0), "alpha: expected a finite number in (0, inf], got 0.0"),
+    "k": (lambda: tp.LogSumExp().squeezed(-1, 2), "k: expected a finite number in [0, inf), got -1.0"),
+    "k is nan": (lambda: tp.LogSumExp().squeezed(math.nan, 2), "k: expected a finite number in [0, inf), got nan"),
+    "alpha zero": (lambda: tp.LogSumExp().squeezed(1, 0), "alpha: expected a finite number in (0, inf), got 0.0"),
     "alpha below one": (
         lambda: tp.LogSumExp().squeezed(1, 0.5),
         "alpha: expected alpha >= 1, got 0.5, where squeezing is not convex and the loss improper; "

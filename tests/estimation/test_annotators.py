@@ -63,7 +63,7 @@ def full_em(answers, K, rounds=100):
 @pytest.mark.parametrize(("n", "K", "m"), [(600, 3, 6), (300, 4, 12)])
 def test_better_than_votes_and_than_full_em(n, K, m):
     hits, losses = [], []
-    for seed in range(4):
+    for seed in range(8):
         good = np.random.default_rng(seed).uniform(0.35, 0.85, m)
         z, answers, _ = crowd(n, K, seed, good, missing=0.4)
         ours = tp.estimate_annotators(answers, num_classes=K).posteriors
@@ -521,3 +521,27 @@ def test_sources_that_tell_the_classes_are_not_called_unidentified(K):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tp.DependenceWarning)
             assert tp.estimate_annotators(answers).unidentified == ""
+
+
+def test_an_annotator_who_differs_is_not_made_like_the_others():
+    """Twenty annotators with a hundred answers, nineteen right with .85 and one with .40."""
+    told, held, others = [], 0, 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        n, m, K = 500, 20, 4
+        skill = np.full(m, 0.85)
+        skill[7] = 0.4
+        z, answers = rng.integers(0, K, n), np.full((n, m), -1)
+        for i in range(n):
+            who = rng.choice(m, 4, replace=False)
+            answers[i, who] = np.where(rng.random(4) < skill[who], z[i], (z[i] + rng.integers(1, K, 4)) % K)
+        found = tp.estimate_annotators(answers, num_classes=K, missing="random")
+        T = found.transitions[7]
+        low, high = (side.diagonal() for side in T.interval())
+        told.append(T.matrix().diagonal().mean())
+        held += int(((low <= 0.4) & (high >= 0.4)).sum())
+        others += int(found._fit.apart is not None and found._fit.apart.sum() > 6)
+        assert any("unlike the others" in note and "7" in note for note in found.notes)
+    assert 0.35 < np.mean(told) < 0.47
+    assert held >= 35  # of 40
+    assert others == 0

@@ -292,3 +292,10 @@ def test_repetitions_in_blocks_are_those_of_all_at_once(kind, monkeypatch):
     np.testing.assert_allclose(parts.interval, whole.interval, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(parts.stderr, whole.stderr, rtol=1e-12)
     assert parts.notes == whole.notes
+
+
+def test_the_old_name_of_random_state_is_told():
+    with pytest.raises(TypeError, match="'seed'; seed is random_state here"):
+        tp.weak_prevalence([0, 1], tp.identity(2), seed=1)
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'sead'$"):
+        tp.weak_prevalence([0, 1], tp.identity(2), sead=1)

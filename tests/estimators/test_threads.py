@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 import tproper as tp
@@ -81,3 +84,45 @@ def test_a_fitted_network_stays_in_evaluation_mode() -> None:
         assert not clf.module_.training
         clf.predict(X)
         assert not clf.module_.training
+
+
+def test_fits_in_threads_leave_the_process_its_warnings(tmp_path: Any) -> None:
+    """A fold that did not converge is not told of, in its own thread; afterwards all is said that was said before."""
+    before, shown = list(warnings.filters), warnings.showwarning
+    frame = {"x": X[:, 20], "y": X[:, 30], "weak": WEAK % 3}
+    data = tmp_path / "t.csv"
+    rows = zip(*frame.values(), strict=True)
+    data.write_text("\n".join([",".join(frame), *(",".join(map(str, row)) for row in rows)]) + "\n")
+
+    def fit(i: int) -> None:
+        if i % 3 == 0:
+            tp.TableModel.fit(data, "symmetric:0.2", label="weak", epochs=2)
+        else:
+            tp.WeakLabelClassifier(T, max_iter=1, tune=[{"l2": [0.1, 1.0]}] if i % 3 == 1 else False).fit(X, WEAK)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(fit, range(9)))
+        during = list(warnings.filters)
+        warnings.warn("still heard", ConvergenceWarning, stacklevel=1)
+    assert during[0][:3] == ("always", None, Warning)
+    assert str(caught[-1].message) == "still heard"
+    assert sum(issubclass(w.category, ConvergenceWarning) for w in caught) == 7  # each fit to all rows, and ours
+    assert (warnings.filters, warnings.showwarning) == (before, shown)
+
+
+def test_a_warning_points_at_the_callers_line() -> None:
+    with pytest.warns(ConvergenceWarning) as caught:
+        tp.WeakLabelClassifier(T, max_iter=1).fit(X, WEAK)
+    assert {w.filename for w in caught} == {__file__}
+    with pytest.warns(tp.IdentifiabilityWarning) as caught:
+        tp.estimate_annotators(WEAK[:, None] % 2)
+    assert {w.filename for w in caught} == {__file__}
+
+
+def test_nothing_in_the_package_changes_how_the_process_warns() -> None:
+    """``catch_warnings`` is not safe in threads: the command alone, which has one, may use it."""
+    root = Path(tp.__file__).parent
+    uses = [p.relative_to(root).as_posix() for p in root.rglob("*.py") if "warnings.catch_warnings(" in p.read_text()]
+    assert uses == ["cli/errors.py"]

@@ -45,9 +45,9 @@ def targets_agree_with_themselves(T: tp.Transition, method: str) -> None:
     some = slice(len(y) // 2, None)
     for part, rows in (
         (targets, slice(None)),
-        (targets.flat(), slice(None)),
-        (targets.flat(True), slice(None)),
-        (targets.flat()[some], some),
+        (targets.flat(torch.float64), slice(None)),
+        (targets.flat(torch.float64, True), slice(None)),
+        (targets.flat(torch.float64)[some], some),
     ):
         size = 1 + float(r.abs().max())
         close = {"rtol": 1e-10, "atol": 1e-10 * size}

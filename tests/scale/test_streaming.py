@@ -261,7 +261,7 @@ def test_iterables_of_batches():
         fit_stream(make_learner(), [np.zeros(3)])
     with pytest.raises(ValueError, match="source: expected at least one batch"):
         fit_stream(make_learner(), [])
-    with pytest.raises(ValueError, match=r"checkpoint_seconds: expected a finite number in \[0, inf\], got 'often'"):
+    with pytest.raises(ValueError, match=r"checkpoint_seconds: expected a finite number in \[0, inf\), got 'often'"):
         fit_stream(make_learner(), batches, checkpoint_seconds="often")
 
 
@@ -309,3 +309,9 @@ def test_a_checkpoint_of_another_source_is_refused(folder, tmp_path):
     file.write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="checkpoint: expected a file that fit_stream wrote"):
         fit_stream(make_learner(), source_of(folder), checkpoint=file)
+
+
+def test_a_column_is_a_feature_once(tmp_path):
+    parquet.write_table(pa.table({"a": [1.0, 2.0], "b": [1.0, 2.0], "label": [0, 1]}), tmp_path / "t.parquet")
+    with pytest.raises(tp.InputError, match="features: expected different columns"):
+        ParquetSource(tmp_path / "t.parquet", label="label", features=["a", "a", "b"])

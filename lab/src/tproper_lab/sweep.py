@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,10 +42,11 @@ def beyond(grid: Sequence[float], winner: float) -> tuple[float, ...]:
 
 
 def _next(value: float, up: bool) -> float:
-    """The neighbour in the series ..., .1, .3, 1, 3, 10, ..."""
-    mantissa = float(f"{value:.0e}".split("e")[0])
-    factor = (3.0 if mantissa == 1 else 10 / 3) if up else (0.3 if mantissa == 1 else 1 / 3)
-    return float(f"{value * factor:.0e}")
+    """The neighbour in the series ..., .1, .3, 1, 3, 10, ..., whether or not the value is one of its own."""
+    power = math.floor(math.log10(value))
+    series = [float(f"{m}e{e}") for e in range(power - 1, power + 2) for m in (1, 3)]
+    near = 1e-9 * value
+    return min(s for s in series if s > value + near) if up else max(s for s in series if s < value - near)
 
 
 def product(base: TrialConfig, axes: dict[str, tuple[float, ...]]) -> list[TrialConfig]:

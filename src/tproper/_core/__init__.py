@@ -47,6 +47,7 @@ from .plain import count_text, finite_number, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
 from .streams import drawn_classes, label_stream, seeded_torch
 from .values import ByValue
+from .warned import gathered_warnings, warn
 
 __all__ = [
     "COLUMN_SUM_TOL",
@@ -84,6 +85,7 @@ __all__ = [
     "finite_rows",
     "fold_numbers",
     "free_memory",
+    "gathered_warnings",
     "group_codes",
     "held_out_rows",
     "in_simplex",
@@ -116,6 +118,7 @@ __all__ = [
     "thin",
     "tracing",
     "value_and_slope",
+    "warn",
     "with_slope",
     "write_file",
     "write_sealed",

@@ -56,7 +56,8 @@ def real(
     high_open: bool = False,
 ) -> float:
     """A finite number in [low, high], without the ends that are open."""
-    rule = f"a finite number in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+    opening, closing = "(" if low_open or low == -np.inf else "[", ")" if high_open or high == np.inf else "]"
+    rule = f"a finite number in {opening}{low:g}, {high:g}{closing}"
     try:
         if isinstance(value, (str, bytes, bool)):
             raise TypeError
@@ -356,7 +357,7 @@ def masks_of_sets(labels: Sequence[Any], num_classes: int) -> NDArray[np.bool_]:
 
 def same_leading_shape(scores: Tensor, labels: Tensor, label_shape: tuple[int, ...] = ()) -> None:
     """Labels (..., *label_shape) must go with scores (..., K)."""
-    want = (*scores.shape[:-1], *label_shape)
+    want = scores.shape[:-1] + label_shape if label_shape else scores.shape[:-1]
     if labels.shape != want:
         raise InputError(
             f"labels: expected shape {tuple(want)} for scores of shape {tuple(scores.shape)}, got {tuple(labels.shape)}"

@@ -25,11 +25,14 @@ from torch import Tensor, nn
 from .._core import ByValue, FloatArray, checks, critical_k_of, in_simplex, plain, simplex_threshold
 from ..errors import InputError
 from ..losses import (
+    AtLeastOneLoss,
     BackwardLoss,
+    BagCountLoss,
     BatchRiskLoss,
     Bounds,
     ForwardBackwardLoss,
     ForwardLoss,
+    PairLoss,
     WeakLabelLoss,
     certificate_of,
     kinds_of,
@@ -342,6 +345,60 @@ def _certify_forward_backward(loss: ForwardBackwardLoss, seed: int = 0) -> Certi
         evidence="numerical",
         notes=tuple(notes),
         groups=_groups(known),
+    )
+
+
+NOT_CLAIMED = "nothing is claimed of strictness, nor of R: the label speaks of several examples at once"
+
+
+@certificate_of.register
+def _certify_pairs(loss: PairLoss, seed: int = 0) -> Certificate:
+    kernel, bounds = loss.kernel, loss.lower_bounds()
+    notes = ["the log score of the label's probability given both examples, which are independent", NOT_CLAIMED]
+    if kernel.num_classes <= 8:
+        same = len(kernel.symmetries())
+        if same > 1:
+            notes.append(f"classes are found up to a renaming: {same} leave these labels' probabilities as they are")
+    return Certificate(
+        loss="PairLoss",
+        transition=kernel.name,
+        reconstructible=False,
+        proper=True,
+        strictly_proper=False,
+        lower_bounded=True,
+        bounds=bounds,
+        witness=None,
+        evidence="exact",
+        notes=tuple(notes),
+        groups=tuple((f"label {name}", float(b)) for name, b in zip(kernel.names, bounds, strict=True)),
+    )
+
+
+@certificate_of.register
+def _certify_counts(loss: BagCountLoss, seed: int = 0) -> Certificate:
+    return _of_a_log_score("BagCountLoss", "numbers of each class in a bag", "the counts' probability")
+
+
+@certificate_of.register
+def _certify_at_least_one(loss: AtLeastOneLoss, seed: int = 0) -> Certificate:
+    return _of_a_log_score("AtLeastOneLoss", "whether some member of a bag is positive", "the label's probability")
+
+
+def _of_a_log_score(name: str, labels: str, of: str) -> Certificate:
+    """A log score of labels of many examples: at least 0, which is reached by members that are certain."""
+    note = f"the log score of {of} given all members, whose classes are independent given their features"
+    return Certificate(
+        loss=name,
+        transition=labels,
+        reconstructible=False,
+        proper=True,
+        strictly_proper=False,
+        lower_bounded=True,
+        bounds=np.zeros(1),
+        witness=None,
+        evidence="exact",
+        notes=(note, NOT_CLAIMED),
+        groups=(("any bag", 0.0),),
     )
 
 

@@ -9,14 +9,13 @@ more than chance*, has no supervised counterpart: the model has learned the nois
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks, thin
+from .._core import FloatArray, Labels, checks, thin, warn
 from ..errors import InputError
 from ..losses import WeakLabelLoss
 
@@ -229,7 +228,7 @@ class LossMonitor:
         if kind not in self._warned:
             self._warned.add(kind)
             category = UnboundedLossWarning if kind == "unbounded" else BoundViolationWarning
-            warnings.warn(message, category, stacklevel=5)
+            warn(message, category)
 
     @property
     def history(self) -> dict[str, FloatArray]:

@@ -167,6 +167,8 @@ class ParquetSource:
                 raise InputError(f"{what}: expected a column of {self.files[0]}, got {column!r}")
         if not self.features:
             raise InputError("features: expected at least one column, got none")
+        if len(set(self.features)) < len(self.features):
+            raise InputError(f"features: expected different columns, got {checks.short(self.features)}")
         if label in self.features:
             raise InputError(f"features: expected other columns than the label, got {label!r}")
         self._check_types(schemas)

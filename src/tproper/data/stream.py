@@ -13,7 +13,6 @@ from __future__ import annotations
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -24,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from .._core import DamagedError, FloatArray, all_finite, checks, finite_rows, optimizer_tensors
+from .._core import DamagedError, FloatArray, all_finite, checks, finite_rows, optimizer_tensors, warn
 from ..errors import InputError
 from ..losses import WeakLabelLoss
 from . import checkpoints as _checkpoints
@@ -270,7 +269,7 @@ class _Keeper:
         try:
             at, tensors, facts = _checkpoints.read_checkpoint(self.path, self.run, self.source.rows)
         except DamagedError as error:
-            warnings.warn(f"{error}; training starts afresh", stacklevel=3)
+            warn(f"{error}; training starts afresh")
             return fresh
         if (at.epoch, at.batches) > (epochs, 0):
             begun = at.epoch + (at.batches > 0)

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, checks
+from .._core import FloatArray, check_room, checks
 from ..errors import printable
 from ..transitions import SET_SEPARATOR
 from .columns import common_type, decoded, is_list, is_number
 from .folders import check_file, check_same_columns, data_files
 from .spelling import nearest
-from .text_files import TableError, check_bytes, check_quotes, gzipped, quotes_fit
+from .text_files import TableError, check_bytes, check_quotes, columns_of, gzipped, quotes_fit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,7 @@ MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null"])  # spellings of a m
 CELLS = 1 << 22  # numbers held at a time (32 MiB): rows per block = CELLS / columns
 CSV_BLOCK = 1 << 22  # bytes of CSV parsed at a time (more if the header is longer); no row may be longer
 LONGEST_HEADER = 1 << 28  # bytes
+COLUMN = 10_000  # bytes that Arrow takes for a column of a CSV file; where it cannot have them, it aborts the process
 # whole numbers whose spelling or digits a float would lose: +1, 007, and those of 15 digits or more
 _MORE_THAN_A_FLOAT = r"^\+[0-9]+$|^[+-]?0[0-9]|^[+-]?[0-9]{15,}$"
 TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
@@ -139,6 +140,7 @@ class _CSV(Table):
         self._quotes_fit = False  # or known to
         with _reading(path):
             check_bytes(path)
+            check_room(COLUMN * columns_of(path, self._separator), "the columns of a CSV file", "write Parquet instead")
             while not self.names:
                 try:
                     # the header alone: types of the first block's values are not wanted
@@ -226,6 +228,9 @@ class _Parquet(Table):
             parts = {part.partition("=")[0] for file in self._data.files for part in Path(file).parts if "=" in part}
             self.in_folders = [name for name in self.names if name in parts - held]
             self.rows = self._data.count_rows()
+            for fragment in self._data.get_fragments():  # as their footers say: Arrow asks nobody
+                largest = max((group.total_byte_size for group in fragment.row_groups), default=0)
+                check_room(float(largest), f"a row group of {fragment.path}", "write smaller row groups")
         self._check_names()
 
     def _agreed(self, files: list[Path]) -> pa.Schema:

@@ -52,6 +52,21 @@ def check_bytes(path: Path) -> None:
         raise TableError(f"{path}: expected text in UTF-8, got {name}; save the file as UTF-8")
 
 
+def columns_of(path: Path, separator: str) -> int:
+    """About how many columns the first line of a file has: separators in names count, too."""
+    count, rest = 1, _LONGEST_CELL
+    try:
+        with gzip.open(path) if gzipped(path) else path.open("rb") as file:
+            while rest > 0 and (data := file.read(_BLOCK)):
+                line, end, _ = data.partition(b"\n")
+                count, rest = count + line.count(separator.encode()), rest - len(data)
+                if end:
+                    break
+    except (EOFError, zlib.error, gzip.BadGzipFile):  # reported when it is read
+        pass
+    return count
+
+
 def check_quotes(path: Path, separator: str) -> None:
     """Refuse a quote that makes one cell of several lines and does not end it, or is never closed."""
     before = csv.field_size_limit(_LONGEST_CELL)

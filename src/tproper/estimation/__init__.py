@@ -9,6 +9,7 @@ from .by_group import GroupTransitions, transitions_by_group
 from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
 from .crowds import AnnotatorEstimate, estimate_annotators
+from .mixed import SourcesEstimate
 from .prevalence import Prevalence, weak_prevalence
 from .pu import PUEstimate, estimate_pu
 from .sensitivity import Sensitivity, sensitivities, sensitivity
@@ -24,6 +25,7 @@ __all__ = [
     "PUEstimate",
     "Prevalence",
     "Sensitivity",
+    "SourcesEstimate",
     "TransitionCheck",
     "TransitionTest",
     "check_transition",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._core import FloatArray, Labels, check_room, checks, group_codes
+from .._core import FloatArray, Labels, check_room, checks, group_codes, warn
 from ..errors import InputError
 from ..metrics import SelectionWarning, dependence, weights_of
 from ..transitions import EstimatedTransition, SoftLabels, Transition, structure_of
@@ -152,7 +151,7 @@ def _by_label(evidence: Evidence) -> EstimatedTransition:
             "these are"
         )
         notes.append(text)
-        warnings.warn(f"estimate_transition: {text}", SelectionWarning, stacklevel=3)
+        warn(f"estimate_transition: {text}", SelectionWarning)
     mean = draws.mean(axis=0)
     return EstimatedTransition(mean / mean.sum(axis=0), draws=draws, notes=notes)
 
@@ -187,11 +186,10 @@ def _evidence(weak: Labels, true: ArrayLike | None, with_features: bool, num_cla
         "number labels and classes 0, 1, 2, ...",
     )
     if num_classes is None and K < M:
-        warnings.warn(
+        warn(
             f"estimate_transition: `true` has {K} classes, and there are {M} weak labels; pass "
             f"num_classes={M} if every label names a class, and num_classes={K} if not",
             IdentifiabilityWarning,
-            stacklevel=3,
         )
     if not clean:
         M = max(M, K)  # labels have the names of classes: one that does not occur is still a label

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._core import FloatArray, check_room, checks, group_codes
+from .._core import FloatArray, check_room, checks, group_codes, warn
 from ..errors import InputError
 from ..metrics import A_CROWD, PairedTest
 from ..transitions import AnnotatorTransition, EstimatedTransition, Transition, annotators
@@ -24,6 +23,7 @@ from .gaps import Gap, in_words, meaning_of_gaps
 from .gold import Tempering, smoothed_votes, tempering, without_own
 from .identified import coinciding, one_class_each
 from .information import concentration
+from .mixed import SourcesEstimate, estimate_sources
 from .posterior import by_sweep
 from .rules import LARGEST, Rules, design_effect, run_rules, tempered
 from .softmax import LinearSoftmax
@@ -209,6 +209,19 @@ def _informativeness(T: FloatArray, prior: FloatArray) -> FloatArray:
     return terms.sum(axis=(1, 2)) / max(entropy, 1e-300)
 
 
+@overload
+def estimate_annotators(
+    answers: Mapping[Any, Any],
+    true: ArrayLike | Mapping[Any, Any] | None = None,
+    X: Any = None,
+    *,
+    num_classes: int | None = None,
+    random_state: Seed = None,
+    prior_counts: ArrayLike = 1.0,
+) -> SourcesEstimate: ...
+
+
+@overload
 def estimate_annotators(
     answers: Answers | ArrayLike,
     true: ArrayLike | Mapping[Any, Any] | None = None,
@@ -221,7 +234,22 @@ def estimate_annotators(
     start: str = "auto",
     groups: ArrayLike | None = None,
     progress: Callable[[float], None] | None = None,
-) -> AnnotatorEstimate:
+) -> AnnotatorEstimate: ...
+
+
+def estimate_annotators(
+    answers: Answers | ArrayLike | Mapping[Any, Any],
+    true: ArrayLike | Mapping[Any, Any] | None = None,
+    X: Any = None,
+    *,
+    missing: Any = "auto",
+    num_classes: int | None = None,
+    random_state: Seed = None,
+    prior_counts: ArrayLike = 1.0,
+    start: str = "auto",
+    groups: ArrayLike | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> AnnotatorEstimate | SourcesEstimate:
     """Classes of items, and T of each annotator, from answers of unknown quality.
 
     Dawid-Skene by EM in log space, each annotator shrunk to the T of all of them (`dawid_skene`); answers that depend
@@ -232,6 +260,8 @@ def estimate_annotators(
     Parameters
     ----------
     answers : (n, m) integers, -1 = no answer, or `tp.Answers(item, annotator, answer)`
+        Or sources of different kinds, {source: what it said}: a column of votes; ``(column, "not this")``;
+        ``(masks (n, K), "one of these")``; `tp.SoftLabels`. The result is then a `SourcesEstimate` (`mixed`).
     true : (n,) classes, -1 where unknown, or {item: class}
         Items with a known class keep it.
     X : (n, d) features of the items, optional, a scipy matrix too
@@ -254,6 +284,19 @@ def estimate_annotators(
         With `X`: called with the share of the work that is done.
     """
     checks.choice(start, "start", ("auto", "majority", "opposite"))
+    if isinstance(answers, Mapping):
+        for name, value, default in (
+            ("X", X, None), ("groups", groups, None), ("missing", missing, "auto"), ("start", start, "auto")
+        ):  # fmt: skip
+            if value is not default and not (isinstance(value, str) and value == default):
+                raise InputError(
+                    f"{name}: expected the default beside sources of different kinds, got {checks.short(value)}; to "
+                    "use features train on estimate.transition and estimate.answers"
+                )
+        K = None if num_classes is None else checks.integer(num_classes, "num_classes", 2)
+        if isinstance(true, Mapping):
+            raise InputError("true: expected a class for each item, -1 or None where unknown, got a dict")
+        return estimate_sources(answers, true, K, np.asarray(prior_counts), generator(random_state), SURE)
     check_order(answers, true=true, X=X, groups=groups)
     crowd, gaps = _crowd(answers, true, num_classes, prior_counts, missing)
     rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
@@ -318,7 +361,7 @@ def estimate_annotators(
     unidentified = "" if ruled else _unidentified(crowd, fit, log_prior)
     if unidentified:
         notes.insert(0, unidentified)
-        warnings.warn(unidentified, IdentifiabilityWarning, stacklevel=2)
+        warn(unidentified, IdentifiabilityWarning)
     if effect > 1.0 + SIGNIFICANT * error:
         text = (
             f"the evidence of items spreads {effect:.2f} times as much as that of independent rules that are right "
@@ -327,7 +370,7 @@ def estimate_annotators(
         )
         notes.append(text)
         if effect > TELLING:
-            warnings.warn(text, DependenceWarning, stacklevel=2)
+            warn(text, DependenceWarning)
     rest = (fit, None if matrix is None or ruled else log_prior, int(rng.integers(1 << 31)), unidentified, gaps)
     more = (effect, head, told)
     copied = pairs + copied
@@ -396,6 +439,10 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
     else:
         how = f"with the weight of {fit.strength:g} answers per class"
         notes = [f"each annotator's T is shrunk towards that of all, {how}"]
+        if fit.apart is not None:
+            names = crowd.answers.annotators[fit.apart].tolist()
+            listed = ", ".join(map(str, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
+            notes.append(f"unlike the others, so that their T rest on their own answers: annotators {listed}")
     if not direct:
         notes.append("the answers seem to name classes that the item is not: EM started from the inverted votes")
     if len(crowd.fixed):
@@ -421,7 +468,7 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
             f"answers of fewer than three overlapping annotators do not determine their T ({why}): very different T "
             "explain them equally well; give some true classes, features X, or a third answer"
         )
-        warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
+        warn(text, IdentifiabilityWarning)
         notes.append(text)
     shared = int((crowd.degree >= 2).sum())
     if not len(crowd.fixed) and with_features and not shared:
@@ -429,14 +476,14 @@ def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[st
             "no item has two answers: T rests on the classifier alone, and its intervals, which leave out the "
             "classifier's own error, are too narrow; give some true classes, or second answers"
         )
-        warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
+        warn(text, IdentifiabilityWarning)
         notes.append(text)
     if not len(crowd.fixed) and shared >= SHARED and ((crowd.given() > 0).sum(axis=1) <= 1).all():
         text = (
             f"no two answers to one of {shared} items differ: annotators who are always right and annotators who copy "
             "one answer look the same; give some true classes to tell them apart"
         )
-        warnings.warn(text, IdentifiabilityWarning, stacklevel=3)
+        warn(text, IdentifiabilityWarning)
         notes.append(text)
     return notes
 
@@ -480,7 +527,7 @@ def _dependence_notes(crowd: Crowd, rho: float, copied: list[Copies], counted: i
             + ("; rho is at its cap: beyond, dependence cannot be told from a T that fits badly" * (rho >= MOST_RHO))
         )
     if notes:
-        warnings.warn("; ".join(notes), DependenceWarning, stacklevel=3)
+        warn("; ".join(notes), DependenceWarning)
     return notes
 
 

@@ -29,6 +29,9 @@ STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # of shrinkage, in answers for each clas
 ALL, SAMPLE = 200_000, 50_000  # answers that the strength is chosen with: all, up to this many, or a sample
 TOLERANCE = 1e-5  # change of log likelihood for each answer, below which EM ends
 MOST_ROUNDS = 200
+UNLIKE, FEWEST_ANSWERS = 1.7, 5  # standard errors (p = .09), and answers, from which an annotator is unlike others
+OWN_RATE = 10.0  # answers for each class by which such a one is shrunk to a rate of right answers of its own
+LOOKS, MOST_APART, CHUNK = 3, 0.3, 1 << 24  # rounds, share of the annotators, entries at a time
 A_HANDFUL = 10  # annotators, up to which EM ends before the strength is chosen
 FIRST_ROUNDS = 2  # before the strength is chosen
 FEW_ITEMS, FEW_ROUNDS = 5_000, 6  # of EM with one T for all, which tells the two starts apart ...
@@ -209,6 +212,7 @@ class Fit:
     strength: float
     among: NDArray[np.bool_] | None = None  # (K,) classes that items can have while EM runs; all by default
     log_likelihood: float = -np.inf
+    apart: NDArray[np.bool_] | None = None  # (m,) annotators unlike the others, who are not shrunk to them
 
     def __post_init__(self) -> None:
         self.take(self.P)
@@ -244,9 +248,20 @@ class Fit:
         return torch.as_tensor(self.counts).sum(0).double().numpy()
 
     @property
+    def strengths(self) -> FloatArray:
+        """(m,): by which each annotator is shrunk to the others."""
+        own = np.full(len(self.counts), self.strength)
+        if self.apart is not None:
+            own[self.apart] = min(self.strength, OWN_RATE)
+        return own
+
+    @property
     def pooled(self) -> FloatArray:
-        """T (M, K) of all annotators together."""
-        total = self.total + EVEN / self.counts.shape[1]
+        """T (M, K) of all annotators together, but of those who are unlike the others."""
+        total = self.total
+        if self.apart is not None and not self.apart.all():
+            total = total - torch.as_tensor(self.counts[self.apart]).sum(0).double().numpy()
+        total = np.maximum(total, 0.0) + EVEN / self.counts.shape[1]
         out: FloatArray = total / total.sum(axis=0)
         return out
 
@@ -257,8 +272,23 @@ class Fit:
 
     @property
     def before(self) -> FloatArray:
-        """(M, K): what the concentration is before an annotator's own answers are counted."""
-        return (self.strength * self.pooled + EVEN / self.counts.shape[1]).astype(self.counts.dtype)
+        """(m, M, K): what the concentration is before an annotator's own answers are counted."""
+        pooled, even = self.pooled, EVEN / self.counts.shape[1]
+        if self.apart is None:
+            one = (self.strength * pooled + even).astype(self.counts.dtype)
+            return np.broadcast_to(one, self.counts.shape)
+        m = np.repeat(pooled[None], len(self.counts), axis=0)
+        m[self.apart] = self._own_rates(m[self.apart])
+        return (self.strengths[:, None, None] * m + even).astype(self.counts.dtype)
+
+    def _own_rates(self, m: FloatArray) -> FloatArray:
+        """The T of all (a, M, K), with the rate of right answers of each annotator who is apart."""
+        counts, diagonal = self.counts[self.apart].astype(np.float64), np.arange(self.crowd.num_classes)
+        right = counts[:, diagonal, diagonal].sum(axis=1) + EVEN
+        rate = (right / (counts.sum(axis=(1, 2)) + 2 * EVEN))[:, None]  # (a, 1)
+        m = m * ((1 - rate) / np.maximum(1 - m[:, diagonal, diagonal], 1e-12))[:, None]
+        m[:, diagonal, diagonal] = rate
+        return m
 
     @property
     def T(self) -> FloatArray:
@@ -305,9 +335,59 @@ def run(crowd: Crowd, sign: float, rng: np.random.Generator) -> Fit:
     fit = advance(from_votes(crowd, sign, STRENGTHS[0]), MOST_ROUNDS if handful else FIRST_ROUNDS)
     strength = choose_strength(crowd, fit, rng)
     if handful:
-        return fit if strength == STRENGTHS[0] else advance(from_votes(crowd, sign, strength))
+        return fit if strength == STRENGTHS[0] else with_unlike(advance(from_votes(crowd, sign, strength)))
     fit.shrink(strength)
-    return advance(fit)
+    return with_unlike(advance(fit))
+
+
+def with_unlike(fit: Fit) -> Fit:
+    """EM once more where annotators are unlike the others: these rest on their own answers.
+
+    One strength for all would make them like the others (of twenty, nineteen of whom are right with .85, one with .40
+    was told .7).
+    """
+    if fit.strength == STRENGTHS[0] or fit.crowd.heard < 3:
+        return fit
+    for _ in range(LOOKS):
+        found = unlike(fit)
+        if fit.apart is not None:
+            found |= fit.apart
+        if not found.any() or found.mean() > MOST_APART or (fit.apart is not None and (found == fit.apart).all()):
+            break
+        fit.apart = found
+        fit.shrink(fit.strength)
+        fit = advance(fit)
+    return fit
+
+
+def unlike(fit: Fit) -> NDArray[np.bool_]:
+    """(m,) whose answers agree with those of others to the same items more, or less often than the T of all has it.
+
+    An answer's agreement is the posterior of the class that it names, from the other answers to the item; its mean and
+    variance under the T of all follow from that posterior, and those who follow the others vary by the strength.
+    """
+    crowd, m = fit.crowd, fit.crowd.m
+    pooled, log_T = fit.pooled, np.log(fit.T.astype(np.float64))
+    log_prior = np.log(fit.prior)
+    off, variance, times = np.zeros(m), np.zeros(m), np.zeros(m)
+    step = max(1, CHUNK // (crowd.num_answers * crowd.num_classes * max(int(crowd.degree.max()), 1)))
+    items = np.flatnonzero(crowd.degree >= 2)
+    K = crowd.num_classes
+    evidence = fit.evidence
+    for some in (items[i : i + step] for i in range(0, len(items), step)):
+        place, column = crowd.of(some)
+        who, answer = np.divmod(column, crowd.num_answers)
+        rest = normalised(evidence[some][place].astype(np.float64) - log_T[who, answer] + log_prior)[1]  # (N, K)
+        named = np.zeros((len(who), crowd.num_answers))
+        named[:, :K] = rest
+        q = rest @ pooled.T  # (N, M): what the T of all gives
+        mean = (q * named).sum(axis=1)
+        off += np.bincount(who, named[np.arange(len(who)), answer] - mean, m)
+        variance += np.bincount(who, (q * named**2).sum(axis=1) - mean**2, m)
+        times += np.bincount(who, minlength=m)
+    spread = 1 + np.maximum(times / K - 1, 0) / (fit.strength + 1)
+    far = np.abs(off) > UNLIKE * np.sqrt(variance * spread)
+    return np.asarray(far & (times >= FEWEST_ANSWERS))
 
 
 def name_classes(crowd: Crowd, fit: Fit) -> bool:

@@ -61,7 +61,7 @@ class Sample:
         self.item, column = crowd.of(self.items)
         self.who, self.answer = np.divmod(column, crowd.num_answers)
         self.order = np.arange(len(column))
-        c = fit.counts[self.who] + fit.before  # (N, M, K)
+        c = fit.counts[self.who] + fit.before[self.who]  # (N, M, K)
         c[self.order, self.answer] -= fit.P[self.items[self.item]]
         c /= c.sum(axis=1, keepdims=True)
         self.T = np.ascontiguousarray(c.transpose(2, 0, 1))  # (K, N, M): class by class

@@ -15,14 +15,13 @@ any label, T pays ``lambda log det(T^T T)/2``: among all T that explain the labe
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
-from .._core import FloatArray, fold_numbers
+from .._core import FloatArray, fold_numbers, warn
 from ..errors import InputError
 from ..transitions import EstimatedTransition, Shrunk, shrink
 from .folds import FOLDS, EstimatorFolds, LinearFolds
@@ -42,6 +41,8 @@ NEARLY_NONE = 1.92  # rows that a label must be worth in a class for 0 to be exc
 BENT = 0.01  # level of the test of the classifier's form
 MOSTLY = 0.5  # of the rows' worth were p known, below which T's doubt is mostly that of p
 STANDS_OUT, LEADS = 0.1, 0.3  # mean leads of a class's own label: some, and so large that it cannot be chance
+TRADED, MOST_TRADED, TRADED_DRAWS = 16, 0.9, 1000  # places on either side, the farthest, and draws of T
+IMPOSSIBLE = 8.0  # log likelihood below the best from which no farther place is looked at
 GIVEN_P = "the range covers chance in the labels, not the classifier's own error"
 TOGETHER = "the range covers chance, not a classifier that fits badly"
 
@@ -197,16 +198,18 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
     more = (evidence.M - 1) * evidence.K - 1
     # two labels of two classes have one other number: left out it saves nothing, kept its doubt is in the intervals
     refined = best.refined(evidence, structure)
+    others: list[Solution] = []
     unsure = best.unsure or refined.unsure  # a model that is too sure of itself is not, once it is recalibrated
     if unsure and evidence.M >= evidence.K and more > 1 and structure not in ("free", "pooled") and not named:
         plain = even(evidence, best, structure)
         if plain.value > best.value - more:  # each of T's other numbers is worth less than one (Akaike, 1974)
             doubts.append(
                 f"these data determine one rate of T alone: its {more} other numbers raise the log likelihood by "
-                f"no more than {max(best.value - plain.value, 0.0):.1f}, so errors are taken as evenly spread; add "
-                "clean rows"
+                f"no more than {max(best.value - plain.value, 0.0):.1f}, so half of T's draws spread them evenly; "
+                "add clean rows"
             )
             best, free, whole = plain, 0.5, False
+            others = [refined]
     gain = best.value - evidence.without_features()
     best.informed = gain > free + 2 * np.sqrt(free)
     if not best.informed:
@@ -216,16 +219,27 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
         )
     if best.informed and whole:
         best = refined
-    out = _estimated(evidence, best, structure, naming, doubts, named)
+    out = _estimated(evidence, best, structure, naming, doubts, named, others)
     out.classifier = best.folds.final(out.matrix())
     return out
 
 
 def _estimated(
-    evidence: Evidence, best: Solution, structure: str, naming: list[str], doubts: list[str], named: bool
+    evidence: Evidence,
+    best: Solution,
+    structure: str,
+    naming: list[str],
+    doubts: list[str],
+    named: bool,
+    others: list[Solution],
 ) -> EstimatedTransition:
-    """The posterior of T with its notes; what is in doubt is also warned of."""
+    """The posterior of T with its notes; what is in doubt is also warned of. Solutions that these data cannot tell from
+    the best one have as many of its draws."""
     posterior, worth = best.shrunk(evidence, structure)
+    traded = None
+    if best.informed and best.unsure:
+        every = [(best, posterior), *((other, other.shrunk(evidence, structure)[0]) for other in others)]
+        traded = np.concatenate([_traded(evidence, *one) for one in every])
     doubts = doubts + (_vague(evidence, worth) if best.informed else [])
     doubts += _bent(best)
     doubts += _left_open(evidence, best, worth) if not named and not doubts else []
@@ -237,13 +251,59 @@ def _estimated(
         *doubts,
         posterior.notes[0],
     ]
+    if traded is not None:
+        mean = traded.mean(axis=0)
+        return _warned(EstimatedTransition(mean / mean.sum(axis=0), draws=traded, notes=notes), doubts)
     out = EstimatedTransition.from_dirichlet(posterior.concentration, notes=notes)
     if structure == "auto":
         counted = evidence.fair + best.T * worth
         out.counts = np.where(counted < NEARLY_NONE, 0.0, counted)
+    return _warned(out, doubts)
+
+
+def _warned(out: EstimatedTransition, doubts: list[str]) -> EstimatedTransition:
     for doubt in doubts:
-        warnings.warn(f"estimate_transition: {doubt}", IdentifiabilityWarning, stacklevel=5)
+        warn(f"estimate_transition: {doubt}", IdentifiabilityWarning)
     return out
+
+
+def _traded(evidence: Evidence, best: Solution, posterior: Shrunk) -> FloatArray:
+    """Draws of T (S, M, K) where noise and confidence of p can be traded for each other.
+
+    With class shares pi, ``T_l = T + l (T pi 1^T - T)`` has the same label shares for every l, and a p that is surer by
+    as much has nearly the same likelihood: what tells l is the shape of p alone. Each l has the likelihood of T_l with
+    the recalibration of p that suits it best; beside it T varies as its posterior given p has it.
+    """
+    assert best.P is not None
+    T = _mean(posterior)
+    shares = best.P.mean(axis=1)
+    towards = np.repeat((T @ shares)[:, None], T.shape[1], axis=1) - T
+    falling = towards < 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = -float(np.where(~falling & (towards > 0), T / towards, np.inf).min())
+        least = max(least, -float(np.where(falling, (1 - T) / -towards, np.inf).min()))
+    step = np.linspace(0, 1, TRADED)
+    up, down = MOST_TRADED * step, 0.999 * least * step[1:]
+    worth = float(effective_rows(evidence, best.T, best.P).sum() + evidence.clean.sum())
+    found = {}
+    for side in (up, down):
+        p = Recalibration(best.P, worth)
+        lowest = np.inf
+        for at in side:
+            found[float(at)] = value = p.at(evidence, T + at * towards)
+            lowest = min(lowest, value)
+            if value > lowest + IMPOSSIBLE:
+                break
+    at = np.array(sorted(found))
+    values = np.array([found[a] for a in at])
+    grid = np.linspace(at[0], at[-1], 2000)
+    weight = np.exp(values.min() - np.interp(grid, at, values))
+    edges = np.cumsum(weight)
+    chosen = grid[np.searchsorted(edges / edges[-1], (np.arange(TRADED_DRAWS) + 0.5) / TRADED_DRAWS)]
+    rng = np.random.default_rng(0)
+    own = EstimatedTransition.from_dirichlet(posterior.concentration).samples(TRADED_DRAWS, 0)
+    out = np.maximum(own + rng.permutation(chosen)[:, None, None] * towards, 0.0)
+    return np.asarray(out / out.sum(axis=1, keepdims=True))
 
 
 def l1(A: FloatArray, B: FloatArray) -> float:

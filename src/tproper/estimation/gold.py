@@ -64,8 +64,8 @@ def without_own(fit: Fit, items: NDArray[np.int64]) -> FloatArray:
     place, column = crowd.of(items)
     who, answer = np.divmod(column, crowd.num_answers)
     own, before = fit.P[items][place].astype(np.float64), fit.before
-    total = (fit.counts.sum(axis=1) + before.sum(axis=0))[who]  # (N, K)
-    logs = np.log(np.maximum(fit.counts[who, answer] + before[answer] - own, LEAST))
+    total = (fit.counts.sum(axis=1) + before.sum(axis=1))[who]  # (N, K)
+    logs = np.log(np.maximum(fit.counts[who, answer] + before[who, answer] - own, LEAST))
     logs -= np.log(np.maximum(total - own, LEAST))
     out = np.zeros((len(items), crowd.num_classes))
     np.add.at(out, place, logs)

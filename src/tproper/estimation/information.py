@@ -37,8 +37,11 @@ def concentration(crowd: Crowd, fit: Fit, P: FloatArray, shares_known: bool) -> 
         own = np.maximum(_together(crowd, T.astype(np.float64), fit.prior, P, shares_known), EVEN)
     else:
         own = _over_answers(crowd.counts(np.square(P.astype(crowd.dtype)))) + EVEN
-    shared = 1.0 / (1.0 / fit.strength + 1.0 / own.sum(axis=0))
-    complete = _over_answers(fit.counts) + fit.strength + EVEN  # were the classes known
+    source = np.repeat(own.sum(axis=0)[None], len(own), axis=0)
+    if fit.apart is not None:  # these take over what their answers to all classes say
+        source[fit.apart] = own[fit.apart].sum(axis=1, keepdims=True)
+    shared = 1.0 / (1.0 / fit.strengths[:, None] + 1.0 / source)
+    complete = _over_answers(fit.counts) + fit.strengths[:, None] + EVEN  # were the classes known
     return np.multiply(T, np.minimum(own + shared, complete)[:, None, :], dtype=np.float64)
 
 

@@ -9,13 +9,12 @@ of ``P(S | z) = prod_{y != z} p_y^{s_y} (1 - p_y)^{1 - s_y}`` for z in S, with c
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .._core import FloatArray
+from .._core import FloatArray, warn
 from ..errors import InputError
 from ..transitions import EstimatedPartialLabels, FamilyTest
 from .hull import chi_square
@@ -65,7 +64,7 @@ def from_masks(masks: np.ndarray, true: np.ndarray, X: Any = None) -> EstimatedP
                 f"{test.p_value:.2g}{spread}"
             )
             notes.append(note)
-            warnings.warn(f"estimate_transition: {note}", FamilyWarning, stacklevel=3)
+            warn(f"estimate_transition: {note}", FamilyWarning)
     out = EstimatedPartialLabels(K, a, b, notes=notes, flip_rates=rates, tests=tests)
     if X is not None:
         design = Design(X)

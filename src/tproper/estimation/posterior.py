@@ -28,7 +28,7 @@ import numpy as np
 from .._core import FloatArray, drawn_classes
 from .dawid_skene import Crowd, Fit, normalised
 
-POWERS = np.array([-1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0])
+POWERS = np.array([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0])
 STRENGTHS = np.array([3.0, 20.0, 150.0])  # in answers for each class
 EVEN = 0.1  # of an answer: no answer is impossible
 FIRST, BETWEEN = 50, (6, 20)  # sweeps before the first that is kept, and from one to the next ...

@@ -20,7 +20,6 @@ the maximum likelihood of both together (`metrics.checked`), which needs no T.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -30,7 +29,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr
 
-from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks, group_codes
+from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks, group_codes, warn
 from ..errors import InputError
 from ..metrics import Z95, CheckedRows, Known, PairedTest, SelectionWarning, encoded, known_classes, weights_of
 from ..transitions import (
@@ -156,6 +155,7 @@ def weak_prevalence(
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     random_state: int = 0,
+    **renamed: Any,
 ) -> Prevalence:
     """Class shares of the population that weak labels come from, with intervals that include T's own error.
 
@@ -182,6 +182,9 @@ def weak_prevalence(
     random_state : int
         Of the repetitions.
     """
+    if renamed:
+        hint = "; seed is random_state here" if "seed" in renamed else ""
+        raise TypeError(f"weak_prevalence() got an unexpected keyword argument {min(renamed)!r}{hint}")
     if transition is None and true is None:
         raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
     if transition is not None and not isinstance(transition, Transition):
@@ -291,7 +294,7 @@ def _by_checked(
     stderr = np.array([s.stderr for s in shares])
     interval = np.array([s.ends for s in shares])
     for doubt in rows.doubts:
-        warnings.warn(f"weak_prevalence: {doubt}", SelectionWarning, stacklevel=3)
+        warn(f"weak_prevalence: {doubt}", SelectionWarning)
     notes = [rows.sentence, *rows.doubts, *notes]
     checked = int(rows.checked.sum())
     return Prevalence(value, stderr, interval, np.zeros(K, int), 0.0, n, notes, known.names, checked, rows)

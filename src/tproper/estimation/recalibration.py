@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._core import FloatArray
-from .likelihood import Evidence, rule_out
+from .likelihood import NEVER, Evidence, rule_out
 from .softmax import softmax
 
 SLOPE, CURVE, SHIFT = 1.0, 0.5, 2.0  # prior deviations of W
@@ -97,6 +97,37 @@ class Recalibration:
         end = minimize(objective, first, jac=True, method="L-BFGS-B", options=options).x
         self.W = weights(end)
         return rule_out(softmax(end[: M * K].reshape(M, K)), structure), self.probabilities(self.W)
+
+    def at(self, evidence: Evidence, T: FloatArray) -> float:
+        """The least of minus the log likelihood and W's log prior at a given T, over W, which stays there."""
+        from scipy.optimize import minimize
+
+        known, order = evidence._known, evidence._order
+        rows, own = evidence.rows_of(T), (evidence.true[known], np.arange(len(known)))
+        unknown_f, known_f = self.f[:, order], self.f[:, known]
+
+        def objective(x: FloatArray) -> tuple[float, FloatArray]:
+            W = self.start.copy()
+            W[self.free] = x
+            q = softmax(W @ unknown_f)
+            gamma = rows * q
+            mass = gamma.sum(axis=0)
+            off = W - self.start
+            value = 0.5 * float((self.precision * off**2).sum()) - float(np.log(mass).sum())
+            slope = (q - gamma / mass) @ unknown_f.T + self.precision * off
+            if len(known):
+                p = softmax(W @ known_f)
+                value -= float(np.log(p[own]).sum())
+                p[own] -= 1.0
+                slope += p @ known_f.T
+            return value, slope[self.free]
+
+        options = {"maxiter": STEPS, "ftol": 1e-9, "gtol": 1e-3}
+        end = minimize(objective, self.W[self.free], jac=True, method="L-BFGS-B", options=options)
+        self.W = self.start.copy()
+        self.W[self.free] = end.x
+        clean = float((evidence.clean * np.log(np.maximum(T, NEVER))).sum())
+        return float(end.fun) - clean
 
     def information(self, evidence: Evidence, T: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of the free numbers of W: B (M, K, F), shared with T's entries, and H_W (F, F) with its prior."""

@@ -7,7 +7,6 @@ calibrator.probabilities(new_scores)
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
@@ -17,7 +16,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds
+from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds, warn
 from ..errors import InputError
 from ..metrics import Z95, Score, weak_calibration, weights_of
 from ..transitions import Transition, TransitionLike, as_given, is_soft, make_transition
@@ -118,10 +117,9 @@ class Calibrator:
                 raise InputError("scores: expected class probabilities, as the calibrator was fitted to, got others")
             v = _log_floored(v, self.floor)
         elif _in_simplex(v):
-            warnings.warn(
+            warn(
                 "scores: expected scores, as the calibrator was fitted to, got what looks like probabilities; if they "
                 "are, pass their logarithm, or fit the calibrator to probabilities",
-                stacklevel=2,
             )
         return self.map(v)
 

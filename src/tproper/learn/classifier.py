@@ -5,7 +5,6 @@ WeakLabelClassifier("complementary").fit(X, y).predict_proba(X_new)
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from .._core import Before, FloatArray, Labels, NotReconstructibleError, finite_rows, group_codes
+from .._core import Before, FloatArray, Labels, NotReconstructibleError, finite_rows, group_codes, warn
 from ..certificates import Certificate
 from ..errors import InputError
 from ..inputs import Inputs
@@ -400,11 +399,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         a = np.full(len(credit), 1.0) if weights is None else weights
         stderr = float(np.sqrt(a**2 @ (credit - value) ** 2) / a.sum())
         if abs(value - shown) > 4 * stderr + 1e-9:
-            warnings.warn(
+            warn(
                 f"the weak labels contradict the transition: they give an accuracy of {value:.3g}, which no model has "
                 "(see tproper.check_transition)",
                 UserWarning,
-                stacklevel=2,
             )
         return shown
 

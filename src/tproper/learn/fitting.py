@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, check_room, checks, compact, finite_rows, held_out_rows, thin
+from .._core import Before, FloatArray, check_room, checks, compact, finite_rows, gathered_warnings, held_out_rows, thin
 from ..errors import InputError
 from ..losses import ForwardLoss, WeakLabelLoss
 from ..metrics import Z95, weights_of
@@ -140,8 +139,7 @@ def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float, parts: 
     for train, test in folds(n, data.groups, parts or cross_fit_folds(n)):
         fold, more = data.part(train), n / len(train)  # the same prior beside fewer rows
         l2, tol = more * clf.l2_, max(clf.tol, CROSS_FIT_TOL)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has warned of it
+        with gathered_warnings(ConvergenceWarning):  # the fit to all rows has warned of it
             fit = linear.fit_linear(
                 fold.X, fold.labels, clf.loss_, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior
             )

@@ -78,7 +78,9 @@ def resolve(y: Any, transition: Any, classes: Any = None) -> tuple[Transition, N
 
 def _resolve_soft(y: SoftLabels, transition: Any, names: NDArray[Any] | None) -> tuple[Transition, NDArray[Any]]:
     """T and the class names where labels are shares: without a T, or where labels are classes, columns are classes."""
-    T = make_transition("identity" if transition is None else transition, y.shape[-1] if names is None else len(names))
+    several = isinstance(transition, Transition) and transition.answer_sizes is not None  # columns are no classes
+    known = len(names) if names is not None else None if several else y.shape[-1]
+    T = make_transition("identity" if transition is None else transition, known)
     if names is None and y.names is not None and T.label_kind == "classes":
         names = _unique(list(y.names))
         if not isinstance(T, UniformTransition) and names.tolist() != y.names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import FloatArray, tell
+from .._core import FloatArray, tell, warn
 from ..errors import InputError
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
 from ..potentials import Brier, Squeezed
@@ -108,11 +107,10 @@ def fit_linear(
     if not gradient <= max(tol, 1e-3 if end.nit < max_iter else 0.0):
         runs_away = value < 0 and loss.lower_bounds().min() == -math.inf
         advice = f"{ENDLESS}, or raise l2" if runs_away else "raise max_iter or l2, or scale the features"
-        warnings.warn(
+        warn(
             f"the linear solver stopped after {end.nit} iterations at a gradient of {gradient:.2g} > tol={tol:g}; "
             f"{advice}",
             ConvergenceWarning,
-            stacklevel=4,
         )
     coef, intercept = space.leave(*problem.split(end.x))
     minima = [value, *[float(e.fun) for e in ends[1:]]]

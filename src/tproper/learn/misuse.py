@@ -7,10 +7,10 @@ recognised, and the user is warned.
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterator
 from types import FrameType
 
+from .._core import warn
 from ..transitions import Transition
 from .linear import is_clean
 
@@ -38,11 +38,10 @@ def warn_in_fit(transition: Transition) -> None:
     if any(frame.f_code.co_name == THRESHOLDS for frame in frames):
         tool = "TunedThresholdClassifierCV"
     if not is_clean(transition) and tool is not None:
-        warnings.warn(
+        warn(
             f"{tool} takes the weak labels for classes, which ruins probabilities; the classifier "
             "calibrates itself (calibrate='auto'), and tproper.calibrate calibrates any model by weak labels",
             WeakLabelsAsClassesWarning,
-            stacklevel=3,
         )
 
 
@@ -57,21 +56,19 @@ def warn_in_predict(transition: Transition) -> None:
     for frame in callers():
         module, owner = frame.f_globals.get("__name__"), frame.f_locals.get("self")
         if module == "sklearn.calibration" and frame.f_code.co_name == "fit" and _is_frozen(owner):
-            warnings.warn(
+            warn(
                 "CalibratedClassifierCV takes the labels it is given for classes: clean ones are right, weak ones ruin "
                 "probabilities; tproper.calibrate calibrates by weak labels",
                 WeakLabelsAsClassesWarning,
-                stacklevel=3,
             )
             return
         scorer |= module == "sklearn.metrics._scorer" and hasattr(owner, "_score_func")
         validation |= module == "sklearn.model_selection._validation" and frame.f_code.co_name in SCORING
     if scorer and validation:
-        warnings.warn(
+        warn(
             "this scoring compares predicted classes with weak labels as if they were classes; leave `scoring` out "
             "(accuracy from weak labels), or use tproper.calibrated_scorer() or tproper.weak_scorer",
             WeakLabelsAsClassesWarning,
-            stacklevel=3,
         )
 
 

@@ -8,7 +8,6 @@ calibrated are compared as they will be: after one temperature.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -23,7 +22,7 @@ from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.validation import _num_samples
 from torch import Tensor
 
-from .._core import FloatArray, Split, checks, group_codes, random_folds, tell
+from .._core import FloatArray, Split, checks, gathered_warnings, group_codes, random_folds, tell
 from ..errors import InputError
 from ..metrics import weights_of
 from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition, as_given, is_soft
@@ -189,8 +188,7 @@ class _Risks:
 
     def _fit(self, c: int, model: Any, train: NDArray[np.int64], fold: slice, data: _Data) -> FloatArray:
         """Fit one setting on one fold; its scores of the rows held out."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the refit will say so
+        with gathered_warnings(ConvergenceWarning):  # the refit will say so
             model.fit(_safe_indexing(data.X, train), _labels.take(data.y, train), **data.part(train))
         held, labels = _safe_indexing(data.X, self.at[fold]), self.labels[fold]
         scores: FloatArray = model._scores(held)

@@ -7,6 +7,7 @@ from .backward import BackwardLoss
 from .base import Reduction, WeakLabelLoss, certificate_of
 from .batch import BatchRiskLoss, GradientAscentLoss, NonNegativeLoss
 from .bounds import Bounds, kinds_of, unknown, weighted
+from .counts import AtLeastOneLoss, BagCountLoss
 from .forward import ForwardLoss
 from .forward_backward import ForwardBackwardLoss
 from .functions import backward_loss, forward_loss, gradient_ascent_loss, non_negative_loss
@@ -21,16 +22,20 @@ from .names import (
     register_loss,
     register_potential,
 )
+from .pairs import PairLoss
 
 __all__ = [
     "LOSSES",
+    "AtLeastOneLoss",
     "BackwardLoss",
+    "BagCountLoss",
     "BatchRiskLoss",
     "Bounds",
     "ForwardBackwardLoss",
     "ForwardLoss",
     "GradientAscentLoss",
     "NonNegativeLoss",
+    "PairLoss",
     "Plan",
     "Reduction",
     "WeakLabelLoss",

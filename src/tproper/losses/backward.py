@@ -8,7 +8,6 @@ The line is `BackwardLoss.line`. Kernels compute the same in fewer passes where 
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, is_finite, tracing
+from .._core import FloatArray, Work, checks, is_finite, tracing, warn
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import Dense, Reconstruction, Targets, Transition, Weighted, reconstruct
@@ -83,7 +82,8 @@ class BackwardLoss(WeakLabelLoss):
         self._register(self._made_tables())
         weights = None if class_weights is None else _class_weights(class_weights, transition.num_classes)
         self._outside = False  # whether scores outside of F's domain were spoken of
-        self.class_weights: Tensor | None
+        self._weighted = weights is not None  # quicker to ask than a buffer, at each call
+        self.class_weights: Any
         self.register_buffer("class_weights", weights)
 
     def _made_tables(self) -> dict[str, FloatArray]:
@@ -92,7 +92,7 @@ class BackwardLoss(WeakLabelLoss):
     def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64) -> Targets:
         """The targets ``r = R e_y`` of encoded labels, or ``R s`` of soft ones; with class weights w, ``w r``."""
         r = self.reconstruction.evidence(labels, dtype, self.tables)
-        return r if self.class_weights is None else Weighted(r, self.class_weights.to(dtype))
+        return Weighted(r, self.class_weights.to(dtype)) if self._weighted else r
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The line, with the target of each label."""
@@ -128,12 +128,11 @@ class BackwardLoss(WeakLabelLoss):
             return
         self._outside = True
         F = self.potential
-        warnings.warn(
+        warn(
             f"scores: {F.name} is infinite where centred scores have a norm above {F.radius:g}, and so is the loss at "
             f"{int(losses.isposinf().sum())} of {losses.numel()} rows; keep scores inside, or use "
             "Spherical(domain='simplex'), which is finite everywhere",
             UserWarning,
-            stacklevel=2,
         )
 
     def _masked(self, v: Tensor, r: Targets) -> Tensor:
@@ -158,16 +157,16 @@ class BackwardLoss(WeakLabelLoss):
         planned = plan(self)
         if isinstance(planned, str):
             return None
-        return cpu.cross_entropy(self.evidence(labels, dtype), planned.squeeze, class_major)
+        return cpu.cross_entropy(self.evidence(labels, dtype), planned.squeeze, dtype, class_major)
 
     def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
         """The kernel, or the line with its gradient ``link(v) - r``."""
         work = self._kernel(labels, dtype, class_major)
-        return work or cpu.line(self.potential, self.line, self.evidence(labels, dtype), class_major)
+        return work or cpu.line(self.potential, self.line, self.evidence(labels, dtype), dtype, class_major)
 
     def pair(self) -> tuple[Any, Any] | str:
         """(F, R)."""
-        if self.class_weights is not None:
+        if self._weighted:
             return "class_weights are given"
         return (self.potential, self.reconstruction) if type(self) is BackwardLoss else super().pair()
 

@@ -198,7 +198,7 @@ class WeakLabelLoss(nn.Module, ABC):
     @property
     def tables(self) -> Tables:
         """The buffers, by name."""
-        return {name: getattr(self, name) for name in self._table_names}
+        return {name: self._buffers[name] for name in self._table_names}  # type: ignore[misc]
 
     @property
     def backend(self) -> Backend:

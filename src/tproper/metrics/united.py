@@ -13,7 +13,6 @@ difference, T is wrong or the model has seen these labels: then the checked rows
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +22,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Labels, NotReconstructibleError, checks, group_codes
+from .._core import FloatArray, Labels, NotReconstructibleError, checks, group_codes, warn
 from ..errors import InputError
 from ..transitions import AnnotatorTransition, Transition, is_estimated
 from .checked import CheckedRows, IntArray, Result, SelectionWarning
@@ -79,7 +78,7 @@ class Rows:
         """With the predictions' columns; warns where the design cannot be right."""
         out = CheckedRows(self.columns, self.true, self.K, also=also, weights=self.weights, groups=self.groups)
         for doubt in out.doubts:
-            warnings.warn(doubt, SelectionWarning, stacklevel=4)
+            warn(doubt, SelectionWarning)
         return out
 
     def table(self, values: Callable[[Tensor], Tensor]) -> FloatArray:

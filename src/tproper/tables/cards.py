@@ -10,6 +10,7 @@ from typing import Any
 
 from ..data import short
 from ..plots import markdown_block, markdown_code, markdown_text
+from .first_screen import first_screen
 
 
 def in_words(certificate: Any, estimated: bool = False, known_classes: int = 0) -> str:
@@ -51,26 +52,36 @@ def model_card(facts: dict[str, Any], scores: str | None, certificate: str) -> s
         f"# Model card: {markdown_text(facts['name'])}",
         "",
         *([f"**Do not use this model: {markdown_text(unidentified)}.**", ""] if unidentified else []),
-        "A classifier trained on weak labels by tproper. Its outputs are class probabilities.",
-        "",
+        *first_screen(facts),
+        *_pictures(facts),
         *_data(facts),
-        "## Labels and loss",
+        "## Labels and training",
         "",
-        f"- transition: {markdown_code(facts['transition'])} (asked for as {_codes(facts['specs'])})",
+        f"- transition (how a class becomes a label): {markdown_code(facts['transition'])} (asked for as "
+        f"{_codes(facts['specs'])})",
         f"- model: {markdown_text(facts['model'])}, loss: {markdown_text(facts['loss'])}",
         f"- settings: {markdown_text(', '.join(f'{k} = {v}' for k, v in facts['settings'].items()))}"
         + (" (chosen by cross-validated weak risk)" if facts["tuned"] else ""),
         *(f"- warning: {markdown_text(w)}" for w in facts["warnings"]),
         "",
         *_estimate(facts),
+        *_quality(facts, scores),
+        *_use(facts),
+        "## What is proven about the loss",
+        "",
         *markdown_block(certificate),
         "",
         facts["in_words"],
         "",
-        *_quality(facts, scores),
-        *_use(facts),
     ]
     return "\n".join(lines)
+
+
+def _pictures(facts: dict[str, Any]) -> list[str]:
+    if not facts["picture"]:
+        return []
+    alt = "reliability: how often it is right, by how sure it is; on the dotted line it is as often right as it says"
+    return ["## Pictures", "", f"![{alt}]({facts['picture']})", ""]
 
 
 def _codes(names: Sequence[str], limit: int = 40) -> str:
@@ -88,7 +99,8 @@ def _data(facts: dict[str, Any]) -> list[str]:
         + (f"; {facts['groups']:,} groups, never split" if facts["groups"] is not None else "")
         + (f", {facts['blank']:,} without a label kept as uninformative" if facts["blank"] else ""),
         f"- features ({len(facts['features'])}): {_codes(facts['features'])}"
-        + (", standardised" if facts["standardized"] else ""),
+        + (", standardised" if facts["standardized"] else "")
+        + f"; {markdown_text(facts['columns'])}",
         f"- classes ({len(facts['classes'])}): {markdown_text(short(facts['classes'], 40))}",
         f"- weak labels, column {markdown_code(facts['label'])}: {markdown_text(shown_counts(facts['labels'], 40))}",
         *(
@@ -111,7 +123,6 @@ def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
     calibration = ["", "## Calibration, by weak labels", "", *markdown_block(facts["calibration"])]
     if scores is None:
         return [*head, f"Not measured: {markdown_text(facts['no_scores'])}.", *calibration, ""]
-    picture = ["", f"![reliability]({facts['picture']})"] if facts["picture"] else []
     clean = "No"
     if facts["known_classes"]:
         clean = "The column of clean labels is from the rows of known class alone. Elsewhere no"
@@ -124,7 +135,6 @@ def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
         f"{clean} clean label was used. The intervals cover with 95% probability if the",
         "transition above is right; a wrong transition makes them wrong too.",
         *calibration,
-        *picture,
         "",
     ]
 
@@ -140,8 +150,6 @@ def _use(facts: dict[str, Any]) -> list[str]:
         "columns in any order:",
         "",
         *markdown_block(code, "python"),
-        "",
-        f"Made with tproper {facts['version']}.",
         "",
     ]
 

@@ -7,7 +7,6 @@ group is never on both sides. Features keep the scale of the whole table, which 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, Split, random_folds
+from .._core import FloatArray, Split, gathered_warnings, random_folds
 from ..data import Bar
 from ..errors import InputError
 from .rows import Rows
@@ -65,8 +64,7 @@ def cross_fitted(
     with Bar("scoring", len(splits), "folds") as bar:
         for f, (train, test) in enumerate(splits):
             started = time.monotonic()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the fit to all rows has said it
+            with gathered_warnings():  # the fit to all rows has said it
                 model = fit_part(make(), features, rows, train)
             p[test] = _probabilities(model, features, rows, test)
             bar.step()

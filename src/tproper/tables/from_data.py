@@ -40,6 +40,7 @@ from .schema import encoder_of, identifier_notes, joined_names, listed_classes
 from .terms import told
 
 MOST_MAPS = 12
+SILENCE = "no answer"  # of one whose silence is an answer
 NO_PICTURE = "it needs labels that are not sets of classes, and the extra tproper[plots]"
 
 
@@ -312,7 +313,18 @@ def _annotators(question: Question) -> Estimate:
     best, places = crowd.posteriors.max(axis=1).tolist(), answers.items.tolist()
     labels = [(items[i], names[z], p, k) for i, z, p, k in zip(places, top.tolist(), best, times.tolist(), strict=True)]
     text = f"{crowd.describe(names)}\nvote  {versus}"
-    return Estimate(text, crowd.transition, names, who, facts, labels)
+    return Estimate(text, _named(crowd.transition, names), names, who, facts, labels)
+
+
+def _named(T: Transition, names: Sequence[str]) -> Transition:
+    """T of annotators, where one whose silence is an answer has a name for it beside those of the classes."""
+    assert isinstance(T, AnnotatorTransition)
+    parts = []
+    for part, silence in zip(T.transitions, T.silence.tolist(), strict=True):
+        plain = transition_to_dict(part) | {"weak_labels": [*names, SILENCE]}
+        plain.pop("label_kind", None)
+        parts.append(transition_from_dict(plain) if silence == len(names) else part)
+    return AnnotatorTransition(parts, T.rho, T.unidentified, T.silence.tolist())
 
 
 def _answers(table: Read, names: Sequence[str]) -> Answers:

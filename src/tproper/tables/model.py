@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from numpy.typing import NDArray
 
-from .._core import FloatArray, TakenError, atomic_folder, sweep, write_file
+from .._core import FloatArray, TakenError, atomic_folder, sweep, warn, write_file
 from ..errors import InputError, printable
 from ..evaluation import Evaluation, draw, plain_scores
 from ..learn import DESCRIPTION, load, not_replaceable, write_model
@@ -241,7 +240,7 @@ class TableModel(Trained):
             except OSError as error:
                 failed.append(str(error))
         for reason in failed:
-            warnings.warn(f"the model is in {folder}, but not all of its card: {reason}", UserWarning, stacklevel=4)
+            warn(f"the model is in {folder}, but not all of its card: {reason}", UserWarning)
 
     def _draw(self, folder: Path, name: str, made: Sequence[str]) -> list[str]:
         found = self._evaluation

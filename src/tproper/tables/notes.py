@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from .. import _core
 from .terms import in_terms
 
 
@@ -13,16 +13,12 @@ from .terms import in_terms
 def recorded_warnings() -> Iterator[list[str]]:
     """The warnings for users, as sentences, each once; filled when the block ends."""
     sentences: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with _core.gathered_warnings(UserWarning) as gathered:
         yield sentences
-    for w in caught:  # ConvergenceWarning, ConditioningWarning, ... but not what developers are told
-        sentence = " ".join(str(w.message).split())
-        if issubclass(w.category, UserWarning) and sentence not in sentences:
-            sentences.append(sentence)
+    sentences += dict.fromkeys(" ".join(str(w).split()) for w in gathered)  # each once
 
 
 def warn(sentences: Iterable[str]) -> None:
     """Tell the caller of the library, or of the command, what looks odd."""
     for sentence in sentences:
-        warnings.warn(in_terms(sentence), UserWarning, stacklevel=4)
+        _core.warn(in_terms(sentence))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..learn import (
     default_grid,
     with_params,
 )
+from ..metrics import restrict
 from ..transitions import Transition, transition_to_dict
 from .cards import in_words
 from .codec import LabelCodec
@@ -80,6 +82,30 @@ class Quality:
     evaluation: Evaluation | None = None
     how: str = ""
     why_none: str = ""
+    expected: dict[str, float] | None = None  # the mean probability of each class
+    predicted: dict[str, float] | None = None  # how often it is the likeliest
+
+    def facts(self) -> dict[str, Any]:
+        """What the first screen of a card tells."""
+        found = self.evaluation
+        accuracy = None
+        if found is not None and (found.clean or found.scores):
+            best, bound = (found.clean or found.scores)["accuracy"], found.bounds.get("accuracy")
+            (low, high), value = best.interval, best.shown
+            known = {"informative": bool(best.informative), "true": bool(found.clean), "bounds": False}
+            if bound is not None and not found.clean:
+                low, high, value = bound.low, bound.high, (bound.low + bound.high) / 2
+                known |= {"informative": True, "bounds": True}
+            accuracy = {"value": value, "low": low, "high": high} | known
+        said = moved = None
+        if found is not None and found.check is not None:
+            check = found.check
+            said = "contradicted" if not check.plausible else "unopposed" if check.model_fits else "model off"
+            ranges = found.sensitivity.get("accuracy")
+            ends = None if ranges is None or not ranges.rate else next(iter(ranges.intervals.values()), None)
+            moved = None if ends is None else [restrict(x, (0.0, 1.0)) for x in ends]
+        of_T = {"trust_in_T": said, "moved": moved}
+        return {"accuracy": accuracy, "expected": self.expected, "predicted": self.predicted} | of_T
 
 
 @dataclass(frozen=True)
@@ -96,19 +122,22 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
     """Scores from weak labels, and from known classes where there are any."""
     if unseen is None:
         return Quality(why_none="no rows were held out")
-    labelled = ~rows.silent[unseen.rows]
+    classes, p, labelled = rows.codec.classes, unseen.p, ~rows.silent[unseen.rows]
+    best = np.bincount(p.argmax(axis=1), minlength=len(classes)) / len(p)
+    shares = {"expected": p.mean(axis=0), "predicted": best}
+    of_class: dict[str, Any] = {kind: dict(zip(classes, s.tolist(), strict=True)) for kind, s in shares.items()}
     few = "fewer than two of these rows have a weak label" if labelled.sum() < 2 else ""
     own = None if rows.group is None else rows.group[unseen.rows]
     scored = Evaluator(rows.codec.transition, rows.codec.known_names(), groups=None if own is None else own[labelled])
     if not few:
-        scored.add(rows.own[unseen.rows][labelled], unseen.p[labelled])
+        scored.add(rows.own[unseen.rows][labelled], p[labelled])
     if rows.true is not None:
         true = rows.true[unseen.rows]
         known = true >= 0
         if int(known.sum()) > 1:
-            scored.add_known(true[known], unseen.p[known], None if own is None else own[known])
+            scored.add_known(true[known], p[known], None if own is None else own[known])
     result = scored.result()
-    return Quality(result, unseen.how, few or result.no_scores)
+    return Quality(result, unseen.how, few or result.no_scores, **of_class)
 
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) -> Fitted:
@@ -170,22 +199,27 @@ def described(estimator: Any, schema: Schema, settings: Settings, facts: dict[st
     """What there is to say of a model, beside what training has counted."""
     certificate = estimator.certificate_
     used = {"l2": estimator.l2_, "iterations": estimator.n_iter_}
-    facts = facts | {
-        "features": schema.features,
-        "columns": str(estimator.inputs_),
-        "standardized": settings.standardize,
-        "classes": schema.classes,
-        "label": schema.label,
-        "specs": [f"{name}={spec}" if name else spec for name, spec in schema.specs.items()],
-        "model": settings.model,
-        "loss": certificate.loss,
-        "settings": used | {"seed": settings.seed} | getattr(estimator, "best_params_", {}),
-        "tuned": settings.tune,
-        "calibration": _calibration(estimator),
-        "how_scored": quality.how,
-        "no_scores": quality.why_none,
-        "in_words": in_words(certificate, facts["estimate"] is not None, facts["known_classes"] or 0),
-        "picture": None,
-        "version": __version__,
-    }
+    facts = (
+        facts
+        | {
+            "features": schema.features,
+            "columns": str(estimator.inputs_),
+            "standardized": settings.standardize,
+            "classes": schema.classes,
+            "label": schema.label,
+            "specs": [f"{name}={spec}" if name else spec for name, spec in schema.specs.items()],
+            "model": settings.model,
+            "loss": certificate.loss,
+            "settings": used | {"seed": settings.seed} | getattr(estimator, "best_params_", {}),
+            "tuned": settings.tune,
+            "calibration": _calibration(estimator),
+            "how_scored": quality.how,
+            "no_scores": quality.why_none,
+            "in_words": in_words(certificate, facts["estimate"] is not None, facts["known_classes"] or 0),
+            "picture": None,
+            "version": __version__,
+            "date": datetime.now(UTC).date().isoformat(),
+        }
+        | quality.facts()
+    )
     return Fitted(estimator, schema, facts, quality)

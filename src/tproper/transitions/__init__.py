@@ -45,6 +45,7 @@ from .named import (
     partly_labeled,
 )
 from .noisy_sets import NoisySetReconstruction, NoisySetTransition, noisy_partial_labels
+from .pairs import PairKernel, pair_prior, pairs
 from .parsing import (
     TransitionLike,
     UnknownSizeError,
@@ -89,6 +90,7 @@ __all__ = [
     "Needs",
     "NoisySetReconstruction",
     "NoisySetTransition",
+    "PairKernel",
     "Pattern",
     "QuestionReconstruction",
     "QuestionTransition",
@@ -131,6 +133,8 @@ __all__ = [
     "none_of_these",
     "ordinal_noise",
     "pair_noise",
+    "pair_prior",
+    "pairs",
     "parse_transition",
     "partial_labels",
     "partly_labeled",

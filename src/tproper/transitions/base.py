@@ -13,7 +13,6 @@ one-hot vector of z, and it may have negative entries.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, ClassVar, Self
 
@@ -33,6 +32,7 @@ from .._core import (
     label_stream,
     look_up,
     short_of_one,
+    warn,
 )
 from ..errors import InputError
 from .dense import left_inverse
@@ -538,11 +538,10 @@ def reconstruct(
             "separates them, or use ForwardLoss (proper, though not strictly)"
         )
     if diagnosis.condition_number > CONDITION_LIMIT:
-        warnings.warn(
+        warn(
             f"{transition.name}: T is close to singular (condition number {diagnosis.condition_number:.2g}); "
             "targets are huge and learning needs correspondingly more data",
             ConditioningWarning,
-            stacklevel=3,
         )
     if method == "auto":
         method = "inverse" if square else "min_variance"

@@ -21,6 +21,8 @@ from torch.nn import functional
 from .._core import FloatArray, inner, is_finite, log_mixture, tracing
 from .set_mass import indicator, log_set_mass, mask_sizes
 
+EVERY = slice(None)
+FEW = 1 << 13  # entries of targets up to which a table of them costs less than what would do without
 MOST_KINDS = 1 << 14  # labels that are told apart one by one where classes differ
 Needs = Literal["label", "norm", "all"]  # what a score needs of q = T p: q_y, ||q||^2 too, or all of q
 
@@ -33,6 +35,7 @@ class Targets(ABC):
 
     total: Tensor | float = 1.0  # what each sums to
     at: Tensor | None = None  # (..., 1): a class of each row that scores may be compared with, if one stands out
+    single: bool = False  # whether all of a target is at that class
     wide: bool = False  # whether entries may be large and of both signs, so that <r, x> needs x centred
     temporaries: bool = True  # whether `product` and `subtract_` need memory of the size of x
 
@@ -59,8 +62,8 @@ class Targets(ABC):
     def __getitem__(self, rows: slice) -> Targets:
         """Those of some rows of a flat batch."""
 
-    def flat(self, class_major: bool = False) -> Targets:
-        """The same as rows (n, K); `class_major`: laid out for work on columns."""
+    def flat(self, dtype: torch.dtype, class_major: bool = False) -> Targets:
+        """The same as rows (n, K), for work with scores of a dtype; `class_major`: laid out for work on columns."""
         return self
 
     def hush(self, losses: Tensor) -> Tensor:
@@ -70,7 +73,7 @@ class Targets(ABC):
 
 def laid_out(rows: Tensor, class_major: bool) -> Tensor:
     """Rows (n, K), for class-major work with each class's column contiguous."""
-    rows = rows.reshape(-1, rows.shape[-1])
+    rows = rows if rows.ndim == 2 else rows.reshape(-1, rows.shape[-1])
     return rows.T.contiguous().T if class_major else rows
 
 
@@ -95,9 +98,9 @@ class Dense(Targets):
         return self.r.to(dtype)
 
     def __getitem__(self, rows: slice) -> Dense:
-        return Dense(self.r[rows])
+        return self if rows == EVERY else Dense(self.r[rows])
 
-    def flat(self, class_major: bool = False) -> Dense:
+    def flat(self, dtype: torch.dtype, class_major: bool = False) -> Dense:
         """As rows."""
         return Dense(laid_out(self.r, class_major))
 
@@ -112,6 +115,7 @@ class Spike(Targets):
 
     def __init__(self, classes: Tensor, c: float | Tensor, num_classes: int) -> None:
         self.classes, self.c, self.K = classes, c, num_classes
+        self.single = isinstance(c, float) and c == 1.0
 
     @property
     def at(self) -> Tensor:  # type: ignore[override]
@@ -123,10 +127,10 @@ class Spike(Targets):
 
     def product(self, x: Tensor, centred: bool = False) -> Tensor:
         """``c x_z + (1 - c) mean(x)``."""
-        own, c = x.gather(-1, self.classes[..., None])[..., 0], self._c(x.dtype)
+        own, c = x.gather(-1, self.classes[..., None]).squeeze(-1), self._c(x.dtype)
         if isinstance(c, float) and c == 1.0:
             return own
-        return c * own if centred else torch.lerp(x.mean(-1), own, c)
+        return own * c if centred else own * c + x.mean(-1) * (1 - c)
 
     def subtract_(self, g: Tensor, share: float = 1.0) -> None:
         """The constant everywhere, and c at the class."""
@@ -140,7 +144,8 @@ class Spike(Targets):
             torch.add(g.new_tensor(-share * b), g, alpha=share, out=g)
         elif b:
             g.sub_(b)
-        g.scatter_add_(-1, self.at, g.new_full((1, 1), -share * c).expand(self.at.shape))
+        at = self.at
+        g.scatter_add_(-1, at, g.new_full(at.shape, -share * c))
 
     def dense(self, dtype: torch.dtype) -> Tensor:
         """The constant, and c more at the class."""
@@ -154,8 +159,12 @@ class Spike(Targets):
     def __getitem__(self, rows: slice) -> Spike:
         return Spike(self.classes[rows], self.c[rows] if isinstance(self.c, Tensor) else self.c, self.K)
 
-    def flat(self, class_major: bool = False) -> Spike:
-        """As rows."""
+    def flat(self, dtype: torch.dtype, class_major: bool = False) -> Targets:
+        """As rows; of small batches a table, because calls cost more than memory there."""
+        if isinstance(self.c, float) and self.classes.numel() * self.K <= FEW:
+            b, z = (1 - self.c) / self.K, self.classes.reshape(-1, 1)
+            r = torch.full((z.shape[0], self.K), b, dtype=dtype, device=z.device)
+            return Dense(laid_out(r.scatter_(-1, z, b + self.c), class_major))
         if self.classes.ndim == 1:
             return self
         return Spike(self.classes.reshape(-1), self.c.reshape(-1) if isinstance(self.c, Tensor) else self.c, self.K)
@@ -181,7 +190,7 @@ class Step(Targets):
 
     def subtract_(self, g: Tensor, share: float = 1.0) -> None:
         """By way of the smaller side of the set."""
-        self.flat().subtract_(g, share)
+        self.flat(g.dtype).subtract_(g, share)
 
     def _values(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """r outside of S, and inside."""
@@ -196,7 +205,7 @@ class Step(Targets):
     def __getitem__(self, rows: slice) -> Step:
         return Step(self.masks[rows], self.c[rows])
 
-    def flat(self, class_major: bool = False) -> Targets:
+    def flat(self, dtype: torch.dtype, class_major: bool = False) -> Targets:
         """As rows, in the form that keeps digits where x is centred."""
         return _SmallerSide.of(laid_out(self.masks, class_major), self.c.reshape(-1, 1))
 
@@ -264,9 +273,9 @@ class Weighted(Targets):
     def __getitem__(self, rows: slice) -> Weighted:
         return Weighted(self.targets[rows], self.weights)
 
-    def flat(self, class_major: bool = False) -> Weighted:
+    def flat(self, dtype: torch.dtype, class_major: bool = False) -> Weighted:
         """As rows."""
-        return Weighted(self.targets.flat(class_major), self.weights)
+        return Weighted(self.targets.flat(dtype, class_major), self.weights)
 
     def hush(self, losses: Tensor) -> Tensor:
         """What the targets say."""
@@ -305,9 +314,9 @@ class Silenced(Targets):
     def __getitem__(self, rows: slice) -> Silenced:
         return Silenced(self.targets[rows], self.silent[rows])
 
-    def flat(self, class_major: bool = False) -> Silenced:
+    def flat(self, dtype: torch.dtype, class_major: bool = False) -> Silenced:
         """As rows."""
-        return Silenced(self.targets.flat(class_major), self.silent.reshape(-1))
+        return Silenced(self.targets.flat(dtype, class_major), self.silent.reshape(-1))
 
     def hush(self, losses: Tensor) -> Tensor:
         """0 where a label is silent."""

@@ -28,13 +28,15 @@ def runs(loss: Any, scores: Tensor) -> bool:
     return loss.backend != "torch" and possible(scores) and isinstance(plan(loss), Plan)
 
 
-def cross_entropy(targets: Targets, squeeze: tuple[float, float] | None, class_major: bool = False) -> Work:
+def cross_entropy(
+    targets: Targets, squeeze: tuple[float, float] | None, dtype: torch.dtype, class_major: bool = False
+) -> Work:
     """``logsumexp v - <r, v> + k/2 sum |u|^alpha``, u = v - mean v, for targets r that sum to one.
 
     Gradient: ``softmax v - r + k alpha/2 (|u|^(alpha-1) sgn u - its mean)``.
     """
     k, alpha = squeeze or (0.0, 2.0)
-    every = targets.flat(class_major)
+    every = targets.flat(dtype, class_major)
     # Where targets have large entries of both signs, <r, x> keeps its digits if x is centred first.
     centred = k != 0 or every.wide
 
@@ -48,14 +50,17 @@ def cross_entropy(targets: Targets, squeeze: tuple[float, float] | None, class_m
             x = v - near
             log_sum = softmax_into(slope, x, shifted=at is None)
             mean = x.mean(-1, keepdim=True)
-            loss = r.product(x.sub_(mean), centred=True).add_(mean[:, 0]).neg_()  # targets sum to one
+            loss = r.product(x.sub_(mean), centred=True).add_(mean[:, 0])  # targets sum to one
+        elif r.single and at is not None:  # <e_y, v - v_y> = 0
+            loss = torch.zeros_like(near).squeeze(-1)
+            log_sum = softmax_into(slope, v)
         else:  # x is needed no longer than slope is free
             x = torch.sub(v, near, out=slope)
-            loss = -r.product(x)
+            loss = r.product(x)
             log_sum = softmax_into(slope, x, shifted=at is None)
         if log_sum is None:
             log_sum = _log_sum(slope, v, near, at)
-        loss.add_(log_sum[:, 0])
+        loss = torch.sub(log_sum.squeeze(-1), loss)
         if k and alpha == 2:
             loss.add_(_square_sum(x), alpha=k / 2)
             slope.add_(x, alpha=k)
@@ -89,9 +94,9 @@ def forward_cross_entropy(rows: Rows, dtype: torch.dtype, class_major: bool = Fa
     return Work(work, every.temporaries)
 
 
-def line(potential: Any, losses: Any, targets: Targets, class_major: bool = False) -> Work:
+def line(potential: Any, losses: Any, targets: Targets, dtype: torch.dtype, class_major: bool = False) -> Work:
     """``s F(v) - <r, v>`` as it is defined, with the gradient ``s link(v) - r``."""
-    every = targets.flat(class_major)
+    every = targets.flat(dtype, class_major)
 
     def work(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
         r = every[rows]

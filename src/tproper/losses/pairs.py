@@ -1,0 +1,93 @@
+"""The loss of pairs of examples, of which a relation of the two classes is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._core import FloatArray, Labels, checks
+from ..errors import InputError
+from ..transitions import PairKernel, SoftLabels
+from .base import Reduction, certificate_of, reduce
+
+
+class PairLoss(nn.Module):
+    """``-log P(y | x, x')``, ``P(y | x, x') = p' W_y p'' / sum_y p' W_y p''``: forward correction for pairs.
+
+    Called as ``loss(first, second, labels, weights=None)`` with scores (n, K) of both members, p their softmax. It is
+    the log score of the label's distribution, so its mean is least at the class probabilities of x and x', for every
+    kernel (they are independent given which pair was drawn). They are found up to `PairKernel.symmetries`. Bounded by
+    ``-log max_zz' W_y[z, z'] / sum_y W_y[z, z']``, the largest that a ratio of both sums can be. `SoftLabels` (a
+    confidence that the two are similar) have the mean of the labels' losses.
+
+    >>> import torch, tproper as tp
+    >>> loss = tp.PairLoss(tp.pairs("similarity", K=3))
+    >>> round(loss(torch.zeros(1, 3), torch.zeros(1, 3), [0]).item(), 4)  # log 3
+    1.0986
+    """
+
+    def __init__(self, kernel: PairKernel, reduction: Reduction = "mean") -> None:
+        super().__init__()
+        if not isinstance(kernel, PairKernel):
+            raise InputError(f"kernel: expected a tproper.PairKernel, got {type(kernel).__name__}")
+        checks.choice(reduction, "reduction", ("none", "mean", "sum"))
+        self.kernel = kernel
+        self.reduction: Reduction = reduction
+        scale = kernel.weights.sum(axis=0).max()
+        with np.errstate(divide="ignore"):
+            self.register_buffer("log_weights", torch.as_tensor(np.log(kernel.weights / scale)))
+
+    def log_probability(self, first: Tensor, second: Tensor) -> Tensor:
+        """``log P(y | x, x')`` (n, L) of all labels."""
+        K = self.kernel.num_classes
+        a, b = (torch.log_softmax(checks.scores(v, K), -1) for v in (first, second))
+        if a.shape != b.shape:
+            raise InputError(f"second: expected scores of shape {tuple(a.shape)}, as the first, got {tuple(b.shape)}")
+        W: Tensor = self.log_weights.to(a)  # type: ignore[assignment]
+        joint = a[..., :, None] + b[..., None, :]  # (n, K, K)
+        mass = torch.stack([_log_sum(joint + w) for w in W], -1)
+        return mass - torch.logsumexp(mass, -1, keepdim=True)
+
+    def forward(self, first: Tensor, second: Tensor, labels: Labels, weights: Tensor | None = None) -> Tensor:
+        """The reduced loss of a batch of pairs."""
+        log_q = self.log_probability(first, second)
+        if isinstance(labels, SoftLabels):
+            s = labels.tensor.to(log_q)
+            if s.shape != log_q.shape:
+                raise InputError(f"labels: expected shares {tuple(log_q.shape)}, got {tuple(s.shape)}")
+            losses = -torch.where(s > 0, s * log_q, 0.0).sum(-1)
+        else:
+            y = torch.as_tensor(self.kernel.encode(labels), device=log_q.device)
+            checks.same_leading_shape(first, y)
+            losses = -log_q.gather(-1, y[..., None])[..., 0]
+        if weights is not None:
+            weights = checks.example_weights(weights, losses, True)
+        return reduce(losses, self.reduction, weights)
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Class probabilities of one member: softmax."""
+        return torch.softmax(checks.classes_last(scores, self.kernel.num_classes), -1)
+
+    def lower_bounds(self) -> FloatArray:
+        """The greatest lower bound for each label, reached in the limit of two classes that are certain."""
+        W = self.kernel.weights
+        return np.asarray(-np.log((W / W.sum(axis=0)).max(axis=(1, 2))) + 0.0)
+
+    def certify(self, seed: int = 0) -> Any:
+        """Properness and bounds, with evidence."""
+        return certificate_of(self)
+
+    def extra_repr(self) -> str:
+        """For printing the module."""
+        return self.kernel.name
+
+
+def _log_sum(x: Tensor) -> Tensor:
+    """logsumexp over the last two axes, with a finite slope where all are -inf."""
+    flat = x.flatten(-2)
+    top = flat.amax(-1, keepdim=True).detach()
+    top = torch.where(top.isneginf(), 0.0, top)
+    return (flat - top).exp().sum(-1).log() + top[..., 0]
