@@ -310,12 +310,38 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
     if method is not None:
         some = data.part(held if hold else train[:FEWEST_ROWS])
         scores = minibatch.scores_of(clf.module_, tensors(some, dtype_of(clf), device)[0]).double().cpu().numpy()
-        if hold:
+        if not hold and start is None and method == "auto" and FEWEST_ROWS <= len(data) < AUTO_EARLY_STOPPING:
+            unseen = _cross_fitted_network(clf, data, int(rng.randint(2**31)), device)
+            clf.calibrator_ = calibrator(clf, unseen, data, method)
+        elif hold:
             alone = some.groups is not None and len(np.unique(some.groups)) < 2
             clf.calibrator_ = calibrator(clf, scores, replace(some, groups=None) if alone else some, method)
         else:
             why = f": they would say as much as {worth:.2g} clean labels" if auto and not stop else ""
             clf.calibrator_ = uncalibrated(clf, scores, some.weights, f"no rows were held out (early_stopping){why}")
+
+
+def _cross_fitted_network(clf: WeakLabelClassifier, data: Training, seed: int, device: torch.device) -> FloatArray:
+    """Scores (n, K) of each row by a network that did not see it: few rows are too dear to be held out for good."""
+    out = np.empty((len(data), len(clf.classes_)))
+    for train, test in folds(len(data), data.groups):
+        with seeded(np.random.RandomState(seed), device, callable(clf.model)) as generator:
+            module = make_module(clf, device, generator).to(device)
+            minibatch.fit_minibatch(
+                module,
+                clf.loss_,
+                *tensors(data.part(train), dtype_of(clf), device),
+                make_steps(clf, len(train), generator),
+                epochs=clf.epochs,
+                held_out=None,
+                patience=clf.patience,
+                tol=clf.tol,
+                transition=clf.transition_,
+            )
+        module.eval()
+        rows = tensors(data.part(test), dtype_of(clf), device)[0]
+        out[test] = minibatch.scores_of(module, rows).double().cpu().numpy()
+    return out
 
 
 def tensors(data: Training, dtype: torch.dtype, device: torch.device) -> tuple[minibatch.Rows, Tensor, Tensor | None]:

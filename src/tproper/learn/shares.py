@@ -7,8 +7,15 @@ row gains over the shares has the unbiased estimate
 
     d_i(a) = <r_i, log p_a(x_i) - log pi>,        r_i the target of its weak label,
 
-for scores by models and maps, and shares, that have not seen the row. Where the mean of d(1) is more than `CLEAR`
-standard errors above 0 the model knows more than the shares, and stays: to draw it nearer would make it too modest.
+for scores by models and maps, and shares, that have not seen the row. The model stays as it is, since to draw it nearer
+would make it too modest, where it clearly knows more than the shares:
+
+* the mean of d(1) is more than `CLEAR` standard errors above 0; or
+* its weak risk is below that of the shares by more than `LOWER`, and its claim stands: the gain that its own
+  probabilities promise, ``mean of sum_z p log(p / pi)``, is not more than `CLEAR` standard errors above the mean of
+  d(1). The weak risk says far more of weak labels than d does, and a model that cannot be right may lower it all the same;
+  what such a model promises is more than it keeps.
+
 Elsewhere the a that is taken has the largest mean of d less `CAUTION` standard errors: the model has to show what it
 adds.
 """
@@ -27,9 +34,10 @@ from .._core import FloatArray, NotReconstructibleError, Split
 from ..losses import ForwardLoss
 from ..transitions import Transition
 from .linear import score_loss
+from .scaling import row_risks
 
 KEPT = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the calibrated scores
-CLEAR, CAUTION = 2.5, 1.645  # standard errors
+CLEAR, LOWER, CAUTION = 2.5, 2.0, 1.645  # standard errors
 ROUNDS = 500  # of EM for the shares
 PSEUDO = 1.0  # rows of each class that the shares begin with
 
@@ -69,10 +77,12 @@ def draw_to_shares(
         prior[test] = np.log(class_shares(transition, labels[torch.as_tensor(train)], weights[train]))
     share = weights / weights.sum()
 
-    def gained(a: float) -> tuple[float, float]:
+    def logs(a: float) -> FloatArray:
+        out: FloatArray = torch.log_softmax(torch.as_tensor(a * scores + (1 - a) * prior), -1).numpy()
+        return out
+
+    def gained(d: FloatArray) -> tuple[float, float]:
         """The mean gain over the shares, and its standard error."""
-        log_p = torch.log_softmax(torch.as_tensor(a * scores + (1 - a) * prior), -1).numpy()
-        d = (targets * (log_p - prior)).sum(axis=1)
         mean = float(share @ d)
         away: Any = share * (d - mean)
         if groups is not None:
@@ -80,8 +90,14 @@ def draw_to_shares(
         m = len(away)
         return mean, float(np.sqrt((away**2).sum() * m / max(m - 1, 1)))
 
-    mean, error = gained(1.0)
+    log_p = logs(1.0)
+    mean, error = gained((targets * (log_p - prior)).sum(axis=1))
     if mean > CLEAR * error:
         return 0.0, shares
-    sure = [mean - CAUTION * error for mean, error in map(gained, KEPT)]
+    weak, weak_error = gained(row_risks(transition, labels, prior) - row_risks(transition, labels, scores))
+    promised, _ = gained((np.exp(log_p) * (log_p - prior)).sum(axis=1))
+    if weak > LOWER * weak_error and promised - mean < CLEAR * error:
+        return 0.0, shares
+    gains = [gained((targets * (logs(a) - prior)).sum(axis=1)) for a in KEPT]
+    sure = [mean - CAUTION * error for mean, error in gains]
     return 1.0 - KEPT[int(np.argmax(sure))], shares

@@ -67,8 +67,8 @@ def _how_good(facts: dict[str, Any]) -> str:
     if found.get("bounds"):
         return (
             f"Of 100 rows that it had not seen it gets between {of_hundred(found['low'])} and "
-            f"{of_hundred(found['high'])} right. The labels contradict what was assumed of them (see 1), so this was calculated without it; what "
-            "it needs instead stands beside the scores."
+            f"{of_hundred(found['high'])} right. The labels contradict what was assumed of them (see 1), so this "
+            "was calculated without it; what it needs instead stands beside the scores."
         )
     text = (
         f"Of 100 rows that it had not seen it gets about {of_hundred(found['value'])} right; the number may be "

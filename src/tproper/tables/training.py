@@ -28,6 +28,7 @@ from .cross_fit import Unseen, check_groups, cross_fitted, fit_part, held_out, s
 from .notes import recorded_warnings
 from .options import Settings
 from .overlap import kept_digests
+from .richer import needs_more
 from .rows import Rows
 from .schema import Schema, encoder_of
 
@@ -164,6 +165,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
         unseen = held_out(estimator, features, rows, held)
     estimator.take_columns(inputs)
     quality = measure(rows, unseen)
+    more = [] if unseen is None or settings.model != "linear" else _more(estimator, quality, rows, features, unseen)
     facts = {
         "data": data,
         "rows": len(chosen),
@@ -177,9 +179,20 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
         "transition": rows.codec.transition.name,
         "unidentified": rows.codec.transition.unidentified,
         "estimate": None if rows.estimate is None else rows.estimate.text,
-        "warnings": ([] if quality.evaluation is None else quality.evaluation.doubts) + rows.notes + doubts,
+        "warnings": ([] if quality.evaluation is None else quality.evaluation.doubts) + more + rows.notes + doubts,
     }
     return described(estimator, schema, settings, facts, quality)
+
+
+def _more(estimator: Any, quality: Quality, rows: Rows, features: Any, unseen: Unseen) -> list[str]:
+    """Whether a richer model would know more, asked where labels or probabilities say that this one misses much."""
+    check = None if quality.evaluation is None else quality.evaluation.check
+    if not getattr(estimator.calibrator_, "drawn", 0.0) and (check is None or check.model_fits):
+        return []
+    given = ~rows.silent[unseen.rows]
+    at = unseen.rows[given]
+    own = None if rows.group is None else rows.group[at]
+    return list(filter(None, [needs_more(features[at], rows.own[at], rows.codec.transition, unseen.p[given], own)]))
 
 
 def _calibration(estimator: Any) -> str:
