@@ -76,8 +76,8 @@ def words(cell: dict[str, Any]) -> str:
 def latest(pieces: list[dict[str, Any]], part: str) -> list[dict[str, Any]]:
     """A part's pieces by this version of the library, of its last date."""
     own = [p for p in pieces if p["key"]["part"] == part and not p["key"].get("code")]
-    last = max((p["key"]["date"] for p in own), default="")
-    return [p for p in own if p["key"]["date"] == last]
+    last = max((p["key"]["date"][:10] for p in own), default="")  # "2026-11-19-first" is of that day
+    return [p for p in own if p["key"]["date"][:10] == last]
 
 
 def figures(pieces: list[dict[str, Any]]) -> Iterator[Figure]:

@@ -100,6 +100,7 @@ WHOLE: dict[str, str] = {
     "docs/estimation/pu.md": "pu_prior",
     "docs/estimation/tests_of_T.md": "check_transition",
     "docs/forward_scores.md": "forward_scores",
+    "docs/kinds.md": "kinds_page",
     "docs/learning_rates.md": "learning_rates",
     "docs/methods.md": "method_cards",
     "docs/scale.md": "scale_page",

@@ -30,6 +30,13 @@
       matrix: (p) => square((y, z) => (y === z ? 1 - p : y === (z + 1) % 3 ? p : 0)),
       python: (p) => `tp.pair_noise(3, ${number(p)})`,
     },
+    ordinal: {
+      name: "Noisy labels: classes in an order",
+      about: "With probability p the label is a neighbouring class; at the ends there is one neighbour alone.",
+      parameter: { ...percent, name: "p", start: 0.3, say: (p) => `${tidy(100 * p, 0)}% of labels move to a neighbour` },
+      matrix: (p) => square((y, z) => (y === z ? 1 - p : Math.abs(y - z) > 1 ? 0 : z === 1 ? p / 2 : p)),
+      python: (p) => `tp.ordinal_noise(3, ${number(p)})`,
+    },
     complementary: {
       name: "Complementary labels: uniform",
       about: "A label says “not this class”; every wrong class is equally likely to be named.",
@@ -55,6 +62,26 @@
       sets: SETS,
       python: (p) => `tp.partial_labels(3, ${number(p)})`,
     },
+    noisy_partial: {
+      name: "Partial labels: sets that may leave the class out",
+      about: "Each other class is in the set with probability 0.3, and the true class is not with probability e.",
+      parameter: { ...percent, name: "e", start: 0.1, say: (e) => `${tidy(100 * e, 0)}% leave the true class out (empty sets are drawn again)` },
+      matrix: (e) => SETS.map((S) => range(3).map((z) => {
+        const own = S.includes(z), others = S.length - (own ? 1 : 0);
+        return ((own ? 1 - e : e) * Math.pow(0.3, others) * Math.pow(0.7, 2 - others)) / (1 - e * 0.49);
+      })),
+      labels: SETS.map(braces),
+      sets: SETS,
+      python: (e) => `tp.noisy_partial_labels(3, 0.3, ${number(e)})`,
+    },
+    yes_no: {
+      name: "Yes/no questions",
+      about: "One class is asked for, each as often as the others: \u201cis it 0?\u201d A yes is missed with probability m.",
+      parameter: { ...percent, name: "m", start: 0.1, say: (m) => `${tidy(100 * m, 0)}% of the answers that should be yes are no` },
+      matrix: (m) => [...square((y, z) => (y === z ? (1 - m) / 3 : 0)), ...square((y, z) => (y === z ? m / 3 : 1 / 3))],
+      labels: [...range(3).map((y) => `${y}`), ...range(3).map((y) => `not ${y}`)],
+      python: (m) => `tp.yes_no(3, miss=${number(m)})`,
+    },
     pu: {
       name: "Positive and unlabeled (two classes)",
       about: "A positive (class 0) is labeled with probability r; everything else is unlabeled.",
@@ -70,6 +97,30 @@
       matrix: (a) => GROUPS[a].map((g) => range(3).map((z) => (g.includes(z) ? 1 : 0))),
       labelsOf: (a) => GROUPS[a].map(braces),
       python: (a) => `tp.coarse_labels([${GROUPS[a].map((g) => `[${g.join(", ")}]`).join(", ")}])`,
+    },
+    hierarchy: {
+      name: "A hierarchy: some labels are groups",
+      about: "The label is the class, or with probability c the group that holds it: {0, 1} or 2.",
+      parameter: { ...percent, name: "c", start: 0.3, say: (c) => `${tidy(100 * c, 0)}% of labels are groups` },
+      matrix: (c) => [[1 - c, 0, 0], [0, 1 - c, 0], [0, 0, 1], [c, c, 0]],
+      labels: ["{0}", "{1}", "{2}", "{0, 1}"],
+      python: (c) => `tp.hierarchical_labels([[0, 1], [2]], ${number(c)})`,
+    },
+    none_of_these: {
+      name: "An open set: none of these",
+      about: "Classes 0 and 1 can be chosen, class 2 cannot; with probability m a listed class is missed.",
+      parameter: { ...percent, name: "m", start: 0.2, say: (m) => `${tidy(100 * m, 0)}% of listed classes are called none of these` },
+      matrix: (m) => [[1 - m, 0, 0], [0, 1 - m, 0], [m, m, 1]],
+      labels: ["0", "1", "none of these"],
+      python: (m) => `tp.none_of_these(3, 2, miss=${number(m)})`,
+    },
+    partly_labeled: {
+      name: "Some rows have no label",
+      about: "A row has its class as its label with probability r, and no label otherwise.",
+      parameter: { ...percent, name: "r", start: 0.4, say: (r) => `${tidy(100 * r, 0)}% of rows are labeled` },
+      matrix: (r) => [...square((y, z) => (y === z ? r : 0)), [1 - r, 1 - r, 1 - r]],
+      labels: ["0", "1", "2", "unlabeled"],
+      python: (r) => `tp.partly_labeled(3, ${number(r)})`,
     },
     identity: {
       name: "Clean labels",

@@ -102,6 +102,7 @@ _LAZY = {
     "estimate_table": "tables",
     "estimate_transition": "estimation",
     "evaluate": "evaluation",
+    "export_onnx": "learn",
     "forward_loss": "losses",
     "fuse": "losses",
     "gradient_ascent_loss": "losses",
@@ -190,6 +191,7 @@ if TYPE_CHECKING:
         WeakLabelClassifierCV,
         calibrate,
         calibrated_scorer,
+        export_onnx,
         load,
         save,
     )
@@ -360,6 +362,7 @@ __all__ = [
     "estimate_table",
     "estimate_transition",
     "evaluate",
+    "export_onnx",
     "forward_loss",
     "fuse",
     "gradient_ascent_loss",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 import tproper as tp
 from tproper.transitions import transition_from_dict
@@ -72,18 +73,26 @@ def test_noisy_labels_to_a_trained_model(noisy: Path, tmp_path: Path, run: Run, 
     assert evaluated.exit_code == 0, evaluated.output
 
 
-def test_classes_in_another_order_than_those_of_T_are_refused(noisy: Path, tmp_path: Path, run: Run) -> None:
-    """T's columns would be those of other classes: by `train`, and by `evaluate` for a model with another order."""
+def test_classes_in_another_order_than_those_of_T_meet_its_columns_by_name(
+    noisy: Path, tmp_path: Path, run: Run
+) -> None:
+    """In `train`, and in `evaluate` for a model whose classes were given in another order; other names are refused."""
     out, turned = tmp_path / "T.json", ",".join(CLASSES[::-1])
     asked = ["--label", "weak", "--true-label", "true"]
     assert run("estimate", "clean", noisy, *asked, "--out", out).exit_code == 0
     common = ["train", noisy, "--label", "weak", "--ignore", "true", "--classes", turned, *ALONE]
     common += ["--out", tmp_path / "m"]
     assert run(*common, "--transition", "symmetric:0.3").exit_code == 0
-    evaluated = run("evaluate", tmp_path / "m", noisy, "--label", "weak", "--transition", out)
-    for result in (evaluated, run(*common, "--force", "--transition", out)):
-        assert result.exit_code == 2
-        assert f"--transition: expected T of the classes {', '.join(CLASSES[::-1])} in this order" in result.stderr
+    assert tp.load(tmp_path / "m").classes_.tolist() == CLASSES  # sorted, in whatever order they are given
+    evaluate = ["evaluate", tmp_path / "m", noisy, "--label", "weak", "--json", "--transition", out]
+    evaluated = run(*evaluate)
+    assert evaluated.exit_code == 0, evaluated.output
+    assert run(*common, "--force", "--transition", out).exit_code == 0
+    np.testing.assert_array_equal(tp.load(tmp_path / "m").transition_.matrix(), read(out)[1].matrix())
+    other = ["ant,bee,cow" if word == turned else word for word in common]
+    refused = run(*other, "--force", "--transition", out)
+    assert refused.exit_code == 2
+    assert "--transition: expected T of the classes ant, bee, cow, got" in refused.stderr
 
 
 def test_labels_with_names_of_their_own(tmp_path: Path, run: Run) -> None:
@@ -115,7 +124,9 @@ def test_positive_unlabeled(tmp_path: Path, run: Run) -> None:
     assert low <= positive.mean() <= high
     trained = run("train", data, "--label", "y", "--transition", out, *ALONE, "--out", tmp_path / "m")
     assert trained.exit_code == 0, trained.output
-    assert tp.load(tmp_path / "m").classes_.tolist() == ["spam", "ham"]
+    model = tp.load(tmp_path / "m")
+    assert model.classes_.tolist() == ["ham", "spam"]
+    assert roc_auc_score(positive, model.predict_proba(X)[:, 1]) > 0.95
 
 
 def test_candidate_sets(tmp_path: Path, run: Run) -> None:

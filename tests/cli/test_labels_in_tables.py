@@ -14,7 +14,7 @@ import tproper as tp
 from tproper.estimation import TransitionCheck
 from tproper.evaluation import Evaluation, Evaluator
 from tproper.metrics import Score
-from tproper.tables.codec import LabelCodec
+from tproper.tables.labels import LabelCodec
 from tproper.transitions import transition_from_dict, transition_to_dict
 
 

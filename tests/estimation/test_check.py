@@ -374,7 +374,7 @@ def test_kinds_of_input_and_plain_data():
         (lambda: tp.check_transition([0, 1], "T"), "transition: expected a tproper.Transition, got str"),
         (lambda: tp.check_transition([0, 3], tp.identity(2)), r"labels: expected integers in \[0, 2\), got 3"),
         (lambda: tp.check_transition([], tp.identity(2)), "labels: expected at least one label, got an empty batch"),
-        (lambda: tp.check_transition([[0, 1]], tp.identity(2)), r"labels: expected \(n,\) labels, got shape \(1, 2\)"),
+        (lambda: tp.check_transition([[0, 1]], tp.identity(2)), "labels: expected one label per example"),
         (
             lambda: tp.check_transition([0, 1], tp.identity(2), [[0.5, 0.5]]),
             r"probabilities: expected shape \(2, 2\), labels x classes, got \(1, 2\)",
@@ -401,11 +401,11 @@ def test_kinds_of_input_and_plain_data():
         ),
         (
             lambda: tp.check_transition([0, 1], annotators(tp.identity(2), tp.identity(2))),
-            r"labels: expected \(n, 2\) answers, got shape \(2,\)",
+            r"labels: expected the answers of 2 annotators \(n, 2\), got shape \(2,\)",
         ),
         (
             lambda: tp.check_transition([[0, 2]], annotators(tp.identity(2), tp.identity(2))),
-            r"labels: expected answers in \[0, 2\), or -1 for none, from annotator 1, got 2 at row 0",
+            r"labels: expected answers in \[0, 2\), or -1 for none, got 2",
         ),
         (
             lambda: tp.check_transition([[-1, -1]], annotators(tp.identity(2), tp.identity(2))),

@@ -323,10 +323,10 @@ def test_reliability_before_and_after_with_intervals() -> None:
         ({"scores": np.zeros((50, 3))}, r"scores: expected shape \(n, 4\)"),
         ({"scores": np.full((50, 4), np.nan)}, "scores: expected finite entries"),
         ({"labels": [0, 1]}, "labels: expected one for each of the 50 rows of scores, got 2"),
-        ({"labels": 0}, r"labels: expected one for each of the 50 rows of scores, got shape \(\)"),
+        ({"labels": 0}, r"labels: expected one label per example"),
         (
             {"labels": np.zeros((50, 2), int)},
-            r"labels: expected one for each of the 50 rows of scores, got shape \(50, 2\)",
+            r"labels: expected one label per example",
         ),
         ({"inputs": "odds"}, "inputs: expected 'auto', 'scores' or 'probabilities'"),
         ({"inputs": "probabilities"}, "scores: expected rows >= 0 that sum to 1"),

@@ -55,7 +55,8 @@ def test_learns_from_weak_labels(transition: tp.Transition, least: float) -> Non
 def test_positive_unlabeled() -> None:
     T = tp.positive_unlabeled(0.5)
     y = Y % 2
-    clf = WeakLabelClassifier("pu:0.5", classes=["even", "odd"], l2=1e-3).fit(X[TRAIN], T.sample(y[TRAIN], 0))
+    labeled = T.sample(y[TRAIN], 0) == 0
+    clf = WeakLabelClassifier("pu:0.5", classes=["even", "odd"], l2=1e-3).fit(X[TRAIN], labeled)
     assert (clf.predict(X[TEST]) == np.array(["even", "odd"])[y[TEST]]).mean() > 0.82
 
 
@@ -67,9 +68,10 @@ def test_names_candidate_lists_and_classes() -> None:
     b = WeakLabelClassifier("partial:0.3", **settings).fit(X[TRAIN], [NAMES[m].tolist() for m in masks])
     c = WeakLabelClassifier("partial:0.3", **settings, classes=NAMES).fit(X[TRAIN], [set(NAMES[m]) for m in masks])
     assert sorted(NAMES) == b.classes_.tolist()
-    assert c.classes_.tolist() == NAMES.tolist()
-    np.testing.assert_array_equal(a.predict_proba(X[TEST]), c.predict_proba(X[TEST]))
-    assert (b.predict(X[TEST]) == c.predict(X[TEST])).mean() > 0.99
+    assert c.classes_.tolist() == sorted(NAMES)
+    by_name = [c.classes_.tolist().index(name) for name in NAMES]
+    np.testing.assert_allclose(a.predict_proba(X[TEST]), c.predict_proba(X[TEST])[:, by_name], atol=1e-4)
+    np.testing.assert_array_equal(b.predict_proba(X[TEST]), c.predict_proba(X[TEST]))
 
 
 @pytest.mark.parametrize("loss", ["backward", "gls", "ga", "nonnegative"])

@@ -7,26 +7,14 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
-from sklearn.ensemble import AdaBoostClassifier, StackingClassifier
-from sklearn.feature_selection import RFECV
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import (
-    FixedThresholdClassifier,
-    GridSearchCV,
-    TunedThresholdClassifierCV,
-    cross_val_score,
-)
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.semi_supervised import SelfTrainingClassifier
 
 import tproper as tp
-from tproper.learn.misuse import WeakLabelsAsClassesWarning
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16
@@ -78,64 +66,16 @@ def test_pipelines_searches_and_other_estimators() -> None:
         tp.calibrated_scorer(tp.identity(3))(other, X[:5], [0, 1, 2, 0, 1])
 
 
-def test_tools_that_take_weak_labels_for_classes_are_told_of() -> None:
-    clf = tp.WeakLabelClassifier("complementary", classes=range(10), calibrate=False)
-    with pytest.warns(WeakLabelsAsClassesWarning, match="compares predicted classes with weak labels"):
-        cross_val_score(clf, X[:300], WEAK[:300], scoring="accuracy", cv=2)
-    with pytest.warns(WeakLabelsAsClassesWarning, match="compares predicted classes with weak labels"):
-        GridSearchCV(clf, {"l2": [1e-3]}, scoring="neg_log_loss", cv=2).fit(X[:300], WEAK[:300])
-    with pytest.warns(WeakLabelsAsClassesWarning, match="CalibratedClassifierCV takes the weak labels for classes"):
-        CalibratedClassifierCV(clf, cv=2).fit(X[:300], WEAK[:300])
-    frozen = CalibratedClassifierCV(FrozenEstimator(clf.fit(X[:300], WEAK[:300])), cv=2)
-    with pytest.warns(WeakLabelsAsClassesWarning, match="takes the labels it is given for classes: clean ones are"):
-        frozen.fit(X[:300], WEAK[:300])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", WeakLabelsAsClassesWarning)
-        frozen.predict_proba(X[:5])  # once is enough
-    with pytest.warns(WeakLabelsAsClassesWarning, match="StackingClassifier takes the weak labels for classes"):
-        StackingClassifier([("one", clf)], LogisticRegression(max_iter=500), cv=2).fit(X[:300], WEAK[:300])
-    with pytest.warns(WeakLabelsAsClassesWarning, match="compares predicted classes with weak labels"):
-        RFECV(clf, step=40, min_features_to_select=60, scoring="accuracy", cv=2).fit(X[:100], WEAK[:100])
-
-
-@pytest.mark.parametrize(
-    ("tool", "name"),
-    [
-        (SelfTrainingClassifier, "SelfTrainingClassifier"),
-        (OneVsRestClassifier, "a classifier of sklearn.multiclass"),
-        (OneVsOneClassifier, "a classifier of sklearn.multiclass"),
-        (AdaBoostClassifier, "AdaBoostClassifier"),
-    ],
-)
-def test_other_learners_of_classes_are_told_of(tool: type, name: str) -> None:
-    clf = tp.WeakLabelClassifier("symmetric:0.3", classes=range(10), calibrate=False)
-    labels = tp.symmetric_noise(10, 0.3).sample(Y[:300], 0)
-    if tool is SelfTrainingClassifier:
-        labels[250:] = -1  # what it is for
-    with pytest.warns(WeakLabelsAsClassesWarning, match=f"{name} takes the weak labels for classes"):
-        tool(clf).fit(X[:300], labels)
-
-
-def test_a_threshold_tuned_on_weak_labels_is_told_of_and_a_fixed_one_is_not() -> None:
-    clf = tp.WeakLabelClassifier("symmetric:0.2", classes=range(2), calibrate=False)
-    with pytest.warns(WeakLabelsAsClassesWarning, match="TunedThresholdClassifierCV takes the weak labels"):
-        TunedThresholdClassifierCV(clf, cv=2).fit(X[:200], Y[:200] % 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", WeakLabelsAsClassesWarning)
-        FixedThresholdClassifier(clf).fit(X[:200], Y[:200] % 2)
-
-
 def test_right_uses_are_not_warned_of() -> None:
     clf = tp.WeakLabelClassifier("complementary", classes=range(10), calibrate=False)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", WeakLabelsAsClassesWarning)
+        warnings.simplefilter("error", UserWarning)
         for scoring in (None, tp.calibrated_scorer(), tp.weak_scorer("accuracy", T)):
             cross_val_score(clf, X[:300], WEAK[:300], scoring=scoring, cv=2)
         fitted = clf.fit(X[:300], WEAK[:300])
         get_scorer("accuracy")(fitted, X[300:], Y[300:])  # clean labels of one's own
         clean = tp.WeakLabelClassifier()
         cross_val_score(clean, X[:300], Y[:300], scoring="accuracy", cv=2)
-        CalibratedClassifierCV(clean, cv=2).fit(X[:300], Y[:300])
 
 
 @pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "log_loss", "brier"])
@@ -149,6 +89,6 @@ def test_labels_may_go_by_any_names_of_the_classes(name):
         names = np.array(given)
         clf = tp.WeakLabelClassifier(T, classes=given, calibrate=False).fit(X, names[y])
         scores.append(tp.weak_scorer(name, T)(clf, X, names[y]))
-    np.testing.assert_allclose(scores, scores[0])
+    np.testing.assert_allclose(scores, scores[0], rtol=1e-5)  # in another order the solver ends a little elsewhere
     with pytest.raises(ValueError, match="y: expected no masked entries, got"):
         tp.weak_scorer(name, T)(clf, X, np.ma.masked_equal(names[y], "a"))

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import tproper as tp
-from tproper.transitions import AnnotatorTransition
+from tproper.transitions import AnnotatorTransition, DenseReconstruction
 
 
 def random_columns(M: int, K: int, seed: int) -> np.ndarray:
@@ -73,7 +73,7 @@ TRANSITIONS: dict[str, Callable[[], tp.Transition]] = {
 STRUCTURED = [
     name
     for name, make in TRANSITIONS.items()
-    if type(make().reconstruction()) is not tp.Reconstruction and not isinstance(make(), AnnotatorTransition)
+    if type(make().reconstruction()) is not DenseReconstruction and not isinstance(make(), AnnotatorTransition)
 ]
 
 POTENTIALS: dict[str, Callable[[], tp.Potential]] = {

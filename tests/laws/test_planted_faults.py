@@ -204,8 +204,9 @@ def test_a_newton_step_without_its_constraint(monkeypatch):
 
 
 def test_samples_of_the_wrong_column(monkeypatch):
-    original = tp.Transition._sample
-    monkeypatch.setattr(tp.Transition, "_sample", lambda self, z, rng: original(self, (z + 1) % self.num_classes, rng))
+    original = base.DenseTransition.draw
+    wrong = lambda self, z, rng: original(self, (z + 1) % self.num_classes, rng)  # noqa: E731
+    monkeypatch.setattr(base.DenseTransition, "draw", wrong)
     caught(laws.samples_follow_the_matrix, tp.pair_noise(4, 0.2))
 
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tproper as tp
-from tproper.transitions import posterior_draws, transition_from_dict, transition_to_dict
+from tproper.transitions import DenseTransition, posterior_draws, transition_from_dict, transition_to_dict
 
 from . import laws
 from .registry import METHODS, STRUCTURED, TRANSITIONS, dense, every_label, random_columns
@@ -228,7 +228,7 @@ def test_sources_of_sources_draw_each_for_themselves():
     assert np.abs(correlation).max() < 0.15
 
 
-class Mine(tp.Transition):
+class Mine(DenseTransition):
     """Not what its parent is."""
 
     def matrix(self):

@@ -266,10 +266,10 @@ def cell(value: Any) -> str | None:
 def in_a_table(T: Any, y: Any, classes: Any) -> Any:
     """What the command reads, where the labels are written into a table: one text a cell."""
     import pyarrow as pa
-
-    from tproper.data import MISSING
     from tproper.tables.codec import Answered, LabelCodec
     from tproper.tables.resolving import resolve, resolve_answers
+
+    from tproper.data import MISSING
     from tproper.transitions import transition_to_dict
 
     names = None if classes is None else [str(c) for c in classes]

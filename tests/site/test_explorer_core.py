@@ -16,6 +16,7 @@ import torch
 from chromium import CHROMIUM, NO_CHROMIUM, dump_dom
 
 import tproper as tp
+from tproper.transitions import KINDS
 
 EXPLORER = Path(__file__).parents[2] / "docs" / "explorer"
 NUM_CASES, SQUEEZINGS = 330, 12
@@ -66,6 +67,12 @@ FAMILIES = {
     "pu": tp.positive_unlabeled,
     "coarse": lambda a: tp.coarse_labels([[z for z in range(3) if z != a], [a]]),
     "identity": lambda _: tp.identity(3),
+    "ordinal": lambda x: tp.ordinal_noise(3, x),
+    "noisy_partial": lambda x: tp.noisy_partial_labels(3, 0.3, x),
+    "yes_no": lambda x: tp.yes_no(3, x),
+    "hierarchy": lambda x: tp.hierarchical_labels([[0, 1], [2]], x),
+    "none_of_these": lambda x: tp.none_of_these(3, 2, x),
+    "partly_labeled": lambda x: tp.partly_labeled(3, x),
 }
 
 
@@ -80,7 +87,7 @@ def make_cases(seed: int = 0):
         case: dict = {}
         if i % 3 == 0:
             family = list(FAMILIES)[(i // 3) % len(FAMILIES)]
-            end = [0.0, 1.0, None, None, None][(i // 24) % 5]
+            end = [0.0, 1.0, None, None, None][(i // (3 * len(FAMILIES))) % 5]
             x = int(rng.integers(3)) if family == "coarse" else round(float(rng.random()), 2) if end is None else end
             case |= {"family": family, "parameter": x}
             transition = FAMILIES[family](x)
@@ -314,3 +321,12 @@ def test_a_fault_in_the_core_is_noticed(tmp_path):
         answers = open_cases(tmp_path, cases, base=tmp_path)
         errors = [distance(a[name], t[name]) for a, t in zip(answers, truth, strict=True) if name in t]
         assert max(errors) > TOLERANCE, name
+
+
+def test_the_explorer_shows_every_single_row_kind():
+    """Each kind of the library's list is one of its families, or is told by which one it is shown."""
+    text = (EXPLORER / "families.js").read_text()
+    shown = set(re.findall(r"^    (\w+): \{$", text, flags=re.M))
+    stands_for = {"binary": "own", "multi_complementary": "partial", "case_control_pu": "pu"}
+    assert {stands_for.get(kind.name, kind.name) for kind in KINDS} <= shown
+    assert set(FAMILIES) | {"own"} == shown

@@ -43,6 +43,7 @@ from .numerics import (
     simplex_threshold,
     spherical_threshold,
 )
+from .pictures import draw
 from .plain import count_text, finite_number, json_text, plain
 from .sealed import DamagedError, read_sealed, write_sealed
 from .streams import drawn_classes, label_stream, seeded_torch
@@ -78,6 +79,7 @@ __all__ = [
     "count_text",
     "critical_k_of",
     "deprecated",
+    "draw",
     "drawn_classes",
     "entmax",
     "finds_top",

@@ -36,6 +36,10 @@ COMMANDS = {
         "Unbiased scores from weak labels, with their intervals; clean ones beside them where a true column is given.",
     ),
     "prevalence": ("prevalence", "Shares of the classes from weak labels and rows of known class, with intervals."),
+    "export": (
+        "export",
+        "Write a model as ONNX, for programs without Python: the same columns in, the same probabilities out.",
+    ),
     "simulate": ("simulate", "Weaken a clean data set: a weak label for every row in place of its true class."),
     "doctor": (
         "doctor",

@@ -22,14 +22,14 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, count_text
 from ..errors import InputError
-from ..metrics import encoded, probabilities_of
-from ..transitions import AnnotatorTransition, CandidateSetTransition, StackedTransition, Transition
+from ..metrics import probabilities_of, read_labels
+from ..transitions import AnnotatorTransition, CandidateSetTransition, SoftLabels, StackedTransition, Transition
 from .agreement import pair_fits, total_agreement
 from .groups import Group, make_groups
 from .hull import fit_hull, one_hot_block
 from .limits import anchors, confusions, purity, purity_by_feature, testable
 from .matching import MOST_ROWS, ScoreTests
-from .views import Index, OneLabel, SetLabel, SeveralAnswers, View, view_of, view_of_encoded
+from .views import Index, OneLabel, SetLabel, SeveralAnswers, View, view_of
 
 PLAUSIBLE = 0.01
 MOST_MATCHED = 200  # classes up to which labels are matched with T p
@@ -149,20 +149,30 @@ def check_transition(
     """
     tolerance = checks.real(tolerance, "tolerance", 0, 1)
     seed = checks.integer(random_state, "random_state", 0)
+    if isinstance(labels, SoftLabels):
+        checks.array(labels, "labels")  # which refuses them: these are tests of counts
+    read = read_labels(transition, labels)
     if _too_large(transition):
-        n = len(transition.encode(labels))
+        n = len(read)
         size = f"{count_text(transition.num_weak_labels)} labels x {transition.num_classes} classes"
         note = f"Not tested: T of {size} is too large for these tests"
         return TransitionCheck(1.0, [], [note], transition.name, n, False)
-    view = view_of(labels, transition)
-    p = None if probabilities is None else probabilities_of(probabilities, view.num_classes, view.n).numpy()
-    features = None if X is None else _features(X, view.n)
+    K, n, given = transition.num_classes, len(read), read.given
+    p = None if probabilities is None else probabilities_of(probabilities, K, n, space=read.space).numpy()
+    features = None if X is None else _features(X, n)
+    y, labels_named = read.labels.numpy(), None if read.space.classes is None else read.space.names
+    if given is not None:  # rows without a label
+        y, p, features = y[given], _some(p, given), _some(features, given)
+        groups = None if groups is None else checks.array(groups, "groups")[given]
+    if isinstance(transition, AnnotatorTransition) and (y < 0).all():
+        raise InputError("labels: expected at least one answer, got none")
+    transition = read.bare
+    view = view_of(y, transition, labels_named)
     parts = [np.arange(view.n)] if groups is None else _one_of_each(groups, view.n, seed)
     if len(parts) == 1 and len(parts[0]) == view.n:
         views = [view]
     else:
-        y = encoded(transition, labels).numpy()
-        views = [view_of_encoded(y[rows], transition) for rows in parts]
+        views = [view_of(y[rows], transition, labels_named) for rows in parts]
     found = [
         _tests(v, transition, _some(p, rows), _some(features, rows), tolerance, seed)
         for v, rows in zip(views, parts, strict=True)

@@ -147,12 +147,13 @@ class SourcesEstimate:
         return annotators(self.transitions)
 
     @cached_property
-    def answers(self) -> NDArray[np.int64] | SoftLabels:
-        """What the sources said, as `transition` takes it: (n, m) rows of each T, -1 = nothing; shares if some are."""
+    def answers(self) -> NDArray[Any] | SoftLabels:
+        """What the sources said, as `transition` has it: (n, m) names, None = nothing; shares if some are."""
         tables = [np.asarray(s.W.toarray()) for s in self._sources]
         if all(((t == 0) | (t == 1)).all() for t in tables):
             said = [np.where(t.any(axis=1), t.argmax(axis=1), MISSING) for t in tables]
-            return np.stack(said, axis=1).astype(np.int64)
+            rows = np.stack(said, axis=1).astype(np.int64)
+            return np.array(self.transition.labels.decode(rows), dtype=object)
         M = max(t.shape[1] for t in tables)
         shares = np.zeros((len(tables[0]), len(tables), M))
         for a, t in enumerate(tables):

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -31,7 +31,17 @@ from scipy.special import stdtr
 
 from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks, group_codes, warn
 from ..errors import InputError
-from ..metrics import Z95, CheckedRows, Known, PairedTest, SelectionWarning, encoded, known_classes, weights_of
+from ..metrics import (
+    Z95,
+    CheckedRows,
+    Known,
+    PairedTest,
+    SelectionWarning,
+    encoded,
+    known_classes,
+    read_labels,
+    weights_of,
+)
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
@@ -39,6 +49,7 @@ from ..transitions import (
     SoftLabels,
     Transition,
     hard_labels,
+    identity,
     is_estimated,
     posterior_draws,
 )
@@ -197,18 +208,28 @@ def weak_prevalence(
         return _by_soft(transition, labels, true, groups, random_state)
     if true is None:
         assert transition is not None
-        return _by_transition(transition, labels, None, groups, random_state)
+        read = read_labels(transition, labels)
+        y, given = read.labels, read.given
+        if given is not None:  # rows without a label say nothing
+            y, groups = y[given], None if groups is None else checks.array(groups, "groups")[given]
+        return _by_transition(read.bare, y, None, groups, random_state, read.space.classes)
     known = _of_classes(known_classes(labels, true, transition), num_classes, transition)
     if not (known.true >= 0).any():
         if transition is None:
             raise InputError("true: expected the class of some rows, got none")
-        return _by_transition(transition, labels, None, groups, random_state)
+        return weak_prevalence(labels, transition, groups=groups, random_state=random_state)
     use_T = transition is not None and not is_estimated(transition) and sample_weight is None and X is None
     if use_T:
         assert transition is not None
         contradiction = _contradicts(transition, known)
         if transition.diagnose().reconstructible and not contradiction:
-            return _by_transition(transition, labels, known.true, groups, random_state)
+            y, true = known.labels, known.true
+            some = np.flatnonzero((known.columns >= 0).any(axis=1) | (true >= 0))  # else nothing is known of a row
+            if len(some) < len(true) and not transition.label_shape:
+                y, true = y[some], true[some]
+                groups = None if groups is None else checks.array(groups, "groups")[some]
+            bare = known.space.transition.named(None)
+            return _by_transition(bare, y, true, groups, random_state, known.space.classes)
         note = contradiction or "T does not tell the classes apart, and is not used: the checked rows do"
     elif transition is not None and not is_estimated(transition):
         note = "T is not used: the checked rows and all labels say what they know without it"
@@ -269,7 +290,7 @@ def _of_classes(known: Known, num_classes: int | None, transition: Transition | 
         raise InputError("num_classes: expected it beside labels that are numbers, without a transition")
     if known.true.max(initial=-1) >= K:
         raise InputError(f"true: expected classes in [0, {K}), got {known.true.max()}")
-    return Known(known.columns, known.true, list(range(K)))
+    return replace(known, space=identity(K).labels)
 
 
 def _by_checked(
@@ -335,16 +356,21 @@ def _contradicts(transition: Transition, known: Known) -> str:
 
 
 def _by_transition(
-    transition: Transition, labels: Labels, true: NDArray[np.int64] | None, groups: ArrayLike | None, random_state: int
+    transition: Transition,
+    labels: torch.Tensor,
+    true: NDArray[np.int64] | None,
+    groups: ArrayLike | None,
+    random_state: int,
+    names: list[Any] | None,
 ) -> Prevalence:
-    """By the likelihood of the labels, and of the classes that are known."""
+    """By the likelihood of encoded labels, and of the classes that are known."""
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
         raise NotReconstructibleError(
             f"transition: expected rank {transition.num_classes} for {transition.num_classes} classes, got "
             f"{diagnosis.rank}: the shares of {diagnosis.confusion()} cannot be told apart from these labels"
         )
-    encoded = transition.encode(labels).reshape(-1, *transition.label_shape)
+    encoded = labels
     group = group_codes(groups, len(encoded))
     if isinstance(transition, AnnotatorTransition):
         heard = (encoded >= 0).any(dim=1)  # no answer says nothing
@@ -403,8 +429,8 @@ def _by_transition(
             f"not determined: other shares of the classes {', '.join(map(str, np.flatnonzero(free)[:12]))}"
             f"{', ...' if free.sum() > 12 else ''} fit the labels equally well; their intervals cover all of these"
         )
-    names = list(range(K))
-    return Prevalence(value, stderr, interval, rows, share, n, notes, names, int(checked.sum()), None, repeats)
+    every = names or list(range(K))
+    return Prevalence(value, stderr, interval, rows, share, n, notes, every, int(checked.sum()), None, repeats)
 
 
 def _again(

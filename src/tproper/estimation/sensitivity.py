@@ -21,17 +21,27 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks
 from ..errors import InputError
-from ..metrics import Score, encoded, restrict, weak_accuracy, weak_brier, weak_log_loss
+from ..metrics import (
+    Score,
+    predictions_of,
+    probabilities_of,
+    read_labels,
+    restrict,
+    weak_accuracy,
+    weak_brier,
+    weak_log_loss,
+)
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
+    Encoded,
     Reconstruction,
     StackedTransition,
     Transition,
     UniformTransition,
     families,
     partial_labels,
-    weak_label_names,
+    space_of,
 )
 
 SCORES = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
@@ -108,8 +118,17 @@ def sensitivity(
         raise InputError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
     if not math.isfinite(base.value):
         raise InputError(f"predictions: expected a finite {base.name}, got {base.value}; {base.note}")
-    at = _ScoreAt(score, encoded(transition, labels), predictions, base, transition.num_classes)
-    return _around([at], transition, steps, classes, annotators)[score]
+    read = read_labels(transition, labels)
+    K, n = transition.num_classes, len(read)
+    if score == "accuracy":
+        given: Any = predictions_of(predictions, K, n, space=read.space)
+    else:
+        given = probabilities_of(predictions, K, n, "predictions", read.space)
+    y = read.labels
+    if read.given is not None:
+        y, given = y[read.given], given[read.given]
+    names = read.space.classes if classes is None else classes
+    return _around([_ScoreAt(score, y, given, base, K)], read.bare, steps, names, annotators)[score]
 
 
 def sensitivities(
@@ -125,11 +144,16 @@ def sensitivities(
 
     `reconstruction`: that of "auto", from whoever has made it; scores that share it share the draws of an estimated T.
     """
-    R, y = transition.reconstruction(reconstruction), encoded(transition, labels)
+    R, read = transition.reconstruction(reconstruction), read_labels(transition, labels)
+    probabilities = probabilities_of(probabilities, transition.num_classes, len(read), space=read.space).numpy()
+    y, transition = read.labels, read.bare
+    classes = read.space.classes if classes is None else classes
+    if read.given is not None:
+        y, probabilities = y[read.given], probabilities[read.given]
     scored = []
     for name, score in SCORES.items():
         predictions = probabilities.argmax(axis=1) if name == "accuracy" else probabilities
-        base = score(y, predictions, transition, reconstruction=R)
+        base = score(Encoded(y), predictions, transition, reconstruction=R)
         if math.isfinite(base.value):
             scored.append(_ScoreAt(name, y, predictions, base, transition.num_classes))
     return _around(scored, transition, MOVES, classes, annotators)
@@ -170,14 +194,14 @@ class _ScoreAt:
     def limits(self, T: Transition) -> tuple[float, float]:
         """Its interval."""
         try:
-            return SCORES[self.name](self.labels, self.predictions, T).interval
+            return SCORES[self.name](Encoded(self.labels), self.predictions, T).interval
         except NotReconstructibleError:
             return self.anything
 
     def values(self, T: Transition) -> list[float]:
         """Its value, or the least and the greatest possible."""
         try:
-            return [SCORES[self.name](self.labels, self.predictions, T).value]
+            return [SCORES[self.name](Encoded(self.labels), self.predictions, T).value]
         except NotReconstructibleError:
             return list(self.anything)
 
@@ -376,7 +400,7 @@ def _table_rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | 
             return list(at.anything)
 
     effect, d, i, z = rates[0]
-    label = (transition.weak_labels if classes is None else weak_label_names(transition, classes))[int(ends[d]) + i]
+    label = space_of(transition, classes).names[int(ends[d]) + i]
     z_name = z if classes is None else classes[z]
     name = f"P(label {label} | class {z_name})"
     if transition.positive_unlabeled:

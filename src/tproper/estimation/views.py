@@ -9,14 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._core import FloatArray, Labels, checks
-from ..errors import InputError
-from ..metrics import encoded
+from .._core import FloatArray
 from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
     EstimatedPartialLabels,
-    SoftLabels,
     StackedTransition,
     Transition,
     posterior_draws,
@@ -231,20 +228,8 @@ def _top(logs: FloatArray) -> FloatArray:
 View = OneLabel | SetLabel | SeveralAnswers
 
 
-def view_of(labels: Labels, transition: Transition) -> View:
-    """Labels checked and seen through their T."""
-    if not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
-    if isinstance(labels, SoftLabels):
-        checks.array(labels, "labels")  # which refuses them: these are tests of counts
-    y = encoded(transition, labels).numpy()
-    if isinstance(transition, AnnotatorTransition) and (y < 0).all():
-        raise InputError("labels: expected at least one answer, got none")
-    return view_of_encoded(y, transition)
-
-
-def view_of_encoded(y: NDArray[Any], transition: Transition) -> View:
-    """Labels in their canonical form, seen through their T."""
+def view_of(y: NDArray[Any], transition: Transition, names: Sequence[Any] | None = None) -> View:
+    """Encoded labels, which may have names, seen through their T."""
     if isinstance(transition, AnnotatorTransition):
         return SeveralAnswers(transition.transitions, y)
     if isinstance(transition, CandidateSetTransition):
@@ -258,4 +243,4 @@ def view_of_encoded(y: NDArray[Any], transition: Transition) -> View:
         shares = np.bincount(source[y], minlength=len(transition.sources)) / len(y)
         scale = (shares / transition.weights)[source][:, None]
         T, draws = T * scale, None if draws is None else draws * scale
-    return OneLabel(T, y, draws, [f"label {name}" for name in transition.weak_labels])
+    return OneLabel(T, y, draws, [f"label {name}" for name in (transition.weak_labels if names is None else names)])

@@ -4,7 +4,7 @@ Imports from `plots`, `estimation`, `metrics` and the rooms above them.
 """
 
 from .bounds import Bounds
-from .evaluation import Evaluation, Evaluator, Evenly, Names, evaluate, plain_scores
+from .evaluation import Evaluation, Evaluator, Evenly, Legend, evaluate, plain_scores
 from .picture import draw
 from .streamed import UNSCORABLE, Scores, StreamedScores, scores_of
 
@@ -14,7 +14,7 @@ __all__ = [
     "Evaluation",
     "Evaluator",
     "Evenly",
-    "Names",
+    "Legend",
     "Scores",
     "StreamedScores",
     "draw",

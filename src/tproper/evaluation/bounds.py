@@ -25,12 +25,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from .._core import FloatArray, NotReconstructibleError, compact, group_codes, plain
 from ..estimation import Sensitivity, check_transition
 from ..metrics import Z95, restrict
-from ..transitions import Reconstruction, Transition, identity
+from ..transitions import Encoded, Reconstruction, Transition, identity
 from .streamed import scores_of
 
 LIMITS = {"accuracy": (0.0, 1.0), "log_loss": (0.0, math.inf), "brier": (0.0, 2.0)}
@@ -119,7 +120,7 @@ def _error(values: FloatArray, groups: Codes) -> float:
 def _sharper_bounds(T: FloatArray, name: str, labels: NDArray[Any], q: FloatArray, groups: Any) -> dict[str, Bounds]:
     """Scores at all T between this one and the identity that labels do not contradict."""
     between = (Transition((1 - m) * T + m * np.eye(len(T))) for m in SHARPER)
-    possible = [t for t in between if check_transition(labels, t, q, groups=groups).plausible]
+    possible = [t for t in between if check_transition(Encoded(torch.as_tensor(labels)), t, q, groups=groups).plausible]
     found = [scores_of(t, labels, q, groups=groups) for t in (*possible, identity(len(T))) if reconstruction_of(t)]
     told = f"T lies between {name} and labels without errors, where these labels do not contradict it"
     out = {}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -20,9 +21,9 @@ from .._core import FloatArray, Labels, NotReconstructibleError, checks
 from ..errors import InputError
 from ..estimation import Sensitivity, TransitionCheck, check_transition, sensitivities
 from ..metrics import Calibration, Score, encoded, probabilities_of, restrict
-from ..transitions import Reconstruction, Transition, identity
+from ..transitions import Encoded, Reconstruction, Transition, identity
 from .bounds import LIMITS, Bounds, bounds_without, reconstruction_of
-from .streamed import NAMES, UNSCORABLE, Encoded, Scores, StreamedScores, scores_of
+from .streamed import NAMES, UNSCORABLE, Coded, Scores, StreamedScores, scores_of
 
 CHECKED_ROWS = 20_000  # more rows would add nothing
 NOTES = 2  # in words: a weak model has one for each class
@@ -32,14 +33,14 @@ WITHOUT, CLEAN = "from weak labels alone", "from clean labels"
 
 
 @dataclass(frozen=True)
-class Names:
+class Legend:
     """What numbers of classes, annotators and sources stand for."""
 
     classes: Sequence[Any] = ()
     annotators: Sequence[Any] = ()
     sources: Sequence[Any] = ()
 
-    def legend(self, lines: Sequence[str]) -> list[str]:
+    def lines(self, lines: Sequence[str]) -> list[str]:
         """What the numbers in these lines stand for, where they have some."""
         if not re.search(r"\b(class|classes|label|annotators?|source) \(?\d", "\n".join(lines)):
             return []
@@ -81,7 +82,7 @@ class Evaluation:
     bounds: dict[str, Bounds]
     transition: str
     rows: dict[str, int] = field(default_factory=dict)
-    names: Names = Names()
+    names: Legend = Legend()
     grouped: bool = False
     overlap: str | None = None  # rows that the model was trained on, in words
 
@@ -96,7 +97,7 @@ class Evaluation:
         if self.check is None or self.check.plausible:
             return []
         worst = min((t for t in self.check.tests if t.about == "T"), key=lambda test: test.p_value)
-        names = "".join(f" {line}" for line in self.names.legend([worst.sentence]))
+        names = "".join(f" {line}" for line in self.names.lines([worst.sentence]))
         instead = "bounds that do not rest on it stand in their place" if self.bounds else "do not use them"
         return [
             f"T IS DOUBTFUL: labels contradict the transition {self.transition} (p = {self.check.p_value:.2g}): "
@@ -157,7 +158,7 @@ class Evaluation:
             came = "that labels are the true classes"
         lines = [f"Scores from weak labels assume {came}, and that {independent} independent."]
         lines += self._verdict()
-        return [*lines, *self.names.legend(lines)]
+        return [*lines, *self.names.lines(lines)]
 
     def _verdict(self) -> list[str]:
         check = self.check
@@ -311,21 +312,21 @@ class Evaluator:
     def __init__(
         self,
         transition: Transition,
-        names: Names | None = None,
+        names: Legend | None = None,
         reconstruction: Reconstruction | None = None,
         groups: Any = None,
     ) -> None:
-        self.transition, self.names, self.groups = transition, names or Names(), groups
+        self.transition, self.names, self.groups = transition, names or Legend(), groups
         self.reconstruction = reconstruction or reconstruction_of(transition)
         streamed = groups is None and self.reconstruction is not None
         self._weak = StreamedScores(transition, self.reconstruction) if streamed else None  # type: ignore[arg-type]
         self._clean = StreamedScores(identity(transition.num_classes))
         self._known_groups: Any = None
-        self._whole: list[tuple[Encoded, FloatArray]] = []
+        self._whole: list[tuple[Coded, FloatArray]] = []
         self._some = Evenly(CHECKED_ROWS)
         self.labelled = 0
 
-    def add(self, labels: Encoded, p: FloatArray) -> None:
+    def add(self, labels: Coded, p: FloatArray) -> None:
         """Rows with a weak label."""
         self.labelled += len(p)
         if self._weak is not None:
@@ -362,8 +363,9 @@ class Evaluator:
             elif rows is not None:
                 rows = rows[self._some.at(np.arange(len(labels)))]
             names = {"classes": self.names.classes or None, "annotators": self.names.annotators or None}
-            moved = sensitivities(labels, p, T, R or "auto", **names)
-            check = check_transition(labels, T, p, groups=rows)
+            read = Encoded(torch.as_tensor(labels))
+            moved = sensitivities(read, p, T, R or "auto", **names)
+            check = check_transition(read, T, p, groups=rows)
             if not check.plausible:
                 bounds = bounds_without(T, labels, p, moved, rows)
         counts = {"all": self.labelled, "weak": self.labelled, "without_label": 0}
@@ -382,10 +384,10 @@ class Evenly:
 
     def __init__(self, enough: int) -> None:
         self.rows, self.stride, self.enough = 0, 1, enough
-        self.labels: list[Encoded] = []
+        self.labels: list[Coded] = []
         self.p: list[FloatArray] = []
 
-    def add(self, labels: Encoded, p: FloatArray) -> None:
+    def add(self, labels: Coded, p: FloatArray) -> None:
         """The next rows, of which every `stride`-th is kept."""
         start = -self.rows % self.stride
         self.labels.append(labels[start :: self.stride])
@@ -395,7 +397,7 @@ class Evenly:
             self.labels, self.p = [np.concatenate(self.labels)[::2]], [np.concatenate(self.p)[::2]]
             self.stride *= 2
 
-    def kept(self) -> tuple[Encoded, FloatArray]:
+    def kept(self) -> tuple[Coded, FloatArray]:
         """The rows that were kept."""
         if not self.p:
             return np.empty(0), np.empty((0, 0))

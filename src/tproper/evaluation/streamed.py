@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from .._core import FloatArray
@@ -36,12 +37,12 @@ from ..metrics import (
     weak_calibration,
     weak_log_loss,
 )
-from ..transitions import Reconstruction, Transition
+from ..transitions import Encoded, Reconstruction, Transition
 
 BLOCK_CELLS = 1 << 20  # probabilities in a block ...
 BLOCK_ROWS = 50_000  # ... of at least this many rows, so that the means of heavy-tailed scores count as normal
 Scores: TypeAlias = dict[str, Score | Calibration]
-Encoded: TypeAlias = NDArray[Any]  # labels as the transition encodes them
+Coded: TypeAlias = NDArray[Any]  # labels as the transition encodes them
 UNSCORABLE = "this transition makes some classes look alike, so weak labels alone cannot score a model"
 _MEANS = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
 NAMES = {
@@ -98,12 +99,12 @@ class StreamedScores:
         self.reconstruction = transition.reconstruction(reconstruction)
         self.rows = 0
         self._limit = max(BLOCK_ROWS, BLOCK_CELLS // transition.num_classes)
-        self._waiting: list[tuple[Encoded, FloatArray]] = []
+        self._waiting: list[tuple[Coded, FloatArray]] = []
         self._count = 0
         self._parts: dict[str, list[Score]] = {name: [] for name in (*_MEANS, "overconfidence")}
         self._bins: _Bins | None = None
 
-    def add(self, labels: Encoded, probabilities: FloatArray) -> None:
+    def add(self, labels: Coded, probabilities: FloatArray) -> None:
         """Some rows."""
         if len(labels) == 0:
             return
@@ -116,14 +117,16 @@ class StreamedScores:
             self._waiting = [(labels[self._limit :], probabilities[self._limit :])]
             self._count -= self._limit
 
-    def _take(self) -> tuple[Encoded, FloatArray]:
+    def _take(self) -> tuple[Coded, FloatArray]:
         labels = np.concatenate([y for y, _ in self._waiting])
         return labels, np.concatenate([p for _, p in self._waiting])
 
-    def _score(self, labels: Encoded, q: FloatArray) -> None:
+    def _score(self, labels: Coded, q: FloatArray) -> None:
         for name, score in _MEANS.items():
             value = q.argmax(axis=1) if name == "accuracy" else q
-            self._parts[name].append(score(labels, value, self.transition, reconstruction=self.reconstruction))
+            self._parts[name].append(
+                score(Encoded(torch.as_tensor(labels)), value, self.transition, reconstruction=self.reconstruction)
+            )
         if self._bins is None:
             self._bins = _Bins()
         self._parts["overconfidence"].append(self._bins.add(labels, q, self.transition, self.reconstruction))
@@ -152,20 +155,20 @@ class StreamedScores:
 
 def scores_of(
     transition: Transition,
-    labels: Encoded,
+    labels: Coded,
     probabilities: FloatArray,
     reconstruction: str | Reconstruction = "auto",
     groups: ArrayLike | None = None,
 ) -> Scores:
     """The scores of rows in memory, by one R, so that they share the draws of an estimated T."""
-    predicted = probabilities.argmax(axis=1)
+    predicted, read = probabilities.argmax(axis=1), Encoded(torch.as_tensor(labels))
     given: Any = {"reconstruction": transition.reconstruction(reconstruction), "groups": groups}
     return {
-        "accuracy": weak_accuracy(labels, predicted, transition, **given),
-        "balanced_accuracy": weak_balanced_accuracy(labels, predicted, transition, **given),
-        "log_loss": weak_log_loss(labels, probabilities, transition, **given),
-        "brier": weak_brier(labels, probabilities, transition, **given),
-        "calibration": weak_calibration(labels, probabilities, transition, **given),
+        "accuracy": weak_accuracy(read, predicted, transition, **given),
+        "balanced_accuracy": weak_balanced_accuracy(read, predicted, transition, **given),
+        "log_loss": weak_log_loss(read, probabilities, transition, **given),
+        "brier": weak_brier(read, probabilities, transition, **given),
+        "calibration": weak_calibration(read, probabilities, transition, **given),
     }
 
 
@@ -178,9 +181,9 @@ class _Bins:
         self.confidence: FloatArray = np.zeros(())
         self.table: FloatArray = np.zeros(())  # sums of targets by bin and predicted class, where T is estimated
 
-    def add(self, labels: Encoded, q: FloatArray, transition: Transition, reconstruction: Reconstruction) -> Score:
+    def add(self, labels: Coded, q: FloatArray, transition: Transition, reconstruction: Reconstruction) -> Score:
         """A block; gives its overconfidence."""
-        sample = Sample(labels, transition, reconstruction, None, None)
+        sample = Sample(Encoded(torch.as_tensor(labels)), transition, reconstruction, None, None)
         top = TopLabel(sample.weigher, sample.probabilities(q), sample.labels, None)
         if self.edges is None:
             self.edges = bin_edges(top.confidence, top.worthwhile_bins(), "quantile")

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import nn
 
 from .._core import Before, FloatArray, Labels, NotReconstructibleError, finite_rows, group_codes, warn
@@ -25,6 +25,7 @@ from ..losses import WeakLabelLoss, make_loss
 from ..metrics import weights_of
 from ..potentials import Potential
 from ..transitions import (
+    LabelSpace,
     Reconstruction,
     Transition,
     TransitionLike,
@@ -32,18 +33,18 @@ from ..transitions import (
     as_given,
     is_soft,
     make_transition,
+    names_array,
+    settle_sorted,
     soft_silent,
 )
-from . import fitting, linear, misuse
-from . import labels as _labels
+from . import fitting, linear
 from . import search as _search
 from .calibrator import Calibrator
-from .coded import check_codes
 from .estimating import asks_for_estimate, with_estimate
 from .modules import flag, untracked
 from .scaling import row_risks
 from .settings import Names, Weights, check_settings
-from .truth import encode_both, taught, weak_part
+from .truth import read_both, taught, weak_part, weights_of_labelled
 
 
 class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
@@ -227,7 +228,6 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
         A fit that raises leaves the classifier as it was.
         """
-        check_codes(self._transition_or_loss(), self.classes)
         before = Before(self)
         try:
             return self._fit(X, y, sample_weight, true, groups)
@@ -246,13 +246,17 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         if flag(self.warm_start) and hasattr(self, "module_"):
             before = self.module_, self.n_features_in_, len(self.classes_)
         X = self._features(X, reset=True)
-        self.transition_, self.classes_ = _labels.resolve(weak_part(y, true), self._transition_or_loss(), self.classes)
-        misuse.warn_in_fit(self.transition_)
+        space = self._settle(weak_part(y, true), self.classes, true)
         self.loss_ = self._make_loss()
-        labels, known = encode_both(y, true, self.transition_, self.classes_)
+        labels, known, some = read_both(y, true, space)
         check_consistent_length(X, labels)
         codes = group_codes(groups, len(labels))
-        data, used = fitting.weighted(self, fitting.Training(X, labels, None, codes), sample_weight)
+        data = fitting.Training(X, labels, None, codes)
+        if some is not None:  # rows without a label
+            data, known = data.part(some), None if known is None else known[some]
+            weights = weights_of(sample_weight, len(labels))
+            sample_weight = None if weights is None else weights[some]
+        data, used = fitting.weighted(self, data, sample_weight)
         self._certificate = self.optimizer_ = None
         rng = check_random_state(self.random_state)
         start = None if before is None else fitting.check_warm(self, *before)
@@ -286,15 +290,20 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
                     "classes: expected all class names on the first call of partial_fit, got none; "
                     "pass classes=, or a transition that says how many there are"
                 )
-            self.transition_, self.classes_ = _labels.resolve(y, self._transition_or_loss(), names)
+            self._settle(y, names)
             self.loss_ = self._make_loss()
             self.history_, self.n_iter_ = [], 0
-        elif classes is not None and not np.array_equal(np.asarray(classes), self.classes_):
+        elif classes is not None and set(classes) != set(self.classes_.tolist()):
             got = f"{self.classes_.tolist()}, got {list(classes)}"
             raise InputError(f"classes: expected those of the first call, {got}")
-        labels = _labels.encode(y, self.transition_, self.classes_)
+        labels, missing = self.transition_.labels.read(y)
         check_consistent_length(X, labels)
-        data, _ = fitting.weighted(self, fitting.Training(X, labels, None), sample_weight)
+        data = fitting.Training(X, labels, None)
+        if missing.any():
+            data = data.part(np.flatnonzero(~missing))
+            weights = weights_of(sample_weight, len(labels))
+            sample_weight = None if weights is None else weights[~missing]
+        data, _ = fitting.weighted(self, data, sample_weight)
         if getattr(self, "optimizer_", None) is None:  # the first call, or the first since `fit`
             self.random_stream_ = check_random_state(self.random_state)
         before.add(self.random_stream_)
@@ -379,7 +388,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``; for standard errors, `tproper.weak_accuracy`.
         """
         predicted = torch.as_tensor(self._class_index(X))
-        labels = _labels.encode(y, self.transition_, self.classes_)
+        labels, missing = self.transition_.labels.read(y)
         check_consistent_length(predicted, labels)
         try:
             R = self.transition_.reconstruction()
@@ -392,8 +401,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         credit = R.targets(as_given(labels)).gather(1, predicted[:, None])[:, 0].numpy()
         weights = weights_of(sample_weight, len(credit))
         silent = soft_silent(R, labels) if is_soft(labels) else R.silent(labels)
-        if silent is not None:  # rows in which no annotator answered
-            weights = _labels.weights_of_answers(silent, weights)
+        quiet = missing if silent is None else missing | silent.cpu().numpy()  # rows in which no annotator answered
+        if quiet.any():
+            weights = weights_of_labelled(quiet, weights)
         value = float(np.average(credit, weights=weights))
         shown = min(max(value, 0.0), 1.0)
         a = np.full(len(credit), 1.0) if weights is None else weights
@@ -407,14 +417,14 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return shown
 
     def weak_log_likelihood(self, X: Any, y: Labels) -> FloatArray:
-        """``log (T p)_y`` of each row: how likely the model finds the weak labels it is shown.
+        """``log (T p)_y`` of each row: how likely the model finds the weak labels; NaN where one is missing.
 
         p is `predict_proba`, except for bags with a `prior`: T describes the pooled bags, and p is theirs.
         """
         p = torch.as_tensor(fitting.own_probabilities(self, self._scores(X)))
-        labels = _labels.encode(y, self.transition_, self.classes_)
+        labels, missing = self.transition_.labels.read(y)
         # scores of log p give p back exactly under softmax, zeros included
-        return -row_risks(self.transition_, labels, p.log().numpy())
+        return np.where(missing, np.nan, -row_risks(self.transition_, labels, p.log().numpy()))
 
     @property
     def certificate_(self) -> Certificate:
@@ -445,7 +455,6 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self, "module_")
-        misuse.warn_in_predict(self.transition_)
         return fitting.scores_of(self, self._features(X, reset=False))
 
     def take_columns(self, inputs: Inputs) -> WeakLabelClassifier:
@@ -467,6 +476,20 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         if self.transition is None and isinstance(self.loss, WeakLabelLoss):
             return self.loss.transition
         return self.transition
+
+    def _settle(self, y: Any, classes: Names, true: Any = None) -> LabelSpace:
+        """T in the sorted order of its classes, and their names."""
+        given = self._transition_or_loss()
+        if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+            column_or_1d(y, warn=True)
+        space = settle_sorted(y, given, classes, true=true)
+        if isinstance(self.loss, WeakLabelLoss) and not self.loss.transition.same_as(space.transition):
+            raise InputError(
+                f"loss: expected one whose T has the classes in sorted order, {space.class_names}, got a loss of T "
+                "in another order; pass its name, or a callable that makes it from T"
+            )
+        self.transition_, self.classes_ = space.transition, names_array(space.class_names)
+        return space
 
     def _size_known(self) -> bool:
         value = self._transition_or_loss()

@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import check_consistent_length
 
 from .._core import checks
 from ..errors import InputError
 from ..estimation import AnnotatorEstimate, PUEstimate, estimate_annotators, estimate_pu, estimate_transition
-from ..transitions import Transition
-from . import labels as _labels
+from ..transitions import Transition, form_of, in_sorted_order, stand_in, with_weak_labels
+from .truth import take
 
 NAME = "estimate"
-#: What T is estimated from; the label layer tells "annotators" and "partial" by themselves.
+#: What T is estimated from; the labels' form tells "annotators" and "partial" by themselves.
 KINDS = ("clean", "features", "annotators", "pu", "partial")
 _FORMS = {"annotators": "answers", "partial": "sets", "pu": "pu"}
 Estimated = AnnotatorEstimate | PUEstimate | Transition
@@ -73,18 +75,27 @@ def with_estimate(estimator: Any, X: Any, y: Any, true: Any = None, groups: Any 
         raise InputError("warm_start: expected False with transition='estimate', got True")
     settings = dict(given)
     kind = settings.pop("kind", None)
-    form = _FORMS.get(kind, "one") if kind is not None else _labels.form_of(y)
+    form = _FORMS.get(kind, "one") if kind is not None else form_of(y)
     if kind is None:
         kind = {"answers": "annotators", "sets": "partial"}.get(form, "features")
     features = clone(estimator).set_params(transition=None)._features(X, reset=True)
-    if true is not None and form == "one":  # a row without a weak label says nothing about T
-        labelled = _labels.labelled_rows(y)
-        features, y, true = features[labelled], _labels.take(y, labelled), _labels.take(true, labelled)
-        groups = None if groups is None else _labels.take(groups, labelled)
-    T, names = _labels.stand_in(y, form, estimator.classes, true)
-    labels = _labels.encode(y, T, names).numpy()
-    known = None if true is None else _labels.encode_true(true, names, len(labels))
+    space = stand_in(y, form, estimator.classes, true)
+    if form != "pu":
+        space = in_sorted_order(space.transition).labels
+    labels, missing = space.read(y)
+    check_consistent_length(features, labels)
+    known = None if true is None else space.known_classes(true, len(labels))
+    if missing.any():  # a row without a weak label says nothing about T
+        given = np.flatnonzero(~missing)
+        features, labels = features[given], labels[torch.as_tensor(given)]
+        known = None if known is None else known[given]
+        groups = None if groups is None else take(groups, given)
     seed = settings.pop("random_state", estimator.random_state)
-    size = settings.pop("num_classes", len(names))
-    estimated = transition_of(estimate_labels(kind, labels, size, known, features, seed, groups, **settings))
-    return clone(estimator).set_params(transition=estimated, classes=names)
+    size = settings.pop("num_classes", space.transition.num_classes)
+    estimated = transition_of(estimate_labels(kind, labels.numpy(), size, known, features, seed, groups, **settings))
+    own = space.transition._weak_labels
+    if own is not None and estimated.num_weak_labels != estimated.num_classes:
+        estimated = with_weak_labels(estimated, own[: estimated.num_weak_labels])
+    if estimated.num_classes == space.transition.num_classes:
+        estimated = estimated.named(space.classes)
+    return clone(estimator).set_params(transition=estimated, classes=None)

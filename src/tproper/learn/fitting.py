@@ -17,7 +17,7 @@ from .._core import Before, FloatArray, check_room, checks, compact, finite_rows
 from ..errors import InputError
 from ..losses import ForwardLoss, WeakLabelLoss
 from ..metrics import Z95, weights_of
-from ..transitions import as_given
+from ..transitions import Encoded
 from . import linear, minibatch
 from .calibrator import (
     FEWEST_ROWS,
@@ -244,7 +244,14 @@ def calibrator(clf: WeakLabelClassifier, scores: FloatArray, data: Training, met
         return own.on_top_of(base, note)
     # a link that is not softmax is replaced in any case: no reason to stay close to what replaces it
     fitted = fit_calibrator(
-        base * scores, as_given(y), clf.transition_, method, "scores", weights, data.groups, cautious=not note
+        base * scores,
+        Encoded(y),
+        clf.transition_.named(None),
+        method,
+        "scores",
+        weights,
+        data.groups,
+        cautious=not note,
     )
     return fitted.on_top_of(base, note)
 

@@ -19,7 +19,7 @@ from .._core import FloatArray, checks
 from ..errors import InputError
 from ..losses import make_loss
 from ..metrics import Score, weak_accuracy
-from ..transitions import Transition, TransitionLike, make_transition, weak_label_names
+from ..transitions import Encoded, Transition, TransitionLike, make_transition
 from . import minibatch
 from .classifier import WeakLabelClassifier
 from .defaults import NETWORK_L2, NETWORK_RATE
@@ -127,8 +127,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):
                 one = WeakLabelClassifier(
                     T, self.loss, classes=[0, 1], l2=self.l2, calibrate=self.calibrate, random_state=self.random_state
                 )
-                names_of = _row_names(T)
-                self.estimators_.append(one.fit(X[rows], [names_of[y] for y in column[rows]]))
+                self.estimators_.append(one.fit(X[rows], Encoded(torch.as_tensor(column[rows]))))
         else:
             self._fit_network(X, columns)
         return self
@@ -178,7 +177,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):
         for c, (name, T) in enumerate(zip(self.classes_.tolist(), self.transitions_, strict=True)):
             rows = columns[:, c] >= 0
             y = columns[rows, c]
-            found[name] = weak_accuracy(y, predicted[rows, c], T)
+            found[name] = weak_accuracy(Encoded(torch.as_tensor(y)), predicted[rows, c], T.named(None))
             g = T.reconstruction().targets(y).numpy()[np.arange(len(y)), predicted[rows, c]]
             parts[rows, c] = (g - g.mean()) / len(g)
         value = float(np.mean([s.value for s in found.values()]))
@@ -246,8 +245,3 @@ def _transitions(given: Any, K: int) -> list[Transition]:
         if T.label_shape:
             raise InputError(f"transitions: expected labels that are single indices, got {T.name}")
     return out
-
-
-def _row_names(T: Transition) -> list[Any]:
-    """The rows of T as an estimator reads them."""
-    return weak_label_names(T, [0, 1])

@@ -247,8 +247,11 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     if expected != len(names):  # before a T of that size is made
         raise ModelFileError(f"classes: expected {expected}, as the transition has, got {len(names)}")
     transition = transition_from_dict(description["transition"])
+    own = transition.labels.class_names
+    if transition.classes is None and len(names) == len(own) and names.tolist() != own:
+        transition = transition.named(names)  # models of older versions keep the names here alone
     estimator = WeakLabelClassifier(**settings)
-    estimator.set_params(transition=transition, classes=names)
+    estimator.set_params(transition=transition)
     estimator.transition_ = transition
     estimator.classes_ = names
     estimator.loss_ = loss_from_dict(description["loss"], transition)

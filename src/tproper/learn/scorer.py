@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, Labels, checks
 from ..errors import InputError
-from ..metrics import weights_of
-from ..transitions import BagTransition, Transition, TransitionLike, make_transition
-from . import labels as _labels
+from ..metrics import last_step, weights_of
+from ..transitions import BagTransition, Transition, TransitionLike, make_transition, settle
 from .scaling import calibrated_risks
 
 
@@ -24,15 +24,20 @@ class CalibratedScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Labels, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean of ``-log (T softmax(v / t))_y``, t the temperature that is best for these rows."""
-        fitted = _last(estimator)
+        fitted = last_step(estimator)
         T = getattr(fitted, "transition_", None) if self.transition is None else self.transition
         if T is None:
             raise InputError(f"transition: expected one for a {type(estimator).__name__}, which has none, got None")
         scores = _scores(estimator, X, T)
-        labels = _labels.encode(y, T, np.asarray(fitted.classes_)) if hasattr(fitted, "transition_") else T.encode(y)
+        names = None if T.classes is not None else getattr(fitted, "classes_", None)
+        space = settle(y, T, names if hasattr(fitted, "transition_") else None)
+        labels, missing = space.read(y)
         if len(labels) != len(scores):
             raise InputError(f"y: expected one label for each of the {len(scores)} rows of X, got {len(labels)}")
         w = weights_of(sample_weight, len(scores))
+        if missing.any():
+            labels, scores = labels[torch.as_tensor(~missing)], scores[~missing]
+            w = None if w is None else w[~missing]
         risks, _ = calibrated_risks(scores, labels, T, w)
         return -float(np.average(risks, weights=w))
 
@@ -51,17 +56,6 @@ def calibrated_scorer(transition: TransitionLike | None = None) -> CalibratedSco
     transition : Transition, or what `make_transition` takes; optional for a `WeakLabelClassifier`, which knows it
     """
     return CalibratedScorer(None if transition is None else make_transition(transition))
-
-
-def _last(estimator: Any) -> Any:
-    """The classifier itself: the last step of a pipeline, the winner of a search."""
-    while True:
-        if hasattr(estimator, "steps"):
-            estimator = estimator.steps[-1][1]
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        else:
-            return estimator
 
 
 def _scores(estimator: Any, X: Any, T: Transition) -> FloatArray:

@@ -25,14 +25,13 @@ from torch import Tensor
 from .._core import FloatArray, Split, checks, gathered_warnings, group_codes, random_folds, tell
 from ..errors import InputError
 from ..metrics import weights_of
-from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition, as_given, is_soft
-from . import labels as _labels
+from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition, as_given, is_soft, settle_sorted
 from .calibrator import method_of
 from .defaults import row_count
 from .fitting import own_probabilities
 from .modules import flag
 from .scaling import calibrated_risks, row_risks
-from .truth import encode_both, weak_part, with_truth
+from .truth import read_both, take, weak_part, with_truth
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -45,7 +44,7 @@ class SearchResult:
     results: dict[str, Any]
     best_params: dict[str, Any]
     best_index: int
-    names: NDArray[Any]  # the class names of the whole data: folds may miss some
+    transition: Transition  # with the classes of the whole data: folds may miss some
 
 
 def default_grid(model: Any) -> list[dict[str, list[Any]]]:
@@ -61,12 +60,12 @@ def default_grid(model: Any) -> list[dict[str, list[Any]]]:
     ]
 
 
-def with_params(estimator: Any, params: Mapping[str, Any], names: NDArray[Any]) -> Any:
-    """A fresh estimator with these settings, no further tuning, and all class names known."""
+def with_params(estimator: Any, params: Mapping[str, Any], transition: Transition) -> Any:
+    """A fresh estimator with these settings, no further tuning, and a T that names its classes."""
     settings = dict(params)
     if settings.get("loss") == "forward":  # the grid's other losses may have set these
         settings = {"potential": "logsumexp", "squeeze": None, "reconstruction": "auto"} | settings
-    return clone(estimator).set_params(tune=False, classes=names, **settings)
+    return clone(estimator).set_params(tune=False, transition=transition, classes=None, **settings)
 
 
 def search(
@@ -97,8 +96,14 @@ def search(
         raise InputError("tune: expected a grid with at least one setting, got none")
     if flag(estimator.warm_start) is True:
         raise InputError("warm_start: expected False with tune, whose fits all start afresh, got True")
-    T, names = _labels.resolve(weak_part(y, true), estimator._transition_or_loss(), estimator.classes)
-    labels, known = encode_both(y, true, T, names)
+    space = settle_sorted(weak_part(y, true), estimator._transition_or_loss(), estimator.classes, true=true)
+    T = told = space.transition
+    labels, known, some = read_both(y, true, space)
+    if some is not None:  # rows without a label
+        X, y, sample_weight, true, groups = (
+            None if v is None else take(v, some) for v in (X, y, sample_weight, true, groups)
+        )
+        labels, known = labels[torch.as_tensor(some)], None if known is None else known[some]
     if known is not None and (known >= 0).any():
         T, labels = with_truth(T, labels, known, estimator.loss == "forward")
     n, codes = len(labels), group_codes(groups, len(labels))
@@ -106,13 +111,13 @@ def search(
     if _num_samples(X) != n:
         raise InputError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
     data = _Data(X, y, labels, T, weights_of(sample_weight, n), true, groups)
-    risks = _Risks(estimator, candidates, names, data, _folds(cv, X, n, estimator.random_state, codes))
+    risks = _Risks(estimator, candidates, told, data, _folds(cv, X, n, estimator.random_state, codes))
     for params, risk in zip(candidates, risks.mean, strict=True):
         tell(__name__, f"{params}: weak risk {risk:.6g}", verbose or estimator.verbose)
     order = np.argsort(risks.mean_brier if risks.criterion == "brier" else risks.mean, kind="stable")
     best = int(order[0])
     results = _table(candidates, risks, order, best) | {"criterion": risks.criterion}
-    return SearchResult(results, dict(candidates[best]), best, names)
+    return SearchResult(results, dict(candidates[best]), best, told)
 
 
 def search_and_fit(
@@ -120,7 +125,7 @@ def search_and_fit(
 ) -> tuple[SearchResult, Any]:
     """What a search chose, and an estimator with it, fitted to all rows; `known` are `true` and `groups`."""
     result = search(estimator, X, y, sample_weight, grid, cv, verbose, **known)
-    return result, with_params(estimator, result.best_params, result.names).fit(X, y, sample_weight, **known)
+    return result, with_params(estimator, result.best_params, result.transition).fit(X, y, sample_weight, **known)
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ class _Data:
     def part(self, rows: NDArray[np.int64]) -> dict[str, Any]:
         """The keywords of a fit to some rows."""
         values = {"sample_weight": self.weights, "true": self.true, "groups": self.groups}
-        return {k: None if v is None else _labels.take(v, rows) for k, v in values.items()}
+        return {k: None if v is None else take(v, rows) for k, v in values.items()}
 
 
 class _Risks:
@@ -153,7 +158,7 @@ class _Risks:
     """
 
     def __init__(
-        self, estimator: Any, candidates: list[dict[str, Any]], names: NDArray[Any], data: _Data, splits: list[Split]
+        self, estimator: Any, candidates: list[dict[str, Any]], told: Transition, data: _Data, splits: list[Split]
     ) -> None:
         folds = [test if data.counts(train, test) else test[:0] for train, test in splits]
         self.at = np.concatenate(folds)
@@ -171,10 +176,10 @@ class _Risks:
         used = np.flatnonzero(np.ones(len(self.at)) if self.weights is None else self.weights)
         labels, w = self.labels[torch.as_tensor(used)], None if self.weights is None else self.weights[used]
         for c, params in enumerate(candidates):
-            scores = np.empty((len(self.at), len(names)))  # one table at a time: those of all settings may not fit
+            scores = np.empty((len(self.at), told.num_classes))  # one table at a time: all may not fit
             for (train, _), fold in zip(splits, self.folds, strict=True):
                 if fold.start < fold.stop:
-                    model = with_params(estimator, params, names).set_params(calibrate=False)
+                    model = with_params(estimator, params, told).set_params(calibrate=False)
                     scores[fold] = self._fit(c, model, train, fold, data)
             self.rows[c] = self.raw[c]
             if calibrated:
@@ -189,7 +194,7 @@ class _Risks:
     def _fit(self, c: int, model: Any, train: NDArray[np.int64], fold: slice, data: _Data) -> FloatArray:
         """Fit one setting on one fold; its scores of the rows held out."""
         with gathered_warnings(ConvergenceWarning):  # the refit will say so
-            model.fit(_safe_indexing(data.X, train), _labels.take(data.y, train), **data.part(train))
+            model.fit(_safe_indexing(data.X, train), take(data.y, train), **data.part(train))
         held, labels = _safe_indexing(data.X, self.at[fold]), self.labels[fold]
         scores: FloatArray = model._scores(held)
         p = own_probabilities(model, scores)

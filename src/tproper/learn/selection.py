@@ -12,7 +12,6 @@ from .._core import FloatArray, Labels
 from ..errors import InputError
 from . import search as _search
 from .classifier import WeakLabelClassifier
-from .coded import check_codes
 from .estimating import asks_for_estimate, with_estimate
 from .settings import Weights, check_verbose
 
@@ -68,7 +67,6 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         if not isinstance(base, WeakLabelClassifier):
             raise InputError(f"estimator: expected a WeakLabelClassifier, got {type(base).__name__}")
         check_verbose(self.verbose)
-        check_codes(base._transition_or_loss(), base.classes)
         if asks_for_estimate(base.transition):  # once, for all folds and settings
             base = with_estimate(base, X, y, true, groups)
         result, self.best_estimator_ = _search.search_and_fit(

@@ -13,8 +13,8 @@ would make it too modest, where it clearly knows more than the shares:
 * the mean of d(1) is more than `CLEAR` standard errors above 0; or
 * its weak risk is below that of the shares by more than `LOWER`, and its claim stands: the gain that its own
   probabilities promise, ``mean of sum_z p log(p / pi)``, is not more than `CLEAR` standard errors above the mean of
-  d(1). The weak risk says far more of weak labels than d does, and a model that cannot be right may lower it all the same;
-  what such a model promises is more than it keeps.
+  d(1). The weak risk says far more of weak labels than d does, and a model that cannot be right may lower it all the
+  same; what such a model promises is more than it keeps.
 
 Elsewhere the a that is taken has the largest mean of d less `CAUTION` standard errors: the model has to show what it
 adds.

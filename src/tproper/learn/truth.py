@@ -18,54 +18,94 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 from torch import Tensor, nn
 
+from .._core import checks
 from ..errors import InputError
 from ..transitions import (
     ENUMERATION_LIMIT,
     AnnotatorTransition,
     BagTransition,
+    Encoded,
+    LabelSpace,
+    SoftLabels,
     Transition,
+    absent,
     annotators,
     families,
     identity,
     is_soft,
+    known_column,
     multi_source,
 )
-from . import labels as _labels
 
 if TYPE_CHECKING:
     from .classifier import WeakLabelClassifier
+
+
+def take(y: Any, rows: NDArray[np.int64]) -> Any:
+    """The labels of some rows, in what held them."""
+    if isinstance(y, Tensor | SoftLabels | Encoded):
+        return y[torch.as_tensor(rows)]
+    return _safe_indexing(y if hasattr(y, "__getitem__") else checks.array(y, "y"), rows)
+
+
+def count(y: Any) -> int:
+    """How many labels there are."""
+    return len(y) if hasattr(y, "__len__") else len(np.asarray(y))
 
 
 def weak_part(y: Any, true: Any) -> Any:
     """The labels of the rows of unknown class; all labels where there are no such rows."""
     if true is None:
         return y
-    n = _labels.count(y)
-    rows = np.flatnonzero(~_labels.is_known(true, n))
-    return _labels.take(y, rows) if 0 < len(rows) < n else y
+    n = count(y)
+    rows = np.flatnonzero(absent(known_column(true, n), no_answer=True))
+    return take(y, rows) if 0 < len(rows) < n else y
 
 
-def encode_both(
-    y: Any, true: Any, transition: Transition, classes: NDArray[Any]
-) -> tuple[Tensor, NDArray[np.int64] | None]:
-    """Weak labels as the transition takes them, and known classes, -1 where unknown.
+def read_both(
+    y: Any, true: Any, space: LabelSpace
+) -> tuple[Tensor, NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """Weak labels as the transition takes them; known classes, -1 where unknown; and the rows that have one or the
+    other, None where all do.
 
     Where the class is known the weak label is not read: it may be missing, and what stands for it means nothing.
     """
     if true is None:
-        return _labels.encode(y, transition, classes), None
-    n = _labels.count(y)
-    known = _labels.encode_true(true, classes, n)
+        labels, missing = space.read(y)
+        return labels, None, None if not missing.any() else np.flatnonzero(~missing)
+    n = count(y)
+    known = space.known_classes(true, n)
     rows = np.flatnonzero(known < 0)
+    transition = space.transition
     if not len(rows):
-        size = (n, len(classes)) if transition.per_class_labels else (n, *transition.label_shape)
-        return torch.zeros(size, dtype=torch.bool if transition.per_class_labels else torch.int64), known
-    some = _labels.encode(_labels.take(y, rows) if len(rows) < n else y, transition, classes)
-    out = torch.zeros((n, *some.shape[1:]), dtype=some.dtype)  # a label that nobody reads
+        size = (n, *transition.label_shape)
+        return torch.zeros(size, dtype=torch.bool if transition.per_class_labels else torch.int64), known, None
+    some, missing = space.read(take(y, rows) if len(rows) < n else y)
+    out = torch.zeros((n, *some.shape[1:]), dtype=some.dtype)
     out[torch.as_tensor(rows)] = some
-    return out, known
+    if not missing.any():
+        return out, known, None
+    return out, known, np.setdiff1d(np.arange(n), rows[missing])
+
+
+def check_informative(labels: Tensor, transition: Transition) -> None:
+    """Refuse encoded labels that all say nothing: there is nothing to learn from them."""
+    gone = labels.isnan() if is_soft(labels) else labels < 0
+    if isinstance(transition, AnnotatorTransition) and bool(gone.all()):
+        raise InputError(f"y: expected at least one answer, got none in {len(labels)} rows")
+    if transition.per_class_labels and not is_soft(labels) and bool(labels.all()):
+        raise InputError(f"y: expected a candidate set that leaves a class out, got every class in all {len(labels)}")
+
+
+def weights_of_labelled(silent: NDArray[np.bool_], weights: Any) -> NDArray[np.float64]:
+    """Weights (n,) in which rows without a label or an answer count nothing."""
+    out = np.where(silent, 0.0, 1.0 if weights is None else weights)
+    if not out.any():
+        raise InputError(f"y: expected at least one row with an answer to score, got none of {len(out)}")
+    return out
 
 
 def with_truth(
@@ -125,7 +165,7 @@ def taught(clf: WeakLabelClassifier, labels: Tensor, known: NDArray[np.int64] | 
     Afterwards they are those of weak labels again, which it will be asked about.
     """
     if known is None or not (known >= 0).any():
-        _labels.check_informative(labels, clf.transition_)
+        check_informative(labels, clf.transition_)
         yield labels
         return
     if isinstance(clf.loss, nn.Module):

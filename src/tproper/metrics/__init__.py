@@ -5,17 +5,18 @@ Imports from `certificates` and the rooms above it.
 
 from .balanced import weak_balanced_accuracy
 from .binned import BinnedErrors
+from .by_rules import posteriors_of_labels
 from .calibration import TopLabel, weak_calibration
 from .checked import CheckedRows, SelectionWarning, dependence
 from .classes import A_CROWD
 from .clean_scores import Reliability, clean_scores, reliability
 from .conformal import PredictionSets, conformal
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
-from .inputs import Sample, encoded, probabilities_of, weights_of
+from .inputs import ReadLabels, Sample, encoded, predictions_of, probabilities_of, read_labels, weights_of
 from .known import Known, known_classes
 from .paired import PairedTest, paired_test
 from .score import UNINFORMATIVE, Score, restrict, score_of
-from .scorers import WeakScorer, forward_risk, weak_scorer
+from .scorers import WeakScorer, forward_risk, last_step, weak_scorer
 from .statistics import Z95, Estimate, drawn_labels, moment_slope, reference_rows
 from .uncertainty import TransitionDraws, draws_of
 from .weak import weak_accuracy, weak_brier, weak_log_loss
@@ -31,6 +32,7 @@ __all__ = [
     "Known",
     "PairedTest",
     "PredictionSets",
+    "ReadLabels",
     "Reliability",
     "Sample",
     "Score",
@@ -48,10 +50,14 @@ __all__ = [
     "encoded",
     "forward_risk",
     "known_classes",
+    "last_step",
     "make_curve",
     "moment_slope",
     "paired_test",
+    "posteriors_of_labels",
+    "predictions_of",
     "probabilities_of",
+    "read_labels",
     "reference_rows",
     "reliability",
     "restrict",

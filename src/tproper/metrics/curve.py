@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._core import FloatArray, plain
+from .._core import FloatArray, draw, plain
 from .binned import BinnedErrors, QuadraticForm
 from .score import Score, restrict, says_nothing
 from .uncertainty import TransitionDraws
@@ -105,6 +105,10 @@ class Calibration:
                 if m:
                     lines.append(f"{c:>12.4f}{a:>12.4f}{s:>10.4f}{int(m):>10}")
         return "\n".join(lines)
+
+    def plot(self, ax: Any = None, name: str = "weak labels") -> Any:
+        """The curve with 95% bars beside the diagonal, on matplotlib's axes (by default new ones)."""
+        return draw("curve", self, ax, name=name)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: infinities are the texts "inf" and "-inf", NaN is None."""

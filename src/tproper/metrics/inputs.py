@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, compact, group_codes
 from ..errors import InputError
-from ..transitions import AnnotatorTransition, Reconstruction, SoftLabels, Transition, is_soft, soft_silent
+from ..transitions import (
+    LabelSpace,
+    Reconstruction,
+    SoftLabels,
+    Transition,
+    columns_in_order,
+    is_index,
+    is_soft,
+    settle,
+    soft_silent,
+    sorted_names,
+)
 from .statistics import Estimate, Reweigher, Values, estimate
 
 
-def predictions_of(value: Any, K: int, n: int, name: str = "predictions") -> Tensor:
-    """Predicted classes (n,), checked."""
+def predictions_of(value: Any, K: int, n: int, name: str = "predictions", space: LabelSpace | None = None) -> Tensor:
+    """Predicted classes (n,), checked: by name where classes have names, else by number."""
     array = checks.array(value, name)
+    if space is not None and array.ndim == 1 and (space.classes is not None or array.dtype.kind in "bOUS"):
+        out = torch.from_numpy(_by_name(array, name, space))
+        if len(out) != n:
+            raise InputError(f"{name}: expected one predicted class for each of the {n} labels, got {len(out)}")
+        return out
     if array.ndim != 1:
         hint = "; pass probabilities.argmax(axis=1)" if array.ndim == 2 else ""
         raise InputError(f"{name}: expected predicted classes of shape ({n},), got shape {array.shape}{hint}")
@@ -30,8 +47,30 @@ def predictions_of(value: Any, K: int, n: int, name: str = "predictions") -> Ten
     return out
 
 
-def probabilities_of(value: Any, K: int, n: int, name: str = "probabilities") -> Tensor:
-    """Class probabilities (n, K), checked to sum to one."""
+def _by_name(array: NDArray[Any], name: str, space: LabelSpace) -> NDArray[np.int64]:
+    """Classes by their names; numbers that are none are those of columns, which nobody says the order of."""
+    numbers = array.dtype.kind in "iuf" and not any(map(is_index, space.class_names))
+    if numbers and len(array) and space.found:
+        array = array.astype(np.int64) if array.dtype.kind == "f" and not np.isnan(array).any() else array
+        return checks.index_labels(array, len(space.class_names), name).numpy()
+    if numbers and len(array):
+        raise InputError(
+            f"{name}: expected classes among {', '.join(map(repr, space.class_names[:8]))}, as the transition names "
+            f"them, got numbers; pass names: np.array({sorted_names(space.class_names[:8])})[{name}] where columns are "
+            "in sorted order"
+        )
+    out = space.known_classes(array, argument=name)
+    if (out < 0).any():
+        raise InputError(f"{name}: expected a class in every row, got a missing one at row {int((out < 0).argmax())}")
+    return out
+
+
+def probabilities_of(
+    value: Any, K: int, n: int, name: str = "probabilities", space: LabelSpace | None = None
+) -> Tensor:
+    """Class probabilities (n, K), checked to sum to one; the columns of a frame are taken by name."""
+    if space is not None:
+        value = columns_in_order(value, space, name)
     array = checks.array(value, name)
     if array.ndim != 2 or array.shape != (n, K):
         raise InputError(f"{name}: expected shape ({n}, {K}), labels x classes, got {array.shape}")
@@ -75,29 +114,71 @@ def weights_of(value: Any, n: int) -> FloatArray | None:
     raise InputError(f"sample_weight: expected {n} finite numbers >= 0, some of them positive, got {got}")
 
 
+@dataclass(frozen=True)
+class ReadLabels:
+    """Labels that were read: encoded, in the order of T's own rows and columns."""
+
+    space: LabelSpace
+    labels: Tensor  # where `missing` they mean nothing
+    missing: NDArray[np.bool_]
+
+    @property
+    def bare(self) -> Transition:
+        """T without names: what encoded labels go on with."""
+        return self.space.transition.named(None)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def given(self) -> NDArray[np.int64] | None:
+        """The rows that have a label; None where all do."""
+        if not self.missing.any():
+            return None
+        if self.missing.all():
+            raise InputError(f"labels: expected at least one row with a label, got none of {len(self)}")
+        return np.flatnonzero(~self.missing)
+
+
+def read_labels(transition: Transition, labels: Labels, argument: str = "labels") -> ReadLabels:
+    """Weak labels of n examples as people have them, on the CPU: names or rows of T, masks, answers; and gaps."""
+    if not isinstance(transition, Transition):
+        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    space = settle(labels, transition, argument=argument) if _need_names(transition, labels) else transition.labels
+    y, missing = space.read(labels, argument)
+    if isinstance(labels, SoftLabels) and y.ndim != (2 if transition.answer_sizes is None else 3):
+        raise InputError(f"{argument}: expected shares of one row for each example, got shape {tuple(y.shape)}")
+    return ReadLabels(space, y.cpu().double() if is_soft(y) else y.cpu(), missing)
+
+
+def _need_names(transition: Transition, labels: Labels) -> bool:
+    """Whether labels may name the classes of a T without names: numbers that are rows do not."""
+    if transition.classes is not None:
+        return False
+    kind = getattr(labels, "dtype", None)
+    if isinstance(labels, Tensor):
+        kind = np.dtype(np.int64) if not labels.is_floating_point() and labels.dtype != torch.bool else None
+    if not isinstance(kind, np.dtype) or kind.kind not in "iu" or transition.label_kind != "classes":
+        return True
+    return bool(len(labels)) and not (int(labels.min()) >= 0 and int(labels.max()) < transition.num_weak_labels)
+
+
 def encoded(transition: Transition, labels: Labels) -> Tensor:
-    """Checked weak labels of n examples on the CPU: (n,) indices, (n, K) masks, or shares (n, M) of soft labels."""
-    if isinstance(labels, SoftLabels):
-        soft = transition.encode(labels).cpu().double()
-        if soft.ndim != (2 if transition.answer_sizes is None else 3):
-            raise InputError(f"labels: expected shares of one label a row, got shape {labels.shape}")
-        return soft
-    if not isinstance(labels, Tensor) and hasattr(labels, "to_numpy"):  # a pandas or polars column
-        labels = labels.to_numpy()
-    out = transition.encode(labels).cpu()
-    if out.ndim != 1 + len(transition.label_shape):
-        want = f"(n, {transition.num_classes}) candidate masks" if transition.per_class_labels else "(n,) labels"
-        want = f"(n, {transition.label_shape[0]}) answers" if isinstance(transition, AnnotatorTransition) else want
-        raise InputError(f"labels: expected {want}, got shape {tuple(out.shape)}")
-    return out
+    """Weak labels of rows that all have one, encoded, on the CPU."""
+    read = read_labels(transition, labels)
+    if read.missing.any():
+        raise InputError(
+            f"labels: expected a label in every row, got a missing one at row {int(read.missing.argmax())}"
+        )
+    return read.labels
 
 
 class Sample:
     """The examples that count: labels, weights and what was predicted, without the rows of weight 0.
 
     One rule for all scores and tests: a row of weight 0 is checked like any other and then left out, as if it had not
-    been passed; so is a label that says nothing (a row in which no annotator answered). Weights are scaled by the
-    largest, since only their ratios matter and sums of 1e300 overflow.
+    been passed; so is a row without a label, or with one that says nothing (no annotator answered). Weights are scaled
+    by the largest, since only their ratios matter and sums of 1e300 overflow.
     """
 
     def __init__(
@@ -109,12 +190,12 @@ class Sample:
         sample_weight: ArrayLike | None,
         groups: Any = None,
     ) -> None:
-        if not isinstance(transition, Transition):
-            raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
-        R, y = transition.reconstruction(reconstruction, prior), encoded(transition, labels)
+        read = read_labels(transition, labels)
+        R, y, self.space = transition.reconstruction(reconstruction, prior), read.labels, read.space
         self.rows = len(y)
         w, silent = weights_of(sample_weight, self.rows), soft_silent(R, y) if is_soft(y) else R.silent(y)
         kept = torch.ones(self.rows, dtype=torch.bool) if w is None else torch.as_tensor(w > 0)
+        kept &= ~torch.as_tensor(read.missing)
         if silent is not None:
             kept &= ~silent
         if not bool(kept.any()):
@@ -146,8 +227,8 @@ class Sample:
 
     def predictions(self, value: Any, name: str = "predictions") -> Tensor:
         """Predicted classes of the examples that count."""
-        return self._keep(predictions_of(value, self.K, self.rows, name))
+        return self._keep(predictions_of(value, self.K, self.rows, name, self.space))
 
     def probabilities(self, value: Any, name: str = "probabilities") -> Tensor:
         """Class probabilities of the examples that count."""
-        return self._keep(probabilities_of(value, self.K, self.rows, name))
+        return self._keep(probabilities_of(value, self.K, self.rows, name, self.space))

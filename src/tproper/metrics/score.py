@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
-from .._core import plain
+from .._core import draw, plain
 from .statistics import Estimate
 
 UNINFORMATIVE = "not informative: "  # how every note of a score that says nothing begins
@@ -73,6 +73,10 @@ class Score:
         facts = f"95% interval {low:.4g} to {high:.4g}, n = {self.n}{self.share_text}"
         line = f"{self.name} {told}{self.shown:.4g} ({facts})"
         return line + (f"; {self.note}" if self.note else "")
+
+    def plot(self, ax: Any = None) -> Any:
+        """The value with its interval, on matplotlib's axes (new ones by default), which are returned."""
+        return draw("score", self, ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: infinities are the texts "inf" and "-inf", NaN is None."""

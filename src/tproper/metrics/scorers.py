@@ -13,9 +13,20 @@ from torch import Tensor
 
 from .._core import Labels, checks
 from ..errors import InputError
-from ..transitions import BagTransition, Reconstruction, Transition, Vocabulary, item
+from ..transitions import (
+    BagTransition,
+    Encoded,
+    Reconstruction,
+    Transition,
+    holds_collections,
+    in_sorted_order,
+    is_index,
+    item,
+    key,
+    treats_alike,
+)
 from .balanced import weak_balanced_accuracy
-from .inputs import encoded, probabilities_of, weights_of
+from .inputs import probabilities_of, read_labels, weights_of
 from .weak import weak_accuracy, weak_brier
 
 NAMES = ("accuracy", "balanced_accuracy", "log_loss", "brier", "neg_log_loss", "neg_brier")
@@ -35,9 +46,11 @@ def forward_risk(
     """
     if not isinstance(transition, Transition):
         raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
-    y = encoded(transition, labels)
-    q = probabilities_of(probabilities, transition.num_classes, len(y))
+    read = read_labels(transition, labels)
+    y, q = read.labels, probabilities_of(probabilities, transition.num_classes, len(read), space=read.space)
     w = weights_of(sample_weight, len(y))
+    if read.given is not None:  # rows without a label say nothing
+        y, q, w = y[read.given], q[read.given], None if w is None else w[read.given]
     if w is not None:
         y, q, w = y[w > 0], q[w > 0], w[w > 0] / w.max()
     # scores of log q give q back exactly under softmax, zeros included; T is that of pooled bags
@@ -51,79 +64,95 @@ class WeakScorer:
     """What `weak_scorer` returns: ``scorer(estimator, X, weak_labels)``, higher is better."""
 
     name: str
-    transition: Transition
+    transition: Transition | None = None
     reconstruction: str | Reconstruction = "auto"
     prior: ArrayLike | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Labels, sample_weight: ArrayLike | None = None) -> float:
         """The score of a fitted estimator's predictions for X against weak labels."""
         kind = self.name.removeprefix("neg_")
-        y = self._labels(estimator, y)
+        T = self._named(estimator)
+        if self._sorted is not None and self._sorted.classes is None:
+            read = read_labels(self._sorted if _are_rows(y) else T, y)  # rows of a T that has no names of its own
+            y = Encoded(read.labels, read.missing)
         if kind == "log_loss":
-            return -forward_risk(y, self._probabilities(estimator, X), self.transition, sample_weight)
+            return -forward_risk(y, self._probabilities(estimator, X, T), T, sample_weight)
         if kind == "balanced_accuracy" and self.prior is not None:  # which it needs for more than R
             options: dict[str, Any] = {"reconstruction": self.reconstruction, "prior": self.prior}
         else:
-            options = {"reconstruction": self._made}
+            options = {"reconstruction": self._made or T.reconstruction(self.reconstruction, self.prior)}
         if kind == "brier":
-            p = self._probabilities(estimator, X)
-            return -weak_brier(y, p, self.transition, sample_weight=sample_weight, **options).value
+            p = self._probabilities(estimator, X, T)
+            return -weak_brier(y, p, T, sample_weight=sample_weight, **options).value
         function = weak_accuracy if kind == "accuracy" else weak_balanced_accuracy
-        classes = self._classes(estimator, X)
-        return function(y, classes, self.transition, sample_weight=sample_weight, **options).value
+        return function(y, estimator.predict(X), T, sample_weight=sample_weight, **options).value
 
     @cached_property
-    def _made(self) -> Reconstruction:
+    def _sorted(self) -> Transition | None:
+        """The transition with its classes in sorted order, as estimators have them."""
+        return None if self.transition is None else in_sorted_order(self.transition)
+
+    @cached_property
+    def _made(self) -> Reconstruction | None:
         """R, made once for all calls: they share the draws of an estimated T."""
-        return self.transition.reconstruction(self.reconstruction, self.prior)
+        return None if self._sorted is None else self._sorted.reconstruction(self.reconstruction, self.prior)
 
-    def _columns(self, estimator: Any) -> np.ndarray | None:
-        """The class index of each of the estimator's classes, where they are indices; None where they are names.
-
-        Numbers in another order than theirs are names: such an estimator has them in the order of T's columns.
-        """
-        classes = np.asarray(getattr(estimator, "classes_", np.arange(self.transition.num_classes)))
-        K = self.transition.num_classes
-        if classes.dtype.kind in "iu" and classes.min() >= 0 and classes.max() < K and (np.diff(classes) > 0).all():
-            return classes
-        if len(classes) == K:
-            return None
+    def _named(self, estimator: Any) -> Transition:
+        """T under the names of the estimator's classes; that of the fit where no other was given."""
+        fitted = getattr(last_step(estimator), "transition_", None)
+        T = fitted if self._sorted is None else self._sorted
+        if T is None:
+            raise InputError(f"transition: expected one for a {type(estimator).__name__}, which has none, got None")
+        classes = [item(c) for c in getattr(estimator, "classes_", range(T.num_classes))]
+        if T.classes is not None or _are_numbers(classes, T.num_classes) or classes == T.labels.class_names:
+            return T
+        if len(classes) != T.num_classes:
+            raise InputError(
+                f"estimator: expected one whose classes are the {T.num_classes} true classes, got classes "
+                f"{classes[:12]}; an estimator that learned weak labels as if they were classes has no score"
+            )
+        if (fitted is not None and fitted.same_as(T)) or treats_alike(T):
+            return T.named(classes)
         raise InputError(
-            f"estimator: expected one whose classes are the {K} true classes, got classes {classes.tolist()[:12]}; "
-            "an estimator that learned weak labels as if they were classes has no score"
+            f"transition: expected one that names its classes, since sorted names need not be in the order of its "
+            f"columns, got {T.name}; write T.named([...]) with the names {classes[:12]} in the order of T's columns"
         )
 
-    def _labels(self, estimator: Any, y: Labels) -> Labels:
-        """Labels that go by the names of the estimator's classes, as rows of T; others as they are."""
-        if self.transition.label_shape or isinstance(y, Tensor) or self._columns(estimator) is not None:
-            return y
-        array = checks.array(y, "y")
-        if array.ndim != 1:
-            return y
-        index = Vocabulary(self.transition, estimator.classes_).index
-        rows = [index.get(item(name)) for name in array]
-        return y if None in rows else np.array(rows, dtype=np.int64)
-
-    def _probabilities(self, estimator: Any, X: Any) -> np.ndarray:
+    def _probabilities(self, estimator: Any, X: Any, T: Transition) -> np.ndarray:
+        """Class probabilities with a column for each of T's."""
         p = np.asarray(estimator.predict_proba(X))
-        columns = self._columns(estimator)
-        if columns is None or len(columns) == self.transition.num_classes:
-            return p
-        wide = np.zeros((len(p), self.transition.num_classes), dtype=p.dtype)
-        wide[:, columns] = p
+        own = [key(c) for c in getattr(estimator, "classes_", T.labels.class_names)]
+        wide = np.zeros((len(p), T.num_classes), dtype=p.dtype)
+        for z, name in enumerate(T.labels.class_names):
+            if key(name) in own:
+                wide[:, z] = p[:, own.index(key(name))]
         return wide
 
-    def _classes(self, estimator: Any, X: Any) -> np.ndarray:
-        predicted = np.asarray(estimator.predict(X))
-        if self._columns(estimator) is not None:
-            return predicted
-        order = np.argsort(estimator.classes_)
-        return order[np.searchsorted(np.asarray(estimator.classes_)[order], predicted)]
+
+def last_step(estimator: Any) -> Any:
+    """The classifier itself: the last step of a pipeline, the winner of a search."""
+    while True:
+        if hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        else:
+            return estimator
+
+
+def _are_rows(y: Labels) -> bool:
+    """Whether labels are numbers, and no names."""
+    return not holds_collections(y) and checks.array(y, "y").dtype.kind in "iuf"
+
+
+def _are_numbers(classes: list[Any], K: int) -> bool:
+    """Whether classes are numbers of T's columns, in order."""
+    return all(is_index(c) and 0 <= c < K for c in classes) and classes == sorted(classes)
 
 
 def weak_scorer(
     name: str,
-    transition: Transition,
+    transition: Transition | None = None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
@@ -142,8 +171,18 @@ def weak_scorer(
     Parameters
     ----------
     name : "accuracy", "balanced_accuracy", "log_loss" or "brier" ("neg_log_loss" and "neg_brier" mean the same)
+    transition : Transition, optional for a `WeakLabelClassifier` (or a pipeline or search that ends in one)
+        Without it the T of each fit is used; where the fit estimates it, every fold is scored by a T of its own.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> import numpy as np, tproper as tp
+    >>> X, y = np.arange(20.0)[:, None], np.arange(20) // 10
+    >>> scorer = tp.weak_scorer("log_loss")
+    >>> scores = cross_val_score(tp.WeakLabelClassifier("symmetric:0.1"), X, y, scoring=scorer, cv=2)
     """
     checks.choice(name, "name", NAMES)
-    if not isinstance(transition, Transition):
+    if transition is not None and not isinstance(transition, Transition):
         raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     return WeakScorer(name, transition, reconstruction, prior)

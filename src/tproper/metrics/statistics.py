@@ -29,7 +29,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
 from .._core import FloatArray, as_tensors, drawn_classes
-from ..transitions import AnnotatorTransition, Reconstruction, Transition, is_soft
+from ..transitions import AnnotatorTransition, DenseReconstruction, Reconstruction, Transition, is_soft
 from .uncertainty import TransitionDraws, draws_of
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
@@ -103,7 +103,7 @@ class Reweigher:
         """``min_z Var(r_y[c] | z)`` (K,): by how much labels scatter "is it c?", whatever the classes; dense T only."""
         R = self.reconstruction
         if (
-            self.soft or type(R) is not Reconstruction
+            self.soft or type(R) is not DenseReconstruction
         ):  # shares scatter less; no table; of uniform noise g has two values, where the bend is exact
             return None
         T, targets = self.transition.matrix(), R.matrix()

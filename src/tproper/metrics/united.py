@@ -24,7 +24,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, group_codes, warn
 from ..errors import InputError
-from ..transitions import AnnotatorTransition, Transition, is_estimated
+from ..transitions import AnnotatorTransition, Encoded, LabelSpace, Transition, is_estimated
 from .checked import CheckedRows, IntArray, Result, SelectionWarning
 from .inputs import Sample, predictions_of, probabilities_of, weights_of
 from .known import known_classes
@@ -46,7 +46,9 @@ class Rows:
     K: int
     weights: FloatArray | None
     groups: IntArray | None
-    transition: Transition | None
+    transition: Transition | None  # without names: what encoded labels go on with
+    space: LabelSpace
+    labels: Encoded
 
     @classmethod
     def read(
@@ -65,14 +67,15 @@ class Rows:
         n = len(known.true)
         if not (known.true >= 0).any():
             raise InputError("true: expected the class of some rows, got none")
-        if transition is None and any(isinstance(c, str) for c in known.classes):
-            raise InputError("labels: expected numbers of classes without a transition, got names")
-        size = len(known.classes) if K is None else K
+        size = len(known.classes)
+        if K is not None and size != K and known.space.classes is None and transition is None:
+            size = K  # numbers of classes of which the last do not occur
         if int(known.true.max()) >= size:
             raise InputError(f"true: expected classes in [0, {size}), got {known.true.max()}")
+        bare = None if transition is None else known.space.transition.named(None)
         weights = weights_of(sample_weight, n)
         true_ = known.true if weights is None else np.where(weights > 0, known.true, -1)
-        return cls(known.columns, true_, size, weights, group_codes(groups, n), transition)
+        return cls(known.columns, true_, size, weights, group_codes(groups, n), bare, known.space, known.encoded)
 
     def checked(self, *also: IntArray) -> CheckedRows:
         """With the predictions' columns; warns where the design cannot be right."""
@@ -89,7 +92,7 @@ class Rows:
 def accuracy(rows: Rows, predictions: Any, weak: Weak) -> Score:
     """Accuracy."""
     n, K = len(rows.true), rows.K
-    predicted = predictions_of(predictions, K, n).numpy()
+    predicted = predictions_of(predictions, K, n, space=rows.space).numpy()
     checked = rows.checked(predicted)
     result = checked.share((rows.true == predicted).astype(np.float64), checked.guesses[np.arange(n), predicted])
     each = np.eye(K)[predicted]
@@ -98,7 +101,7 @@ def accuracy(rows: Rows, predictions: Any, weak: Weak) -> Score:
 
 def log_loss(rows: Rows, probabilities: Any, weak: Weak) -> Score:
     """Log loss."""
-    q = probabilities_of(probabilities, rows.K, len(rows.true))
+    q = probabilities_of(probabilities, rows.K, len(rows.true), space=rows.space)
     zeros = int((q == 0).any(-1).sum())
     known = np.flatnonzero(rows.true >= 0)
     infinite = int((q.numpy()[known, rows.true[known]] == 0).sum())
@@ -116,7 +119,7 @@ def log_loss(rows: Rows, probabilities: Any, weak: Weak) -> Score:
 
 def brier(rows: Rows, probabilities: Any, weak: Weak) -> Score:
     """Brier score."""
-    q = probabilities_of(probabilities, rows.K, len(rows.true))
+    q = probabilities_of(probabilities, rows.K, len(rows.true), space=rows.space)
     checked = rows.checked(*_columns(q))
     each = rows.table(brier_losses(q))
     result = checked.mean(each)
@@ -126,7 +129,7 @@ def brier(rows: Rows, probabilities: Any, weak: Weak) -> Score:
 def balanced(rows: Rows, predictions: Any) -> Score:
     """Balanced accuracy: the mean of the recalls of the classes that occur among the checked rows (delta method)."""
     n, K = len(rows.true), rows.K
-    predicted = predictions_of(predictions, K, n).numpy()
+    predicted = predictions_of(predictions, K, n, space=rows.space).numpy()
     checked = rows.checked(predicted)
     hit = np.eye(K)[predicted]
     one = np.eye(K)
@@ -155,9 +158,9 @@ def difference(rows: Rows, score: str, a: Any, b: Any) -> tuple[Result, str]:
     """Score of model a minus score of model b, and what it assumes."""
     n, K = len(rows.true), rows.K
     if score == "accuracy":
-        one, two = (_predicted(given, K, n, name) for given, name in ((a, "a"), (b, "b")))
+        one, two = (_predicted(rows, given, K, n, name) for given, name in ((a, "a"), (b, "b")))
         return _discordant(rows, one, two)
-    qa, qb = probabilities_of(a, K, n, "a"), probabilities_of(b, K, n, "b")
+    qa, qb = (probabilities_of(given, K, n, name, rows.space) for given, name in ((a, "a"), (b, "b")))
     if score == "log_loss" and bool(((qa == 0) | (qb == 0)).any()):
         raise InputError("a: expected probabilities > 0 for the log loss, got 0; use score='brier'")
     values = log_losses if score == "log_loss" else brier_losses
@@ -187,10 +190,10 @@ def _discordant(rows: Rows, one: IntArray, two: IntArray) -> tuple[Result, str]:
     return Result(value, stderr, (value - below, value + above), np.zeros(n)), every.sentence
 
 
-def _predicted(given: Any, K: int, n: int, name: str) -> IntArray:
+def _predicted(rows: Rows, given: Any, K: int, n: int, name: str) -> IntArray:
     if checks.array(given, name).ndim == 1:
-        return predictions_of(given, K, n, name).numpy()
-    out: IntArray = probabilities_of(given, K, n, name).argmax(-1).numpy()
+        return predictions_of(given, K, n, name, rows.space).numpy()
+    out: IntArray = probabilities_of(given, K, n, name, rows.space).argmax(-1).numpy()
     return out
 
 
@@ -233,8 +236,7 @@ def _with_T(rows: Rows, result: Result, weak: Weak, each: FloatArray) -> tuple[R
         return result, "T does not tell the classes apart, and is not used"
     if not math.isfinite(alone.value) or (isinstance(T, AnnotatorTransition) and not alone.informative):
         return result, ""
-    labels = torch.as_tensor(rows.columns if T.label_shape else rows.columns[:, 0])
-    sample = Sample(labels.bool() if T.per_class_labels else labels, T, "auto", None, None)
+    sample = Sample(rows.labels, T, "auto", None, None)
     g = np.zeros(len(rows.true))
     kept = slice(None) if sample.kept is None else sample.kept.numpy()
     s = torch.as_tensor(each)[kept]

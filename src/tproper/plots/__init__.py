@@ -3,11 +3,11 @@
 Imports from `metrics` and the rooms above it.
 """
 
-from .heat_map import TransitionMap, compute_transition_map, draw_transition_map
+from .heat_map import TransitionMap, compute_transition_map, draw_transition, draw_transition_map
 from .page import html_page, markdown_block, markdown_code, markdown_text
 from .panels import check_drawable, draw_transition_losses
-from .reliability import Reliability, compute_reliability, draw_calibration, draw_reliability
-from .style import COLOURS, NAMES, PAGE_COLOURS, can_draw, draw_training, figure, save_picture
+from .reliability import Reliability, compute_reliability, draw_calibration, draw_curve, draw_reliability, draw_score
+from .style import COLOURS, NAMES, PAGE_COLOURS, can_draw, draw_training, figure, new_axes, save_picture
 from .surfaces import SimplexLoss, compute_simplex_loss, draw_simplex_loss, loss_at
 
 __all__ = [
@@ -23,9 +23,12 @@ __all__ = [
     "compute_simplex_loss",
     "compute_transition_map",
     "draw_calibration",
+    "draw_curve",
     "draw_reliability",
+    "draw_score",
     "draw_simplex_loss",
     "draw_training",
+    "draw_transition",
     "draw_transition_losses",
     "draw_transition_map",
     "figure",
@@ -34,5 +37,6 @@ __all__ = [
     "markdown_block",
     "markdown_code",
     "markdown_text",
+    "new_axes",
     "save_picture",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core import FloatArray
 from ..errors import InputError
-from ..transitions import SET_SEPARATOR, EstimatedTransition, Transition, weak_label_names
+from ..transitions import SET_SEPARATOR, EstimatedTransition, Transition, space_of
 
 WRITTEN = 12  # classes up to which the numbers stand in the cells
 DARK = 0.55  # probability from which they are white
@@ -37,9 +37,15 @@ def compute_transition_map(transition: Transition, classes: Sequence[Any], title
         low, high = transition.interval(0.95)
     names = [
         SET_SEPARATOR.join(sorted(map(str, n))) if isinstance(n, frozenset) else str(n)
-        for n in weak_label_names(transition, classes)
+        for n in space_of(transition, classes).names
     ]
     return TransitionMap(transition.matrix(), low, high, names, [str(c) for c in classes], title or transition.name)
+
+
+def draw_transition(ax: Any, transition: Transition, classes: Sequence[Any] | None = None, title: str = "") -> Any:
+    """T as `draw_transition_map` draws it; classes are numbered where nobody names them."""
+    names = range(transition.num_classes) if classes is None else classes
+    return draw_transition_map(ax, compute_transition_map(transition, list(names), title))
 
 
 def draw_transition_map(ax: Any, data: TransitionMap) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..metrics import Z95, Reliability, reliability
+from ..metrics import Z95, Calibration, Reliability, Score, reliability
 from .style import COLOURS, NAMES
 
 
@@ -33,6 +33,27 @@ def draw_reliability(ax: Any, curves: Mapping[str, Reliability], least: int = 10
     ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy")
     ax.set_xlabel(f"confidence\n(area: share of rows; bins of fewer than {least} rows not drawn)", fontsize=8)
     ax.legend(frameon=False, fontsize=8)
+
+
+def draw_curve(ax: Any, curve: Calibration, name: str = "weak labels") -> None:
+    """A curve of `weak_calibration` beside the diagonal of perfect calibration."""
+    ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls=":", label="perfectly calibrated")
+    draw_calibration(ax, curve.to_dict(), COLOURS["forward"], name)
+    ax.set(xlim=(0, 1), ylim=(-0.05, 1.05), xlabel="confidence", ylabel="accuracy")
+    ax.legend(frameon=False, fontsize=8)
+
+
+def draw_score(ax: Any, score: Score) -> None:
+    """A score as a point with its 95% interval, within what is possible; hollow where it says nothing."""
+    low, high = score.interval
+    ends = [x for x in (low, high, score.shown, *score.limits) if np.isfinite(x)]
+    if np.isfinite([low, high]).all():
+        ax.plot([low, high], [0, 0], color=COLOURS["forward"], lw=2, solid_capstyle="butt")
+    fill = COLOURS["forward"] if score.informative else "white"
+    ax.plot([score.shown], [0], "o", color=COLOURS["forward"], mfc=fill, ms=8)
+    room = 0.05 * (max(ends) - min(ends) or 1.0)
+    ax.set(xlim=(min(ends) - room, max(ends) + room), yticks=[], xlabel=score.name)
+    ax.set_title(str(score).split(";")[0], fontsize=9)
 
 
 def draw_calibration(ax: Any, curve: Mapping[str, Any], colour: str, name: str) -> None:

@@ -47,6 +47,15 @@ def figure(*args: Any, **kwargs: Any) -> Any:
     return drawing
 
 
+def new_axes() -> Any:
+    """Axes of pyplot, which a notebook shows; says what to install where matplotlib is missing."""
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("plots need matplotlib: pip install 'tproper[plots]'") from error
+    return pyplot.subplots(layout="constrained")[1]
+
+
 def save_picture(drawing: Any, path: Path, since: Mark | str = "now") -> None:
     """Write a figure in the format that the name ends in (PNG without one), whole or not at all."""
     with atomic_file(path, since=since) as temporary:

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from .._core import FloatArray, Split, gathered_warnings, random_folds
 from ..data import Bar
 from ..errors import InputError
+from ..transitions import Encoded
 from .rows import Rows
 from .streaming import probabilities
 
@@ -93,6 +95,7 @@ def _probabilities(estimator: Any, features: Any, rows: Rows, part: NDArray[np.i
 
 def fit_part(estimator: Any, features: Any, rows: Rows, part: NDArray[np.int64]) -> Any:
     """Fit to the features of some rows, with their known classes and groups."""
-    known = None if rows.true is None else np.array([*rows.codec.classes, None], dtype=object)[rows.true[part]]
+    known = None if rows.true is None else np.array([*rows.codec.names, None], dtype=object)[rows.true[part]]
     group = None if rows.group is None else rows.group[part]
-    return estimator.fit(features[part], rows.labels[part], true=known, groups=group)
+    labels = Encoded(torch.as_tensor(rows.labels[part]))
+    return estimator.fit(features[part], labels, true=known, groups=group)

@@ -18,12 +18,20 @@ from ..data import CELLS, watched
 from ..errors import InputError
 from ..evaluation import UNSCORABLE, Evaluation, Evaluator, draw
 from ..inputs import Columns, Inputs
-from .codec import Answered, Encoded, LabelCodec, class_codec
 from .frames import read_table
+from .labels import (
+    Answered,
+    Coded,
+    LabelCodec,
+    annotators_of_file,
+    class_codec,
+    parse_sources,
+    resolve,
+    resolve_answers,
+)
 from .options import LabelOptions, listed_specs
 from .overlap import Overlap
 from .reading import LabelColumns, label_columns, read
-from .resolving import annotators_of_file, parse_sources, resolve, resolve_answers
 from .schema import FeatureReader
 from .streaming import Trained, reblocked
 
@@ -66,13 +74,13 @@ def evaluation_codec(
         trained.schema.source if not several and any("=" in str(s).partition(":")[0] for s in specs) else None
     )
     named = parse_sources(specs, source, several)
-    classes = trained.schema.classes
+    classes = trained.schema.told or trained.schema.classes
     if several or ("" in named and annotators_of_file(named[""]) is not None):
         who = columns.labels if not columns.long else read(columns, []).answered.names  # type: ignore[union-attr]
         T, names, known = resolve_answers(named, who, [], classes)
-        return LabelCodec(T, names, annotators=known)
+        return LabelCodec(T, names, annotators=known).in_order_of(trained.schema.classes)
     transition, names = resolve(named, [], classes)
-    return LabelCodec(transition, names, list(named) if source else ())
+    return LabelCodec(transition, names, list(named) if source else ()).in_order_of(trained.schema.classes)
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ class Block:
     """Some rows: features, labels, which of them are missing, and the known classes."""
 
     X: Columns
-    labels: Encoded
+    labels: Coded
     absent: NDArray[np.bool_]
     true: NDArray[np.int64] | None  # -1 where unknown
     rows: NDArray[np.int64]  # in the table, from 1

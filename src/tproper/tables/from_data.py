@@ -30,12 +30,11 @@ from ..transitions import (
     transition_from_dict,
     transition_to_dict,
 )
-from .codec import LabelCodec, class_codec
 from .frames import read_table
+from .labels import LabelCodec, class_codec, class_names, label_notes, members_of, typed
 from .notes import warn
 from .options import EstimateOptions
 from .reading import LabelColumns, Read, label_columns, read
-from .resolving import class_names, label_notes, members_of
 from .schema import encoder_of, identifier_notes, joined_names, listed_classes
 from .terms import told
 
@@ -77,7 +76,7 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """What `tproper estimate` writes: `train --transition` reads it, names included."""
         named = {"columns": self.annotators} if self.annotators else {}
-        return transition_to_dict(self.transition) | {"classes": self.classes} | named | self.facts
+        return transition_to_dict(self.transition) | {"classes": typed(self.classes)} | named | self.facts
 
 
 @told

@@ -10,11 +10,10 @@ import numpy as np
 from ..errors import InputError
 from ..estimation import Prevalence, weak_prevalence
 from ..transitions import annotators, identity
-from .codec import LabelCodec, class_codec
 from .frames import read_table
+from .labels import LabelCodec, class_codec, class_names, members_of, parse_sources, resolve, resolve_answers
 from .options import LabelOptions, Names
 from .reading import Read, label_columns, read
-from .resolving import class_names, members_of, parse_sources, resolve, resolve_answers
 from .rows import estimate_kind
 from .schema import encoder_of, listed_classes, split_names
 from .terms import told

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from ..data import MISSING, Table, numbers, short, texts, watched
 from ..errors import InputError
 from ..inputs import LEFT_OUT, Columns, Inputs, inferred
-from .codec import Answered, LabelCodec, class_codec
 from .frames import read_table
+from .labels import Answered, LabelCodec, class_codec
 from .options import LabelOptions, Names
 from .schema import FeatureReader, feature_columns, split_names
 

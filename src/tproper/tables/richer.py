@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from .._core import FloatArray, gathered_warnings, random_folds
 from ..learn import WeakLabelClassifier, calibrated_risks
-from ..transitions import Transition
+from ..transitions import Encoded, Transition
 
 MOST_ROWS, FEWEST_ROWS, FOLDS = 3000, 100, 3
 MOST_MULTIPLIED = 20  # features whose products are tried; of more, this many random bends of them:
@@ -45,13 +46,11 @@ def needs_more(X: Any, labels: Any, transition: Transition, p: FloatArray, group
     for train, test in random_folds(len(F), FOLDS, np.random.default_rng(0), own):
         model = WeakLabelClassifier(transition, classes=list(range(transition.num_classes)), calibrate=False)
         with gathered_warnings():
-            q[test] = model.fit(F[train], y[train]).predict_proba(F[test])
+            q[test] = model.fit(F[train], Encoded(torch.as_tensor(y[train]))).predict_proba(F[test])
     tiny = np.finfo(np.float64).tiny
-    encoded = transition.encode(y)
-    old, new = (calibrated_risks(np.log(np.maximum(x, tiny)), encoded, transition)[0] for x in (p, q))
-    gain = old - new
-    if own is not None:
-        gain = np.bincount(own, weights=gain)
+    read = torch.as_tensor(y)
+    old, new = (calibrated_risks(np.log(np.maximum(x, tiny)), read, transition)[0] for x in (p, q))
+    gain = old - new if own is None else np.bincount(own, weights=old - new)
     if not gain.mean() > CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)):
         return ""
     return (

@@ -20,14 +20,14 @@ from ..metrics import forward_risk
 from ..transitions import (
     ENUMERATION_LIMIT,
     AnnotatorTransition,
+    Encoded,
     Transition,
 )
-from .codec import Encoded, LabelCodec
 from .from_data import Estimate, Question, choose_kind, estimate_read
+from .labels import Coded, LabelCodec, blank_label, label_notes, resolve, resolve_answers
 from .notes import recorded_warnings
 from .options import GAPS, Settings
 from .reading import Read
-from .resolving import blank_label, label_notes, resolve, resolve_answers
 from .schema import identifier_notes, joined_names
 
 ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
@@ -40,15 +40,16 @@ class Rows:
     X: Columns  # as in the file
     kinds: dict[str, str]  # what each feature is
     left_out: list[str]  # columns that name rows, and are no features
-    labels: Encoded  # what the loss is given, for `transition`
+    labels: Coded  # what the loss is given, for `transition`
     transition: Transition
-    own: Encoded  # as the codec's transition takes them; where `silent` they mean nothing
+    own: Coded  # as the codec's transition takes them; where `silent` they mean nothing
     silent: NDArray[np.bool_]  # rows without a weak label: of known class, or kept as uninformative
     codec: LabelCodec
     dropped: int  # rows without a label that were left out
     notes: list[str]  # what looks odd in the labels
     true: NDArray[np.int64] | None = None  # the known classes, -1 where unknown
     group: NDArray[np.int64] | None = None  # rows that belong together
+    told: Sequence[str] | None = None  # the classes in the order they were given in, which is that of other T
     estimate: Estimate | None = None  # where T was estimated from this table
 
     @property
@@ -92,7 +93,8 @@ def make_rows(
         n = len(table.rows)
         raise InputError(f"--label: expected labels in the column {columns.label!r}, got none in {n} rows")
     with recorded_warnings() as doubts:  # what an estimate of T cannot tell belongs in the card
-        codec, estimate = _codec(table, specs, classes, settings.seed, missing)
+        told, estimate = _codec(table, specs, classes, settings.seed, missing)
+    codec = told.in_order()
     labels, absent = table.encode(codec)
     true = table.known(codec.classes)
     keep = np.ones(len(absent), dtype=bool)
@@ -123,6 +125,7 @@ def make_rows(
         notes,
         true,
         group,
+        told.classes,
         estimate,
     )
 
@@ -171,7 +174,7 @@ def estimate_kind(specs: dict[str, Any]) -> str | None:
     return kind
 
 
-def _check_variety(present: Encoded, codec: LabelCodec, column: str) -> None:
+def _check_variety(present: Coded, codec: LabelCodec, column: str) -> None:
     if codec.annotators:
         return  # an annotator may name one class alone; a class that nobody names is the estimate's to see
     if len(np.unique(present, axis=0)) < 2:
@@ -179,7 +182,7 @@ def _check_variety(present: Encoded, codec: LabelCodec, column: str) -> None:
         raise InputError(f"--label: expected at least two different labels in the column {column!r}, got only {only!r}")
 
 
-def class_notes(X: Columns, codec: LabelCodec, labels: Encoded) -> list[str]:
+def class_notes(X: Columns, codec: LabelCodec, labels: Coded) -> list[str]:
     """Columns that hold the numbers by which classes are named, and tell of the labels: perhaps the class itself.
 
     As classes they must make the labels likelier than their own shares do; a feature that happens to have as many
@@ -192,7 +195,8 @@ def class_notes(X: Columns, codec: LabelCodec, labels: Encoded) -> list[str]:
         if column[0] in numbers and np.array_equal(np.unique(column), np.sort(numbers)):
             q = (column[:, None] == numbers).astype(np.float64)
             shares = np.tile(q.mean(axis=0), (len(q), 1))
-            if forward_risk(labels, q, T) < forward_risk(labels, shares, T):
+            read = Encoded(torch.as_tensor(labels))
+            if forward_risk(read, q, T) < forward_risk(read, shares, T):
                 out.append(
                     f"column {name!r} holds the numbers that the classes are named by, tells much of the labels, and "
                     f"is a feature; if it is the class itself, leave it out with --ignore {joined_names([name])}"
@@ -201,8 +205,8 @@ def class_notes(X: Columns, codec: LabelCodec, labels: Encoded) -> list[str]:
 
 
 def keep_blank(
-    transition: Transition, labels: Encoded, absent: NDArray[np.bool_], loss: str | None
-) -> tuple[Transition, Encoded]:
+    transition: Transition, labels: Coded, absent: NDArray[np.bool_], loss: str | None
+) -> tuple[Transition, Coded]:
     """Missing labels as labels that say nothing.
 
     With candidate sets and forward correction that is the set of all classes, whose loss is a constant. Elsewhere T

@@ -16,7 +16,7 @@ from ..data import ColumnError, Table, arrow_texts, first_inexact, first_text, h
 from ..errors import InputError
 from ..inputs import Columns, Inputs, slips
 from ..transitions import StackedTransition, transition_from_dict
-from .codec import LabelCodec
+from .labels import LabelCodec
 from .options import Names
 from .overlap import DIGITS
 
@@ -268,6 +268,7 @@ class Schema:
     transition: dict[str, Any]  # the T of the labels, as plain data
     specs: dict[str, str]  # how it was asked for
     annotators: list[str] = field(default_factory=list)  # whose answers T takes, in its order
+    told: list[str] = field(default_factory=list)  # the classes as they were given, where that is another order
     digests: list[str] = field(default_factory=list)  # of some of the rows it was trained on (`overlap`)
 
     def codec(self) -> LabelCodec:
@@ -333,7 +334,7 @@ def fault(content: Mapping[str, Any], features: int, classes: Sequence[str]) -> 
 
     They come from a file, and a file may hold anything.
     """
-    for name in ("features", "classes", "sources", "annotators"):
+    for name in ("features", "classes", "sources", "annotators", "told"):
         value = content.get(name, [])
         if not _texts(value) or len(set(value)) != len(value):
             return f"{name}: expected different names, got {checks.short(value)}"
@@ -344,6 +345,8 @@ def fault(content: Mapping[str, Any], features: int, classes: Sequence[str]) -> 
         return f"features: expected the model's {features}, got {len(content['features'])}"
     if list(content["classes"]) != list(classes):
         return f"classes: expected the model's own in their order, got {checks.short(content['classes'])}"
+    if content.get("told") and sorted(content["told"]) != sorted(classes):
+        return f"told: expected the model's classes in some order, got {checks.short(content['told'])}"
     digests = content.get("digests", [])
     if not _texts(digests) or not re.fullmatch(
         "|".join(f"([0-9a-f]{{{d}}} )*" for d in DIGITS), " ".join([*digests, ""])

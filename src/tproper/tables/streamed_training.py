@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from .._core import sweep
 from ..data import (
@@ -28,9 +29,9 @@ from ..data import (
 )
 from ..errors import InputError
 from ..inputs import Inputs
-from .codec import LabelCodec
+from ..transitions import Encoded
+from .labels import LabelCodec, label_notes, resolve
 from .options import Settings
-from .resolving import label_notes, resolve
 from .schema import FeatureReader
 from .training import Fitted, Quality, described, make_estimator, make_schema
 
@@ -52,7 +53,7 @@ class _Scaled:
             inputs = self.given.numbers.encode(X.astype(np.float64))
             with np.errstate(over="ignore"):
                 check_finite(inputs.astype(self.dtype, copy=False), self.given.names)
-            yield inputs, labels
+            yield inputs, Encoded(torch.as_tensor(labels))
 
     def identity(self) -> dict[str, Any]:
         """The batches are those of the files, at this scale."""
@@ -147,7 +148,7 @@ def train(
     label = columns["label"]
     counts = scan_labels(table, label)
     transition, known = resolve(specs, list(counts), classes, None)
-    codec = LabelCodec(transition, known)
+    codec = LabelCodec(transition, known).in_order()
 
     def encode(column: Any) -> Any:
         return codec.encode(column, None, column=label)[0]
@@ -157,8 +158,8 @@ def train(
     )
     names = columns["features"]
     inputs = Inputs.of_numbers(names, *source.moments()) if settings.standardize else Inputs.plain(names)
-    schema = make_schema(codec, columns)
-    estimator = make_estimator(settings, transition, known)
+    schema = make_schema(codec, columns, known)
+    estimator = make_estimator(settings, codec.transition.named(codec.names))
     if checkpoint is not None:
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         sweep(checkpoint.parent, checkpoint.name)

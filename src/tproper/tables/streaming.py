@@ -17,11 +17,10 @@ from ..data import CELLS, MISSING, Table, TableWriter, arrow, check_name, format
 from ..errors import InputError
 from ..inputs import CellError, Columns, Drift, Inputs
 from ..transitions import Transition
-from .codec import LabelCodec, class_codec
 from .frames import read_table
+from .labels import LabelCodec, class_codec, label_notes, parse_sources, resolve
 from .notes import warn
 from .options import Names, Weakening, listed_specs
-from .resolving import label_notes, parse_sources, resolve
 from .schema import FeatureReader, Schema, listed_classes, split_names
 from .terms import told
 

@@ -9,9 +9,9 @@ from ..errors import InputError
 from ..estimation import one_thread
 from . import streamed_training as streamed
 from . import training
+from .labels import annotators_of_file, parse_sources
 from .options import Settings, TableOptions, listed_specs
 from .reading import LabelColumns, label_columns, read
-from .resolving import annotators_of_file, parse_sources
 from .rows import estimate_kind, make_rows
 from .schema import listed_classes, split_names
 from .training import Fitted

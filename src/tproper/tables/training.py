@@ -23,11 +23,11 @@ from ..learn import (
 from ..metrics import restrict
 from ..transitions import Transition, transition_to_dict
 from .cards import in_words
-from .codec import LabelCodec
 from .cross_fit import Unseen, check_groups, cross_fitted, fit_part, held_out, splits_of
-from .notes import recorded_warnings
+from .labels import LabelCodec
+from .notes import recorded_warnings, warn
 from .options import Settings
-from .overlap import kept_digests
+from .overlap import kept_digests, repeated_rows
 from .richer import needs_more
 from .rows import Rows
 from .schema import Schema, encoder_of
@@ -35,26 +35,26 @@ from .schema import Schema, encoder_of
 FEWEST_TO_TUNE = 10  # rows: two in each of five folds
 
 
-def make_schema(codec: LabelCodec, table: dict[str, Any]) -> Schema:
-    """Everything about the table's labels that scores of the model need."""
+def make_schema(codec: LabelCodec, table: dict[str, Any], told: Sequence[str] | None = None) -> Schema:
+    """Everything about the table's labels that scores of the model need; `told` is the order classes were given in."""
     return Schema(
         classes=codec.classes,
         transition=transition_to_dict(codec.transition),
         sources=codec.sources,
         annotators=codec.annotators,
+        told=[] if told is None or list(told) == codec.classes else list(told),
         **table,
     )
 
 
-def make_estimator(settings: Settings, transition: Transition, classes: Sequence[str]) -> Any:
-    """The classifier to fit."""
+def make_estimator(settings: Settings, transition: Transition) -> Any:
+    """The classifier to fit, for a T that names its classes."""
     given: dict[str, Any] = {"loss": settings.loss, "squeeze": settings.squeezing, "l2": settings.l2}
     given |= {"epochs": settings.epochs, "max_iter": settings.epochs}  # an iteration of the linear solver is a pass
     return WeakLabelClassifier(
         transition=transition,
         model=settings.model,
         random_state=settings.seed,
-        classes=list(classes),
         tune=tuning_grid(settings) if settings.tune else False,
         calibrate=False if settings.calibrate == "none" else settings.calibrate,
         **{k: v for k, v in given.items() if v is not None},
@@ -153,14 +153,17 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
     inputs = encoder_of(some, rows.kinds, settings.standardize, rows.X)
     inputs.left_out = rows.left_out
     features = inputs.encode(rows.X, np.float64 if settings.model == "linear" else np.float32)
-    schema = replace(make_schema(rows.codec, columns | {"features": inputs.names}), digests=kept_digests(some))
-    estimator = make_estimator(settings, rows.transition, schema.classes)
+    table = columns | {"features": inputs.names}
+    schema = replace(make_schema(rows.codec, table, rows.told), digests=kept_digests(some))
+    estimator = make_estimator(settings, rows.transition.named(rows.codec.names))
+    alike = repeated_rows(some, features[chosen]) if rows.group is None else ""
     with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows"):
+        warn([alike] * bool(alike))
         fit_part(estimator, features, rows, chosen)
     unseen = None
     if splits:
-        params, known = getattr(estimator, "best_params_", {}), estimator.classes_
-        unseen = cross_fitted(rows, features, lambda: with_params(estimator, params, known), splits, settings.folds)
+        params, T = getattr(estimator, "best_params_", {}), estimator.transition_
+        unseen = cross_fitted(rows, features, lambda: with_params(estimator, params, T), splits, settings.folds)
     elif len(held) > 1:
         unseen = held_out(estimator, features, rows, held)
     estimator.take_columns(inputs)

@@ -10,6 +10,8 @@ from .annotators import AnnotatorTransition, AnswerReconstruction, CompleteRecon
 from .base import (
     ENUMERATION_LIMIT,
     METHODS,
+    DenseReconstruction,
+    DenseTransition,
     EstimatedTransition,
     Reconstruction,
     Tables,
@@ -36,6 +38,24 @@ from .families import (
     unlabeled_sets,
 )
 from .kinds import POSITIVE_UNLABELED
+from .labels import (
+    NO_ANSWER,
+    SET_SEPARATOR,
+    UNLABELED,
+    Encoded,
+    LabelSpace,
+    Names,
+    absent,
+    columns_in_order,
+    holds_collections,
+    is_index,
+    item,
+    key,
+    known_column,
+    names_array,
+    sorted_names,
+    space_of,
+)
 from .named import (
     NamedTransition,
     case_control_pu,
@@ -45,6 +65,7 @@ from .named import (
     partly_labeled,
 )
 from .noisy_sets import NoisySetReconstruction, NoisySetTransition, noisy_partial_labels
+from .ordering import in_sorted_order, permuted, with_weak_labels
 from .pairs import PairKernel, pair_prior, pairs
 from .parsing import (
     TransitionLike,
@@ -56,12 +77,12 @@ from .parsing import (
     transition_to_dict,
 )
 from .questions import QuestionReconstruction, QuestionTransition, yes_no
+from .reading import form_of, settle, settle_sorted, stand_in, treats_alike
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .soft import SoftLabels, as_given, hard_labels, is_soft, pieces, soft_silent, soft_targets
 from .stacked import StackedTransition, is_estimated, posterior_draws
 from .uniform import UniformReconstruction, UniformTransition
-from .vocabulary import SET_SEPARATOR, UNLABELED, Vocabulary, is_index, item, weak_label_names
 
 __all__ = [
     "ALIASES",
@@ -69,6 +90,7 @@ __all__ = [
     "ENUMERATION_LIMIT",
     "KINDS",
     "METHODS",
+    "NO_ANSWER",
     "POSITIVE_UNLABELED",
     "SET_SEPARATOR",
     "STRUCTURES",
@@ -79,14 +101,19 @@ __all__ = [
     "CandidateSetTransition",
     "CompleteReconstruction",
     "Dense",
+    "DenseReconstruction",
     "DenseRows",
+    "DenseTransition",
     "Diagnosis",
+    "Encoded",
     "EstimatedPartialLabels",
     "EstimatedTransition",
     "FamilyTest",
     "Kind",
     "Kinds",
+    "LabelSpace",
     "NamedTransition",
+    "Names",
     "Needs",
     "NoisySetReconstruction",
     "NoisySetTransition",
@@ -109,26 +136,33 @@ __all__ = [
     "UniformReconstruction",
     "UniformTransition",
     "UnknownSizeError",
-    "Vocabulary",
     "Weighted",
+    "absent",
     "annotators",
     "as_given",
     "binary_noise",
     "case_control_pu",
     "coarse_labels",
+    "columns_in_order",
     "complementary",
     "families",
+    "form_of",
     "hard_labels",
     "hierarchical_labels",
+    "holds_collections",
     "identity",
+    "in_sorted_order",
     "is_estimated",
     "is_index",
     "is_soft",
     "item",
+    "key",
+    "known_column",
     "listed",
     "make_transition",
     "multi_complementary",
     "multi_source",
+    "names_array",
     "noisy_partial_labels",
     "none_of_these",
     "ordinal_noise",
@@ -139,20 +173,27 @@ __all__ = [
     "partial_labels",
     "partly_labeled",
     "per_example_targets",
+    "permuted",
     "pieces",
     "positive_unlabeled",
     "posterior_draws",
     "reconstruct",
     "register_family",
+    "settle",
+    "settle_sorted",
     "shrink",
     "smallest",
     "soft_silent",
     "soft_targets",
+    "sorted_names",
+    "space_of",
+    "stand_in",
     "structure_of",
     "symmetric_noise",
     "transition_from_dict",
     "transition_to_dict",
+    "treats_alike",
     "unlabeled_sets",
-    "weak_label_names",
+    "with_weak_labels",
     "yes_no",
 ]

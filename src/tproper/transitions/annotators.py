@@ -24,7 +24,15 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, count_text, look_up, tracing
 from ..errors import InputError
-from .base import CONDITION_LIMIT, ENUMERATION_LIMIT, EstimatedTransition, Reconstruction, Tables, Transition
+from .base import (
+    CONDITION_LIMIT,
+    ENUMERATION_LIMIT,
+    DenseReconstruction,
+    EstimatedTransition,
+    Reconstruction,
+    Tables,
+    Transition,
+)
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix
 from .evidence import Dense, DenseRows, Kinds, Needs, Rows, Targets
@@ -40,6 +48,12 @@ SPARSE = 0.2  # of the answers given, below which only these are looked up
 DEPENDENT = (
     "answers depend on each other given the class (rho = {:.2f}): where annotators err together the score errs with "
     "them, and the interval does not allow for it"
+)
+
+
+MADE_OF_FEATURES = (
+    "rules see what the model sees, and a model foretells their errors too; give the class of some rows (true=), or "
+    "see weak_accuracy, which has bounds"
 )
 
 
@@ -65,6 +79,8 @@ class AnnotatorTransition(Transition):
         self.caution = f"not informative: {unidentified}" if unidentified else DEPENDENT.format(rho) if rho > 0 else ""
         self.silence = np.array([-1] * len(self.transitions) if silence is None else silence, dtype=np.int64)  # (m,)
         self.of_features = bool((self.silence >= 0).any())
+        if self.of_features and not unidentified:
+            self.caution = f"not informative: {MADE_OF_FEATURES}"
         self.num_classes = self.transitions[0].num_classes
         self.sizes = [t.num_weak_labels for t in self.transitions]
         self.offsets = np.cumsum([0, *self.sizes])
@@ -72,6 +88,7 @@ class AnnotatorTransition(Transition):
         self.num_weak_labels = math.prod(self.sizes)
         self.name = f"annotators({len(self.transitions)})"
         self._weak_labels = None
+        self._classes = common_names(self.transitions, "transitions")
 
     @property
     def label_shape(self) -> tuple[int, ...]:
@@ -146,9 +163,9 @@ class AnnotatorTransition(Transition):
             out = torch.where(out == MISSING, kept_on(self, "silence", out.device), out)
         return out
 
-    def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+    def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
         """An answer from every annotator: set those that are missing to -1."""
-        return np.stack([t._sample(classes, rng) for t in self.transitions], axis=-1)
+        return np.stack([t.draw(classes, rng) for t in self.transitions], axis=-1)
 
     def diagnose(self) -> Diagnosis:
         """Of the complete rows of answers; beyond 4,096 of them, of T with columns scaled to length one.
@@ -348,7 +365,7 @@ class AnswerReconstruction(Reconstruction):
         return Kinds(complete + names, lambda rows: columns[rows], lambda values: values[:M], None, slice(M, None))
 
 
-class CompleteReconstruction(Reconstruction):
+class CompleteReconstruction(DenseReconstruction):
     """R of the whole T, for complete rows of answers; an incomplete row is silent: its target is 1/K, its loss 0."""
 
     transition: AnnotatorTransition
@@ -394,6 +411,14 @@ def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> Annotator
                 f"got {t.num_classes} at {a}"
             )
     return AnnotatorTransition(parts, checks.real(rho, "rho", 0, 1))
+
+
+def common_names(parts: Sequence[Transition], argument: str) -> list[Any] | None:
+    """The names of the classes of several T; those that have any must have the same, in one order."""
+    named = [t.classes for t in parts if t.classes is not None]
+    if any(names != named[0] for names in named):
+        raise InputError(f"{argument}: expected T of the same classes in one order, got those of {named}")
+    return named[0] if named else None
 
 
 def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:

@@ -29,6 +29,7 @@ from .._core import (
     as_tensors,
     checks,
     count_text,
+    draw,
     label_stream,
     look_up,
     short_of_one,
@@ -39,6 +40,7 @@ from .dense import left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Silenced, Targets, listed
 from .kinds import POSITIVE_UNLABELED, LabelKind
+from .labels import LabelSpace, distinct_names, shown, space_of
 from .shrinkage import column_intervals, opened, shrink
 from .soft import SoftLabels, is_soft, soft_silent, soft_targets
 
@@ -49,15 +51,28 @@ Tables = Mapping[str, Tensor]
 
 
 class Transition(LabelKind):
-    """Any T, given as a matrix.
+    """How a true class becomes a weak label: ``T[y, z] = P(weak label y | class z)``. Made of a matrix, or a structure.
 
     Parameters
     ----------
     matrix : (M, K) array
-        ``T[y, z] = P(weak label y | class z)``; every column sums to one within 1e-6.
+        Every column sums to one within 1e-6. A pandas table names the classes by its columns, the labels by its index.
     weak_labels : sequence, optional
         Names of the M weak labels. Sets of class indices say that labels are candidate sets (then the
         ambiguity degree is known); tuples are (source, label) pairs. Default: 0 .. M-1, or the index of a pandas table.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.Transition([[0.9, 0.3], [0.1, 0.7]]).named(["spam", "ham"])
+    >>> T.labels.encode(["ham", "spam"]).tolist()
+    [1, 0]
+
+    Notes
+    -----
+    A structure is a subclass that sets `num_classes` and `num_weak_labels` and gives `matrix` and `draw`; everything
+    else follows from the matrix, and may be given a closed form: `rows` and `tables` (what losses work with),
+    `left_inverse` (its R), `encode`, `diagnose`, `signature`, `gram`, `log_row_maxima`.
     """
 
     num_classes: int
@@ -69,26 +84,12 @@ class Transition(LabelKind):
     prior: FloatArray | None = None  # class shares of the population that probabilities are wanted for
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
 
-    def __init__(self, matrix: ArrayLike | Tensor, weak_labels: Sequence[Any] | None = None) -> None:
-        checks.no_gradient(matrix, "matrix", LEARNED)
-        self._T = checks.column_stochastic(matrix)
-        self._T.setflags(write=False)
-        self.num_weak_labels, self.num_classes = self._T.shape
-        if self.num_classes < 2:
-            raise InputError(f"matrix: expected a column for each of two or more classes, got shape {self._T.shape}")
-        weak_labels = _row_names(matrix) if weak_labels is None else weak_labels
-        if weak_labels is not None and (
-            not hasattr(weak_labels, "__len__") or isinstance(weak_labels, (str, Set, Mapping))
-        ):
-            raise InputError(f"weak_labels: expected a list of {self.num_weak_labels} names, got {weak_labels!r}")
-        if weak_labels is not None and len(weak_labels) != self.num_weak_labels:
-            raise InputError(
-                f"weak_labels: expected {self.num_weak_labels} names, one per row of the matrix, got {len(weak_labels)}"
-            )
-        self._weak_labels = None if weak_labels is None else list(weak_labels)
-        checks.different(self._weak_labels or [], "weak_labels")
-        if self._labels_are_sets():
-            checks.masks_of_sets(self._weak_labels or [], self.num_classes)
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        """``Transition(matrix)`` makes a `DenseTransition`; structures are made by their own classes."""
+        return super().__new__(DenseTransition if cls is Transition else cls)  # type: ignore[return-value]
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        raise TypeError(f"{type(self).__name__}: expected an __init__ of its own; of a matrix make a DenseTransition")
 
     @staticmethod
     def from_counts(
@@ -100,8 +101,13 @@ class Transition(LabelKind):
         their evidence (symmetric, complementary, the same in all classes, ...; see `tproper.transitions.shrinkage`);
         with many they are the plain frequencies. Counts need not be whole numbers. `structure`: "auto", or the form to
         shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary".
+
+        A pandas table gives labels and classes their names. Its axes may have names too, as those of ``pd.crosstab``
+        do: one of "true", "class", "clean", ... beside one of "weak", "label", "noisy", ... says which axis holds the
+        classes. An array has no names: of scikit-learn's ``confusion_matrix(true, weak)`` pass the transpose.
         """
         checks.no_gradient(counts, "counts", LEARNED)
+        counts = _classes_in_columns(counts)
         table = checks.matrix(counts, "counts")
         checks.entries(table, (table >= 0) & (table <= 2**53), "counts", "numbers from 0 to 2^53")
         if not table.any():
@@ -112,7 +118,25 @@ class Transition(LabelKind):
         names = _row_names(counts) if weak_labels is None else weak_labels
         out = EstimatedTransition.from_dirichlet(posterior.concentration, names, posterior.notes)
         out.counts = table if structure == "auto" else None  # a form that was asked for is known
+        out._classes = _column_names(counts)
         return out
+
+    def named(self, names: Sequence[Any] | None) -> Self:
+        """The same T whose columns have these names of classes, in this order; None takes them away.
+
+        Labels that go by the names of classes are then read by name (`labels`), estimators sort T by them, and integers
+        that are no names are refused there: losses alone take rows of T.
+        """
+        if names is None and self._classes is None:
+            return self
+        out = copy.copy(self)
+        out._classes = None if names is None else distinct_names(names, "names", self.num_classes)
+        return out
+
+    @property
+    def labels(self) -> LabelSpace:
+        """What a label of this T is: how people write it, what it is called, and how losses take it."""
+        return space_of(self, self._classes)
 
     @property
     def weak_labels(self) -> list[Any]:
@@ -126,10 +150,11 @@ class Transition(LabelKind):
 
     def matrix(self) -> FloatArray:
         """T as a float64 array (M, K)."""
-        return self._T.copy()
+        raise NotImplementedError(f"{type(self).__name__}: a structure of T has a matrix, or says that it is too large")
 
     def __repr__(self) -> str:
-        return f"<{self.name}: {count_text(self.num_weak_labels)} weak labels, {self.num_classes} classes>"
+        named = "" if self._classes is None else f" ({shown(self._classes)})"
+        return f"<{self.name}: {count_text(self.num_weak_labels)} weak labels, {self.num_classes} classes{named}>"
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Weak labels in their canonical tensor form, checked."""
@@ -137,25 +162,29 @@ class Transition(LabelKind):
             return labels.of(self, device)
         if self.positive_unlabeled:
             labels = checks.positive_unlabeled_labels(labels)
+        elif isinstance(labels, Sequence) and len(labels) and isinstance(labels[0], Set) and self._labels_are_sets():
+            labels = self.named(None).labels.encode(labels, "labels")
         return checks.index_labels(labels, self.num_weak_labels, device=device, validate=validate)
 
     def sample(self, y: Labels, seed: int | np.random.Generator) -> NDArray[Any]:
         """Draw one weak label for each class in `y`; the same seed gives the same labels, not `default_rng(seed)`'s."""
         classes = checks.index_labels(y, self.num_classes, name="y").cpu().numpy()
-        return self._sample(classes, label_stream(seed))
+        return self.draw(classes, label_stream(seed))
 
-    def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
-        # Inverse CDF of every column at once: column z's cumulative sums live in (z, z + 1].
-        cdf = self._T.cumsum(axis=0)
-        cdf /= cdf[-1]
-        flat = (cdf + np.arange(self.num_classes)).T.ravel()
-        position = np.searchsorted(flat, classes + rng.random(classes.shape), side="right")
-        last = self.num_weak_labels - 1 - (self._T[::-1] > 0).argmax(axis=0)  # rounding must not pass the support
-        return np.minimum(position - classes * self.num_weak_labels, last[classes])
+    def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+        """One weak label for each class, as `encode` takes them."""
+        raise NotImplementedError(f"{type(self).__name__}: a structure of T draws labels")
+
+    def plot(self, ax: Any = None, classes: Sequence[Any] | None = None) -> Any:
+        """T as a heat map, with 95% intervals where it is estimated, on matplotlib's axes, which are returned.
+
+        `ax`: axes of yours, or none for new ones. `classes`: names of the classes, in the order of T's columns.
+        """
+        return draw("transition", self, ax, classes=classes)
 
     def diagnose(self) -> Diagnosis:
         """Rank, conditioning, kernel, ambiguity and supports of T."""
-        return diagnose_matrix(self._T, self.name, self._weak_labels if self._labels_are_sets() else None)
+        return diagnose_matrix(self.matrix(), self.name, self._weak_labels if self._labels_are_sets() else None)
 
     def reconstruction(self, method: str | Reconstruction = "auto", prior: ArrayLike | None = None) -> Reconstruction:
         """A reconstruction R of this T (R T = I).
@@ -173,7 +202,7 @@ class Transition(LabelKind):
 
     def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
         """The R that `reconstruct` has decided on; a structure overrides this with its closed form."""
-        return Reconstruction(left_inverse(self._T, method, prior), self, method=method)
+        return DenseReconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
 
     def with_prior(self, prior: ArrayLike | None) -> Self:
         """The same T, for a population with these class shares (K,): a classifier's probabilities are then that one's.
@@ -231,12 +260,12 @@ class Transition(LabelKind):
         represented, and close for a T that is close.
         """
         a, b = probes(self.num_weak_labels), probes(self.num_classes)
-        return np.asarray(((self._T.T @ a) * b).sum(axis=0), dtype=np.float64)
+        return np.asarray(((self.matrix().T @ a) * b).sum(axis=0), dtype=np.float64)
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """The arrays that `evidence` is made from; a loss keeps them as buffers. `needs`: what a score needs of T p."""
         with np.errstate(divide="ignore"):
-            out = {"log_T": np.log(self._T)}
+            out = {"log_T": np.log(self.matrix())}
         return self.with_whole(out, needs)
 
     def with_whole(self, tables: dict[str, FloatArray], needs: Needs) -> dict[str, FloatArray]:
@@ -256,7 +285,7 @@ class Transition(LabelKind):
 
     def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """What `evidence` answers, by structure."""
-        return DenseRows(look_up(tables["log_T"].to(dtype), labels))
+        return DenseRows(look_up(tables["log_T"].to(dtype), self.row_index(labels)))
 
     def row_index(self, labels: Tensor) -> Tensor:
         """The row of `matrix()` that belongs to each encoded label."""
@@ -273,7 +302,7 @@ class Transition(LabelKind):
     def log_row_maxima(self) -> FloatArray:
         """``log max_z T_yz`` for each weak label (for each set size, beyond 12 classes of candidate sets)."""
         with np.errstate(divide="ignore"):
-            return np.log(self._T.max(axis=1))
+            return np.log(self.matrix().max(axis=1))
 
     def gram(self) -> FloatArray:
         """``T^T T`` (K, K): ``||T p||^2 = p^T (T^T T) p``."""
@@ -286,7 +315,47 @@ class Transition(LabelKind):
         return None
 
 
-class EstimatedTransition(Transition):
+class DenseTransition(Transition):
+    """Any T, given as a matrix."""
+
+    def __init__(self, matrix: ArrayLike | Tensor, weak_labels: Sequence[Any] | None = None) -> None:
+        checks.no_gradient(matrix, "matrix", LEARNED)
+        self._T = checks.column_stochastic(matrix)
+        self._T.setflags(write=False)
+        self.num_weak_labels, self.num_classes = self._T.shape
+        if self.num_classes < 2:
+            raise InputError(f"matrix: expected a column for each of two or more classes, got shape {self._T.shape}")
+        self._classes = _column_names(matrix)
+        weak_labels = _row_names(matrix) if weak_labels is None else weak_labels
+        if weak_labels is not None and (
+            not hasattr(weak_labels, "__len__") or isinstance(weak_labels, (str, Set, Mapping))
+        ):
+            raise InputError(f"weak_labels: expected a list of {self.num_weak_labels} names, got {weak_labels!r}")
+        if weak_labels is not None and len(weak_labels) != self.num_weak_labels:
+            raise InputError(
+                f"weak_labels: expected {self.num_weak_labels} names, one per row of the matrix, got {len(weak_labels)}"
+            )
+        self._weak_labels = None if weak_labels is None else list(weak_labels)
+        checks.different(self._weak_labels or [], "weak_labels")
+        if self._labels_are_sets():
+            checks.masks_of_sets(self._weak_labels or [], self.num_classes)
+
+    def matrix(self) -> FloatArray:
+        """T as a float64 array (M, K)."""
+        return self._T.copy()
+
+    def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+        """By the inverse of the distribution function of every column."""
+        # Inverse CDF of every column at once: column z's cumulative sums live in (z, z + 1].
+        cdf = self._T.cumsum(axis=0)
+        cdf /= cdf[-1]
+        flat = (cdf + np.arange(self.num_classes)).T.ravel()
+        position = np.searchsorted(flat, classes + rng.random(classes.shape), side="right")
+        last = self.num_weak_labels - 1 - (self._T[::-1] > 0).argmax(axis=0)  # rounding must not pass the support
+        return np.minimum(position - classes * self.num_weak_labels, last[classes])
+
+
+class EstimatedTransition(DenseTransition):
     """A T that was estimated: a `Transition`, usable everywhere, that knows its own uncertainty.
 
     The uncertainty is a distribution of T: of each column a Dirichlet distribution or an even mixture of some
@@ -385,7 +454,7 @@ class EstimatedTransition(Transition):
         return np.divide(gammas, total, out=np.tile(self._T, (n, 1, 1)), where=total > 0)
 
     def __str__(self) -> str:
-        return self.describe(range(self.num_classes))
+        return self.describe(self.labels.class_names)
 
     def describe(self, classes: Sequence[Any]) -> str:
         """T as a table under the names of its classes, each entry with its standard error, and the notes."""
@@ -406,7 +475,7 @@ CONDITION_LIMIT = 1e7  # beyond it a target is rounding noise in float32
 
 
 class Reconstruction:
-    """A left inverse R of T, given as a matrix and checked.
+    """A left inverse R of T, made of a matrix and checked, or of a structure.
 
     Parameters
     ----------
@@ -415,34 +484,32 @@ class Reconstruction:
         1e-10 of their column's largest count as zero: whether a target lies in the simplex must not hang on rounding.
     transition : Transition
         The T it belongs to.
+
+    Notes
+    -----
+    A structure is a subclass that sets `transition`, `method` and `residual` and gives `columns` (targets of labels)
+    and `matrix`; `kinds` is for labels that are too many to list.
     """
 
-    def __init__(self, matrix: ArrayLike | Tensor, transition: Transition, method: str = "given") -> None:
-        checks.no_gradient(matrix, "matrix", LEARNED)
-        R = checks.matrix(matrix, "matrix")
-        if not isinstance(transition, Transition):
-            raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
-        T = transition.matrix()
-        if R.shape != T.shape[::-1]:
-            hint = "; pass the transpose" if R.shape == T.shape else ""
-            raise InputError(
-                f"matrix: expected R of shape {T.shape[::-1]} (classes x weak labels), got {R.shape}{hint}"
-            )
-        self.transition, self.method = transition, method
-        self._R = _without_rounding(R + short_of_one(R) / len(R))
-        self._R.setflags(write=False)
-        self.residual = float(np.abs(self._R @ T - np.eye(len(R))).max())
-        if self.residual > checks.COLUMN_SUM_TOL:
-            raise InputError(
-                f"matrix: expected a left inverse of T (R T = I within 1e-6), got an error of {self.residual:.3g}"
-            )
+    transition: Transition
+    method: str
+    residual: float  # max |R T - I|
+
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        """``Reconstruction(matrix, transition)`` makes a `DenseReconstruction`."""
+        return super().__new__(DenseReconstruction if cls is Reconstruction else cls)  # type: ignore[return-value]
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        raise TypeError(
+            f"{type(self).__name__}: expected an __init__ of its own; of a matrix make a DenseReconstruction"
+        )
 
     def __repr__(self) -> str:
         return f"<reconstruction ({self.method}) of {self.transition.name}, max |R T - I| = {self.residual:.2g}>"
 
     def matrix(self) -> FloatArray:
         """R as a float64 array (K, M), columns in the order of the transition's rows."""
-        return self._R.copy()
+        raise NotImplementedError(f"{type(self).__name__}: a structure of R has a matrix, or says that it is too large")
 
     def targets(self, labels: Labels, dtype: torch.dtype = torch.float64) -> Tensor:
         """The targets ``R e_y`` (..., K) of weak labels."""
@@ -450,7 +517,7 @@ class Reconstruction:
 
     def tables(self) -> dict[str, FloatArray]:
         """The arrays that targets are made from; a loss keeps them as buffers."""
-        return {"R_T": self._R.T}
+        return {"R_T": self.matrix().T}
 
     def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64, tables: Tables | None = None) -> Targets:
         """The targets of encoded labels, soft ones too; `tables` are those of `tables()`, made anew by default."""
@@ -482,7 +549,35 @@ class Reconstruction:
         a kind of its own.
         """
         names = [f"label {label_text(name)}" for name in self.transition.weak_labels]
-        return listed(self._R.T, names, self.transition.row_index)
+        return listed(self.matrix().T, names, self.transition.row_index)
+
+
+class DenseReconstruction(Reconstruction):
+    """R, given as a matrix."""
+
+    def __init__(self, matrix: ArrayLike | Tensor, transition: Transition, method: str = "given") -> None:
+        checks.no_gradient(matrix, "matrix", LEARNED)
+        R = checks.matrix(matrix, "matrix")
+        if not isinstance(transition, Transition):
+            raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        T = transition.matrix()
+        if R.shape != T.shape[::-1]:
+            hint = "; pass the transpose" if R.shape == T.shape else ""
+            raise InputError(
+                f"matrix: expected R of shape {T.shape[::-1]} (classes x weak labels), got {R.shape}{hint}"
+            )
+        self.transition, self.method = transition, method
+        self._R = _without_rounding(R + short_of_one(R) / len(R))
+        self._R.setflags(write=False)
+        self.residual = float(np.abs(self._R @ T - np.eye(len(R))).max())
+        if self.residual > checks.COLUMN_SUM_TOL:
+            raise InputError(
+                f"matrix: expected a left inverse of T (R T = I within 1e-6), got an error of {self.residual:.3g}"
+            )
+
+    def matrix(self) -> FloatArray:
+        """R as a float64 array (K, M), columns in the order of the transition's rows."""
+        return self._R.copy()
 
 
 def _without_rounding(R: FloatArray) -> FloatArray:
@@ -494,11 +589,41 @@ def _without_rounding(R: FloatArray) -> FloatArray:
 
 
 def _row_names(table: Any) -> list[Any] | None:
-    """The names in a pandas table's index; None where they are 0 .. M-1, or the classes in sorted order."""
+    """The names in a pandas table's index; None where they are 0 .. M-1, or the names of the classes in their order."""
     rows = table.index.tolist() if hasattr(table, "iloc") else []
-    if not rows or rows == list(range(len(rows))) or rows == table.columns.tolist() == sorted(rows):
-        return None
-    return rows
+    return None if not rows or rows == list(range(len(rows))) or rows == table.columns.tolist() else rows
+
+
+def _column_names(table: Any) -> list[Any] | None:
+    """The names in a pandas table's columns; None where they are 0 .. K-1."""
+    columns = table.columns.tolist() if hasattr(table, "iloc") else []
+    return None if not columns or columns == list(range(len(columns))) else distinct_names(columns, "matrix")
+
+
+#: What the axes of a table of counts are called, by what they hold.
+OF_CLASSES = {"true", "truth", "class", "classes", "gold", "clean", "actual", "z", "y_true", "true_class", "true_label"}
+OF_LABELS = {
+    "weak",
+    "label",
+    "labels",
+    "noisy",
+    "observed",
+    "given",
+    "answer",
+    "annotation",
+    "y",
+    "weak_label",
+    "y_weak",
+}
+
+
+def _classes_in_columns(counts: Any) -> Any:
+    """A table of counts whose columns are classes; transposed where its axes' names say that its rows are."""
+    if not hasattr(counts, "iloc"):
+        return counts
+    rows, columns = (str(axis.name).strip().lower().replace(" ", "_") for axis in (counts.index, counts.columns))
+    by_name = (rows in OF_CLASSES) - (rows in OF_LABELS) + (columns in OF_LABELS) - (columns in OF_CLASSES)
+    return counts.T if by_name > 0 else counts
 
 
 def label_text(name: object) -> str:

@@ -95,7 +95,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "multi_complementary", families.multi_complementary, (("K", int), ("m", int)), "multi_complementary:3,2",
-        ((1, 0, 0), (0, 1, 0), (0, 0, 1)), '"none of these m classes"', "cat|dog", (), (), "by design",
+        ((1, 0, 0), (0, 1, 0), (0, 0, 1)), '"none of these m classes"', "cat", (), (), "by design",
         "not-this", ("multi-complementary",), "tp.multi_complementary(3, 2)",
     ),
     Kind(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks, count_text
 from ..errors import InputError
-from .base import Transition
+from .base import DenseTransition, Transition
 from .dense import DENSE_LIMIT
 from .kinds import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets, log_binomial
@@ -143,7 +143,7 @@ def positive_unlabeled(
     return positive_unlabeled(count / (rows * share))
 
 
-class BagTransition(Transition):
+class BagTransition(DenseTransition):
     """Bags of unlabeled data, and the class shares of the population that probabilities are wanted for.
 
     What is trained with T is ``P(class | x)`` among the pooled bags, whose class shares `pooled` are those of the bags

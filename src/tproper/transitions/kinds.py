@@ -18,8 +18,14 @@ class LabelKind:
 
     num_classes: int
     num_weak_labels: int
-    _weak_labels: list[Any] | None
+    _weak_labels: list[Any] | None = None
+    _classes: list[Any] | None = None  # names of the classes, in the order of T's columns
     _label_kind: str | None = None  # set where structure and names leave it open
+
+    @property
+    def classes(self) -> list[Any] | None:
+        """The names of the classes in the order of T's columns; None where it has none (`Transition.named`)."""
+        return None if self._classes is None else list(self._classes)
 
     @property
     def positive_unlabeled(self) -> bool:

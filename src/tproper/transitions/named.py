@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks
 from ..errors import InputError
-from .base import Transition
+from .base import DenseTransition
 from .dense import DENSE_LIMIT
 from .families import BagTransition, coarse_labels, unlabeled_sets
 from .kinds import POSITIVE_UNLABELED
@@ -20,7 +20,7 @@ UNLABELED_ROW = "unlabeled"
 NONE_OF_THESE = "none of these"
 
 
-class NamedTransition(Transition):
+class NamedTransition(DenseTransition):
     """A kind with a matrix of its own, made again from its parameters when it is read from a file.
 
     `words` says what each label is called: a number stands for the class of that number, a set for a set of classes,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up
 from ..errors import InputError
-from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition, probes
+from .base import ENUMERATION_LIMIT, DenseReconstruction, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .evidence import DenseRows, Needs, Rows
@@ -103,7 +103,8 @@ class NoisySetTransition(Transition):
             return labels.of(self, device)
         return checks.mask_labels(labels, self.num_classes, device=device, validate=validate)
 
-    def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+    def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+        """A label for each class."""
         flat = classes.reshape(-1)
         out = np.zeros((flat.size, self.num_classes), dtype=bool)
         todo = np.arange(flat.size)
@@ -178,7 +179,7 @@ class NoisySetTransition(Transition):
         """In closed form for a uniform prior; for any other, and "tightest", by enumeration."""
         if method != "tightest" and (prior is None or np.ptp(prior) == 0):
             return NoisySetReconstruction(self, method if method != "inverse" else "min_variance")
-        return Reconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
+        return DenseReconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
 
 
 class NoisySetReconstruction(SetReconstruction):

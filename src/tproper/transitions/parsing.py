@@ -20,7 +20,7 @@ from .._core import FloatArray, checks, count_text, other_encoding, plugins
 from ..errors import InputError
 from . import families
 from .annotators import AnnotatorTransition, annotators
-from .base import EstimatedTransition, Transition
+from .base import DenseTransition, EstimatedTransition, Transition
 from .catalogue import ALIASES, BY_NAME, Kind, groups, made_by_name, rates
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .named import NamedTransition
@@ -152,7 +152,7 @@ def read_matrix(path: str | Path) -> Transition:
     """A transition from a .csv, .npy or .json file, named after the file."""
     path = Path(path)
     kind = path.suffix.lower()
-    names = None
+    names = classes = None
     try:
         if kind != ".npy" and path.is_file():  # a pipe can be read once
             with path.open("rb") as file:
@@ -171,17 +171,27 @@ def read_matrix(path: str | Path) -> Transition:
             if isinstance(content, list):
                 content = {"matrix": content}
             if isinstance(content, Mapping) and "family" in content:  # as `tproper estimate` writes it
-                return transition_from_dict(content)
+                return _of_table(transition_from_dict(content))
             if not isinstance(content, Mapping) or "matrix" not in content:
                 raise InputError('expected a list of rows, or an object with the key "matrix"')
             matrix, names = content["matrix"], _labels_from_plain(content.get("weak_labels"))
-        transition = Transition(matrix, weak_labels=names)
+            classes = _labels_from_plain(content.get("classes"))
+        transition = Transition(matrix, weak_labels=names).named(classes)
     except OSError as error:
         raise InputError(f"transition: cannot read {str(path)!r}: {error.strerror or error}") from None
     except (ValueError, TypeError, OverflowError, RecursionError) as error:  # JSON's and numpy's complaints, too
         raise InputError(f"transition: {str(path)!r} is not a transition matrix: {error}") from None
     transition.name = f"matrix {path.name}"
     return transition
+
+
+def _of_table(transition: Transition) -> Transition:
+    """Class names of a table that are whole numbers in text are numbers there."""
+    names = transition.classes
+    if names is None or not all(isinstance(n, str) and n.lstrip("-").isdecimal() for n in names):
+        return transition
+    numbers = [int(n) for n in names]
+    return transition.named(numbers) if [str(n) for n in numbers] == names else transition
 
 
 def _read_npy(path: Path) -> Any:
@@ -252,7 +262,7 @@ def _kind_of(T: NamedTransition | NoisySetTransition | QuestionTransition) -> st
 
 # Plain data. A subclass is written as itself or not at all: as its parent it would come back as another T.
 WRITTEN = (
-    Transition, EstimatedTransition, UniformTransition, CandidateSetTransition, IndependentSets, FixedSizeSets,
+    DenseTransition, EstimatedTransition, UniformTransition, CandidateSetTransition, IndependentSets, FixedSizeSets,
     EstimatedPartialLabels, StackedTransition, AnnotatorTransition, families.BagTransition, *BY_PARAMETERS,
 )  # fmt: skip
 
@@ -266,6 +276,8 @@ def transition_to_dict(transition: Transition) -> dict[str, Any]:
             "save tp.Transition(T.matrix()), or register_family and save the text that makes it"
         )
     out: dict[str, Any] = {"name": T.name, "label_kind": T.label_kind}
+    if T.classes is not None:
+        out["classes"] = [_label_to_plain(name) for name in T.classes]
     if T.prior is not None and not isinstance(T, families.BagTransition):
         out["population"] = T.prior.tolist()
     if isinstance(T, BY_PARAMETERS):
@@ -311,6 +323,8 @@ def transition_from_dict(data: Mapping[str, Any]) -> Transition:
         if data.get("population") is not None:
             transition = transition.with_prior(data["population"])
         transition.name = str(data["name"])
+        if data.get("classes") is not None:
+            transition = transition.named(_labels_from_plain(data["classes"]))
         if data.get("label_kind", transition.label_kind) != transition.label_kind:
             transition.label_kind = data["label_kind"]
     except KeyError as error:

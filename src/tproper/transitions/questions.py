@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up
-from .base import Reconstruction, Tables, Transition, probes
+from .base import DenseReconstruction, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .evidence import DenseRows, Kinds, Needs, Rows, Spike, Targets, like_classes
@@ -69,7 +69,8 @@ class QuestionTransition(Transition):
         yes = np.where(np.eye(K) > 0, self.hit, self.false)
         return np.concatenate([yes, 1 - yes]) / K
 
-    def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+    def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+        """A label for each class."""
         asked = rng.integers(0, self.num_classes, classes.shape)
         yes = rng.random(classes.shape) < self._yes(asked, classes)
         return np.where(yes, asked, asked + self.num_classes)
@@ -144,7 +145,7 @@ class QuestionTransition(Transition):
         """In closed form for a uniform prior; for any other, and "tightest", from the matrix."""
         if method != "tightest" and (prior is None or np.ptp(prior) == 0):
             return QuestionReconstruction(self, method if method != "inverse" else "min_variance")
-        return Reconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
+        return DenseReconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
 
 
 def _log_of(no: Tensor, of_no: float, of_yes: float, K: int, dtype: torch.dtype) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up, tracing
 from ..errors import InputError
-from .base import ENUMERATION_LIMIT, Reconstruction, Tables, Transition, probes
+from .base import ENUMERATION_LIMIT, DenseReconstruction, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .evidence import MOST_KINDS, Kinds, Needs, Pattern, Rows, SetRows, Step, Targets
@@ -92,7 +92,8 @@ class CandidateSetTransition(Transition):
             return labels.of(self, device)
         return checks.mask_labels(labels, self.num_classes, device=device, validate=validate)
 
-    def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+    def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+        """A label for each class."""
         K, flat = self.num_classes, classes.reshape(-1)
         block = max(1, (1 << 22) // K)  # rows at a time: the random keys stay below 32 MiB
         parts = [self._sample_block(flat[i : i + block], rng) for i in range(0, flat.size, block)]
@@ -151,7 +152,7 @@ class CandidateSetTransition(Transition):
         """In closed form for a uniform prior; for any other, by enumeration."""
         if prior is None or np.ptp(prior) == 0:
             return SetReconstruction(self, method if method != "inverse" else "min_variance")
-        return Reconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
+        return DenseReconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """log g by set size."""

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, tracing
 from ..errors import InputError
-from .annotators import AnnotatorTransition
-from .base import EstimatedTransition, Transition
+from .annotators import AnnotatorTransition, common_names
+from .base import DenseTransition, EstimatedTransition, Transition
 from .soft import SoftLabels
 
 
-class StackedTransition(Transition):
+class StackedTransition(DenseTransition):
     """Several sources side by side (Appendix B): T = (w_1 T_1; w_2 T_2; ...).
 
     Labels are (source, label) pairs (n, 2), or indices of the stacked rows.
@@ -32,6 +32,7 @@ class StackedTransition(Transition):
         names = [(d, label) for d, t in enumerate(sources) for label in t.weak_labels]
         super().__init__(np.concatenate(blocks), weak_labels=names)
         self.name = f"multi_source of {len(blocks)}"
+        self._classes = common_names(self.sources, "transitions")
 
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Stacked row indices; (source, label) pairs are turned into them."""

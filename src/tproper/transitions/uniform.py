@@ -43,7 +43,8 @@ class UniformTransition(Transition):
         np.fill_diagonal(T, self.diagonal)
         return T
 
-    def _sample(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+    def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+        """A label for each class."""
         keep = rng.random(classes.shape) < self.diagonal
         other = (classes + rng.integers(1, self.num_classes, classes.shape)) % self.num_classes
         return np.where(keep, classes, other)
