@@ -7,7 +7,7 @@ calibrator.probabilities(new_scores)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
@@ -192,6 +192,7 @@ def calibrate(
     inputs: str = "auto",
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Calibrator:
     """Calibrate any model's scores by held-out weak labels, by the forward risk ``-log (T softmax(g(v)))_y``.
 
@@ -217,8 +218,10 @@ def calibrate(
         `gain` are surer of rows that are repeated than of rows with weights.
     groups : (n,) array, optional
         Rows of one group are never on both sides of the cross-validation.
+    progress : callable, optional
+        Told the share of the work that is done, from 0 to 1.
     """
-    return fit_calibrator(scores, labels, transition, method, inputs, sample_weight, groups)
+    return fit_calibrator(scores, labels, transition, method, inputs, sample_weight, groups, progress=progress)
 
 
 def fit_calibrator(
@@ -230,6 +233,7 @@ def fit_calibrator(
     sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
     cautious: bool = True,
+    progress: Callable[[float], None] | None = None,
 ) -> Calibrator:
     """`calibrate`; without `cautious`, "auto" has no reason to stay near the scores as they are."""
     if method != "auto" and method not in METHODS:
@@ -270,8 +274,11 @@ def fit_calibrator(
             return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(0), notes=notes)
     splits = folds(len(v), None if together is None else together[used])
     own = None if together is None else compact(together[used])
-    maps = _Maps(v, y, T, w, splits, cautious and method == "auto", own)
-    return _chosen(method, maps, kind, floor, notes)
+    maps = _Maps(v, y, T, w, splits, cautious and method == "auto", own, progress)
+    out = _chosen(method, maps, kind, floor, notes)
+    if progress is not None:
+        progress(1.0)
+    return out
 
 
 def _says_something(T: Transition, y: Tensor) -> NDArray[np.bool_]:
@@ -338,6 +345,7 @@ class _Maps:
     splits: list[Split]
     cautious: bool
     groups: NDArray[np.int64] | None = None  # rows that are not independent
+    progress: Callable[[float], None] | None = None
     outside: dict[str, FloatArray] = field(default_factory=dict)  # cross-validated scores by method
     risks: dict[str, FloatArray] = field(default_factory=dict)  # their weak risks, row by row
     log_scales: dict[int, float] = field(default_factory=dict)  # of each fold's temperature: richer maps begin there
@@ -359,6 +367,8 @@ class _Maps:
                 self.log_scales[i] = math.log(float(fitted.scale))
             g[test] = fitted(self.v[test])
         self.outside[name], self.risks[name] = g, row_risks(self.T, self.y, g)
+        if self.progress is not None:
+            self.progress(len(self.risks) / (len(METHODS) + 1))  # and the measures of the one that is chosen
 
     def choose(self) -> MethodName:
         """The method with the least cross-validated risk, a richer one only for a clear gain."""

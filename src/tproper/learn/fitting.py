@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,19 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, check_room, checks, compact, finite_rows, gathered_warnings, held_out_rows, thin
+from .._core import (
+    Before,
+    FloatArray,
+    Progress,
+    check_room,
+    checks,
+    compact,
+    finite_rows,
+    gathered_warnings,
+    held_out_rows,
+    lines_of,
+    thin,
+)
 from ..errors import InputError
 from ..losses import ForwardLoss, WeakLabelLoss
 from ..metrics import Z95, weights_of
@@ -111,21 +124,34 @@ def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None)
         and n >= FEWEST_ROWS
     ):
         clf.l2_ = _set_l2(clf, data, prior)
-    fit = linear.fit_linear(X, labels, clf.loss_, weights, clf.l2_, clf.tol, clf.max_iter, at, clf.verbose, prior)
+    method = method_of(clf.calibrate)
+    more = 0 if method is None or (n < FEWEST_ROWS and method == "auto") else cross_fit_folds(n)
+    progress, first = Progress(clf.verbose, __name__), 1 / (1 + more)
+    fit = linear.fit_linear(
+        X, labels, clf.loss_, weights, clf.l2_, clf.tol, clf.max_iter, at, lines_of(clf.verbose), prior,
+        progress.part(0, first),
+    )  # fmt: skip
     clf.module_ = linear_module(fit.coef, fit.intercept)
     clf.history_, clf.n_iter_ = fit.history, max(1, fit.iterations)
     clf.objective_, clf.minima_ = fit.objective, fit.minima
-    method = method_of(clf.calibrate)
+    progress(first)
     if method is None:
         clf.calibrator_ = None
         return
     if n < FEWEST_ROWS and method == "auto":
         clf.calibrator_ = uncalibrated(clf, np.asarray(X @ fit.coef.T) + fit.intercept, weights, "too few rows")
         return
-    clf.calibrator_ = calibrator(clf, cross_fitted(clf, data, prior), data, method)
+    clf.calibrator_ = calibrator(clf, cross_fitted(clf, data, prior, progress.part(first, 0.99)), data, method)
+    progress(1.0)
 
 
-def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float, parts: int = 0) -> FloatArray:
+def cross_fitted(
+    clf: WeakLabelClassifier,
+    data: Training,
+    prior: float,
+    progress: Callable[[float], None] = lambda share: None,
+    parts: int = 0,
+) -> FloatArray:
     """Scores (n, K) of each row by a model that did not see it.
 
     A fold begins from zero. From the solution for all rows, or a tenth of it, it would end in the same minimum of
@@ -136,7 +162,8 @@ def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float, parts: 
     n, K = len(data), len(clf.classes_)
     out = np.empty((n, K))
     at = (np.zeros((K, data.X.shape[1])), np.zeros(K))
-    for train, test in folds(n, data.groups, parts or cross_fit_folds(n)):
+    splits = folds(n, data.groups, parts or cross_fit_folds(n))
+    for number, (train, test) in enumerate(splits, 1):
         fold, more = data.part(train), n / len(train)  # the same prior beside fewer rows
         l2, tol = more * clf.l2_, max(clf.tol, CROSS_FIT_TOL)
         with gathered_warnings(ConvergenceWarning):  # the fit to all rows has warned of it
@@ -144,6 +171,7 @@ def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float, parts: 
                 fold.X, fold.labels, clf.loss_, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior
             )
         out[test] = np.asarray(data.X[test] @ fit.coef.T) + fit.intercept
+        progress(number / len(splits))
     return out
 
 
@@ -162,7 +190,7 @@ def _set_l2(clf: WeakLabelClassifier, data: Training, prior: float) -> float:
     first, tried = clf.l2_, dict[float, Tensor]()
     for factor in SET_FACTORS:
         clf.l2_ = factor * first * n / len(data)
-        scores = cross_fitted(clf, data, prior * n / len(data), SET_FOLDS)
+        scores = cross_fitted(clf, data, prior * n / len(data), parts=SET_FOLDS)
         tried[factor] = torch.as_tensor(calibrated_risks(scores, data.labels, clf.transition_, data.weights)[0])
     clf.l2_ = first
     best = min(tried.values(), key=lambda rows: float((w * rows).sum()))
@@ -309,7 +337,8 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
             patience=clf.patience,
             tol=clf.tol,
             transition=clf.transition_,
-            verbose=clf.verbose,
+            verbose=lines_of(clf.verbose),
+            progress=Progress(clf.verbose, __name__),
         )
     clf.module_.eval()  # for good: threads that predict must not switch dropout on for each other
     clf.history_ = steps.history

@@ -157,9 +157,11 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
     schema = replace(make_schema(rows.codec, table, rows.told), digests=kept_digests(some))
     estimator = make_estimator(settings, rows.transition.named(rows.codec.names))
     alike = repeated_rows(some, features[chosen]) if rows.group is None else ""
-    with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows"):
+    with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows", 100, "%") as bar:
         warn([alike] * bool(alike))
+        estimator.set_params(verbose=lambda share: bar.at(round(100 * share)))
         fit_part(estimator, features, rows, chosen)
+        estimator.set_params(verbose=0)
     unseen = None
     if splits:
         params, T = getattr(estimator, "best_params_", {}), estimator.transition_

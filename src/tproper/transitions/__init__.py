@@ -76,6 +76,7 @@ from .parsing import (
     transition_from_dict,
     transition_to_dict,
 )
+from .posterior import Posterior
 from .questions import QuestionReconstruction, QuestionTransition, yes_no
 from .reading import form_of, settle, settle_sorted, stand_in, treats_alike
 from .sets import CandidateSetTransition, SetReconstruction
@@ -119,6 +120,7 @@ __all__ = [
     "NoisySetTransition",
     "PairKernel",
     "Pattern",
+    "Posterior",
     "QuestionReconstruction",
     "QuestionTransition",
     "Reconstruction",
