@@ -210,7 +210,7 @@ def test_rounds() -> None:
     assert WeakLabelClassifier(T, **QUICK).fit(X, y).n_iter_ == 8
     noise = np.random.default_rng(0).normal(size=X.shape)  # features that say nothing
     clf = WeakLabelClassifier(T, model="boosting").fit(noise, y)
-    assert clf.n_iter_ < 15
+    assert clf.n_iter_ < 30
     p = clf.predict_proba(np.random.default_rng(1).normal(size=X.shape))
     shares = np.bincount(Z) / 600
     assert log_loss(p, Z) < -float(shares @ np.log(shares)) + 0.02

@@ -32,6 +32,7 @@ Slope = Callable[[FloatArray], FloatArray]
 Risk = Callable[[FloatArray], float]
 
 CHOOSING = 0.8  # of the work, for five folds
+FIRST_ROUNDS = 3  # times the patience, before which nothing ends: one or two trees may seem worse than none by chance
 LEAST_FALL = 2e-3  # of all that the held-out risk fell: rounds that together lower it by less are not worth growing
 SECANT = 0.5  # how far on either side a potential's curvature is taken: beyond its kinks
 SMALL = 1 << 21  # numbers in X up to which one thread is as quick as several
@@ -316,7 +317,7 @@ def _choose(
         progress(CHOOSING * number / (number + min(number, settings.rounds - number)))
         if all(fold.ended for fold in folds):
             break
-        if settings.patience is not None and number > settings.patience:
+        if settings.patience is not None and number >= FIRST_ROUNDS * settings.patience:
             fall = leasts[-1 - settings.patience] - least
             if fall <= LEAST_FALL * max(first - least, 0.0):
                 break

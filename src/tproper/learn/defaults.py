@@ -105,8 +105,11 @@ def default_tree_rate(information: float) -> float:
 
 
 def default_leaf_rows(information: float) -> int:
-    """``20 / sqrt(information)`` rows: leaves of few weak labels would follow their noise."""
-    return math.ceil(TREE_ROWS * information**-0.5)
+    """``20 / information^(3/4)`` rows: leaves of few weak labels would follow their noise.
+
+    Rows that are worth twenty clean ones (power 1) would leave too few leaves where labels say little.
+    """
+    return math.ceil(TREE_ROWS * information**-0.75)
 
 
 def intercept_l2(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray | None, rows: float) -> float:
