@@ -184,10 +184,12 @@ def render(record: dict[str, Any]) -> str:
         "",
         "## Time",
         "",
-        "Processor seconds in one thread, medians; LightGBM's own multiclass objective with the same rounds, leaves and "
-        "learning rate. The default grows five more models side by side, by which it chooses the rounds and calibrates.",
+        "Processor seconds in one thread, medians; LightGBM's own multiclass objective with the same rounds, leaves "
+        "and learning rate. The default grows five more models side by side, by which it chooses the rounds and "
+        "calibrates.",
         "",
-        "| table, labels | rounds | LightGBM's own | one fit of the same rounds | default | one fit, ratio | default, ratio |",
+        "| table, labels | rounds | LightGBM's own | one fit of the same rounds | default | one fit, ratio "
+        "| default, ratio |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for s in record["speed"]:

@@ -94,6 +94,7 @@ def matrix() -> str:
 TABLES: dict[str, Callable[[], str]] = {"matrix": matrix, "promises": promises, "losses": losses}
 #: Pages that a script of benchmarks/ writes as a whole.
 WHOLE: dict[str, str] = {
+    "docs/boosting.md": "boosting",
     "docs/coverage.md": "coverage",
     "docs/estimation/annotators.md": "annotators",
     "docs/estimation/clean_and_features.md": "estimate_transition",

@@ -6,7 +6,7 @@ Imports from `estimation` and the rooms above it.
 from .calibrator import Calibrator, calibrate
 from .classifier import WeakLabelClassifier
 from .estimating import KINDS, Estimated, estimate_labels, transition_of
-from .export import export_onnx
+from .export import export_onnx, export_trees
 from .multilabel import MultiLabelClassifier, MultiLabelScores
 from .saving import DESCRIPTION, ModelFileError, load, not_replaceable, save, write_model
 from .scaling import LOG_SCALES, calibrated_risks, not_clearly_worse
@@ -33,6 +33,7 @@ __all__ = [
     "default_grid",
     "estimate_labels",
     "export_onnx",
+    "export_trees",
     "load",
     "not_clearly_worse",
     "not_replaceable",

@@ -113,7 +113,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         them (at the best temperature), lower the learning rate to zero in as many epochs and stop; keep the last epoch
         not clearly worse than the best. "auto": networks, from 500 rows, if held-out labels are worth 5 clean ones.
         Trees: all rows are held out in turn, in folds (`early_stopping=False`: `max_iter` rounds); growing ends where
-        `patience` rounds together lower the risk by less than 1/500 of what all have, not before three times as many.
+        `patience` rounds together lower the risk by less than 1/500 of what all have, and not before three times as
+        many.
     device : str
         "auto" (CUDA where there is one), "cpu", "cuda", ... The linear solver always runs on the CPU.
     random_state : int, RandomState or None

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._core import atomic_file
+from .._core import atomic_file, write_file
 from ..errors import InputError
 from ..inputs import Inputs
 from . import fitting
+from .boosting import Trees
 from .classifier import WeakLabelClassifier
 
 OPSET, ML_OPSET = 17, 3
@@ -48,6 +49,11 @@ def export_onnx(estimator: WeakLabelClassifier, path: str | Path) -> Path:
     if not isinstance(estimator, WeakLabelClassifier):
         raise InputError(f"estimator: expected a WeakLabelClassifier, got {type(estimator).__name__}")
     check_is_fitted(estimator, "module_")
+    if isinstance(estimator.module_, Trees):
+        raise InputError(
+            "estimator: expected model 'linear' or 'mlp', got 'boosting', whose trees are exported in LightGBM's own "
+            "format (tproper export model --out trees.txt), as they stand in the folder of a saved model"
+        )
     if estimator.model not in ("linear", "mlp"):
         raise InputError(f"estimator: expected model 'linear' or 'mlp', got {estimator.model!r}, which no graph holds")
     if estimator.transition_.trained_shares is not None:
@@ -82,6 +88,15 @@ def export_onnx(estimator: WeakLabelClassifier, path: str | Path) -> Path:
     with atomic_file(out) as temporary:
         temporary.write_bytes(model.SerializeToString())
     return out
+
+
+def export_trees(estimator: WeakLabelClassifier, path: str | Path) -> Path:
+    """Write boosted trees as LightGBM's text: encoded features to raw scores, before the calibration."""
+    check_is_fitted(estimator, "module_")
+    if not isinstance(estimator.module_, Trees):
+        raise InputError(f"estimator: expected model 'boosting', got {estimator.model!r}; see export_onnx")
+    write_file(path, estimator.module_.text.encode())
+    return Path(path)
 
 
 def _onnx() -> Any:
