@@ -33,14 +33,9 @@ from ..metrics import (
 )
 from ..transitions import (
     AnnotatorTransition,
-    CandidateSetTransition,
     Encoded,
     Reconstruction,
-    StackedTransition,
     Transition,
-    UniformTransition,
-    families,
-    partial_labels,
     space_of,
 )
 
@@ -167,7 +162,7 @@ def _around(
     annotators: Sequence[Any] | None,
 ) -> dict[str, Sensitivity]:
     """Scores of the same labels, by name."""
-    crowd = _Annotators(scored, transition, annotators) if isinstance(transition, AnnotatorTransition) else None
+    crowd = _Annotators(scored, transition, annotators) if transition.separate else None
     out = {}
     for at in scored:
         rates = _rates(at, transition, classes) if crowd is None else crowd.rates(at)
@@ -242,16 +237,14 @@ def _none(at: _ScoreAt) -> _Rates:
 def _rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | None) -> _Rates:
     """What can be moved."""
     K = transition.num_classes
-    if isinstance(transition, families.IndependentSets):
-        p = transition.p
-        return _one_rate(at, "p, the probability of a wrong candidate,", lambda m: partial_labels(K, _inside(p, m)))
-    if isinstance(transition, CandidateSetTransition):
+    of_sets, rate = transition.size_probability is not None, transition.rate
+    if of_sets and rate is None:
         return _none(at)
-    if isinstance(transition, UniformTransition) and K > DENSE_CLASSES:
-        d, name = transition.diagonal, transition.name
-        if not 0 < d < 1:
+    if rate is not None and (of_sets or K > DENSE_CLASSES):
+        name, value, make = rate
+        if not of_sets and not 0 < value < 1:
             return _none(at)
-        return _one_rate(at, "P(label = class)", lambda m: UniformTransition(K, _inside(d, m), name))
+        return _one_rate(at, name, lambda m: make(_inside(value, m)))
     return _table_rates(at, transition, classes)
 
 
@@ -275,11 +268,9 @@ class _Annotators:
     The scores move mostly the same: what was made for one of them serves the others.
     """
 
-    def __init__(
-        self, scored: Sequence[_ScoreAt], transition: AnnotatorTransition, names: Sequence[Any] | None
-    ) -> None:
+    def __init__(self, scored: Sequence[_ScoreAt], transition: Transition, names: Sequence[Any] | None) -> None:
         self.scored, self.transition = scored, transition
-        self.tables = [t.matrix() for t in transition.transitions]
+        self.tables = [t.matrix() for t in transition.separate]
         if names is not None and len(names) != len(self.tables):
             raise InputError(f"annotators: expected the names of {len(self.tables)} annotators, got {len(names)}")
         self.names = range(len(self.tables)) if names is None else names
@@ -313,7 +304,7 @@ class _Annotators:
     def _moved(self, moves: Mapping[int, float]) -> Transition:
         key = tuple(moves.items())
         if key not in self.made:
-            new = list(self.transition.transitions)
+            new = list(self.transition.separate)
             for a, m in key:
                 T = self.tables[a].copy()
                 for z in range(min(T.shape)):
@@ -354,9 +345,7 @@ def _table_rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | 
     """The entries of T, those of each source by themselves."""
     T = transition.matrix()
     S = at.by_label(len(T)) / len(at.labels)
-    ends, weights = np.array([0, len(T)]), np.ones(1)
-    if isinstance(transition, StackedTransition):
-        ends, weights = transition.offsets, transition.weights
+    ends, weights = transition.source_rows
     R = transition.reconstruction().matrix()
     G = -(R @ S @ R).T  # (M, K): derivative of the score in T's entries
     rates = []  # (effect, source, row in the source, class)
@@ -405,6 +394,6 @@ def _table_rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | 
     name = f"P(label {label} | class {z_name})"
     if transition.positive_unlabeled:
         name, effect = "r = P(labeled | positive)", effect if i == 0 else -effect
-    elif isinstance(transition, StackedTransition):
+    elif isinstance(label, tuple):
         name = f"P(label {label[1]} | class {z_name}) of source {label[0]}"
     return _Rates(name, effect, moved, values)

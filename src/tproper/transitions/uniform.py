@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,12 @@ class UniformTransition(Transition):
     def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """Two numbers."""
         return TwoValued(labels, self.diagonal, self.off_diagonal, self.num_classes)
+
+    @property
+    def rate(self) -> tuple[str, float, Callable[[float], Transition]] | None:
+        """d."""
+        name, K = self.name, self.num_classes
+        return "P(label = class)", self.diagonal, lambda d: UniformTransition(K, d, name)
 
     @property
     def clean(self) -> bool:
