@@ -237,14 +237,13 @@ def _none(at: _ScoreAt) -> _Rates:
 def _rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | None) -> _Rates:
     """What can be moved."""
     K = transition.num_classes
-    of_sets, rate = transition.size_probability is not None, transition.rate
-    if of_sets and rate is None:
+    rate = transition.rate
+    if transition.per_class_labels and rate is None:
         return _none(at)
-    if rate is not None and (of_sets or K > DENSE_CLASSES):
-        name, value, make = rate
-        if not of_sets and not 0 < value < 1:
+    if rate is not None and (transition.per_class_labels or K > DENSE_CLASSES):
+        if rate.fixed:
             return _none(at)
-        return _one_rate(at, name, lambda m: make(_inside(value, m)))
+        return _one_rate(at, rate.name, lambda m: rate.other(_inside(rate.value, m)))
     return _table_rates(at, transition, classes)
 
 

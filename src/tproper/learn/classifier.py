@@ -112,7 +112,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         How probabilities are calibrated (`tproper.calibrate`): by cross-fitted scores of linear models (ten more fits,
         three for many rows), by the rows that early stopping holds out for networks. "auto" changes little where
         labels say little. False: the loss's own link as it is.
-    verbose : int
+    verbose : int or callable
+        From 1 on the work is logged as it goes on, with an estimate of the time left. A callable is told the share of
+        `fit` that is done, from 0 to 1.
 
     Attributes
     ----------
@@ -185,7 +187,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         warm_start: bool = False,
         tune: bool | _search.Grid | None = False,
         calibrate: bool | str = "auto",
-        verbose: int = 0,
+        verbose: int | Callable[[float], None] = 0,
     ) -> None:
         self.transition = transition
         self.loss = loss
@@ -231,7 +233,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         before = Before(self)
         try:
             return self._fit(X, y, sample_weight, true, groups)
-        except Exception:
+        except BaseException:  # an interrupt, too
             before.restore()
             raise
 

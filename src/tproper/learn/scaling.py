@@ -187,8 +187,9 @@ def calibrated_risks(
     return row_risks(transition, labels, scale * V.T), scale
 
 
-def not_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Whether the risks (..., n) of an epoch exceed those of the best one by at most one standard error, in the mean.
+def not_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None, errors: float = 1.0) -> Tensor:
+    """Whether the risks (..., n) of an epoch exceed those of the best one by at most one standard error, in the mean,
+    or by as many `errors`.
 
     Both are risks of the same rows, so the error is that of their differences: far smaller than that of either mean.
     A difference within it says nothing, and then the later epoch of an annealed schedule is the better guess: its
@@ -199,7 +200,7 @@ def not_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None
     difference = rows - least
     mean = (w * difference).sum(-1, keepdim=True)
     error = (w * (difference - mean)).square().sum(-1).sqrt()
-    return mean[..., 0] <= error
+    return mean[..., 0] <= errors * error
 
 
 def matching_scale(scores: FloatArray, probabilities: FloatArray, weights: FloatArray) -> float:

@@ -40,7 +40,9 @@ def check_settings(clf: Any) -> None:
 
 
 def check_verbose(value: Any) -> None:
-    """A number of how much to print; True and False count as 1 and 0."""
+    """A number of how much to log, True and False counting as 1 and 0; or what is told the share that is done."""
+    if callable(value):
+        return
     checks.integer(int(value) if isinstance(value, (bool, np.bool_)) else value, "verbose", 0)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -49,6 +49,15 @@ LEARNED = "to learn T give it to the loss's call, loss(scores, labels, transitio
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
 
 Tables = Mapping[str, Tensor]
+
+
+class Rate(NamedTuple):
+    """A probability that T is made of, and T for another value of it."""
+
+    name: str
+    value: float
+    other: Callable[[float], Transition]
+    fixed: bool = False  # whether another value would be another kind of label
 
 
 class Transition(LabelKind):
@@ -104,7 +113,8 @@ class Transition(LabelKind):
         Columns are Dirichlet-multinomial. Where counts are few they are shrunk towards a form that the counts choose by
         their evidence (symmetric, complementary, the same in all classes, ...; see `tproper.transitions.shrinkage`);
         with many they are the plain frequencies. Counts need not be whole numbers. `structure`: "auto", or the form to
-        shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary".
+        shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary",
+        "ordinal" (classes in an order: errors among near ones).
 
         A pandas table gives labels and classes their names. Its axes may have names too, as those of ``pd.crosstab``
         do: one of "true", "class", "clean", ... beside one of "weak", "label", "noisy", ... says which axis holds the
@@ -312,8 +322,8 @@ class Transition(LabelKind):
         return None
 
     @property
-    def rate(self) -> tuple[str, float, Callable[[float], Transition]] | None:
-        """The name and value of the one probability that T is made of, and T for another one; None without such."""
+    def rate(self) -> Rate | None:
+        """The one probability that T is made of, or that is least known; None where it is not made of such."""
         return None
 
     @property

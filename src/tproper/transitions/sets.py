@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up, tracing
 from ..errors import InputError
-from .base import ENUMERATION_LIMIT, DenseReconstruction, Reconstruction, Tables, Transition, probes
+from .base import ENUMERATION_LIMIT, DenseReconstruction, Rate, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .evidence import MOST_KINDS, Kinds, Needs, Pattern, Rows, SetRows, Step, Targets
@@ -238,9 +238,10 @@ class IndependentSets(CandidateSetTransition):
         self.p = p
 
     @property
-    def rate(self) -> tuple[str, float, Callable[[float], Transition]] | None:
+    def rate(self) -> Rate:
         """p."""
-        return "p, the probability of a wrong candidate,", self.p, lambda p: independent_sets(self.num_classes, p)
+        name, K = "p, the probability of a wrong candidate,", self.num_classes
+        return Rate(name, self.p, lambda p: independent_sets(K, p))
 
     def of_known_classes(self, labels: Tensor, known: Tensor, classes: Tensor) -> Tensor | None:
         """The set of the class alone."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, centred_basis, checks
-from .base import Reconstruction, Tables, Transition, probes
+from .base import Rate, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard
 from .diagnosis import Diagnosis
 from .evidence import Kinds, Needs, Pattern, Rows, Spike, Targets, TwoValued, like_classes
@@ -85,10 +84,10 @@ class UniformTransition(Transition):
         return TwoValued(labels, self.diagonal, self.off_diagonal, self.num_classes)
 
     @property
-    def rate(self) -> tuple[str, float, Callable[[float], Transition]] | None:
-        """d."""
-        name, K = self.name, self.num_classes
-        return "P(label = class)", self.diagonal, lambda d: UniformTransition(K, d, name)
+    def rate(self) -> Rate:
+        """d; of clean and of complementary labels it is what they are."""
+        name, K, d = self.name, self.num_classes, self.diagonal
+        return Rate("P(label = class)", d, lambda d: UniformTransition(K, d, name), not 0 < d < 1)
 
     @property
     def clean(self) -> bool:
