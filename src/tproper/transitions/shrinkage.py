@@ -38,9 +38,10 @@ STRENGTHS = 16  # grid points of s
 WINDOW = 0.05  # forms less probable than this share of the best one are left out
 COMPONENTS = (16, 64)  # Dirichlet distributions in the mixture; fewer for large tables
 ENTRIES = 1 << 17  # of all components together, about
+ALIKE, SAME = 0.7, 1500.0  # prior probability that columns which follow the others hardly vary: as of so many examples
 APART = 0.05  # prior probability that a column stands apart ...
 OPEN = 0.3  # ... and where its own counts leave that open
-AWAY, TEST = 0.125, 0.075  # how far apart, and the level of the test that excludes it
+AWAY, TEST = 0.125, 0.085  # how far apart, and the level of the test that excludes it
 UNLIKE = 0.1  # p-value of "like the others" below which a column may stand apart, however near
 ROUNDS, CELLS = (
     (2, 8),
@@ -56,6 +57,7 @@ class Form:
     sentence: str
     diagonal: str  # "none": label z is nothing special in class z; "own": a share of its own; "zero": never given
     pooled: bool  # whether the other labels' shares are those of all classes together, or even
+    spread: float | None = None  # of classes in an order: a wrong label at distance d has a share like spread^(d-1)
 
     def parameters(self, M: int) -> int:
         """Free numbers of the form."""
@@ -67,6 +69,8 @@ class Form:
         M, K = counts.shape
         if self.diagonal == "none":
             return True
+        if self.spread is not None and M != K:
+            return False
         return max(K, 2) <= M and (self.diagonal == "own" or not counts.diagonal().any())
 
 
@@ -79,15 +83,18 @@ FORMS = {
         Form("shared errors", "one error rate, errors as in all classes together", "own", True),
         Form("complementary", "uniform complementary labels (label z never given to class z)", "zero", False),
         Form("biased complementary", "complementary labels, some labels more popular", "zero", True),
+        Form("neighbours", "classes in an order: one error rate, errors among neighbours", "own", False, 0.05),
+        Form("near classes", "classes in an order: one error rate, errors among near classes", "own", False, 0.4),
     )
 }
 # What a caller may ask for, and the forms that are then compared.
 STRUCTURES = {
-    "auto": tuple(FORMS),
+    "auto": tuple(name for name, form in FORMS.items() if form.spread is None),  # the counts do not order the classes
     "free": ("uniform",),
     "pooled": ("pooled",),
     "symmetric": ("symmetric",),
     "complementary": ("complementary", "biased complementary"),
+    "ordinal": ("neighbours", "near classes"),
 }
 
 
@@ -119,6 +126,10 @@ def shrink(counts: FloatArray, structure: str = "auto", seen: np.ndarray | None 
     s = np.geomspace(0.25, 50 * max(typical, 1.0), STRENGTHS)
     # The share s/(s + M + typical) is uniform a priori: for few counts a prior of its own, for many the shrinkage
     log_prior = np.log(s) - 2 * np.log(s + M + typical)
+    log_prior += np.log1p(-ALIKE) - np.logaddexp.reduce(log_prior)
+    # columns that differ stand apart, so that those which follow may well have one form
+    same = int(np.searchsorted(s, min(SAME, s[-1])))
+    log_prior[same] = np.logaddexp(log_prior[same], np.log(ALIKE))
     fits = [_fit(f, counts, s, log_prior) for f in forms]
     table = np.array([fit.evidence + log_prior for fit in fits])  # (forms, STRENGTHS)
     weight = np.exp(table - table.max())
@@ -301,6 +312,8 @@ def _mean(form: Form, share: float, w: FloatArray, shape: tuple[int, int]) -> Fl
     if form.diagonal == "none":
         return m
     np.fill_diagonal(m, 0.0)
+    if form.spread is not None:
+        m *= form.spread ** np.maximum(np.abs(np.arange(K)[:, None] - np.arange(K)) - 1, 0)
     m *= (1 - share) / m.sum(axis=0)
     m[np.arange(K), np.arange(K)] = share
     return m
@@ -349,6 +362,8 @@ def _notes(forms: dict[str, float], weight: FloatArray, s: FloatArray, n: FloatA
 
 def _misfit(structure: str, counts: FloatArray) -> str:
     M, K = counts.shape
+    if structure == "ordinal":
+        return f"structure: expected as many labels as classes with 'ordinal', got {M} and {K}"
     if M < K:
         return f"structure: expected 'auto', 'free' or 'pooled' with fewer labels ({M}) than classes ({K})"
     z = int(counts.diagonal().argmax())
