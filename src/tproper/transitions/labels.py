@@ -728,6 +728,11 @@ class PositiveUnlabeled(Names):
                     f"labels 1 (positive) and -1 (unlabeled) pass {argument} == 1"
                 )
             rows = self.rows_of(values, gaps, argument)
+            if self.classes is None and gaps.any() and (rows[~gaps] == 1).any() and not _booleans(values, gaps):
+                raise InputError(
+                    f"{argument}: expected True = labeled positive and nothing elsewhere, got the number 1 beside "
+                    f"gaps, both of which are unlabeled as rows of T; pass {argument} == 1 if 1 is a labeled positive"
+                )
         rows[gaps] = 1
         self._check_share(rows, argument)
         return torch.from_numpy(rows), np.zeros(len(rows), dtype=bool)
@@ -749,6 +754,10 @@ class PositiveUnlabeled(Names):
                 f"{argument}: expected at most a share r = {r:.3g} of labeled positives (True, or 0 = labeled positive "
                 f"and 1 = unlabeled), got {share:.3g}: the labels may be coded the other way round, or r is too small"
             )
+
+
+def _booleans(values: NDArray[Any], gaps: BoolArray) -> bool:
+    return values.dtype.kind == "b" or all(isinstance(v, (bool, np.bool_)) for v in values[~gaps].tolist())
 
 
 def _has_minus_one(values: NDArray[Any], gaps: BoolArray) -> bool:
