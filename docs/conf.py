@@ -31,7 +31,15 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.katex",
 ]
-exclude_patterns = ["_build", "_vendor", "explorer", "gallery", "playbook", "**/GALLERY_HEADER.rst"]
+exclude_patterns = [
+    "_build",
+    "_vendor",
+    "guides/data/README.md",
+    "explorer",
+    "gallery",
+    "playbook",
+    "**/GALLERY_HEADER.rst",
+]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 suppress_warnings = ["config.cache"]
 default_role = "py:obj"  # `name` in a docstring links to what the site knows by that name, and is code otherwise

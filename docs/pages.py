@@ -81,6 +81,8 @@ def run_page(path: Path, folder: Path) -> list[tuple[Block, str]]:
     """Every block with what it printed; files are left in `folder`."""
     os.environ.setdefault("MPLBACKEND", "agg")
     space: dict[str, Any] = {"__name__": "__main__"}
+    for extract in (path.parent / "data").glob("*.csv"):  # what its reader downloads
+        shutil.copyfile(extract, folder / extract.name)
     before = Path.cwd()
     os.chdir(folder)
     try:

@@ -260,7 +260,33 @@ def test_a_classifier_of_rules_is_as_sure_as_their_answers_alone():
         ]
         p = [m.predict_proba(X[1500:])[np.arange(1500), z[1500:]] for m in models]
         losses.append([-np.log(x).mean() for x in p])
-        assert "as their labels alone" in str(models[0].calibrator_)
+        assert "than their labels alone" in str(models[0].calibrator_)
     ours, plain = np.mean(losses, axis=0)
     assert ours < plain - 0.1
     assert ours < np.log(2)
+
+
+def test_the_accuracy_by_rules_that_see_the_features_is_bounded_and_not_perfect():
+    """Unbiased scores take a model that foretells the rules' errors for a perfect one."""
+    held, lows = [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        z = rng.integers(0, 2, 2000)
+        X = rng.normal(size=(2000, 6)) + 0.8 * z[:, None]
+        answers = np.stack([np.where(X[:, j] > 1.2, 1, -1) for j in range(3)], axis=1)
+        answers = np.column_stack([answers, *(np.where(X[:, j] < -0.4, 0, -1) for j in range(3))])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", tp.DependenceWarning)
+            T = tp.estimate_annotators(answers[:1200]).transition
+        model = tp.WeakLabelClassifier(T, random_state=0).fit(X[:1200], answers[:1200])
+        predicted = model.predict(X[1200:])
+        score = tp.weak_accuracy(answers[1200:], predicted, T)
+        held.append(score.interval[0] <= (predicted == z[1200:]).mean() <= score.interval[1])
+        lows.append(score.interval[0])
+        assert "by the rules alone" in score.note
+        twice = tp.weak_accuracy(
+            np.repeat(answers[1200:], 2, axis=0), np.repeat(predicted, 2), T, groups=np.repeat(np.arange(800), 2)
+        )
+        assert abs(twice.interval[0] - score.interval[0]) < 0.005
+    assert np.mean(held) == 1
+    assert np.mean(lows) > 0.5

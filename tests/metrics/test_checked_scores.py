@@ -163,3 +163,16 @@ def test_wrong_calls(call, argument):
     with pytest.raises(tp.InputError) as error:
         call()
     assert error.value.argument == argument
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_model_that_every_checked_row_finds_right_has_an_interval_below_one(seed):
+    """Then the variance at the estimate is 0, and the interval is what one more row could have said."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, 3, 400)
+    y = tp.symmetric_noise(3, 0.2).sample(z, rng)
+    true = np.where(rng.random(400) < 0.3, z, -1)
+    score = tp.weak_accuracy(y, z, tp.estimate_transition(y, true=true), true=true)
+    assert score.informative
+    assert 1 - 8 / (true >= 0).sum() < score.interval[0] < 1 - 2 / (true >= 0).sum()
+    assert score.interval[1] == 1

@@ -293,9 +293,9 @@ def _traded(evidence: Evidence, best: Solution, posterior: Shrunk) -> FloatArray
         p = Recalibration(best.P, worth)
         lowest = np.inf
         for at in side:
-            found[float(at)] = value = p.at(evidence, T + at * towards)
-            lowest = min(lowest, value)
-            if value > lowest + IMPOSSIBLE:
+            found[float(at)] = reached = p.at(evidence, T + at * towards)
+            lowest = min(lowest, reached)
+            if reached > lowest + IMPOSSIBLE:
                 break
     at = np.array(sorted(found))
     values = np.array([found[a] for a in at])

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds, warn
 from ..errors import InputError
-from ..metrics import Z95, Score, read_labels, weak_calibration, weights_of
+from ..metrics import Z95, Score, posteriors_of_labels, read_labels, weak_calibration, weights_of
 from ..transitions import Encoded, Transition, TransitionLike, columns_in_order, make_transition
 from .defaults import row_count
 from .gain import gain_of, no_gain
@@ -290,45 +290,35 @@ def identity_calibrator(num_classes: int, note: str) -> Calibrator:
     return Calibrator("identity", identity_scaling(num_classes), "scores", 0.0, no_gain(0), notes=[note])
 
 
-SHARES = 50  # rounds of EM for the classes' shares
-EVENLY = 0.5  # rows of each class, for each row given, that count as seen
+# Chosen on the YouTube and wine tables of docs/estimation/real_sources.md, between 0 and a half
+INDEPENDENT = 0.25  # probability that rules err independently of what the features say of the class
 
 
 def as_sure_as_labels(scores: FloatArray, labels: Tensor, transition: Transition, weights: FloatArray) -> Calibrator:
     """The temperature at which held-out scores are as sure of the rows as their labels alone are.
 
     For labels that were made from the features: a model that sees them foretells the labels' errors too, so that no
-    risk by labels can tell what it has learned of the class from what it has learned of them. What the labels say by
-    themselves, the posteriors q by T, is all that the model's certainty may rest on: ``-sum_z q_z log softmax(s v)_z``
-    is least at the scale s that is kept.
+    risk by labels can tell what it has learned of the class from what it has learned of them. The labels by themselves
+    have the posteriors q by T; were they independent of the features given the class, both together would have
+    ``g = softmax(log T[y] + v)``. The target t is q, and by a quarter g (`INDEPENDENT`), and
+    ``-sum_z t_z log softmax(s v)_z`` is least at the scale s that is kept.
     """
     from scipy.optimize import minimize_scalar
 
-    q, w = _posteriors(transition, labels), weights / weights.sum()
-    v = torch.as_tensor(scores)
+    w, v = weights / weights.sum(), torch.as_tensor(scores)
+    g = posteriors_of_labels(transition, labels, scores)
+    q = (1 - INDEPENDENT) * posteriors_of_labels(transition, labels) + INDEPENDENT * g
 
     def value(log_scale: float) -> float:
         return -float((torch.log_softmax(math.exp(log_scale) * v, -1).numpy() * q).sum(axis=1) @ w)
 
     scale = math.exp(float(minimize_scalar(value, bounds=(-4.0, 4.0), method="bounded").x))
     note = (
-        "as sure of held-out rows as their labels alone are: rules see the features, and every weak risk would call a "
-        "sharper model better"
+        "hardly surer of held-out rows than their labels alone are: rules see the features, and every weak risk would "
+        "call a sharper model better"
     )
     map_ = Scaling(np.array(scale), np.zeros(transition.num_classes))
     return Calibrator("temperature", map_, "scores", 0.0, no_gain(len(q)), notes=[note])
-
-
-def _posteriors(transition: Transition, labels: Tensor) -> FloatArray:
-    """P(class | label) (n, K) by T, the classes' shares by EM, drawn to even ones as those of rules are."""
-    n, K = len(labels), transition.num_classes
-    risk, shares = forward_risk(transition, labels, np.full(n, 1.0 / n)), np.full(K, 1.0 / K)
-    for _ in range(SHARES):
-        _, gradient = risk(np.log(shares)[:, None].repeat(n, axis=1))  # (shares - posterior) / n
-        q = shares - n * gradient.T
-        shares = (q.sum(axis=0) + EVENLY * n) / (n + K * EVENLY * n)
-    out: FloatArray = q
-    return out
 
 
 @dataclass

@@ -19,7 +19,7 @@ from .._core import FloatArray, tell, warn
 from ..errors import InputError
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
 from ..potentials import Brier, Squeezed
-from ..transitions import Transition, UniformTransition
+from ..transitions import Transition
 
 # Scores (K, n), class-major, to the weighted mean loss and its gradient (K, n).
 ScoreLoss = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -224,7 +224,7 @@ def is_convex(loss: WeakLabelLoss) -> bool:
 
 def is_clean(transition: Transition) -> bool:
     """Whether weak labels are the classes themselves."""
-    return isinstance(transition, UniformTransition) and transition.off_diagonal == 0.0
+    return transition.clean
 
 
 def curvature(loss: WeakLabelLoss) -> float:

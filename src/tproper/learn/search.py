@@ -25,7 +25,7 @@ from torch import Tensor
 from .._core import FloatArray, Split, checks, gathered_warnings, group_codes, random_folds, tell
 from ..errors import InputError
 from ..metrics import weights_of
-from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition, as_given, is_soft, settle_sorted
+from ..transitions import Transition, as_given, is_soft, settle_sorted
 from .calibrator import method_of
 from .defaults import row_count
 from .fitting import own_probabilities
@@ -248,7 +248,7 @@ def brier_risk(p: FloatArray, labels: Tensor, T: Transition) -> FloatArray:
     Candidate sets of more than 12 classes, and rows of answers, cannot be listed; there it is the unbiased
     Brier score by reconstruction.
     """
-    if isinstance(T, AnnotatorTransition) or (T.per_class_labels and T.num_classes > ENUMERATION_LIMIT):
+    if T.separate or not T.listed:
         r = T.reconstruction().targets(as_given(labels)).numpy()
         return (p * p).sum(axis=1) - 2 * (r * p).sum(axis=1) + 1
     matrix = T.matrix()

@@ -5,6 +5,7 @@ Imports from `certificates` and the rooms above it.
 
 from .balanced import weak_balanced_accuracy
 from .binned import BinnedErrors
+from .by_rules import posteriors_of_labels
 from .calibration import TopLabel, weak_calibration
 from .checked import CheckedRows, SelectionWarning, dependence
 from .classes import A_CROWD
@@ -53,6 +54,7 @@ __all__ = [
     "make_curve",
     "moment_slope",
     "paired_test",
+    "posteriors_of_labels",
     "predictions_of",
     "probabilities_of",
     "read_labels",

@@ -262,7 +262,8 @@ class Strata:
             inner, outer = outer, 3 * outer
         if away(sign * outer) <= 0 or away(sign * inner) > 0:
             return sign * inner
-        return sign * float(brentq(lambda x: away(sign * x), inner, outer, rtol=1e-4))
+        # where all checked rows agree, means do not move until the multiplier is large: that zero is none to stop at
+        return sign * float(brentq(lambda x: away(sign * x) or -1e-300, inner, outer, rtol=1e-4))
 
     def interval(self, modelled: bool = False) -> tuple[float, float, float]:
         """The estimate and its interval.
@@ -284,6 +285,7 @@ class Strata:
             if not modelled:
                 half = quantile * math.sqrt(self.variance(t))
                 low, high = (low + theta - half) / 2, (high + theta + half) / 2
+        theta = min(theta, 1.0)  # the strata's shares add up to one but for rounding
         return theta + unknown / 2, max(min(low, theta), 0.0), min(max(high, theta) + unknown, 1.0)
 
 

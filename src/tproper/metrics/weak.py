@@ -16,14 +16,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import Labels, checks
+from .._core import Labels, NotReconstructibleError, checks, group_codes
 from ..errors import InputError
-from ..transitions import Reconstruction, Transition
+from ..transitions import Reconstruction, SoftLabels, Transition
 from . import united
-from .inputs import Sample
+from .by_rules import accuracy_by_rules
+from .inputs import Sample, predictions_of, read_labels, weights_of
 from .own_answers import doubted
 from .score import Score, says_nothing, score_of
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
@@ -82,7 +85,46 @@ def weak_accuracy(
         alone = lambda: weak_accuracy(labels, predictions, transition, groups=groups)  # noqa: E731
         return united.accuracy(rows, predictions, alone)
     transition = _given(transition)
+    if transition.of_features and not isinstance(labels, SoftLabels):
+        return _by_rules(labels, predictions, transition, reconstruction, prior, sample_weight, groups)
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
+    return _unbiased_accuracy(sample, predictions).noted(transition.caution)
+
+
+def _by_rules(
+    labels: Labels,
+    predictions: ArrayLike | Tensor,
+    transition: Transition,
+    reconstruction: str | Reconstruction,
+    prior: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
+) -> Score:
+    """Of sources that abstain: bounds, of which the upper one is that of the unbiased estimate where there is one."""
+    read = read_labels(transition, labels)
+    y = read.labels
+    w = weights_of(sample_weight, len(y))
+    used = ~read.missing if w is None else ~read.missing & (w > 0)
+    if not used.any():
+        raise InputError(f"labels: expected at least one row with an answer, got none of {len(y)}")
+    predicted = predictions_of(predictions, transition.num_classes, len(y), space=read.space)
+    shares = np.full(len(y), 1.0) if w is None else w
+    most = 1.0
+    try:
+        sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
+        most = _unbiased_accuracy(sample, predictions).interval[1]
+    except NotReconstructibleError:
+        pass  # too many rows of answers to list: no upper end but 1
+    codes = group_codes(groups, len(y))
+    rows = torch.as_tensor(used)
+    return accuracy_by_rules(
+        transition, y[rows], predicted[rows], shares[used] / shares[used].sum(),
+        None if codes is None else codes[used], most,
+    )  # fmt: skip
+
+
+def _unbiased_accuracy(sample: Sample, predictions: ArrayLike | Tensor) -> Score:
+    """The mean of ``r_i[prediction_i]``."""
     predicted = sample.predictions(predictions)
     hit = one_hot(predicted, sample.K)
     result = sample.estimate(hit, halfway(hit), student=False, few_decide=True)
@@ -90,7 +132,7 @@ def weak_accuracy(
     if least is not None:
         result.scatter_at_least(least[predicted.numpy()], sample.weights)
     score = score_of("accuracy", result, sample.n, 0.0, 1.0, 1.0 / sample.K)
-    return doubted(score, sample, predicted).noted(transition.caution)
+    return doubted(score, sample, predicted)
 
 
 def weak_log_loss(

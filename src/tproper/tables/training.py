@@ -25,9 +25,9 @@ from . import table_scores as scoring
 from .cards import in_words
 from .cross_fit import Unseen, check_groups, cross_fitted, fit_part, held_out, splits_of
 from .labels import LabelCodec
-from .notes import recorded_warnings
+from .notes import recorded_warnings, warn
 from .options import Settings
-from .overlap import kept_digests
+from .overlap import kept_digests, repeated_rows
 from .rows import Rows
 from .schema import Schema, encoder_of
 from .trust import Trust, trust
@@ -156,7 +156,9 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
     table = columns | {"features": inputs.names}
     schema = replace(make_schema(rows.codec, table, rows.told), digests=kept_digests(some))
     estimator = make_estimator(settings, rows.transition.named(rows.codec.names))
+    alike = repeated_rows(some, features[chosen]) if rows.group is None else ""
     with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows"):
+        warn([alike] * bool(alike))
         fit_part(estimator, features, rows, chosen)
     unseen = None
     if splits:

@@ -170,6 +170,10 @@ class QuestionReconstruction(Reconstruction):
         self.coefficients = np.array([kept * span, (kept - 1) * span])
         self.residual = abs(float(transition.gap / K * (self.coefficients[0] - self.coefficients[1])) - 1.0)
 
+    def to_plain(self) -> Any:
+        """The method: R has a closed form."""
+        return self.method
+
     def matrix(self) -> FloatArray:
         """R as a float64 array (K, 2K); structured code never calls this."""
         K = self.transition.num_classes

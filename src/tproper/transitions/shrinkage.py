@@ -38,9 +38,10 @@ STRENGTHS = 16  # grid points of s
 WINDOW = 0.05  # forms less probable than this share of the best one are left out
 COMPONENTS = (16, 64)  # Dirichlet distributions in the mixture; fewer for large tables
 ENTRIES = 1 << 17  # of all components together, about
+ALIKE, SAME = 0.7, 1500.0  # prior probability that columns which follow the others hardly vary: as of so many examples
 APART = 0.05  # prior probability that a column stands apart ...
 OPEN = 0.3  # ... and where its own counts leave that open
-AWAY, TEST = 0.125, 0.075  # how far apart, and the level of the test that excludes it
+AWAY, TEST = 0.125, 0.085  # how far apart, and the level of the test that excludes it
 UNLIKE = 0.1  # p-value of "like the others" below which a column may stand apart, however near
 ROUNDS, CELLS = (
     (2, 8),
@@ -119,6 +120,10 @@ def shrink(counts: FloatArray, structure: str = "auto", seen: np.ndarray | None 
     s = np.geomspace(0.25, 50 * max(typical, 1.0), STRENGTHS)
     # The share s/(s + M + typical) is uniform a priori: for few counts a prior of its own, for many the shrinkage
     log_prior = np.log(s) - 2 * np.log(s + M + typical)
+    log_prior += np.log1p(-ALIKE) - np.logaddexp.reduce(log_prior)
+    # columns that differ stand apart, so that those which follow may well have one form
+    same = int(np.searchsorted(s, min(SAME, s[-1])))
+    log_prior[same] = np.logaddexp(log_prior[same], np.log(ALIKE))
     fits = [_fit(f, counts, s, log_prior) for f in forms]
     table = np.array([fit.evidence + log_prior for fit in fits])  # (forms, STRENGTHS)
     weight = np.exp(table - table.max())
