@@ -64,6 +64,11 @@ def key(label: Any) -> Any:
     return ("boolean", label) if isinstance(label, bool) else label
 
 
+def are_numbers(names: Sequence[Any]) -> bool:
+    """Whether names are 0, 1, ... in order, as the columns of a table without names are."""
+    return [key(name) for name in names] == list(range(len(names)))
+
+
 def shown(names: Iterable[Any]) -> str:
     """The first names of a list, for a message."""
     known = list(names)
@@ -441,7 +446,7 @@ class ListedSets(Names):
     @property
     def has_names(self) -> bool:
         """Whether classes have names; the sets of a T without them are known by number too."""
-        return self.classes is not None and self.classes != list(range(len(self.classes)))
+        return self.classes is not None and not are_numbers(self.classes)
 
     @cached_property
     def index(self) -> dict[Any, int]:
@@ -552,7 +557,7 @@ def columns_in_order(table: Any, space: LabelSpace, argument: str) -> Any:
     """A table with a column for each class, in the order of T's columns: a frame by name, an array in sorted order."""
     columns = list(table.columns) if hasattr(table, "columns") else None
     names = space.class_names
-    if columns is not None and columns != list(range(len(columns))):
+    if columns is not None and not are_numbers(columns):
         if set(map(key, columns)) == set(map(key, names)) and len(columns) == len(names):
             place = {key(c): i for i, c in enumerate(columns)}
             return checks.array(table, argument)[:, [place[key(name)] for name in names]]
