@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -124,6 +125,26 @@ def test_a_classifier_reads_the_names_of_a_kind(kind):
 
 
 @EVERY
+def test_scores_tests_and_class_shares_take_it(kind):
+    T = tp.parse_transition(kind.example)
+    K, rng = T.num_classes, np.random.default_rng(0)
+    z = rng.integers(0, K, 400)
+    y = T.sample(z, 1)
+    p = np.full((400, K), 0.3 / K)
+    p[np.arange(400), z] += 0.7
+    assert tp.check_transition(y, T, p).plausible
+    assert np.isfinite(tp.inspect(T).diagnosis.smallest_singular_value)
+    if T.diagnose().reconstructible:
+        score = tp.weak_accuracy(y, z, T)
+        assert abs(score.value - 1) < 5 * score.stderr + 1e-9
+        shares = tp.weak_prevalence(y, T)
+        assert (np.abs(shares.value - np.bincount(z, minlength=K) / 400) < 5 * shares.stderr + 0.02).all()
+        assert str(tp.sensitivity("accuracy", y, z, T))
+    for score in ("log", "brier", "spherical"):
+        assert tp.ForwardLoss(T, score=score).certify().lower_bounded
+
+
+@EVERY
 def test_a_table_holds_it(kind):
     """The raw example of the declaration is read, and every label is written and read back."""
     pa = pytest.importorskip("pyarrow")
@@ -164,6 +185,20 @@ def test_a_wrong_parameter_is_refused_by_its_name(wrong, argument):
     with pytest.raises(tp.InputError) as error:
         wrong()
     assert error.value.argument == argument
+
+
+def test_a_question_is_a_name_or_a_pair():
+    T = tp.yes_no(3).named(["cat", "dog", "ant"])
+    rows = [0, 5, 1, 3]
+    pairs = [("cat", True), ("ant", False), ("dog", "yes"), ("cat", 0)]
+    assert T.labels.encode(pairs).tolist() == rows
+    assert T.labels.encode(["cat", "not ant", "dog", "not cat"]).tolist() == rows
+    frame = pd.DataFrame(pairs, columns=["asked", "answer"])
+    assert T.labels.encode(frame).tolist() == rows
+    assert T.labels.missing([("cat", True), ("cat", None), None]).tolist() == [False, True, True]
+    for wrong in ([("cow", True)], [("cat", "perhaps")], [("cat", True, 1)]):
+        with pytest.raises(tp.InputError, match="at row 0"):
+            T.labels.encode(wrong)
 
 
 def test_questions_and_noisy_sets_need_no_table():

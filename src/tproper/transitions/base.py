@@ -102,7 +102,8 @@ class Transition(LabelKind):
         Columns are Dirichlet-multinomial. Where counts are few they are shrunk towards a form that the counts choose by
         their evidence (symmetric, complementary, the same in all classes, ...; see `tproper.transitions.shrinkage`);
         with many they are the plain frequencies. Counts need not be whole numbers. `structure`: "auto", or the form to
-        shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary".
+        shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary",
+        "ordinal" (classes in an order: errors among near ones).
 
         A pandas table gives labels and classes their names. Its axes may have names too, as those of ``pd.crosstab``
         do: one of "true", "class", "clean", ... beside one of "weak", "label", "noisy", ... says which axis holds the

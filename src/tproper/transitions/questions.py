@@ -29,7 +29,7 @@ class QuestionTransition(Transition):
     loss of `ForwardLoss` but for a constant.)
     """
 
-    _label_kind = "names"
+    _label_kind = "questions"
 
     def __init__(self, K: int, miss: float, false: float) -> None:
         self.num_classes, self.num_weak_labels = K, 2 * K
