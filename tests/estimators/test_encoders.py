@@ -245,12 +245,13 @@ def test_a_model_tells_what_it_has_not_seen(trained, tmp_path):
 
 
 def test_the_penalty_of_many_words_is_chosen_by_weak_risk():
-    """Most words say nothing of the class, and the labels are wrong often: the default would fit their noise."""
+    """Every word says a little of the class, and the labels are wrong often: the default would fit their noise."""
     rng = np.random.default_rng(0)
-    z = rng.integers(2, size=500)
-    vocabulary = np.array([f"word{i:03d}" for i in range(600)])
-    telling = np.where(z & (rng.random(500) < 0.5), "good", "well")
-    text = [" ".join([*rng.choice(vocabulary, 30), word]) for word in telling]
+    z = rng.integers(2, size=900)
+    vocabulary = np.array([f"word{i:03d}" for i in range(500)])
+    tilt = np.exp(0.5 * rng.normal(size=500))
+    shares = np.stack([tilt, 1 / tilt]) / np.stack([tilt, 1 / tilt]).sum(axis=1, keepdims=True)
+    text = [" ".join(rng.choice(vocabulary, 15, p=shares[k])) for k in z]
     weak = np.array(["a", "b"])[tp.symmetric_noise(2, 0.3).sample(z, 0)]
     frame, new = {"t": text[:400], "y": weak[:400]}, {"t": text[400:]}
     settings = {"label": "y", "holdout": 0, "calibrate": "none"}
