@@ -152,7 +152,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
     some = rows.X if len(chosen) == n else rows.X[chosen]
     inputs = encoder_of(some, rows.kinds, settings.standardize, rows.X)
     inputs.left_out = rows.left_out
-    features = inputs.encode(rows.X, np.float64 if settings.model == "linear" else np.float32)
+    features = inputs.encode(rows.X, np.float32 if settings.model == "mlp" else np.float64)
     table = columns | {"features": inputs.names}
     schema = replace(make_schema(rows.codec, table, rows.told), digests=kept_digests(some))
     estimator = make_estimator(settings, rows.transition.named(rows.codec.names))
