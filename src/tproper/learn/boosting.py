@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import issparse
+from scipy.special import expit
 from torch import Tensor, nn
 
 from .._core import FloatArray, Split, tell
@@ -153,14 +154,18 @@ def curvature(loss: nn.Module) -> Slope:
 
     def bound(V: FloatArray) -> FloatArray:
         K = V.shape[1]
-        v = torch.as_tensor(V)
-        if isinstance(F, LogSumExp):
-            p = torch.softmax(v, -1)
-            h = (p * (1 - p)).numpy()
-        else:
+        if not isinstance(F, LogSumExp):
+            v = torch.as_tensor(V)
             h = np.stack([_secant(F, v, z) for z in range(1 if K == 2 else K)], axis=1)
-        h = np.maximum(h[:, :1] if K == 2 else h * (K / (K - 1)), least)
-        return np.asarray(h)
+        elif K == 2:
+            p = expit(V[:, 1:] - V[:, :1])
+            h = p * (1 - p)
+        else:
+            p = torch.softmax(torch.as_tensor(V.T), 0).numpy().T  # class-major, as scores come
+            h = p * (1 - p)
+        if K > 2:
+            h *= K / (K - 1)
+        return np.maximum(h, least, out=h) if least else h
 
     return bound
 

@@ -243,8 +243,10 @@ def fit_boosting(clf: WeakLabelClassifier, data: Training) -> None:
         verbose=lines_of(clf.verbose),
     )
     progress = Progress(clf.verbose, __name__)
-    weights = np.ones(n) if data.weights is None else data.weights  # l2 is in rows, and whole weights are repetitions
-    problem = boosting.Problem(data.X, data.labels, clf.loss_, K, weights * (clf._rows / n))
+    weights = data.weights  # with mean one; l2 is in rows, and whole weights are repetitions
+    if weights is not None or clf._rows != n:
+        weights = (np.ones(n) if weights is None else weights) * (clf._rows / n)
+    problem = boosting.Problem(data.X, data.labels, clf.loss_, K, weights)
     splits = folds(n, data.groups) if stop or method is not None else []
     found = boosting.solve(problem, settings, splits, held_out_risk(clf, data, method), progress.part(0, 0.95))
     clf.module_ = found.trees
