@@ -215,9 +215,9 @@ def render(pieces: list[dict[str, Any]]) -> str:
         "# T from clean rows and features",
         "",
         f"The worst cells first: intervals of T from features hold {100 * np.mean(noises[hardest]):.0f}% of its "
-        f"entries on {hardest}; intervals of class shares hold the truth in {100 * worst['result']['coverage']:.1f}% of "
-        f"samples of {worst['key']['case']} ({worst['key']['labels']} labels, T from {worst['key']['clean'] or 'no'} "
-        "clean rows). "
+        f"entries on {hardest}; intervals of class shares hold the truth in {100 * worst['result']['coverage']:.1f}% "
+        f"of samples of {worst['key']['case']} ({worst['key']['labels']} labels, T from "
+        f"{worst['key']['clean'] or 'no'} clean rows). "
         "Where features leave classes open, or the form of the classifier is wrong: [coverage](../coverage.md).",
         "",
         f"Made by `python benchmarks/estimate_transition.py` from `benchmarks/records/{RECORD.name}` "

@@ -1,4 +1,4 @@
-"""How `WeakLabelClassifier` is fitted: by L-BFGS or in minibatches, then calibrated."""
+"""How `WeakLabelClassifier` is fitted: by L-BFGS, in minibatches or as boosted trees, then calibrated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ..errors import InputError
 from ..losses import ForwardLoss, WeakLabelLoss
 from ..metrics import Z95, weights_of
 from ..transitions import Encoded
-from . import linear, minibatch
+from . import boosting, linear, minibatch
 from .calibrator import (
     FEWEST_ROWS,
     Calibrator,
@@ -41,9 +41,27 @@ from .calibrator import (
     identity_calibrator,
     method_of,
 )
-from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information, row_count
+from .defaults import (
+    NETWORK_L2,
+    TREE_L2,
+    TREE_LEAVES,
+    default_l2,
+    default_leaf_rows,
+    default_learning_rate,
+    default_tree_rate,
+    intercept_l2,
+    label_information,
+    row_count,
+)
 from .modules import flag, linear_module, mlp_module, same_form, seeded
-from .scaling import calibrated_risks, forward_risk, matching_scale, not_clearly_worse, softmax_above_zero
+from .scaling import (
+    RunningScale,
+    calibrated_risks,
+    forward_risk,
+    matching_scale,
+    not_clearly_worse,
+    softmax_above_zero,
+)
 
 if TYPE_CHECKING:
     from .classifier import WeakLabelClassifier
@@ -200,6 +218,59 @@ def _set_l2(clf: WeakLabelClassifier, data: Training, prior: float) -> float:
 def cross_fit_folds(n: int) -> int:
     """As many folds as n rows pay for: 10 up to 5,000 rows, 5 for 10,000, 3 for many."""
     return max(LEAST_FOLDS, min(MOST_FOLDS, math.ceil(MOST_FOLDS * FOLD_ROWS / n)))
+
+
+# Boosted trees.
+
+
+def fit_boosting(clf: WeakLabelClassifier, data: Training) -> None:
+    """Boosted trees, with as many rounds as cross-fitted scores want, which calibrate them as well."""
+    if clf.device not in ("auto", "cpu"):
+        raise InputError(f"device: expected 'auto' or 'cpu' for boosted trees, got {clf.device!r}")
+    n, K, method = len(data), len(clf.classes_), method_of(clf.calibrate)
+    check_room(8 * TABLES * n * K, f"{TABLES} tables of {n:,} rows x {K:,} classes", "use fewer rows or classes")
+    information = label_information(clf.loss_, data.labels, data.weights)
+    clf.l2_ = TREE_L2 if clf.l2 == "auto" else float(clf.l2)
+    clf.learning_rate_ = default_tree_rate(information) if clf.learning_rate == "auto" else float(clf.learning_rate)
+    stop = flag(clf.early_stopping) is not False
+    settings = boosting.Settings(
+        rounds=clf.max_iter,
+        learning_rate=clf.learning_rate_,
+        l2=clf.l2_,
+        leaves=TREE_LEAVES if clf.max_leaves == "auto" else int(clf.max_leaves),
+        fewest_rows=default_leaf_rows(information),
+        patience=clf.patience if stop else None,
+        verbose=lines_of(clf.verbose),
+    )
+    progress = Progress(clf.verbose, __name__)
+    weights = np.ones(n) if data.weights is None else data.weights  # l2 is in rows, and whole weights are repetitions
+    problem = boosting.Problem(data.X, data.labels, clf.loss_, K, weights * (clf._rows / n))
+    splits = folds(n, data.groups) if stop or method is not None else []
+    found = boosting.solve(problem, settings, splits, held_out_risk(clf, data, method), progress.part(0, 0.95))
+    clf.module_ = found.trees
+    clf.history_, clf.n_iter_ = found.history, found.rounds
+    if method is None or found.held_out is None:
+        clf.calibrator_ = None
+    elif n < FEWEST_ROWS and method == "auto":
+        clf.calibrator_ = uncalibrated(clf, found.trees.scores(data.X), data.weights, "too few rows")
+    else:
+        clf.calibrator_ = calibrator(clf, found.held_out, data, method)
+    progress(1.0)
+
+
+def held_out_risk(clf: WeakLabelClassifier, data: Training, method: str | None) -> boosting.Risk:
+    """The weak risk ``-log (T p)_y`` of scores (n, K), at their best temperature where they will be calibrated."""
+    n = len(data)
+    w = np.ones(n) if data.weights is None else data.weights
+    risk = forward_risk(clf.transition_, data.labels.cpu(), w / w.sum())
+    scale = RunningScale(risk)
+
+    def of_scores(V: FloatArray) -> float:
+        if method is None and is_softmax(clf.loss_, V):
+            return risk(np.ascontiguousarray(V.T))[0]
+        return scale(V)
+
+    return of_scores
 
 
 # Calibration.
@@ -477,6 +548,8 @@ def scores_of(clf: WeakLabelClassifier, X: Any) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):  # refused instead
             return finite_rows(np.asarray(X @ clf.coef_.T) + clf.intercept_, clf.module_)
     module = clf.module_
+    if isinstance(module, boosting.Trees):
+        return finite_rows(module.scores(X), module)
     if clf.model == "mlp":  # in float64 a row's scores do not depend on the rows it is asked for together with
         module = copy.deepcopy(module).cpu().double()
     first = next(module.parameters(), torch.empty(0))

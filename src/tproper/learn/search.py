@@ -34,6 +34,7 @@ from .scaling import calibrated_risks, row_risks
 from .truth import read_both, take, weak_part, with_truth
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+LEAVES = (2, 4, 8, 16, 32)
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 
 
@@ -48,12 +49,17 @@ class SearchResult:
 
 
 def default_grid(model: Any) -> list[dict[str, list[Any]]]:
-    """Forward at several l2; squeezed backward losses at a few; learning rates where minibatches are used."""
+    """Forward at several l2; squeezed backward losses at a few; learning rates where minibatches are used.
+
+    Of boosted trees, larger and smaller ones.
+    """
     if model == "linear":
         return [
             {"loss": ["forward"], "l2": list(L2)},
             {"loss": ["gls"], "squeeze": [(0.1, 2.0), (1.0, 2.0), (1.0, 1.5)], "l2": ["auto"]},
         ]
+    if model == "boosting":
+        return [{"loss": ["forward"], "max_leaves": list(LEAVES)}, {"loss": ["gls"], "max_leaves": ["auto"]}]
     return [
         {"loss": ["forward"], "l2": [1e-5, 1e-3], "learning_rate": [1e-3, 3e-3, 1e-2]},
         {"loss": ["gls"], "squeeze": [(0.1, 2.0), (1.0, 2.0), (1.0, 1.5)], "learning_rate": [1e-3]},

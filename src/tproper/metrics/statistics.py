@@ -292,6 +292,10 @@ class Estimate:
         one = self.by_group**2 if self.by_group is not None else float(self.spread / self.design) ** 2
         self.error2, self.floor = self.error2 + values * one, self.floor + values * one
 
+    def more(self, variance: float) -> None:
+        """A variance that comes on top of what the sample shows."""
+        self.error2, self.floor = self.error2 + variance, self.floor + variance
+
     def scatter_at_least(self, variances: FloatArray, weights: FloatArray | None) -> None:
         """Every candidate mean entails at least these variances of the g_i, those of labels given their class."""
         a = np.full(len(variances), 1.0 / len(variances)) if weights is None else weights / weights.sum()

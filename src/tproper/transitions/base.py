@@ -40,7 +40,7 @@ from .dense import left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Silenced, Targets, listed
 from .kinds import POSITIVE_UNLABELED, LabelKind
-from .labels import LabelSpace, distinct_names, shown, space_of
+from .labels import LabelSpace, are_numbers, distinct_names, shown, space_of
 from .posterior import Posterior
 from .shrinkage import shrink
 from .soft import SoftLabels, is_soft, soft_silent, soft_targets
@@ -702,13 +702,13 @@ def _without_rounding(R: FloatArray) -> FloatArray:
 def _row_names(table: Any) -> list[Any] | None:
     """The names in a pandas table's index; None where they are 0 .. M-1, or the names of the classes in their order."""
     rows = table.index.tolist() if hasattr(table, "iloc") else []
-    return None if not rows or rows == list(range(len(rows))) or rows == table.columns.tolist() else rows
+    return None if not rows or are_numbers(rows) or rows == table.columns.tolist() else rows
 
 
 def _column_names(table: Any) -> list[Any] | None:
     """The names in a pandas table's columns; None where they are 0 .. K-1."""
     columns = table.columns.tolist() if hasattr(table, "iloc") else []
-    return None if not columns or columns == list(range(len(columns))) else distinct_names(columns, "matrix")
+    return None if not columns or are_numbers(columns) else distinct_names(columns, "matrix")
 
 
 #: What the axes of a table of counts are called, by what they hold.
