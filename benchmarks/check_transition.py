@@ -200,8 +200,14 @@ def render(pieces: list[dict[str, Any]]) -> str:
     n = " or ".join(sorted({str(rows) for rows, _ in levels}))
     samples = min(t["sets"] for t in levels.values())
     wrong = sorted((p for p in pieces if "case" in p["key"]), key=lambda p: list(CASES).index(p["key"]["case"]))
+    rate, family, of = max((r[k] / r["sets"], f, k) for (_, f), r in levels.items() for k in ("labels", "with p"))
+    missed = [p["key"]["case"] for p in wrong if not p["result"]["wrong"]["warned"]]
     lines = [
         "# Tests of T",
+        "",
+        f"The worst first: a right T is rejected most often, in {100 * rate:.1f}% of samples at level 5%, for {family}"
+        f" ({'labels alone' if of == 'labels' else of}); of the four wrong T below {len(missed)} "
+        f"{'is' if len(missed) == 1 else 'are'} not warned of" + (f" ({'; '.join(missed)})." if missed else "."),
         "",
         "`tp.check_transition(labels, T, probabilities)` asks whether labels may come from T, `tp.sensitivity` how far",
         "a score moves when T's rates move. Written by `benchmarks/check_transition.py` from its record.",

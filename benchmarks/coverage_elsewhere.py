@@ -87,6 +87,32 @@ def gains() -> list[tuple[str, float, float]]:
     ]
 
 
+def told_elsewhere() -> list[tuple[str, str, str, float, float]]:
+    """Coverages and levels of other records: part, cell, what, how often, and in how many samples."""
+    from pu_prior import PROBLEMS
+
+    out = []
+    pieces = read_pieces(RECORDS / "pu_prior.jsonl")
+    for k, (prior, distance, d, kind, clusters) in enumerate(PROBLEMS):
+        found = [f for p in pieces if p["key"]["problem"] == k for f in p["result"]]
+        cell = f"prior {prior:g}, distance {distance:g}, {d} dimensions, {kind}" + ", two clusters" * (clusters == 2)
+        for what, name in (("the prior", "covered"), ("the labeling rate", "rate covered")):
+            if found:
+                out.append(("pu", cell, what, float(np.mean([f[name] for f in found])), float(len(found))))
+    for p in read_pieces(RECORDS / "estimate_transition.jsonl"):
+        key = p["key"]
+        if key["part"] == "shares":
+            how = f"{key['clean']} clean rows" if key["clean"] else "T known"
+            cell = f"{key['case']}, {key['labels']} labels, {how}"
+            out.append(("shares", cell, "class shares", p["result"]["coverage"], float(key["repeats"])))
+    tests = [p for p in read_pieces(RECORDS / "check_transition.jsonl") if "family" in p["key"]]
+    for (rows, family), found in totals(tests, ["rows", "family"]).items():
+        for what in ("labels", "with p"):
+            cell, name = f"{family}, n = {rows}", {"labels": "labels alone", "with p": "with probabilities"}[what]
+            out.append(("level", cell, f"a right T rejected, {name}", found[what] / found["sets"], found["sets"]))
+    return out
+
+
 def section() -> list[str]:
     """For docs/coverage.md."""
     lines = [

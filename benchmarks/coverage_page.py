@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from _pieces import totals
-from coverage_elsewhere import gains, section
-from coverage_tables import COVERED, Figure, figures, head, words
+from coverage_elsewhere import gains, section, told_elsewhere
+from coverage_tables import COVERED, LEVEL_HELD, Figure, figures, head, words
 
 LEVEL, LOW, HIGH = 0.95, 0.93, 0.97  # of intervals, and what is wanted of it
 MOST = 0.5  # share of informative scores from which on their coverage is shown
@@ -76,6 +76,10 @@ def render(pieces: list[dict[str, Any]], bent: list[dict[str, Any]], order: dict
         more += written(cells) if cells else []
         every += [f for key, cell in zip(order[part], cells, strict=True) for f in covered(part, words(key), cell)]
     every += [Figure("gain", cell, "gain", share, tried, COVERED) for cell, share, tried in gains()]
+    every += [
+        Figure(part, cell, name, share, tried, LEVEL_HELD if part == "level" else COVERED)
+        for part, cell, name, share, tried in told_elsewhere()
+    ]
     lines += [*head(every), "", "# Every cell where assumptions hold", "", "Bold where coverage is not 93 to 97%. The "
         "p-value of a paired test is below .05 exactly where its interval excludes 0, so that its level is what is "
         "missing to 100.", *more, *section()]  # fmt: skip

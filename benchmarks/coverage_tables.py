@@ -10,13 +10,16 @@ from _pieces import totals
 from coverage_cells import CELLS, REQUIRED, WIDTHS, WRONG_FORM, Required
 
 COVERED = Required(least=0.92)  # of 95% intervals under their own assumptions
-NEAR = 0.02  # margin within which a cell is "near the line"
+LEVEL_HELD = Required(most=0.06)
 TITLES = {
     "known": "T known",
     "clean_rows": "T from clean rows",
     "certain": "A model that is hardly ever wrong",
     "crowd": "T of annotators, from the scored answers",
     "gain": "Gain of a calibrator",
+    "pu": "Priors of positive-unlabeled data",
+    "shares": "Class shares",
+    "level": "Tests of T",
     "outlier": "T from counts, one class unlike the others",
     "odd_annotator": "T of twenty annotators, one unlike the others",
     "groups": "Rows in groups",
@@ -76,8 +79,8 @@ def words(cell: dict[str, Any]) -> str:
 def latest(pieces: list[dict[str, Any]], part: str) -> list[dict[str, Any]]:
     """A part's pieces by this version of the library, of its last date."""
     own = [p for p in pieces if p["key"]["part"] == part and not p["key"].get("code")]
-    last = max((p["key"]["date"] for p in own), default="")
-    return [p for p in own if p["key"]["date"] == last]
+    last = max((p["key"]["date"][:10] for p in own), default="")  # "2026-11-19-first" is of that day
+    return [p for p in own if p["key"]["date"][:10] == last]
 
 
 def figures(pieces: list[dict[str, Any]]) -> Iterator[Figure]:

@@ -204,8 +204,21 @@ def features_table(pieces: list[dict[str, Any]]) -> list[str]:
 def render(pieces: list[dict[str, Any]]) -> str:
     """The page."""
     machines = sorted({f"commit {m['commit']}, {m['date']}, {m['cpu']}" for m in (p["machine"] for p in pieces)})
+    shares = [p for p in pieces if p["key"]["part"] == "shares"]
+    worst = min(shares, key=lambda p: float(p["result"]["coverage"]))
+    noises: dict[str, list[float]] = {}
+    for p in pieces:
+        if p["key"]["part"] == "ours":
+            noises.setdefault(f"{p['key']['data']}, {p['key']['kind']}", []).append(p["result"]["coverage"])
+    hardest = min(noises, key=lambda name: float(np.mean(noises[name])))
     lines = [
         "# T from clean rows and features",
+        "",
+        f"The worst cells first: intervals of T from features hold {100 * np.mean(noises[hardest]):.0f}% of its "
+        f"entries on {hardest}; intervals of class shares hold the truth in {100 * worst['result']['coverage']:.1f}% "
+        f"of samples of {worst['key']['case']} ({worst['key']['labels']} labels, T from "
+        f"{worst['key']['clean'] or 'no'} clean rows). "
+        "Where features leave classes open, or the form of the classifier is wrong: [coverage](../coverage.md).",
         "",
         f"Made by `python benchmarks/estimate_transition.py` from `benchmarks/records/{RECORD.name}` "
         f"({'; '.join(machines)}; one thread).",

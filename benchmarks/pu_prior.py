@@ -109,11 +109,17 @@ def render(pieces: list[dict[str, Any]]) -> str:
     cover = np.mean([f["covered"] for _, f in everything])
     rate = np.mean([f["rate covered"] for _, f in everything])
     n = len(everything)
+    by_problem = [float(np.mean([f["covered"] for f in r["samples"]])) for r in rows]
+    worst = int(np.argmin(by_problem))
+    prior, distance, d, kind, _ = PROBLEMS[worst]
     lines = [
         "# The class prior of positive-unlabeled data",
         "",
         "`tp.estimate_pu(labeled, X)` estimates the share of positives and `r = P(labeled | positive)`. Written by",
         "`benchmarks/pu_prior.py` from its record.",
+        "",
+        f"The worst of the problems below: a prior of {prior:g} at distance {distance:g} in {d} dimensions, {kind},",
+        f"where the 95% interval of the prior holds it in {100 * by_problem[worst]:.1f}% of samples.",
         "",
         f"Ten simulated problems of {' or '.join(sizes)} rows, {' or '.join(samples)} samples each, one sample and two",
         f"samples in turn: mean absolute error {error:.3f} (the plain best-bin ratio: {plain:.3f}); the 95% intervals",

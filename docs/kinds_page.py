@@ -90,9 +90,10 @@ SETTINGS = [
         "Positive-unlabeled (PU)",
         "a sample of positives, a sample of the population",
         TWO + "a, z = rows(6000, shares)\na, b = a[z == 0][:2000], rows(4000, shares)[0]\nX = np.concatenate([a, b])\n"
-        "y = np.repeat([0, 1], [len(a), len(b)])\n",
+        "labeled = np.repeat([True, False], [len(a), len(b)])\n",
         "T = tp.case_control_pu(0.7, labeled=2000, unlabeled=4000)\n"
-        f"clf = tp.WeakLabelClassifier(T).fit(X, y)\n{FIT}",
+        "clf = tp.WeakLabelClassifier(T).fit(X, labeled)\n"
+        "predicted = np.where(clf.predict(X_new), 0, 1)  # class 0 is positive",
         "ForwardLoss", "forward yes; backward when squeezed",
     ),
     Setting(

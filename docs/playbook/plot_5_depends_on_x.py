@@ -38,7 +38,16 @@ print("\n".join(str(check).splitlines()[:5]))
 # The mending
 # -----------
 # Where you know what noise depends on, here whether the picture is blurred, give each example its own T: a loss takes
-# ``transitions=`` of shape (n, M, K). (Two sources with ``tp.multi_source`` do the same for two groups.)
+# ``transitions=`` of shape (n, M, K). (Two sources with ``tp.multi_source`` do the same for two groups.) How noisy
+# each half is, three answers to the same pictures tell: ``tp.transitions_by_group`` estimates T in each group, and its
+# ``.transitions`` are what the loss takes. Groups may come from features, or from how sure a model is.
+draws = [[tp.symmetric_noise(4, p).sample(z, seed=10 * s + i) for s in (1, 2, 3)] for i, p in enumerate((0.05, 0.6))]
+three = np.where(blurred[:, None], np.column_stack(draws[1]), np.column_stack(draws[0]))
+found = tp.transitions_by_group(three[train], np.where(blurred, "blurred", "sharp")[train])
+print(found)
+
+# %%
+# Here both are known:
 stack = np.stack([tp.symmetric_noise(4, 0.05).matrix(), tp.symmetric_noise(4, 0.6).matrix()])
 each = torch.as_tensor(stack[blurred.astype(int)])
 inputs, labels = torch.as_tensor(features), torch.as_tensor(weak)

@@ -17,6 +17,7 @@ _ROOMS = frozenset(
         "certificates",
         "metrics",
         "estimation",
+        "evaluation",
         "learn",
         "data",
         "plots",
@@ -41,6 +42,7 @@ _LAZY = {
     "DependenceWarning": "estimation",
     "Diagnosis": "transitions",
     "EstimatedTransition": "transitions",
+    "Evaluation": "evaluation",
     "FamilyWarning": "estimation",
     "ForwardBackwardLoss": "losses",
     "ForwardLoss": "losses",
@@ -99,6 +101,7 @@ _LAZY = {
     "estimate_pu": "estimation",
     "estimate_table": "tables",
     "estimate_transition": "estimation",
+    "evaluate": "evaluation",
     "export_onnx": "learn",
     "forward_loss": "losses",
     "fuse": "losses",
@@ -178,6 +181,7 @@ if TYPE_CHECKING:
         transitions_by_group,
         weak_prevalence,
     )
+    from .evaluation import Evaluation, evaluate
     from .learn import (
         Calibrator,
         ModelFileError,
@@ -298,6 +302,7 @@ __all__ = [
     "DependenceWarning",
     "Diagnosis",
     "EstimatedTransition",
+    "Evaluation",
     "FamilyWarning",
     "ForwardBackwardLoss",
     "ForwardLoss",
@@ -356,6 +361,7 @@ __all__ = [
     "estimate_pu",
     "estimate_table",
     "estimate_transition",
+    "evaluate",
     "export_onnx",
     "forward_loss",
     "fuse",

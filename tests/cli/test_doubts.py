@@ -21,7 +21,7 @@ from sklearn.datasets import load_breast_cancer, make_classification
 
 import tproper as tp
 from tproper._core import json_text
-from tproper.tables import evaluating
+from tproper.evaluation import Evenly
 from tproper.transitions import transition_to_dict
 
 Run = Callable[..., Any]
@@ -130,15 +130,17 @@ def test_a_wrong_t_is_warned_of(folder: Path, specs: Any, run: Run, table: str, 
     warning = " ".join(plain.stderr.split())
     assert "warning: T IS DOUBTFUL: labels contradict the transition" in warning
     assert ("(classes: 0 = " in warning) == (table != "cancer")  # whose sentence has no numbers for them
-    block = plain.stdout[plain.stdout.index("from weak labels alone") :]
-    assert "WARNING, of all scores above: T IS DOUBTFUL" in block  # the scores carry it
+    block = plain.stdout[plain.stdout.index("bounds, without T") :]  # in the place of intervals that rest on T
+    assert "from weak labels alone" not in plain.stdout
+    assert "WARNING: T IS DOUBTFUL" in block
+    assert "These bounds assume that " in block
     assert card.count("T IS DOUBTFUL") == 2
     assert facts["trust"]["check"]["plausible"] is False
     label = TABLES[table][1]
     scored = run("evaluate", out, folder / f"{table}.csv", "--label", label)
     assert scored.exit_code == 0, scored.output
     assert "T IS DOUBTFUL" in scored.stderr
-    assert "WARNING, of all scores above" in scored.stdout
+    assert "WARNING: T IS DOUBTFUL" in scored.stdout
 
 
 def test_a_prior_that_is_too_low_leaves_no_trace_but_the_sensitivity_holds_the_truth(
@@ -154,9 +156,11 @@ def test_a_prior_that_is_too_low_leaves_no_trace_but_the_sensitivity_holds_the_t
     assert low <= truth <= high
     assert moved["rate"] == "r = P(labeled | positive)"
     for text in (plain.stdout, card):
-        assert "r = P(labeled | positive): " in text
-        # which of the two depends on how much the surest rows say; each sends the reader to the sensitivity
-        assert "nothing in these labels confirms T" in text or "an error of T too small for these rows to show" in text
+        # which of the two depends on how much the surest rows say; each says how low accuracy could be
+        if "Nothing in these labels confirms T" in text:
+            assert "r = P(labeled | positive) matters most: check that first." in text
+        else:
+            assert "That does not prove it right: if T's rates are off by 5 points, accuracy could be as low as" in text
 
 
 @pytest.mark.parametrize("table", ["crowd", "cancer", "pu"])
@@ -164,8 +168,8 @@ def test_the_right_t_is_left_in_peace(folder: Path, specs: Any, run: Run, table:
     plain, card, facts, out = train(folder, specs, run, table, "right")
     for text in (plain.output, card):
         assert "T IS DOUBTFUL" not in text
-        assert "nothing in these labels confirms T" not in text
-        assert "if T is off by" in text
+        assert "Nothing in these labels confirms T" not in text
+        assert " by 5 points, accuracy " in text
     low, high = facts["scores"]["accuracy"]["interval"]
     assert low - 0.02 <= true_accuracy(folder, out, table, run) <= high + 0.02
     for score in facts["scores"].values():
@@ -173,10 +177,9 @@ def test_the_right_t_is_left_in_peace(folder: Path, specs: Any, run: Run, table:
         assert low <= score["value"] <= (np.inf if high == "inf" else high)
 
 
-def test_rows_that_t_is_checked_with_come_from_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_t_is_checked_with_come_from_the_whole_table() -> None:
     """A table that is sorted by class has one class in its first rows."""
-    monkeypatch.setattr(evaluating, "CHECKED_ROWS", 20)
-    some, rng, row = evaluating._Evenly(), np.random.default_rng(0), 0
+    some, rng, row = Evenly(20), np.random.default_rng(0), 0
     while row < 1000:
         index = np.arange(row, min(row + int(rng.integers(0, 150)), 1000))
         some.add(index, np.stack([index, index], axis=1).astype(float))

@@ -86,8 +86,8 @@ def test_evaluate(workshop: Path, run: Run) -> None:
     model = tp.TableModel.load(workshop / "model")
     for data in (workshop / "weak.csv", pd.read_csv(workshop / "weak.csv")):
         result = model.evaluate(data, label="weak_label")
-        assert result.weak["log_loss"].value == said["weak"]["log_loss"]["value"]
-        assert list(result.weak["accuracy"].interval) == said["weak"]["accuracy"]["interval"]
+        assert result.scores["log_loss"].value == said["weak"]["log_loss"]["value"]
+        assert list(result.scores["accuracy"].interval) == said["weak"]["accuracy"]["interval"]
 
 
 def test_estimate(workshop: Path, tmp_path: Path, run: Run) -> None:

@@ -14,7 +14,7 @@ from conftest import blobs
 
 pytest.importorskip("pyarrow")
 
-from tproper.tables.overlap import Overlap, kept_digests
+from tproper.tables.overlap import Overlap, kept_digests, repeated_rows
 
 WARNING = "this table holds rows that the model was trained on"
 
@@ -97,3 +97,31 @@ def test_rows_that_are_alike_by_chance_are_not_counted() -> None:
     assert overlap.warning() is None  # a twentieth
     overlap.add(np.arange(60.0)[:, None])
     assert overlap.warning() is not None
+
+
+def test_rows_with_the_features_of_others_are_told_of_unless_groups_are_named() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((300, 3))
+    assert repeated_rows(X, X) == ""
+    twice = np.vstack([X, X[:40]])
+    two = repeated_rows(twice, twice)
+    assert "40 of 340 rows have exactly the features of another row" in two
+    assert "--group" in two
+    few = rng.integers(0, 4, (300, 3)).astype(float)  # so few values that rows are alike by chance
+    assert repeated_rows(few, few) == ""
+
+
+def test_train_says_so(tmp_path: Path, run: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(4)
+    z = np.repeat(rng.integers(0, 2, 60), 3)
+    X = np.repeat(rng.standard_normal((60, 2)), 3, axis=0) + z[:, None]
+    y = np.where(rng.random(180) < 0.2, 1 - z, z)
+    rows = [f"{a:.6f},{b:.6f},{['no', 'yes'][k]},{i // 3}" for i, ((a, b), k) in enumerate(zip(X, y, strict=True))]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,label,person", *rows]) + "\n")
+    common = ("train", tmp_path / "t.csv", "--label", "label", "--transition", "symmetric:0.2", "--out")
+    alone = run(*common, tmp_path / "m", "--ignore", "person")
+    assert alone.exit_code == 0, alone.output
+    assert "120 of 180 rows have exactly the features of another row" in " ".join((alone.stdout + alone.stderr).split())
+    grouped = run(*common, tmp_path / "g", "--group", "person")
+    assert grouped.exit_code == 0, grouped.output
+    assert "the features of another row" not in grouped.stdout + grouped.stderr

@@ -18,9 +18,9 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 from tproper.data import progress as _progress  # noqa: E402
 from tproper.data import tables as tabular  # noqa: E402
+from tproper.evaluation import streamed as _scores  # noqa: E402
 from tproper.learn.saving import load  # noqa: E402
 from tproper.tables import streaming as _streaming  # noqa: E402
-from tproper.tables import table_scores as _scores  # noqa: E402
 
 Run = Callable[..., Any]
 

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tproper.cli.main import app
+from tproper.transitions import KINDS
 
 run = CliRunner()
 
@@ -37,6 +38,17 @@ def test_reads_matrices_from_files(tmp_path):
     assert (
         json.loads(by_npy.stdout)["critical_k"] == json.loads(by_csv.stdout)["critical_k"] == pytest.approx([1 / 3, 1])
     )
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_kind_is_listed_and_inspected(kind):
+    listed = run.invoke(app, ["inspect", "kinds"])
+    assert listed.exit_code == 0
+    assert f"{kind.help}; {kind.example}" in listed.stdout
+    assert run.invoke(app, ["inspect", "kinds", "--json"]).exit_code == 0
+    result = run.invoke(app, ["inspect", kind.example, "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["losses"]["forward"]["lower_bounded"]
 
 
 def test_a_transition_without_reconstruction_still_has_forward_correction():

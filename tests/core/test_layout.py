@@ -15,14 +15,14 @@ PACKAGE = Path(__file__).parents[2] / "src" / "tproper"
 # A room imports only from rooms before it.
 ROOMS = [
     "_core", "transitions", "potentials", "losses", "certificates", "metrics", "estimation", "data", "inputs", "learn",
-    "plots", "tables", "cli",
+    "plots", "evaluation", "tables", "cli",
 ]  # fmt: skip
 CORE = ROOMS[: ROOMS.index("metrics") + 1]
 LIGHT = {"torch", "numpy", "scipy", "__future__"}
 # Loaded only when they are needed, because they are slow to import or come with an extra.
 LATE = {
     "scipy", "sklearn", "matplotlib", "mpltern", "pandas", "polars", "pyarrow", "pooch", "ray", "requests", "rich",
-    "safetensors", "tensorboard", "triton", "typer", "joblib", "markdown_it", "onnx", "onnxruntime",
+    "safetensors", "tensorboard", "triton", "typer", "joblib", "markdown_it", "onnx", "onnxruntime", "lightgbm",
 }  # fmt: skip
 FILES = sorted(p.relative_to(PACKAGE) for room in ROOMS for p in (PACKAGE / room).rglob("*.py"))
 

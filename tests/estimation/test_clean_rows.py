@@ -193,7 +193,7 @@ def test_structures_by_name(structure):
         (
             [[1, 2], [3, 4]],
             "best",
-            "structure: expected one of auto, free, pooled, symmetric, complementary, got 'best'",
+            "structure: expected one of auto, free, pooled, symmetric, complementary, ordinal, got 'best'",
         ),
         (
             [[1, 2], [3, 4]],

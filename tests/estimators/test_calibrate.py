@@ -404,7 +404,7 @@ def test_networks_are_calibrated_by_the_rows_that_stop_them() -> None:
     assert {"loss", "weak_risk", "temperature"} == set(clf.history_[0])
     small = tp.WeakLabelClassifier(T, **settings).fit(X[:200], weak[:200])
     assert small.calibrator_ is not None
-    assert "no rows were held out" in small.calibrator_.notes[0]
+    assert small.calibrator_.gain.n == 200  # few rows: each by a network that did not see it
     asked = tp.WeakLabelClassifier(T, calibrate="temperature", **settings).fit(X[:200], weak[:200])
     assert asked.calibrator_ is not None
     assert asked.calibrator_.method == "temperature"

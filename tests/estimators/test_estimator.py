@@ -257,7 +257,7 @@ def test_polars() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": "forest"}, "model: expected 'linear', 'mlp' or a callable"),
+        ({"model": "forest"}, "model: expected 'linear', 'mlp', 'boosting' or a callable"),
         ({"loss": "hinge"}, "loss: expected one of forward"),
         ({"l2": -1}, "l2: expected a finite number"),
         ({"squeeze": (1, 2)}, "squeeze: expected its default"),

@@ -4,12 +4,12 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from tproper.learn.labels import encode
-from tproper.tables.codec import LabelCodec
 
 import tproper as tp
+from tproper.tables.labels import LabelCodec
 from tproper.transitions import (
     ALIASES,
     BY_NAME,
@@ -20,7 +20,6 @@ from tproper.transitions import (
     questions,
     transition_from_dict,
     transition_to_dict,
-    weak_label_names,
 )
 
 from .registry import TRANSITIONS, every_label
@@ -99,7 +98,7 @@ def test_a_kind_is_written_and_read(kind):
     assert again.label_kind == T.label_kind
     np.testing.assert_array_equal(again.matrix(), T.matrix())
     words = [f"class {z}" for z in range(T.num_classes)]
-    assert weak_label_names(again, words) == weak_label_names(T, words)
+    assert again.named(words).labels.names == T.named(words).labels.names
 
 
 @EVERY
@@ -107,7 +106,7 @@ def test_a_classifier_reads_the_names_of_a_kind(kind):
     """Labels by name, with classes by name, are the rows of T."""
     T = tp.parse_transition(kind.example)
     classes = [f"class {z}" for z in range(T.num_classes)]
-    names = weak_label_names(T, classes)
+    names = T.named(classes).labels.names
     rows = every_label(T)
     X = np.random.default_rng(0).normal(size=(12 * len(names), 2))
     given = [names[y] for y in range(len(names))] * 12
@@ -122,7 +121,27 @@ def test_a_classifier_reads_the_names_of_a_kind(kind):
         a = clf.fit(X, given)
     got = torch.as_tensor(tp.ForwardLoss(T).evaluate(torch.as_tensor(a._scores(X)), encoded))
     assert bool(torch.isfinite(got).all())
-    assert torch.equal(encode(given, T, np.asarray(classes)), encoded)
+    assert torch.equal(T.named(classes).labels.encode(given), encoded)
+
+
+@EVERY
+def test_scores_tests_and_class_shares_take_it(kind):
+    T = tp.parse_transition(kind.example)
+    K, rng = T.num_classes, np.random.default_rng(0)
+    z = rng.integers(0, K, 400)
+    y = T.sample(z, 1)
+    p = np.full((400, K), 0.3 / K)
+    p[np.arange(400), z] += 0.7
+    assert tp.check_transition(y, T, p).plausible
+    assert np.isfinite(tp.inspect(T).diagnosis.smallest_singular_value)
+    if T.diagnose().reconstructible:
+        score = tp.weak_accuracy(y, z, T)
+        assert abs(score.value - 1) < 5 * score.stderr + 1e-9
+        shares = tp.weak_prevalence(y, T)
+        assert (np.abs(shares.value - np.bincount(z, minlength=K) / 400) < 5 * shares.stderr + 0.02).all()
+        assert str(tp.sensitivity("accuracy", y, z, T))
+    for score in ("log", "brier", "spherical"):
+        assert tp.ForwardLoss(T, score=score).certify().lower_bounded
 
 
 @EVERY
@@ -168,6 +187,20 @@ def test_a_wrong_parameter_is_refused_by_its_name(wrong, argument):
     assert error.value.argument == argument
 
 
+def test_a_question_is_a_name_or_a_pair():
+    T = tp.yes_no(3).named(["cat", "dog", "ant"])
+    rows = [0, 5, 1, 3]
+    pairs = [("cat", True), ("ant", False), ("dog", "yes"), ("cat", 0)]
+    assert T.labels.encode(pairs).tolist() == rows
+    assert T.labels.encode(["cat", "not ant", "dog", "not cat"]).tolist() == rows
+    frame = pd.DataFrame(pairs, columns=["asked", "answer"])
+    assert T.labels.encode(frame).tolist() == rows
+    assert T.labels.missing([("cat", True), ("cat", None), None]).tolist() == [False, True, True]
+    for wrong in ([("cow", True)], [("cat", "perhaps")], [("cat", True, 1)]):
+        with pytest.raises(tp.InputError, match="at row 0"):
+            T.labels.encode(wrong)
+
+
 def test_questions_and_noisy_sets_need_no_table():
     K = 50_000
     for T in (tp.yes_no(K, 0.1, 0.05), tp.noisy_partial_labels(1_000, 0.01, 0.1)):
@@ -186,10 +219,7 @@ def test_probabilities_of_case_control_data_are_those_of_the_population():
     positives = x[z][:3_000]
     X = np.concatenate([positives, x[10_000:]])[:, None]
     T = tp.case_control_pu(float(z.mean()), len(positives), 10_000)
-    p = (
-        tp.WeakLabelClassifier(T, calibrate=False)
-        .fit(X, (np.arange(len(X)) >= len(positives)).astype(int))
-        .predict_proba(X)
-    )
+    labeled = np.arange(len(X)) < len(positives)
+    p = tp.WeakLabelClassifier(T, calibrate=False).fit(X, labeled).predict_proba(X)
     truth = 1 / (1 + np.exp(-2 * X[:, 0] + 2))
-    assert np.abs(p[:, 0] - truth).mean() < 0.05
+    assert np.abs(p[:, 1] - truth).mean() < 0.05

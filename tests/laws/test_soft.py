@@ -145,6 +145,16 @@ def test_columns_are_met_by_name(problem):
         tp.WeakLabelClassifier("symmetric:0.2", classes=["cat", "dog", "owl"]).fit(X, tp.SoftLabels(frame))
 
 
+def test_columns_of_a_table_are_found_by_their_prefix(problem):
+    X, _, _, s, _ = problem
+    table = pd.DataFrame(X, columns=list("wxyz")).assign(p_cat=s[:, 0], p_dog=s[:, 1], p_ant=s[:, 2])
+    soft = tp.SoftLabels.from_frame(table)
+    assert soft.names == ["cat", "dog", "ant"]
+    np.testing.assert_array_equal(soft.numpy(), s)
+    with pytest.raises(tp.InputError):
+        tp.SoftLabels.from_frame(table, prefix="q_")
+
+
 def test_known_classes_join_soft_labels(problem):
     X, z, T, s, p = problem
     true = np.where(np.arange(len(z)) % 5 == 0, z, -1)

@@ -1,4 +1,4 @@
-"""A small part of the table of coverage, in seconds: docs/coverage.md has all of it, from hundreds of samples a cell."""
+"""A small part of the table of coverage, in seconds: docs/coverage.md has it from hundreds of samples a cell."""
 
 import sys
 from pathlib import Path

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import tproper as tp
+from tproper.evaluation import streamed as table_scores
 from tproper.metrics import UNINFORMATIVE, draws_of, uncertainty
 from tproper.metrics.statistics import Reweigher
-from tproper.tables import table_scores
 from tproper.transitions import EstimatedPartialLabels
 
 ROUND = {
@@ -189,7 +189,7 @@ def test_blocks_of_a_long_table_share_the_error_of_T(monkeypatch):
         assert scores[name].from_transition == pytest.approx(whole[other].from_transition, abs=0.1)
     squared = scores["calibration"].squared_error
     assert squared.stderr_transition == pytest.approx(whole["calibration"].stderr_transition, rel=0.5)
-    assert "of the width of these intervals" in table_scores.as_text(scores, None)
+    assert "of the width of these intervals" in str(tp.evaluate(q, y, E))
 
 
 def test_a_ratio_says_when_T_leaves_its_denominators_open():
@@ -238,7 +238,7 @@ def test_candidate_sets_with_an_estimated_rate():
     """Beyond 12 classes the sets are not listed: the closed form gives what listing gives, and any K works."""
     T = EstimatedPartialLabels(6, 30.0, 70.0)
     listed = draws_of(T, T.reconstruction()).inverses
-    closed = np.linalg.inv(uncertainty._set_confusion(T, T.reconstruction()))
+    closed = np.linalg.inv(T.drawn_confusions(T.reconstruction(), uncertainty._count(36)))
     assert closed[: len(listed)] == pytest.approx(listed, abs=1e-9)
     many = EstimatedPartialLabels(40, 30.0, 70.0)
     z = np.random.default_rng(0).integers(0, 40, 800)

@@ -82,3 +82,17 @@ def test_an_accuracy_that_is_returned_is_possible_and_a_false_transition_is_told
     with pytest.warns(UserWarning, match="contradict"):
         assert clf.score(X, z) == 1.0  # clean labels, of which T says that three in ten are wrong
     assert 0 <= clf.score(X[:30], np.asarray(T.sample(z, 1))[:30]) <= 1
+
+
+def test_a_rare_class_that_was_never_predicted_is_not_taken_for_known():
+    """Samples without a row predicted as the rare class were the only ones shown, and none of them held the truth."""
+    rng, share, right = np.random.default_rng(11), 0.01, np.array([0.6, 0.9, 0.9, 0.9])
+    prior = np.array([share, *[(1 - share) / 3] * 3])
+    held = shown = 0
+    for _ in range(200):
+        z = rng.choice(4, 100, p=prior)
+        p = np.where(rng.random(100) < right[z], z, (z + rng.integers(1, 4, 100)) % 4)
+        score = tp.weak_balanced_accuracy(z, p, tp.identity(4), prior=prior)
+        shown += score.informative
+        held += score.informative and score.interval[0] <= right.mean() <= score.interval[1]
+    assert held >= 0.88 * shown

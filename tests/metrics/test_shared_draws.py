@@ -10,8 +10,8 @@ import torch
 
 import tproper as tp
 from tproper.estimation import sensitivities
+from tproper.evaluation import streamed as table_scores
 from tproper.metrics import drawn_labels, draws_of, uncertainty
-from tproper.tables import table_scores
 from tproper.transitions import EstimatedPartialLabels, posterior_draws
 
 
@@ -199,8 +199,10 @@ def test_every_score_by_dependent_answers_says_so(kind, monkeypatch):
         with monkeypatch.context() as small:
             small.setattr(table_scores, "BLOCK_ROWS", 100)
             small.setattr(table_scores, "BLOCK_CELLS", 300)
-            found += table_scores.scores_of(T, y, q).values()
-            found += table_scores.scores_of(T, y, np.eye(3)[predicted]).values()
+            for p in (q, np.eye(3)[predicted]):
+                streamed = table_scores.StreamedScores(T)
+                streamed.add(np.asarray(y), p)
+                found += streamed.scores().values()
         return [*found, *(s.overconfidence for s in found if getattr(s, "overconfidence", None) is not None)]
 
     with_note, without = every(dependent), every(T)

@@ -83,7 +83,7 @@ def test_names_are_text_in_both_cards(tmp_path):
     assert "!\\[x\\](http\\://evil.example/x.png)" in (folder / "model_card.md").read_text()
 
 
-@pytest.mark.parametrize("broken", ["model_card", "html_page", "scoring.draw"])
+@pytest.mark.parametrize("broken", ["model_card", "html_page", "draw"])
 def test_a_model_stays_when_its_card_fails(broken, tmp_path, folder, monkeypatch):
     """Whatever fails there: the fit may have taken hours."""
     import tproper as tp
@@ -96,7 +96,7 @@ def test_a_model_stays_when_its_card_fails(broken, tmp_path, folder, monkeypatch
     assert result.exit_code == 0, result.output
     assert f"warning: the model is in {tmp_path / 'model'}, but not all of its card: ZeroDivisionError" in result.stderr
     assert tp.load(tmp_path / "model").predict_proba(np.zeros((2, 1))).shape == (2, 2)
-    others = {"model_card": set(), "html_page": {"model_card.md"}, "scoring.draw": {"model_card.md", "model_card.html"}}
+    others = {"model_card": set(), "html_page": {"model_card.md"}, "draw": {"model_card.md", "model_card.html"}}
     cards = {p.name for p in (tmp_path / "model").iterdir() if p.suffix in (".md", ".html")}
     assert cards == others[broken]
     again = trained(tmp_path / "model", folder.parent / "t.csv", "--label", "label", "--force")  # it is still a model

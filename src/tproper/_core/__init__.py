@@ -45,6 +45,7 @@ from .numerics import (
 )
 from .pictures import draw
 from .plain import count_text, finite_number, json_text, plain
+from .progress import Progress, lines_of
 from .sealed import DamagedError, read_sealed, write_sealed
 from .streams import drawn_classes, label_stream, seeded_torch
 from .values import ByValue
@@ -63,6 +64,7 @@ __all__ = [
     "Mark",
     "NonFiniteError",
     "NotReconstructibleError",
+    "Progress",
     "Split",
     "TakenError",
     "Work",
@@ -97,6 +99,7 @@ __all__ = [
     "json_text",
     "label_stream",
     "limited_deviations",
+    "lines_of",
     "log_mixture",
     "log_total",
     "look_up",

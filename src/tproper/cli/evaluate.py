@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -35,23 +35,16 @@ def evaluate(
     if plot is not None:
         check_picture(plot, force)
     result = tables.TableModel.load(model).evaluate(data, transition=transition, plot=plot, **given(labels))
-    weak, clean, counts = result.weak, result.clean, result.counts
-    for doubt in [] if result.trust is None else result.trust.doubts:
+    for doubt in result.doubts:
         say(f"warning: {doubt}", err=True)
     if result.overlap is not None:
         say(f"warning: {result.overlap}", err=True)
     if as_json:
-        out: dict[str, Any] = {"rows": counts, "transition": result.transition}
-        out |= {"weak": None, "no_scores": tables.UNSCORABLE} if weak is None else {"weak": tables.plain(weak)}
-        if clean is not None:
-            out["clean"] = tables.plain(clean)
-        out["trust"] = None if result.trust is None else result.trust.to_dict()
-        out["overlap"] = result.overlap
-        echo_json(out)
+        echo_json(result.to_dict())
         return
-    say(f"{counts['weak']:,} rows with a weak label ({counts['without_label']:,} without)")
-    if weak is None:
-        say(f"No scores from weak labels: {tables.UNSCORABLE}.")
-    say(tables.as_text(weak, clean, result.trust))
+    say(f"{result.rows['weak']:,} rows with a weak label ({result.rows['without_label']:,} without)")
+    if result.no_scores:
+        say(f"No scores from weak labels: {result.no_scores}.")
+    say(str(result))
     if plot is not None:
         say(f"reliability diagram: {plot}")

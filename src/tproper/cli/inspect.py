@@ -19,7 +19,10 @@ else:
 
 
 def inspect(
-    spec: Annotated[str, typer.Argument(help="complementary:10, partial:5,0.1, ... or a .csv/.npy/.json matrix file")],
+    spec: Annotated[
+        str,
+        typer.Argument(help="complementary:10, partial:5,0.1, ... or a .csv/.npy/.json matrix file; 'kinds' lists all"),
+    ],
     k: Annotated[float, typer.Option(help="squeezing coefficient")] = 1.0,
     alpha: Annotated[float, typer.Option(help="squeezing exponent")] = 2.0,
     reconstruction: Annotated[str, typer.Option(help="auto, inverse, pinv, min_variance or tightest")] = "auto",
@@ -29,6 +32,13 @@ def inspect(
     force: Force = False,
 ) -> None:
     """Diagnose a label transition and certify BC, BC+gLS, BC+GA and forward correction for it."""
+    if spec == "kinds":
+        listed = [{"usage": k.usage(k.name), "example": k.example, "help": k.help} for k in transitions.KINDS]
+        if as_json:
+            echo_json({"kinds": listed})
+        else:
+            say("\n".join(f"{kind['usage']:<50}{kind['help']}; {kind['example']}" for kind in listed))
+        return
     before = None if plot is None else core.mark(plot)
     transition = transitions.parse_transition(spec)
     if plot is not None:

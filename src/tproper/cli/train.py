@@ -63,12 +63,15 @@ class Settings(tables.Settings):
     """What is trained, and how it is scored; None where nothing was asked for."""
 
     loss: Annotated[str | None, typer.Option(help="forward (the default), backward, gls or ga")] = None
-    model: Annotated[str, typer.Option(help="linear or mlp")] = "linear"
+    model: Annotated[str, typer.Option(help="linear, mlp or boosting (boosted trees)")] = "linear"
     squeeze: Annotated[str | None, typer.Option(help="K,ALPHA of the squeezing (loss gls; default 1,2)")] = None
     l2: Annotated[float | None, typer.Option(help="L2 penalty on the weights (default auto: by the data)")] = None
     epochs: Annotated[
         int | None,
-        typer.Option(help="at most this many passes over the data (default 1000, linear; 100, mlp; 5, stream)"),
+        typer.Option(
+            help="at most this many passes over the data (default 1000, linear; 100, mlp; 5, stream), or rounds of "
+            "boosting (1000)"
+        ),
     ] = None
     seed: Seed = 0
     tune: Annotated[

@@ -55,8 +55,8 @@ def estimate_transition(
     model : "linear" or a scikit-learn classifier
         What predicts the class from the features; a classifier needs ``predict_proba`` and sample weights.
     structure : str
-        Where counts are few T is shrunk towards a form: "auto" (chosen by evidence), "free", "pooled", "symmetric" or
-        "complementary".
+        Where counts are few T is shrunk towards a form: "auto" (chosen by evidence), "free", "pooled", "symmetric",
+        "complementary", "ordinal" (classes in an order: errors among near ones).
     random_state : int, Generator or None
         How rows are put into folds; None is 0.
     groups : (n,) names, optional

@@ -34,6 +34,7 @@ from .with_features import FOLDS, fit_with_features, taught
 RANKING_DRAWS = 200
 TELLING = 1.5  # design effect from which a warning says so
 SHOWN = 12
+UNKNOWN = 0.5  # width of an interval of usefulness from which on it is said to be unknown
 UNSEEN = (
     "answers alone cannot show errors that sources make together: where a share of the items is hard for all of them, "
     "as many labels may be wrong, however sure they look; the true class of some items (true=) shows it"
@@ -178,16 +179,24 @@ class AnnotatorEstimate:
         shares = [f"{name} {share:.3f}" for name, share in named]
         more = f", ... {K - SHOWN} more" if K > SHOWN else ""
         lines = [head, "-" * len(head), "shares of the classes  " + ", ".join(shares[:SHOWN]) + more]
-        lines.append(f"{'annotator':<20}{'answers':>8}{'right':>8}{'info':>8}  (95% interval), of the class's entropy")
+        lines.append(
+            f"{'annotator':<20}{'answers':>8}{'right':>8}{'useful':>8}  (95% interval): 1 tells the class, 0 nothing"
+        )
         for r in self.ranking[:SHOWN]:
             right = "-" if r.accuracy is None else f"{r.accuracy:.3f}"
             lines.append(
-                f"{str(r.annotator)[:19]:<20}{r.answers:>8}{right:>8}{r.informativeness:>8.3f}  "
-                f"({r.interval[0]:.3f} to {r.interval[1]:.3f})"
+                f"{str(r.annotator)[:19]:<20}{r.answers:>8}{right:>8}{r.informativeness:>8.3f}  {_shown(r.interval)}"
             )
         if len(self.ranking) > SHOWN:
             lines.append(f"... {len(self.ranking) - SHOWN} more")
         return "\n".join([*lines, *(f"note  {note}" for note in self.notes)])
+
+
+def _shown(interval: tuple[float, float]) -> str:
+    """An interval of usefulness, and in words where it leaves open nearly everything."""
+    low, high = interval
+    unknown = f": anything from {low:.2g} to {high:.2g} fits, so not known from these data"
+    return f"({low:.3f} to {high:.3f})" + (unknown if high - low > UNKNOWN else "")
 
 
 def _informativeness(T: FloatArray, prior: FloatArray) -> FloatArray:

@@ -43,11 +43,8 @@ MOSTLY = 0.5  # of the rows' worth were p known, below which T's doubt is mostly
 STANDS_OUT, LEADS = 0.1, 0.3  # mean leads of a class's own label: some, and so large that it cannot be chance
 TRADED, MOST_TRADED, TRADED_DRAWS = 16, 0.9, 1000  # places on either side, the farthest, and draws of T
 IMPOSSIBLE = 8.0  # log likelihood below the best from which no farther place is looked at
-GIVEN_P = "the uncertainty is that of T given the cross-fitted probabilities: it leaves out the classifier's own error"
-TOGETHER = (
-    "the uncertainty is that of T and of the classifier together: it leaves out what no softmax of the classifier's "
-    "log probabilities and their squares can mend"
-)
+GIVEN_P = "the range covers chance in the labels, not the classifier's own error"
+TOGETHER = "the range covers chance, not a classifier that fits badly"
 
 
 @dataclass

@@ -59,6 +59,7 @@ from .hull import chi_square
 from .views import log_likelihood
 
 REPEATS = 1000
+MOST_ASKED = 3  # classes whose rows are asked for in print
 ROWS = 100  # clean rows that `next_clean_rows` shares out
 ITERATIONS, TOLERANCE = 1000, 1e-6
 ENTRIES = 1 << 24  # of all draws of T together
@@ -135,9 +136,12 @@ class Prevalence:
         known = f" and {self.checked} rows of known class" if self.checked else ""
         lines = [f"class shares from {self.n} weak labels{known} (95% interval)"]
         names = self.classes or list(range(len(self.value)))
-        for z, v, (low, high), rows in zip(names, self.value, self.interval, self.next_clean_rows, strict=True):
-            more = f"   next clean rows: {rows}" if rows else ""
-            lines.append(f"{z!s:>5}  {v:.4f}  ({low:.4f} to {high:.4f}){more}")
+        for z, v, (low, high) in zip(names, self.value, self.interval, strict=True):
+            lines.append(f"{z!s:>5}  {v:.4f}  ({low:.4f} to {high:.4f})")
+        wanted = sorted(zip(self.next_clean_rows.tolist(), map(str, names), strict=True), key=lambda one: -one[0])
+        asked = [f"{rows} more rows of class {z}" for rows, z in wanted if rows]
+        more = f" and of {len(asked) - MOST_ASKED} other classes" if len(asked) > MOST_ASKED else ""
+        lines += [f"To narrow this, check {', '.join(asked[:MOST_ASKED])}{more}."] if asked else []
         return "\n".join([*lines, *self.notes])
 
     def to_dict(self) -> dict[str, Any]:

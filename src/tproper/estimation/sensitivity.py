@@ -35,13 +35,17 @@ from ..transitions import (
     AnnotatorTransition,
     CandidateSetTransition,
     Encoded,
+    NoisySetTransition,
+    QuestionTransition,
     Reconstruction,
     StackedTransition,
     Transition,
     UniformTransition,
     families,
+    noisy_partial_labels,
     partial_labels,
     space_of,
+    yes_no,
 )
 
 SCORES = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
@@ -247,6 +251,13 @@ def _rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | None) 
         return _one_rate(at, "p, the probability of a wrong candidate,", lambda m: partial_labels(K, _inside(p, m)))
     if isinstance(transition, CandidateSetTransition):
         return _none(at)
+    if isinstance(transition, NoisySetTransition):
+        p, e = transition.p, transition.e
+        name = "e, the probability that a set leaves the class out,"
+        return _one_rate(at, name, lambda m: noisy_partial_labels(K, p, _inside(e, m)))
+    if isinstance(transition, QuestionTransition) and K > DENSE_CLASSES:
+        miss, false = transition.miss, transition.false
+        return _one_rate(at, "P(no | it is that class)", lambda m: yes_no(K, _inside(miss, m), false))
     if isinstance(transition, UniformTransition) and K > DENSE_CLASSES:
         d, name = transition.diagonal, transition.name
         if not 0 < d < 1:

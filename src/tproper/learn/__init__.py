@@ -9,7 +9,7 @@ from .estimating import KINDS, Estimated, estimate_labels, transition_of
 from .export import export_onnx
 from .multilabel import MultiLabelClassifier, MultiLabelScores
 from .saving import DESCRIPTION, ModelFileError, load, not_replaceable, save, write_model
-from .scaling import LOG_SCALES, not_clearly_worse
+from .scaling import LOG_SCALES, calibrated_risks, not_clearly_worse
 from .scorer import CalibratedScorer, calibrated_scorer
 from .search import L2, default_grid, with_params
 from .selection import WeakLabelClassifierCV
@@ -28,6 +28,7 @@ __all__ = [
     "WeakLabelClassifier",
     "WeakLabelClassifierCV",
     "calibrate",
+    "calibrated_risks",
     "calibrated_scorer",
     "default_grid",
     "estimate_labels",

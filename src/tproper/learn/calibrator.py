@@ -7,7 +7,7 @@ calibrator.probabilities(new_scores)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
@@ -26,6 +26,7 @@ from .scaling import (
     METHODS,
     MethodName,
     Scaling,
+    centred,
     fit_cautiously,
     fit_scaling,
     forward_risk,
@@ -34,6 +35,7 @@ from .scaling import (
     row_risks,
     softmax_above_zero,
 )
+from .shares import draw_to_shares
 
 Inputs = Literal["scores", "probabilities"]
 FEWEST_ROWS = 100  # below this a gain cannot be told from chance
@@ -66,6 +68,8 @@ class Calibrator:
     reliability : dict
         "before" and "after": the calibration error of the cross-validated probabilities, from weak labels, with
         intervals and the curve (`Calibration.to_dict`). Empty where T has no reconstruction.
+    drawn : float
+        How far probabilities are drawn to the shares of the classes: 0 not at all, 1 altogether (`learn.shares`).
     notes : list of str
         What a reader should know.
     """
@@ -78,6 +82,7 @@ class Calibrator:
     tried: list[dict[str, Any]] = field(default_factory=list)
     reliability: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    drawn: float = 0.0
 
     @property
     def num_classes(self) -> int:
@@ -155,6 +160,7 @@ class Calibrator:
             "tried": self.tried,
             "reliability": self.reliability,
             "notes": list(self.notes),
+            "drawn": self.drawn,
         }
 
     @staticmethod
@@ -172,9 +178,9 @@ class Calibrator:
         gain = Score.from_dict(data["gain"])
         floor = checks.real(data["floor"], "floor", 0, 1)
         kept = [dict(t) for t in data["tried"]]
-        return Calibrator(
-            method, Scaling(scale, bias), inputs, floor, gain, kept, dict(data["reliability"]), data["notes"]
-        )
+        drawn = checks.real(data.get("drawn", 0.0), "drawn", 0, 1)
+        reliability, notes = dict(data["reliability"]), data["notes"]
+        return Calibrator(method, Scaling(scale, bias), inputs, floor, gain, kept, reliability, notes, drawn)
 
 
 def calibrate(
@@ -186,6 +192,7 @@ def calibrate(
     inputs: str = "auto",
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Calibrator:
     """Calibrate any model's scores by held-out weak labels, by the forward risk ``-log (T softmax(g(v)))_y``.
 
@@ -211,8 +218,10 @@ def calibrate(
         `gain` are surer of rows that are repeated than of rows with weights.
     groups : (n,) array, optional
         Rows of one group are never on both sides of the cross-validation.
+    progress : callable, optional
+        Told the share of the work that is done, from 0 to 1.
     """
-    return fit_calibrator(scores, labels, transition, method, inputs, sample_weight, groups)
+    return fit_calibrator(scores, labels, transition, method, inputs, sample_weight, groups, progress=progress)
 
 
 def fit_calibrator(
@@ -224,6 +233,7 @@ def fit_calibrator(
     sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
     cautious: bool = True,
+    progress: Callable[[float], None] | None = None,
 ) -> Calibrator:
     """`calibrate`; without `cautious`, "auto" has no reason to stay near the scores as they are."""
     if method != "auto" and method not in METHODS:
@@ -264,8 +274,11 @@ def fit_calibrator(
             return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(0), notes=notes)
     splits = folds(len(v), None if together is None else together[used])
     own = None if together is None else compact(together[used])
-    maps = _Maps(v, y, T, w, splits, cautious and method == "auto", own)
-    return _chosen(method, maps, kind, floor, notes)
+    maps = _Maps(v, y, T, w, splits, cautious and method == "auto", own, progress)
+    out = _chosen(method, maps, kind, floor, notes)
+    if progress is not None:
+        progress(1.0)
+    return out
 
 
 def _says_something(T: Transition, y: Tensor) -> NDArray[np.bool_]:
@@ -332,6 +345,7 @@ class _Maps:
     splits: list[Split]
     cautious: bool
     groups: NDArray[np.int64] | None = None  # rows that are not independent
+    progress: Callable[[float], None] | None = None
     outside: dict[str, FloatArray] = field(default_factory=dict)  # cross-validated scores by method
     risks: dict[str, FloatArray] = field(default_factory=dict)  # their weak risks, row by row
     log_scales: dict[int, float] = field(default_factory=dict)  # of each fold's temperature: richer maps begin there
@@ -353,6 +367,8 @@ class _Maps:
                 self.log_scales[i] = math.log(float(fitted.scale))
             g[test] = fitted(self.v[test])
         self.outside[name], self.risks[name] = g, row_risks(self.T, self.y, g)
+        if self.progress is not None:
+            self.progress(len(self.risks) / (len(METHODS) + 1))  # and the measures of the one that is chosen
 
     def choose(self) -> MethodName:
         """The method with the least cross-validated risk, a richer one only for a clear gain."""
@@ -386,14 +402,28 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
         maps.validate(choice)
     final = maps.fit(choice)
     before, after = maps.outside["identity"], maps.outside[choice]
-    validated, _ = _mean(maps.risks["identity"] - maps.risks[choice], w)
+    drawn = 0.0
+    if method == "auto":
+        drawn, shares = draw_to_shares(after, y, T, w, maps.splits, maps.groups)
+        if drawn > 0:
+            after = (1 - drawn) * centred(after) + drawn * np.log(shares)
+            final = Scaling((1 - drawn) * final.scale, (1 - drawn) * final.bias + drawn * np.log(shares))
+            choice = "bias" if final.scale.ndim == 0 else choice
+            notes.append(
+                f"drawn to the shares of the classes by {drawn:.0%}: labels do not show that the model knows more, so "
+                "probabilities say no more"
+            )
+    kept = row_risks(T, y, after) if drawn > 0 else maps.risks[choice]
+    validated, _ = _mean(maps.risks["identity"] - kept, w)
     gain = gain_of(T, y, before, final(maps.v), w, validated, parameters(choice, K), method == "auto", maps.groups)
     if method == "auto" and choice == "identity":
         notes.append("no map lowers the weak risk clearly: none was taken")
     if gain.value + Z95 * gain.stderr < 0:
         notes.append(f"{choice} scaling was asked for, although it raises the weak risk on labels it was not fitted to")
     reliability = _reliability(y, before, after, T, w, notes, maps.groups)
-    return Calibrator(choice, final, kind, floor, gain, _compared(maps.risks, w, maps.groups), reliability, notes)
+    return Calibrator(
+        choice, final, kind, floor, gain, _compared(maps.risks, w, maps.groups), reliability, notes, drawn
+    )
 
 
 def _compared(risks: Mapping[str, FloatArray], w: FloatArray, groups: NDArray[np.int64] | None) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import nn
 
@@ -47,6 +48,13 @@ from .settings import Names, Weights, check_settings
 from .truth import read_both, taught, weak_part, weights_of_labelled
 
 
+def _trained_in_parts(clf: Any) -> bool:
+    """Trees are not: every round needs all rows."""
+    if isinstance(clf.model, str) and clf.model == "boosting":
+        raise AttributeError("model: expected 'linear', 'mlp' or a callable for partial_fit, got 'boosting'; use fit")
+    return True
+
+
 class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that learns class probabilities from weak labels.
 
@@ -70,7 +78,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         ``F(v) - <R e_y, v>`` with `potential`, `squeeze` and `reconstruction`. "gls": the same, squeezed (k = 1,
         alpha = 2 unless `squeeze` says otherwise), bounded. "ga" and "nonnegative": bounded heuristics on batches.
         Or a loss module called as ``loss(scores, encoded_labels)``, or a callable that makes one from the transition.
-    model : "linear", "mlp" or callable
+    model : "linear", "mlp", "boosting" or callable
+        "boosting": gradient-boosted trees (LightGBM; ``pip install 'tproper[boosting]'``), with as many rounds as lower
+        the weak risk of rows that were held out.
         A callable gets ``(n_features, n_classes)`` and returns an ``nn.Module`` from features to scores.
     potential : str or Potential
         F of a backward loss: "logsumexp", "brier", "sparsemax", "tsallis:1.5", "spherical:simplex".
@@ -84,9 +94,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     l2 : float or "auto"
         Penalty on the weights. "auto", for linear models: in proportion to the features' variance and to 1/n, for
         weaker labels less of it for forward losses and more for others (`tproper.learn.defaults`); 3e-4 for networks.
-        `tune` finds what suits the data.
+        `tune` finds what suits the data. Trees: what is added to the sum of curvatures, in rows, of a leaf; 1.
     max_iter : int
-        Iterations of the linear solver (L-BFGS, float64).
+        Iterations of the linear solver (L-BFGS, float64); rounds of boosting, at most.
     tol : float
         Linear solver: the largest entry of the objective's gradient at the end, with respect to intercepts and the
         coefficients of standardised features. Minibatches: the least fall of the held-out risk that counts.
@@ -95,10 +105,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         or with ``early_stopping=True``. ``batch_size="auto"``: a tenth of the rows, between 8 and 128.
         ``learning_rate="auto"``: 3e-3, and more for the forward loss of weaker labels (`tproper.learn.defaults`).
         `hidden`: widths of the MLP's layers.
+        Trees: the share of each step that is taken, .1, and more for the forward loss of weaker labels.
+    max_leaves : int or "auto"
+        Leaves of a tree, at most; 15. Each has twenty rows at least, and more where labels are weaker.
     early_stopping, validation_fraction, patience
         Minibatches: hold out `validation_fraction` of the rows. After `patience` epochs without a lower *weak* risk on
         them (at the best temperature), lower the learning rate to zero in as many epochs and stop; keep the last epoch
         not clearly worse than the best. "auto": networks, from 500 rows, if held-out labels are worth 5 clean ones.
+        Trees: all rows are held out in turn, in folds (`early_stopping=False`: `max_iter` rounds); growing ends where
+        `patience` rounds together lower the risk by less than 1/500 of what all have.
     device : str
         "auto" (CUDA where there is one), "cpu", "cuda", ... The linear solver always runs on the CPU.
     random_state : int, RandomState or None
@@ -110,9 +125,11 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         (as for ``GridSearchCV``) is searched instead. What was tried is kept in `cv_results_`, `best_params_`.
     calibrate : "auto", False or a method
         How probabilities are calibrated (`tproper.calibrate`): by cross-fitted scores of linear models (ten more fits,
-        three for many rows), by the rows that early stopping holds out for networks. "auto" changes little where
-        labels say little. False: the loss's own link as it is.
-    verbose : int
+        three for many rows) and of trees, by the rows that early stopping holds out for networks. "auto" changes
+        little where labels say little. False: the loss's own link as it is.
+    verbose : int or callable
+        From 1 on the work is logged as it goes on, with an estimate of the time left. A callable is told the share of
+        `fit` that is done, from 0 to 1.
 
     Attributes
     ----------
@@ -133,7 +150,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         Linear model: the objectives of the different minima that its starts met, best first (the others to three
         digits).
     module_ : nn.Module
-        From features to scores; an ``nn.Linear`` in float64 for the linear model.
+        From features to scores; an ``nn.Linear`` in float64 for the linear model. Of boosted trees,
+        ``module_.booster`` is LightGBM's own object, with its importances.
     certificate_ : Certificate
         What is known about `loss_`: properness, bounds, witness. Computed when asked for.
     history_ : list of dicts
@@ -180,12 +198,13 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
+        max_leaves: int | str = "auto",
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
         tune: bool | _search.Grid | None = False,
         calibrate: bool | str = "auto",
-        verbose: int = 0,
+        verbose: int | Callable[[float], None] = 0,
     ) -> None:
         self.transition = transition
         self.loss = loss
@@ -204,6 +223,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.patience = patience
+        self.max_leaves = max_leaves
         self.device = device
         self.random_state = random_state
         self.warm_start = warm_start
@@ -231,7 +251,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         before = Before(self)
         try:
             return self._fit(X, y, sample_weight, true, groups)
-        except Exception:
+        except BaseException:  # an interrupt, too
             before.restore()
             raise
 
@@ -262,13 +282,16 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         start = None if before is None else fitting.check_warm(self, *before)
         with taught(self, data.labels, None if known is None else known[used]) as labels:
             data = replace(data, labels=labels)
-            if self._uses_lbfgs():
+            if isinstance(self.model, str) and self.model == "boosting":
+                fitting.fit_boosting(self, data)
+            elif self._uses_lbfgs():
                 fitting.fit_lbfgs(self, data, start)
             else:
                 fitting.fit_minibatches(self, data, rng, start)
         self.class_prior_ = fitting.training_shares(self, data)
         return self
 
+    @available_if(_trained_in_parts)
     def partial_fit(
         self, X: Any, y: Labels, classes: Names = None, sample_weight: Weights = None
     ) -> WeakLabelClassifier:
@@ -505,7 +528,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return self.model == "linear" and linear.has_pointwise(self.loss_) and flag(self.early_stopping) is not True
 
     def _features(self, X: Any, reset: bool) -> Any:
-        kind = np.float64 if self.model == "linear" else np.float32
+        kind = np.float64 if self.model in ("linear", "boosting") else np.float32
         inputs: Inputs | None = None if reset else getattr(self, "inputs_", None)
         if reset:
             self.inputs_ = None

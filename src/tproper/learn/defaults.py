@@ -16,6 +16,10 @@ from .linear import curvature, is_clean, moments, score_loss
 SHRINKAGE = 0.4  # measured: within a point of the tuned penalty in every block of docs/weak_table.md
 NETWORK_L2 = 3e-4  # minibatch training: early stopping does what a penalty does for linear models
 NETWORK_RATE = 3e-3  # Adam's, for clean labels
+TREE_L2 = 1.0  # in rows' worth of curvature
+TREE_RATE = 0.1
+TREE_LEAVES = 15
+TREE_ROWS = 20
 INTERCEPT_SPREAD = 2.0  # standard deviation of the prior of forward losses' intercepts
 
 
@@ -90,6 +94,19 @@ def default_learning_rate(information: float) -> float:
     between. Measured: docs/learning_rates.md.
     """
     return NETWORK_RATE * information**-0.25
+
+
+def default_tree_rate(information: float) -> float:
+    """``.1 / information^(1/4)``, at most one half: Newton steps shrink with what a label says, as Adam's do not.
+
+    They are taken with the curvature of clean labels, which bounds that of the forward loss of weak ones.
+    """
+    return min(TREE_RATE * information**-0.25, 0.5)
+
+
+def default_leaf_rows(information: float) -> int:
+    """``20 / sqrt(information)`` rows: leaves of few weak labels would follow their noise."""
+    return math.ceil(TREE_ROWS * information**-0.5)
 
 
 def intercept_l2(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray | None, rows: float) -> float:

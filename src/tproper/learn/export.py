@@ -18,7 +18,6 @@ from torch import nn
 from .._core import atomic_file
 from ..errors import InputError
 from ..inputs import Inputs
-from ..transitions import BagTransition
 from . import fitting
 from .classifier import WeakLabelClassifier
 
@@ -51,7 +50,7 @@ def export_onnx(estimator: WeakLabelClassifier, path: str | Path) -> Path:
     check_is_fitted(estimator, "module_")
     if estimator.model not in ("linear", "mlp"):
         raise InputError(f"estimator: expected model 'linear' or 'mlp', got {estimator.model!r}, which no graph holds")
-    if isinstance(estimator.transition_, BagTransition):
+    if estimator.transition_.trained_shares is not None:
         raise InputError("estimator: expected a model of single rows, got one of bags with a population of their own")
     K = len(estimator.classes_)
     probe = np.linspace(-1.0, 1.0, 4 * K).reshape(4, K)

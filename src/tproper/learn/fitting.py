@@ -1,9 +1,10 @@
-"""How `WeakLabelClassifier` is fitted: by L-BFGS or in minibatches, then calibrated."""
+"""How `WeakLabelClassifier` is fitted: by L-BFGS, in minibatches or as boosted trees, then calibrated."""
 
 from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,24 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._core import Before, FloatArray, check_room, checks, compact, finite_rows, gathered_warnings, held_out_rows, thin
+from .._core import (
+    Before,
+    FloatArray,
+    Progress,
+    check_room,
+    checks,
+    compact,
+    finite_rows,
+    gathered_warnings,
+    held_out_rows,
+    lines_of,
+    thin,
+)
 from ..errors import InputError
-from ..losses import WeakLabelLoss
-from ..metrics import weights_of
+from ..losses import ForwardLoss, WeakLabelLoss
+from ..metrics import Z95, weights_of
 from ..transitions import Encoded
-from . import linear, minibatch
+from . import boosting, linear, minibatch
 from .calibrator import (
     FEWEST_ROWS,
     Calibrator,
@@ -28,9 +41,27 @@ from .calibrator import (
     identity_calibrator,
     method_of,
 )
-from .defaults import NETWORK_L2, default_l2, default_learning_rate, intercept_l2, label_information, row_count
+from .defaults import (
+    NETWORK_L2,
+    TREE_L2,
+    TREE_LEAVES,
+    default_l2,
+    default_leaf_rows,
+    default_learning_rate,
+    default_tree_rate,
+    intercept_l2,
+    label_information,
+    row_count,
+)
 from .modules import flag, linear_module, mlp_module, same_form, seeded
-from .scaling import forward_risk, matching_scale, softmax_above_zero
+from .scaling import (
+    RunningScale,
+    calibrated_risks,
+    forward_risk,
+    matching_scale,
+    not_clearly_worse,
+    softmax_above_zero,
+)
 
 if TYPE_CHECKING:
     from .classifier import WeakLabelClassifier
@@ -45,6 +76,7 @@ CROSS_FIT_TOL = 3e-5  # gradient of the cross-fitted models: at 1e-4 temperature
 # that is calibrated, and its scores say less: temperatures fitted to them were 11 to 15% off with 5 folds and 5 to 7%
 # with 10 (gLS, 1,200 complementary labels). What a few more rows teach shrinks with n.
 MOST_FOLDS, LEAST_FOLDS, FOLD_ROWS = 10, 3, 5_000
+SET_FACTORS, SET_FOLDS, SET_ROWS = (1.0, 0.3, 0.1), 3, 10_000  # penalties for candidate sets: `_set_l2`
 LARGEST_SPAN = 600.0  # between scores of a row: beyond 745 softmax gives zeros
 
 
@@ -103,21 +135,41 @@ def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None)
         at = (start.weight.detach().cpu().double().numpy(), start.bias.detach().cpu().double().numpy())
     clf.l2_ = default_l2(X, labels, clf.loss_, weights, clf._rows) if clf.l2 == "auto" else float(clf.l2)
     prior = intercept_l2(clf.loss_, labels, weights, clf._rows)
-    fit = linear.fit_linear(X, labels, clf.loss_, weights, clf.l2_, clf.tol, clf.max_iter, at, clf.verbose, prior)
+    if (
+        clf.l2 == "auto"
+        and clf.transition_.per_class_labels
+        and isinstance(clf.loss_, ForwardLoss)
+        and n >= FEWEST_ROWS
+    ):
+        clf.l2_ = _set_l2(clf, data, prior)
+    method = method_of(clf.calibrate)
+    more = 0 if method is None or (n < FEWEST_ROWS and method == "auto") else cross_fit_folds(n)
+    progress, first = Progress(clf.verbose, __name__), 1 / (1 + more)
+    fit = linear.fit_linear(
+        X, labels, clf.loss_, weights, clf.l2_, clf.tol, clf.max_iter, at, lines_of(clf.verbose), prior,
+        progress.part(0, first),
+    )  # fmt: skip
     clf.module_ = linear_module(fit.coef, fit.intercept)
     clf.history_, clf.n_iter_ = fit.history, max(1, fit.iterations)
     clf.objective_, clf.minima_ = fit.objective, fit.minima
-    method = method_of(clf.calibrate)
+    progress(first)
     if method is None:
         clf.calibrator_ = None
         return
     if n < FEWEST_ROWS and method == "auto":
         clf.calibrator_ = uncalibrated(clf, np.asarray(X @ fit.coef.T) + fit.intercept, weights, "too few rows")
         return
-    clf.calibrator_ = calibrator(clf, cross_fitted(clf, data, prior), data, method)
+    clf.calibrator_ = calibrator(clf, cross_fitted(clf, data, prior, progress.part(first, 0.99)), data, method)
+    progress(1.0)
 
 
-def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float) -> FloatArray:
+def cross_fitted(
+    clf: WeakLabelClassifier,
+    data: Training,
+    prior: float,
+    progress: Callable[[float], None] = lambda share: None,
+    parts: int = 0,
+) -> FloatArray:
     """Scores (n, K) of each row by a model that did not see it.
 
     A fold begins from zero. From the solution for all rows, or a tenth of it, it would end in the same minimum of
@@ -128,7 +180,8 @@ def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float) -> Floa
     n, K = len(data), len(clf.classes_)
     out = np.empty((n, K))
     at = (np.zeros((K, data.X.shape[1])), np.zeros(K))
-    for train, test in folds(n, data.groups, cross_fit_folds(n)):
+    splits = folds(n, data.groups, parts or cross_fit_folds(n))
+    for number, (train, test) in enumerate(splits, 1):
         fold, more = data.part(train), n / len(train)  # the same prior beside fewer rows
         l2, tol = more * clf.l2_, max(clf.tol, CROSS_FIT_TOL)
         with gathered_warnings(ConvergenceWarning):  # the fit to all rows has warned of it
@@ -136,12 +189,88 @@ def cross_fitted(clf: WeakLabelClassifier, data: Training, prior: float) -> Floa
                 fold.X, fold.labels, clf.loss_, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior
             )
         out[test] = np.asarray(data.X[test] @ fit.coef.T) + fit.intercept
+        progress(number / len(splits))
     return out
+
+
+def _set_l2(clf: WeakLabelClassifier, data: Training, prior: float) -> float:
+    """The penalty for candidate sets: the least of some that cross-validation cannot tell from the best.
+
+    Classes that share many sets (a cow and the grass it stands on) are told apart by few rows alone, and a penalty that
+    is right for candidates drawn at random merges them. Labels of rows outside the fit hardly say so, since the mass
+    stays inside of their sets. So of the penalties whose calibrated weak risk is not clearly above the best one's, the
+    least is taken.
+    """
+    n = len(data)
+    if n > SET_ROWS:
+        data = data.part(np.linspace(0, n - 1, SET_ROWS).round().astype(np.int64))
+    w = torch.as_tensor(np.ones(len(data)) if data.weights is None else data.weights)
+    first, tried = clf.l2_, dict[float, Tensor]()
+    for factor in SET_FACTORS:
+        clf.l2_ = factor * first * n / len(data)
+        scores = cross_fitted(clf, data, prior * n / len(data), parts=SET_FOLDS)
+        tried[factor] = torch.as_tensor(calibrated_risks(scores, data.labels, clf.transition_, data.weights)[0])
+    clf.l2_ = first
+    best = min(tried.values(), key=lambda rows: float((w * rows).sum()))
+    return first * min(f for f, rows in tried.items() if bool(not_clearly_worse(rows, best, w, Z95)))
 
 
 def cross_fit_folds(n: int) -> int:
     """As many folds as n rows pay for: 10 up to 5,000 rows, 5 for 10,000, 3 for many."""
     return max(LEAST_FOLDS, min(MOST_FOLDS, math.ceil(MOST_FOLDS * FOLD_ROWS / n)))
+
+
+# Boosted trees.
+
+
+def fit_boosting(clf: WeakLabelClassifier, data: Training) -> None:
+    """Boosted trees, with as many rounds as cross-fitted scores want, which calibrate them as well."""
+    if clf.device not in ("auto", "cpu"):
+        raise InputError(f"device: expected 'auto' or 'cpu' for boosted trees, got {clf.device!r}")
+    n, K, method = len(data), len(clf.classes_), method_of(clf.calibrate)
+    check_room(8 * TABLES * n * K, f"{TABLES} tables of {n:,} rows x {K:,} classes", "use fewer rows or classes")
+    information = label_information(clf.loss_, data.labels, data.weights)
+    clf.l2_ = TREE_L2 if clf.l2 == "auto" else float(clf.l2)
+    clf.learning_rate_ = default_tree_rate(information) if clf.learning_rate == "auto" else float(clf.learning_rate)
+    stop = flag(clf.early_stopping) is not False
+    settings = boosting.Settings(
+        rounds=clf.max_iter,
+        learning_rate=clf.learning_rate_,
+        l2=clf.l2_,
+        leaves=TREE_LEAVES if clf.max_leaves == "auto" else int(clf.max_leaves),
+        fewest_rows=default_leaf_rows(information),
+        patience=clf.patience if stop else None,
+        verbose=lines_of(clf.verbose),
+    )
+    progress = Progress(clf.verbose, __name__)
+    weights = np.ones(n) if data.weights is None else data.weights  # l2 is in rows, and whole weights are repetitions
+    problem = boosting.Problem(data.X, data.labels, clf.loss_, K, weights * (clf._rows / n))
+    splits = folds(n, data.groups) if stop or method is not None else []
+    found = boosting.solve(problem, settings, splits, held_out_risk(clf, data, method), progress.part(0, 0.95))
+    clf.module_ = found.trees
+    clf.history_, clf.n_iter_ = found.history, found.rounds
+    if method is None or found.held_out is None:
+        clf.calibrator_ = None
+    elif n < FEWEST_ROWS and method == "auto":
+        clf.calibrator_ = uncalibrated(clf, found.trees.scores(data.X), data.weights, "too few rows")
+    else:
+        clf.calibrator_ = calibrator(clf, found.held_out, data, method)
+    progress(1.0)
+
+
+def held_out_risk(clf: WeakLabelClassifier, data: Training, method: str | None) -> boosting.Risk:
+    """The weak risk ``-log (T p)_y`` of scores (n, K), at their best temperature where they will be calibrated."""
+    n = len(data)
+    w = np.ones(n) if data.weights is None else data.weights
+    risk = forward_risk(clf.transition_, data.labels.cpu(), w / w.sum())
+    scale = RunningScale(risk)
+
+    def of_scores(V: FloatArray) -> float:
+        if method is None and is_softmax(clf.loss_, V):
+            return risk(np.ascontiguousarray(V.T))[0]
+        return scale(V)
+
+    return of_scores
 
 
 # Calibration.
@@ -279,7 +408,8 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
             patience=clf.patience,
             tol=clf.tol,
             transition=clf.transition_,
-            verbose=clf.verbose,
+            verbose=lines_of(clf.verbose),
+            progress=Progress(clf.verbose, __name__),
         )
     clf.module_.eval()  # for good: threads that predict must not switch dropout on for each other
     clf.history_ = steps.history
@@ -287,12 +417,38 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
     if method is not None:
         some = data.part(held if hold else train[:FEWEST_ROWS])
         scores = minibatch.scores_of(clf.module_, tensors(some, dtype_of(clf), device)[0]).double().cpu().numpy()
-        if hold:
+        if not hold and start is None and method == "auto" and FEWEST_ROWS <= len(data) < AUTO_EARLY_STOPPING:
+            unseen = _cross_fitted_network(clf, data, int(rng.randint(2**31)), device)
+            clf.calibrator_ = calibrator(clf, unseen, data, method)
+        elif hold:
             alone = some.groups is not None and len(np.unique(some.groups)) < 2
             clf.calibrator_ = calibrator(clf, scores, replace(some, groups=None) if alone else some, method)
         else:
             why = f": they would say as much as {worth:.2g} clean labels" if auto and not stop else ""
             clf.calibrator_ = uncalibrated(clf, scores, some.weights, f"no rows were held out (early_stopping){why}")
+
+
+def _cross_fitted_network(clf: WeakLabelClassifier, data: Training, seed: int, device: torch.device) -> FloatArray:
+    """Scores (n, K) of each row by a network that did not see it: few rows are too dear to be held out for good."""
+    out = np.empty((len(data), len(clf.classes_)))
+    for train, test in folds(len(data), data.groups):
+        with seeded(np.random.RandomState(seed), device, callable(clf.model)) as generator:
+            module = make_module(clf, device, generator).to(device)
+            minibatch.fit_minibatch(
+                module,
+                clf.loss_,
+                *tensors(data.part(train), dtype_of(clf), device),
+                make_steps(clf, len(train), generator),
+                epochs=clf.epochs,
+                held_out=None,
+                patience=clf.patience,
+                tol=clf.tol,
+                transition=clf.transition_,
+            )
+        module.eval()
+        rows = tensors(data.part(test), dtype_of(clf), device)[0]
+        out[test] = minibatch.scores_of(module, rows).double().cpu().numpy()
+    return out
 
 
 def tensors(data: Training, dtype: torch.dtype, device: torch.device) -> tuple[minibatch.Rows, Tensor, Tensor | None]:
@@ -392,6 +548,8 @@ def scores_of(clf: WeakLabelClassifier, X: Any) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):  # refused instead
             return finite_rows(np.asarray(X @ clf.coef_.T) + clf.intercept_, clf.module_)
     module = clf.module_
+    if isinstance(module, boosting.Trees):
+        return finite_rows(module.scores(X), module)
     if clf.model == "mlp":  # in float64 a row's scores do not depend on the rows it is asked for together with
         module = copy.deepcopy(module).cpu().double()
     first = next(module.parameters(), torch.empty(0))

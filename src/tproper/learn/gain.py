@@ -63,7 +63,9 @@ def gain_of(
     used = shares > 0
     rows, drawn, shares = rows[used], drawn[torch.as_tensor(used)], shares[used]
     reference = row_risks(transition, drawn, before[rows]) - row_risks(transition, drawn, kept[rows])
-    result = Estimate(g, weights, moment_slope(g, weights, reference, shares), True, (reference, shares), groups=groups)
+    result = Estimate(
+        g, weights, moment_slope(g, weights, reference, shares), True, (reference, shares), groups is not None, groups
+    )
     part = max(float(result.mean) - validated, 0.0) / parameters
     result.widen_by(math.sqrt(2 * (parameters - 1 + chosen)) * part)
     low, high = (float(end) - (parameters - 1) * part for end in result.interval())

@@ -19,7 +19,7 @@ from .._core import FloatArray, tell, warn
 from ..errors import InputError
 from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
 from ..potentials import Brier, Squeezed
-from ..transitions import Transition, UniformTransition
+from ..transitions import Transition
 
 # Scores (K, n), class-major, to the weighted mean loss and its gradient (K, n).
 ScoreLoss = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -80,6 +80,7 @@ def fit_linear(
     start: tuple[FloatArray, FloatArray] | None = None,
     verbose: int = 0,
     intercept_l2: float = 0.0,
+    progress: Callable[[float], None] | None = None,
 ) -> LinearFit:
     """L-BFGS in float64, in coordinates that suit it (`_Coordinates`); the objective stays that of the raw features.
 
@@ -90,6 +91,7 @@ def fit_linear(
     w = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     space = _Coordinates(X, w, l2, curvature(loss))
     problem = _Problem(score_loss(loss, labels, w), space, K, l2, intercept_l2)
+    problem.progress = progress
     if start is not None:
         firsts = [space.enter(*start) / space.unit]
     else:
@@ -146,6 +148,7 @@ class _Problem:
         self.function, self.space, self.K = function, space, num_classes
         self.penalty, self.intercept_l2 = l2 * space.stretch**2, intercept_l2
         self.size = num_classes * (space.width + 1)
+        self.progress: Callable[[float], None] | None = None  # told how far the gradient has come, from 0 to 1
         # of the point that was evaluated last
         self.loss, self.gradient, self.scores = math.nan, math.inf, np.empty((num_classes, 0))
 
@@ -197,6 +200,9 @@ class _Problem:
             nonlocal known
             value = float(intermediate_result.fun)
             history.append({"objective": value, "loss": self.loss, "gradient": self.gradient})
+            if self.progress is not None and 0 < tol < history[0]["gradient"] and self.gradient > 0:
+                begun = history[0]["gradient"]
+                self.progress(math.log(begun / self.gradient) / math.log(begun / tol))
             tell(__name__, f"iteration {len(history):4d}  objective {value:.8g}  gradient {self.gradient:.2g}", verbose)
             above = value - lowest if self.gradient <= ROUGH else -math.inf
             known = self.is_near(ends) or 0 <= above <= SAME
@@ -224,7 +230,7 @@ def is_convex(loss: WeakLabelLoss) -> bool:
 
 def is_clean(transition: Transition) -> bool:
     """Whether weak labels are the classes themselves."""
-    return isinstance(transition, UniformTransition) and transition.off_diagonal == 0.0
+    return transition.clean
 
 
 def curvature(loss: WeakLabelLoss) -> float:

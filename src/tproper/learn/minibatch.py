@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,6 +148,7 @@ def fit_minibatch(
     tol: float,
     transition: Transition,
     verbose: int = 0,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> int:
     """Adam with a cosine schedule for at most `epochs` passes; returns how many there were.
 
@@ -170,6 +172,7 @@ def fit_minibatch(
             least = keeper.least
             record["weak_risk"] = keeper.take(module, rows)
         steps.history.append(record)
+        progress((epoch + 1) / end)
         tell(__name__, f"epoch {epoch + 1:4d}  " + "  ".join(f"{k} {v:.6g}" for k, v in record.items()), verbose)
         if held_out is None:
             continue

@@ -1,6 +1,7 @@
 """Saved models: a folder with ``model.safetensors`` (the weights) and ``model.json`` (everything else).
 
-Nothing is executed on load: no pickles, no class names to import. The JSON holds the SHA-256 of the tensors and of
+Boosted trees have a third file, ``model.lightgbm.txt``, in LightGBM's own format, which its other programs read too.
+Nothing is executed on load: no pickles, no class names to import. The JSON holds the SHA-256 of the others and of
 itself, so a file that was cut, edited, or swapped for another is refused with the reason. A folder is written beside
 its place and renamed into it, so there is never half a model.
 """
@@ -31,6 +32,7 @@ from ..inputs import Inputs
 from ..losses import loss_from_dict, loss_to_dict
 from ..potentials import Squeezed
 from ..transitions import transition_from_dict, transition_to_dict
+from .boosting import Trees
 from .calibrator import Calibrator
 from .classifier import WeakLabelClassifier
 from .modules import mlp_module
@@ -38,12 +40,13 @@ from .selection import WeakLabelClassifierCV
 
 FORMAT = "tproper model"
 FORMAT_VERSION = 1
+OF_TREES = 4  # of boosted trees, which have a third file
 LOOKS = 100  # at a model that is replaced all the time
 OF_COLUMNS = 3  # of models that take columns of text, or numbers with gaps
 OF_TABLES = 2  # the version of models that take columns of a table, whose scale older versions would pass over
-TENSORS, DESCRIPTION = "model.safetensors", "model.json"
+TENSORS, DESCRIPTION, TREES = "model.safetensors", "model.json", "model.lightgbm.txt"
 #: All that a model's folder may hold (`tproper train` adds three files); one with other files is not replaced.
-FILES = {TENSORS, DESCRIPTION, "model_card.md", "model_card.html", "reliability.png"}
+FILES = {TENSORS, DESCRIPTION, TREES, "model_card.md", "model_card.html", "reliability.png"}
 
 
 class ModelFileError(InputError):
@@ -75,9 +78,9 @@ def save(
         hint = "; save its best_estimator_" if hasattr(estimator, "best_estimator_") else ""
         raise InputError(f"estimator: expected a WeakLabelClassifier, got {type(estimator).__name__}{hint}")
     check_is_fitted(estimator, "module_")
-    if estimator.model not in ("linear", "mlp"):
+    if callable(estimator.model):
         raise InputError(
-            "model: expected 'linear' or 'mlp', got a callable, which is code and cannot be saved; "
+            "model: expected 'linear', 'mlp' or 'boosting', got a callable, which is code and cannot be saved; "
             "save module_.state_dict() with torch instead"
         )
     path = Path(path)
@@ -90,10 +93,14 @@ def save(
 
 
 def write_model(estimator: WeakLabelClassifier, folder: Path, extra: Mapping[str, Any] | None = None) -> None:
-    """A fitted classifier's two files, into a folder that is being made."""
+    """A fitted classifier's files, into a folder that is being made."""
     tensors = {k: v.detach().cpu().contiguous() for k, v in estimator.module_.state_dict().items()}
     blob = tensors_to_bytes(tensors)
-    description = _describe(estimator, blob, dict(extra or {}))
+    trees = b""
+    if isinstance(estimator.module_, Trees):
+        trees = estimator.module_.text.encode()
+        (folder / TREES).write_bytes(trees)
+    description = _describe(estimator, blob, trees, dict(extra or {}))
     (folder / TENSORS).write_bytes(blob)
     (folder / DESCRIPTION).write_text(json_text(description, indent=2) + "\n", encoding="utf-8")
 
@@ -125,28 +132,28 @@ def load(path: str | Path) -> WeakLabelClassifier:
     ModelFileError
         The folder holds no model, a damaged or edited one, or one of another version.
     """
-    description, blob = read(path)
+    description, blob, trees = read(path)
     try:
-        return _rebuild(description, blob)
+        return _rebuild(description, blob, trees)
     except ModelFileError:
         raise
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError, SafetensorError) as error:
         raise ModelFileError(f"{str(path)!r}: the model's description is not consistent: {error}") from error
 
 
-def read(path: str | Path) -> tuple[dict[str, Any], bytes]:
-    """The checked description and the bytes of the tensors file, without building a model."""
+def read(path: str | Path) -> tuple[dict[str, Any], bytes, bytes]:
+    """The checked description and the bytes of the tensors and of the trees, without building a model."""
     path = Path(path)
     for _ in range(LOOKS):
         before = _which(path)
         try:
-            text, blob = _files(path)
+            text, blob, trees = _files(path)
         except ModelFileError:
             if _which(path) != before:
                 continue
             raise
         if _which(path) == before:
-            break  # else it was replaced between the two files, which are of two models
+            break  # else it was replaced between the files, which are of two models
     try:
         description = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -154,19 +161,21 @@ def read(path: str | Path) -> tuple[dict[str, Any], bytes]:
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ModelFileError(f"{str(path / DESCRIPTION)!r}: not the description of a tproper model")
     version = description.get("format_version")
-    if version not in (FORMAT_VERSION, OF_TABLES, OF_COLUMNS):
+    if version not in (FORMAT_VERSION, OF_TABLES, OF_COLUMNS, OF_TREES):
         raise ModelFileError(
             f"{str(path)!r}: format version {version!r}, this version of tproper reads {FORMAT_VERSION} to "
-            f"{OF_COLUMNS}; load it with the version that wrote it"
+            f"{OF_TREES}; load it with the version that wrote it"
         )
     if description.get("sha256") != _own_hash(description):
         raise ModelFileError(f"{str(path / DESCRIPTION)!r}: edited after it was saved (its checksum does not match)")
-    if description.get("tensors_sha256") != hashlib.sha256(blob).hexdigest():
-        raise ModelFileError(
-            f"{str(path / TENSORS)!r}: cut or changed after it was saved: {len(blob)} bytes, "
-            f"expected {description.get('tensors_bytes')} with another checksum"
-        )
-    return description, blob
+    parts = [("tensors", TENSORS, blob)] + ([("trees", TREES, trees)] if version == OF_TREES else [])
+    for kind, name, content in parts:
+        if description.get(f"{kind}_sha256") != hashlib.sha256(content).hexdigest():
+            raise ModelFileError(
+                f"{str(path / name)!r}: cut or changed after it was saved: {len(content)} bytes, "
+                f"expected {description.get(f'{kind}_bytes')} with another checksum"
+            )
+    return description, blob, trees
 
 
 def _which(path: Path) -> tuple[int, int] | None:
@@ -178,8 +187,8 @@ def _which(path: Path) -> tuple[int, int] | None:
     return now.st_dev, now.st_ino
 
 
-def _files(path: Path) -> tuple[bytes, bytes]:
-    """The bytes of a model's two files."""
+def _files(path: Path) -> tuple[bytes, bytes, bytes]:
+    """The bytes of a model's files; none of trees where it has none."""
     if not path.is_dir():
         kind = "a file" if path.exists() else "nothing"
         raise ModelFileError(f"path: expected the folder of a saved model, got {kind} at {str(path)!r}")
@@ -187,12 +196,13 @@ def _files(path: Path) -> tuple[bytes, bytes]:
         if not (path / name).is_file():
             raise ModelFileError(f"{str(path)!r}: expected a file {name} in the folder of a saved model, got none")
     try:
-        return (path / DESCRIPTION).read_bytes(), (path / TENSORS).read_bytes()
+        trees = (path / TREES).read_bytes() if (path / TREES).is_file() else b""
+        return (path / DESCRIPTION).read_bytes(), (path / TENSORS).read_bytes(), trees
     except OSError as error:
         raise ModelFileError(f"{str(path)!r}: cannot be read: {error.strerror or error}") from None
 
 
-def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]) -> dict[str, Any]:
+def _describe(estimator: WeakLabelClassifier, blob: bytes, trees: bytes, extra: dict[str, Any]) -> dict[str, Any]:
     names = getattr(estimator, "feature_names_in_", None)
     inputs: Inputs | None = getattr(estimator, "inputs_", None)
     risks = getattr(estimator, "history_", [])
@@ -223,6 +233,9 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, extra: dict[str, Any]
         "tensors_bytes": len(blob),
         "tensors_sha256": hashlib.sha256(blob).hexdigest(),
     }
+    if trees:
+        of_trees = {"trees_bytes": len(trees), "trees_sha256": hashlib.sha256(trees).hexdigest()}
+        description |= of_trees | {"format_version": OF_TREES}
     description = json.loads(json_text(description))  # a tuple is hashed as the list it comes back as
     return description | {"sha256": _own_hash(description)}
 
@@ -236,7 +249,7 @@ def _own_hash(description: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier:
+def _rebuild(description: Mapping[str, Any], blob: bytes, trees: bytes) -> WeakLabelClassifier:
     architecture = description["architecture"]
     settings: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) and k in ("hidden", "squeeze") else v
@@ -269,7 +282,10 @@ def _rebuild(description: Mapping[str, Any], blob: bytes) -> WeakLabelClassifier
     K = transition.num_classes
     if len(estimator.classes_) != K:
         raise ModelFileError(f"classes: expected {K}, as the transition has, got {len(estimator.classes_)}")
-    estimator.module_ = _module(architecture, K, tensors_from_bytes(blob))
+    if architecture["model"] == "boosting":
+        estimator.module_ = _trees(architecture, K, trees)
+    else:
+        estimator.module_ = _module(architecture, K, tensors_from_bytes(blob))
     calibrator = description.get("calibrator")  # models of older versions have none
     estimator.calibrator_ = None if calibrator is None else Calibrator.from_dict(calibrator)
     if estimator.calibrator_ is not None and estimator.calibrator_.num_classes != K:
@@ -302,6 +318,15 @@ def _inputs(description: Mapping[str, Any]) -> Inputs | None:
     if not isinstance(table, dict) or not {"features", "centre", "scale"} <= set(table):
         return None
     return Inputs.from_dict({"columns": table["features"], "centre": table["centre"], "scale": table["scale"]})
+
+
+def _trees(architecture: Mapping[str, Any], K: int, text: bytes) -> Trees:
+    """The boosted trees, which must be of these features and classes."""
+    module = Trees(text.decode(), K)
+    wanted, held = int(architecture["n_features"]), module.booster.num_feature()
+    if wanted != held:
+        raise ModelFileError(f"architecture: expected the {held} features of the trees in {TREES}, got {wanted}")
+    return module
 
 
 def _module(architecture: Mapping[str, Any], K: int, tensors: dict[str, Tensor]) -> torch.nn.Module:

@@ -187,8 +187,50 @@ def calibrated_risks(
     return row_risks(transition, labels, scale * V.T), scale
 
 
-def not_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Whether the risks (..., n) of an epoch exceed those of the best one by at most one standard error, in the mean.
+class RunningScale:
+    """The forward risk at the best temperature of scores that change little from one call to the next.
+
+    The last scale is where Newton's method begins, which then needs a step or two.
+    """
+
+    def __init__(self, risk: ScoreLoss) -> None:
+        self.risk, self.log_scale = risk, 0.0
+
+    def __call__(self, scores: FloatArray) -> float:
+        """The least risk of ``scale x scores`` (n, K)."""
+        V = np.ascontiguousarray(scores.T)
+        V -= V.mean(axis=0)
+
+        def at(a: float) -> tuple[float, float]:
+            S = math.exp(a) * V
+            value, E = self.risk(S)
+            return value, float(np.vdot(E, S))
+
+        a, limit = self.log_scale, 10.0
+        value, of_a = at(a)
+        best, width = (value, a), 0.1
+        for _ in range(20):  # a secant of the slope, never further than one
+            b = min(max(a + (-width if of_a > 0 else width), -limit), limit)
+            if b == a:
+                break
+            other, of_b = at(b)
+            best = min(best, (other, b))
+            if of_a == of_b:
+                break
+            step = -of_b * (b - a) / (of_b - of_a)
+            if (of_b - of_a) / (b - a) <= 0 or not math.isfinite(step):  # not convex here: go on downhill
+                step = -math.copysign(2 * width, of_b)
+            a, of_a = b, of_b
+            width = min(abs(step), 1.0)
+            if width < 0.02:
+                break
+        value, self.log_scale = best
+        return value
+
+
+def not_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None, errors: float = 1.0) -> Tensor:
+    """Whether the risks (..., n) of an epoch exceed those of the best one by at most one standard error, in the mean,
+    or by as many `errors`.
 
     Both are risks of the same rows, so the error is that of their differences: far smaller than that of either mean.
     A difference within it says nothing, and then the later epoch of an annealed schedule is the better guess: its
@@ -199,7 +241,7 @@ def not_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None
     difference = rows - least
     mean = (w * difference).sum(-1, keepdim=True)
     error = (w * (difference - mean)).square().sum(-1).sqrt()
-    return mean[..., 0] <= error
+    return mean[..., 0] <= errors * error
 
 
 def matching_scale(scores: FloatArray, probabilities: FloatArray, weights: FloatArray) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .._core import FloatArray, Labels, checks
 from ..errors import InputError
 from ..metrics import last_step, weights_of
-from ..transitions import BagTransition, Transition, TransitionLike, make_transition, settle
+from ..transitions import Transition, TransitionLike, make_transition, settle
 from .scaling import calibrated_risks
 
 
@@ -63,7 +63,7 @@ def _scores(estimator: Any, X: Any, T: Transition) -> FloatArray:
     K = T.num_classes
     log_proba = getattr(estimator, "predict_log_proba", None)
     scores = None if log_proba is None else np.asarray(log_proba(X), dtype=np.float64)
-    if scores is not None and isinstance(T, BagTransition):  # from the population to the pooled bags, T's own
+    if scores is not None:  # from the population to the pooled bags, T's own
         scores = scores - T.log_shift
     if scores is None or not np.isfinite(scores).all():
         scores = np.asarray(estimator.decision_function(X), dtype=np.float64)

@@ -8,7 +8,7 @@ calibrated are compared as they will be: after one temperature.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -22,10 +22,10 @@ from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.validation import _num_samples
 from torch import Tensor
 
-from .._core import FloatArray, Split, checks, gathered_warnings, group_codes, random_folds, tell
+from .._core import FloatArray, Progress, Split, checks, gathered_warnings, group_codes, lines_of, random_folds, tell
 from ..errors import InputError
 from ..metrics import weights_of
-from ..transitions import ENUMERATION_LIMIT, AnnotatorTransition, Transition, as_given, is_soft, settle_sorted
+from ..transitions import Transition, as_given, is_soft, settle_sorted
 from .calibrator import method_of
 from .defaults import row_count
 from .fitting import own_probabilities
@@ -34,6 +34,7 @@ from .scaling import calibrated_risks, row_risks
 from .truth import read_both, take, weak_part, with_truth
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+LEAVES = (2, 4, 8, 16, 32)
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 
 
@@ -48,12 +49,17 @@ class SearchResult:
 
 
 def default_grid(model: Any) -> list[dict[str, list[Any]]]:
-    """Forward at several l2; squeezed backward losses at a few; learning rates where minibatches are used."""
+    """Forward at several l2; squeezed backward losses at a few; learning rates where minibatches are used.
+
+    Of boosted trees, larger and smaller ones.
+    """
     if model == "linear":
         return [
             {"loss": ["forward"], "l2": list(L2)},
             {"loss": ["gls"], "squeeze": [(0.1, 2.0), (1.0, 2.0), (1.0, 1.5)], "l2": ["auto"]},
         ]
+    if model == "boosting":
+        return [{"loss": ["forward"], "max_leaves": list(LEAVES)}, {"loss": ["gls"], "max_leaves": ["auto"]}]
     return [
         {"loss": ["forward"], "l2": [1e-5, 1e-3], "learning_rate": [1e-3, 3e-3, 1e-2]},
         {"loss": ["gls"], "squeeze": [(0.1, 2.0), (1.0, 2.0), (1.0, 1.5)], "learning_rate": [1e-3]},
@@ -65,7 +71,8 @@ def with_params(estimator: Any, params: Mapping[str, Any], transition: Transitio
     settings = dict(params)
     if settings.get("loss") == "forward":  # the grid's other losses may have set these
         settings = {"potential": "logsumexp", "squeeze": None, "reconstruction": "auto"} | settings
-    return clone(estimator).set_params(tune=False, transition=transition, classes=None, **settings)
+    quiet = {"verbose": 0} if callable(estimator.verbose) else {}  # who asked is told of the whole, not of its parts
+    return clone(estimator).set_params(tune=False, transition=transition, classes=None, **(quiet | settings))
 
 
 def search(
@@ -111,9 +118,11 @@ def search(
     if _num_samples(X) != n:
         raise InputError(f"y: expected one label for each of the {_num_samples(X)} rows of X, got {n}")
     data = _Data(X, y, labels, T, weights_of(sample_weight, n), true, groups)
-    risks = _Risks(estimator, candidates, told, data, _folds(cv, X, n, estimator.random_state, codes))
+    splits = _folds(cv, X, n, estimator.random_state, codes)
+    part = Progress(estimator.verbose, __name__, "search").part(0, 1 - 1 / (len(candidates) * len(splits) + 1))
+    risks = _Risks(estimator, candidates, told, data, splits, part)  # the rest is the fit of the winner
     for params, risk in zip(candidates, risks.mean, strict=True):
-        tell(__name__, f"{params}: weak risk {risk:.6g}", verbose or estimator.verbose)
+        tell(__name__, f"{params}: weak risk {risk:.6g}", verbose or lines_of(estimator.verbose))
     order = np.argsort(risks.mean_brier if risks.criterion == "brier" else risks.mean, kind="stable")
     best = int(order[0])
     results = _table(candidates, risks, order, best) | {"criterion": risks.criterion}
@@ -158,7 +167,13 @@ class _Risks:
     """
 
     def __init__(
-        self, estimator: Any, candidates: list[dict[str, Any]], told: Transition, data: _Data, splits: list[Split]
+        self,
+        estimator: Any,
+        candidates: list[dict[str, Any]],
+        told: Transition,
+        data: _Data,
+        splits: list[Split],
+        progress: Callable[[float], None],
     ) -> None:
         folds = [test if data.counts(train, test) else test[:0] for train, test in splits]
         self.at = np.concatenate(folds)
@@ -177,7 +192,8 @@ class _Risks:
         labels, w = self.labels[torch.as_tensor(used)], None if self.weights is None else self.weights[used]
         for c, params in enumerate(candidates):
             scores = np.empty((len(self.at), told.num_classes))  # one table at a time: all may not fit
-            for (train, _), fold in zip(splits, self.folds, strict=True):
+            for f, ((train, _), fold) in enumerate(zip(splits, self.folds, strict=True)):
+                progress((c + f / len(splits)) / len(candidates))
                 if fold.start < fold.stop:
                     model = with_params(estimator, params, told).set_params(calibrate=False)
                     scores[fold] = self._fit(c, model, train, fold, data)
@@ -248,7 +264,7 @@ def brier_risk(p: FloatArray, labels: Tensor, T: Transition) -> FloatArray:
     Candidate sets of more than 12 classes, and rows of answers, cannot be listed; there it is the unbiased
     Brier score by reconstruction.
     """
-    if isinstance(T, AnnotatorTransition) or (T.per_class_labels and T.num_classes > ENUMERATION_LIMIT):
+    if T.separate or not T.listed:
         r = T.reconstruction().targets(as_given(labels)).numpy()
         return (p * p).sum(axis=1) - 2 * (r * p).sum(axis=1) + 1
     matrix = T.matrix()

@@ -14,6 +14,7 @@ from .calibrator import method_of
 from .modules import flag
 
 Names: TypeAlias = Sequence[Any] | NDArray[Any] | None
+MODELS = ("linear", "mlp", "boosting")
 Weights: TypeAlias = ArrayLike | None
 
 
@@ -29,18 +30,24 @@ def check_settings(clf: Any) -> None:
         checks.integer(getattr(clf, name), name, 1)
     if not _is_auto(clf.batch_size):
         checks.integer(clf.batch_size, "batch_size", 1)
+    if not _is_auto(clf.max_leaves):
+        checks.integer(clf.max_leaves, "max_leaves", 2)
     if flag(clf.early_stopping) not in (True, False, "auto"):
         raise InputError(f"early_stopping: expected True, False or 'auto', got {clf.early_stopping!r}")
     if flag(clf.warm_start) not in (True, False):
         raise InputError(f"warm_start: expected True or False, got {clf.warm_start!r}")
+    if flag(clf.warm_start) is True and clf.model == "boosting":
+        raise InputError("warm_start: expected False with model='boosting', whose trees are grown afresh, got True")
     check_verbose(clf.verbose)
     method_of(clf.calibrate)
-    if not callable(clf.model) and not (isinstance(clf.model, str) and clf.model in ("linear", "mlp")):
-        raise InputError(f"model: expected 'linear', 'mlp' or a callable, got {checks.short(clf.model)}")
+    if not callable(clf.model) and not (isinstance(clf.model, str) and clf.model in MODELS):
+        raise InputError(f"model: expected 'linear', 'mlp', 'boosting' or a callable, got {checks.short(clf.model)}")
 
 
 def check_verbose(value: Any) -> None:
-    """A number of how much to print; True and False count as 1 and 0."""
+    """A number of how much to log, True and False counting as 1 and 0; or what is told the share that is done."""
+    if callable(value):
+        return
     checks.integer(int(value) if isinstance(value, (bool, np.bool_)) else value, "verbose", 0)
 
 

@@ -26,14 +26,12 @@ from ..errors import InputError
 from ..transitions import (
     ENUMERATION_LIMIT,
     AnnotatorTransition,
-    BagTransition,
     Encoded,
     LabelSpace,
     SoftLabels,
     Transition,
     absent,
     annotators,
-    families,
     identity,
     is_soft,
     known_column,
@@ -119,13 +117,12 @@ def with_truth(
     K = transition.num_classes
     z = torch.as_tensor(known)
     given = z >= 0
-    if isinstance(transition, BagTransition):
+    if transition.trained_shares is not None:
         raise InputError("true: expected None with bags of unlabeled data, whose classes are the bags', got some")
     if transition.per_class_labels:
-        if forward and isinstance(transition, families.IndependentSets):
-            labels = labels.clone()
-            labels[given] = torch.nn.functional.one_hot(z[given], K).bool()
-            return transition, labels
+        alone = transition.of_known_classes(labels, given, z) if forward else None
+        if alone is not None:
+            return transition, alone
         if K > ENUMERATION_LIMIT or bool(given.all()) or not bool(given.any()):
             raise InputError(
                 f"true: expected partial_labels with a forward loss, or at most {ENUMERATION_LIMIT} classes and rows "
@@ -139,15 +136,15 @@ def with_truth(
     if is_soft(labels):
         return _soft_with_truth(transition, labels, known)
     parts, weak = [transition], labels[:, None].clone()
-    if isinstance(transition, AnnotatorTransition):
-        parts, weak = transition.transitions, labels.clone()
+    if transition.separate:
+        parts, weak = list(transition.separate), labels.clone()
     weak[given] = -1
     return annotators([*parts, identity(K)]), torch.cat([weak, z[:, None]], dim=1)
 
 
 def _soft_with_truth(transition: Transition, shares: Tensor, known: NDArray[np.int64]) -> tuple[Transition, Tensor]:
     """The same of soft labels: a known class is an annotator's share of one."""
-    parts = transition.transitions if isinstance(transition, AnnotatorTransition) else [transition]
+    parts = transition.separate or [transition]
     T, K = annotators([*parts, identity(transition.num_classes)]), transition.num_classes
     z = torch.as_tensor(known)
     out = torch.zeros(len(shares), len(parts) + 1, max(T.sizes), dtype=shares.dtype)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .._core import FloatArray, Labels, Work, as_tensors, checks, tracing, value_and_slope, with_slope
 from ..errors import InputError
-from ..transitions import SoftLabels, StackedTransition, Tables, Transition, is_soft, pieces
+from ..transitions import SoftLabels, Tables, Transition, is_soft, pieces
 from .bounds import Bounds, stated
 from .given import given_transitions
 from .kernels import cpu, dispatch
@@ -268,11 +268,7 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def ignored(self, labels: Labels, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Labels with 0 in place of `ignore_index`, and which examples (...) they leave out."""
-        given, out = checks.ignored(labels, cast(int, self.ignore_index), device)
-        if isinstance(self.transition, StackedTransition) and out.ndim > 1 and out.shape[-1] == 2:
-            out = out.any(-1)  # pairs of source and label
-            given = given.masked_fill(out[..., None], 0)
-        return given, out
+        return self.transition.ignored(labels, cast(int, self.ignore_index), device)
 
     def _evaluate(
         self, scores: Tensor, labels: Labels, weights: Tensor | None, transitions: Tensor | None, reduction: Reduction

@@ -14,18 +14,15 @@ from .._core import FloatArray, Work, checks, inner, log_mixture, log_total, saf
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import (
-    AnnotatorTransition,
-    CandidateSetTransition,
     DenseRows,
     Rows,
     Transition,
-    UniformTransition,
 )
 from .base import Reduction, WeakLabelLoss, in_kernel
 from .bounds import Bounds, stated
 from .kernels import cpu
 from .kernels.registry import plan
-from .scores import BrierScore, LogScore, Score, Weak, make_score
+from .scores import LogScore, Score, Weak, make_score
 
 
 class ForwardLoss(WeakLabelLoss):
@@ -65,7 +62,7 @@ class ForwardLoss(WeakLabelLoss):
         if link is not None and not (link.strictly_proper and link.differentiable):
             raise InputError(f"link: expected a potential whose link reaches every p, got {link.name}")
         self.link = None if type(link) is LogSumExp else link
-        if isinstance(transition, AnnotatorTransition) and not isinstance(self.score, LogScore):
+        if transition.separate and not isinstance(self.score, LogScore):
             raise InputError(
                 f"score: expected 'log' for {transition.name}, whose rows of answers may be incomplete, "
                 f"got {self.score.name!r}"
@@ -167,7 +164,7 @@ class ForwardLoss(WeakLabelLoss):
         if not self.bounds_are_of(ForwardLoss) or not self.is_as_written(ForwardLoss):
             return super().bounds()
         out = stated(self.lower_bounds(), self.transition, "all labels")
-        if "answers" not in self.transition.label_form:
+        if not self.transition.separate:
             return out
 
         def of(labels: Tensor) -> Tensor:
@@ -185,13 +182,7 @@ class ForwardLoss(WeakLabelLoss):
         T, score = self.transition, self.score
         if isinstance(score, LogScore):
             return 0.0 - T.log_row_maxima()
-        if isinstance(T, UniformTransition) and score.symmetric:
-            bound = score.uniform_bound(T.diagonal, T.off_diagonal, T.num_classes)
-            return np.full(T.num_weak_labels, bound)
-        if isinstance(T, CandidateSetTransition) and score.symmetric:
-            return _set_bounds(T, score)
-        matrix = T.matrix()
-        return np.array([score.bound(matrix, y) for y in range(len(matrix))])
+        return T.score_bounds(score)
 
     def extra_repr(self) -> str:
         """For printing the module."""
@@ -206,25 +197,3 @@ def _rows(transitions: Tensor, labels: Tensor) -> Tensor:
     if len(transitions) == 1:
         return transitions[0].index_select(0, labels)
     return transitions.gather(1, labels[:, None, None].expand(-1, 1, transitions.shape[-1]))[:, 0]
-
-
-def _set_bounds(T: CandidateSetTransition, score: Score) -> FloatArray:
-    """Bounds of candidate sets, which depend on the set's size alone: by label, beyond 12 classes by size.
-
-    By symmetry the best p is even inside of S and outside, with mass s inside: ``q_S = g s`` and ``||q||^2 =
-    a (s^2/j + (1-s)^2/(K-j)) + b``, T^T T = a I + b 1 1^T. Where q itself is needed, one set of each size stands for
-    all of them.
-    """
-    K, j = T.num_classes, np.array(T.set_sizes())
-    if score.needs == "all":
-        matrix, sizes = T.matrix(), [len(s) for s in T.candidate_sets()]
-        return T.per_label(np.array([score.bound(matrix, sizes.index(size)) for size in j]))
-    gram, g = T.gram(), np.exp(T.log_weight[j])
-    b = gram[0, 1]
-    a = gram[0, 0] - b
-    rest = np.where(j < K, 1 / np.maximum(K - j, 1), 0.0)
-    s = np.ones(len(j))  # the largest cosine, and the least distance where that is not inside
-    if isinstance(score, BrierScore) and a > 0:
-        s = np.where(j < K, np.minimum(1.0, (g / a + rest) / (1 / j + rest)), 1.0)
-    square = torch.as_tensor(a * (s**2 / j + (1 - s) ** 2 * rest) + b)
-    return T.per_label(score.loss(Weak(torch.as_tensor(g * s), square)).numpy())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from .._core import plugins
@@ -13,14 +12,8 @@ from ..errors import InputError
 from ..potentials import Brier, LogSumExp, Max, Potential, Sparsemax, Spherical, Squeezed, Tsallis
 from ..transitions import (
     METHODS,
-    AnnotatorTransition,
-    AnswerReconstruction,
-    CompleteReconstruction,
-    QuestionReconstruction,
     Reconstruction,
-    SetReconstruction,
     Transition,
-    UniformReconstruction,
 )
 from .backward import BackwardLoss
 from .base import WeakLabelLoss
@@ -168,7 +161,7 @@ def loss_to_dict(loss: nn.Module) -> dict[str, Any]:
             extra["link"] = _potential_to_plain(loss.link)
         return {"kind": "forward", **extra, **_ignored(loss)}
     if type(loss) is ForwardBackwardLoss:
-        R = _reconstruction_to_plain(loss.reconstruction)
+        R = loss.reconstruction.to_plain()
         middle = loss.share if loss.share is not None else loss.middle.tolist()
         return {"kind": "forward_backward", "middle": middle, "reconstruction": R, **_ignored(loss)}
     kinds: dict[type, str] = {BackwardLoss: "backward", GradientAscentLoss: "ga", NonNegativeLoss: "nonnegative"}
@@ -182,7 +175,7 @@ def loss_to_dict(loss: nn.Module) -> dict[str, Any]:
             f"use one of tproper's losses, or save module_.state_dict() yourself"
         )
     assert isinstance(loss, (BackwardLoss, GradientAscentLoss, NonNegativeLoss))
-    out: dict[str, Any] = {"kind": kind, "reconstruction": _reconstruction_to_plain(loss.reconstruction)}
+    out: dict[str, Any] = {"kind": kind, "reconstruction": loss.reconstruction.to_plain()}
     if isinstance(loss, BackwardLoss):
         out["potential"] = _potential_to_plain(loss.potential)
         weights = loss.class_weights
@@ -207,7 +200,7 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
         return other(transition)
     if kind not in ("backward", "ga", "nonnegative", "forward_backward"):
         raise InputError(f"loss: expected a known kind of loss, got {kind!r}")
-    R = _reconstruction_from_plain(data["reconstruction"], transition)
+    R = Reconstruction.from_plain(data["reconstruction"], transition)
     if kind == "forward_backward":
         return ForwardBackwardLoss(transition, data["middle"], R, ignore_index=ignored)
     if kind == "backward":
@@ -216,23 +209,6 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
         return BackwardLoss(transition, potential, reconstruction=R, class_weights=weights, ignore_index=ignored)
     make = GradientAscentLoss if kind == "ga" else NonNegativeLoss
     return make(transition, R, ignore_index=ignored)
-
-
-def _reconstruction_to_plain(R: Reconstruction) -> Any:
-    if isinstance(R, AnswerReconstruction) and R.prior is not None:
-        return {"method": R.method, "prior": R.prior.tolist()}
-    if isinstance(R, (UniformReconstruction, SetReconstruction, AnswerReconstruction, QuestionReconstruction)):
-        return R.method  # rebuilt in closed form
-    return [[float(x) for x in row] for row in R.matrix()]
-
-
-def _reconstruction_from_plain(stored: Any, transition: Transition) -> str | Reconstruction:
-    if isinstance(stored, str):
-        return stored
-    if isinstance(stored, Mapping):
-        return transition.reconstruction(stored["method"], stored["prior"])
-    make = CompleteReconstruction if isinstance(transition, AnnotatorTransition) else Reconstruction
-    return make(np.asarray(stored, dtype=np.float64), transition)
 
 
 def _potential_to_plain(F: Potential) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, checks, safe_log
@@ -73,6 +74,20 @@ class Score(ABC):
         q[0] = top
         return float(self.loss(Weak(q[0], q.square().sum(), q)))
 
+    def set_bounds(self, g: FloatArray, size: NDArray[np.int64], K: int, a: float, b: float) -> FloatArray:
+        """The same for candidate sets of each size j, of probability g, where ``T^T T = a I + b 1 1^T``.
+
+        With the mass s inside of the set, ``q_S = g s`` and ``||q||^2 = a (s^2/j + (1-s)^2/(K-j)) + b``.
+        """
+        rest = np.where(size < K, 1 / np.maximum(K - size, 1), 0.0)
+        s = self._best_mass(g, size, K, a, rest)
+        square = torch.as_tensor(a * (s**2 / size + (1 - s) ** 2 * rest) + b)
+        return np.asarray(self.loss(Weak(torch.as_tensor(g * s), square)).numpy(), dtype=np.float64)
+
+    def _best_mass(self, g: FloatArray, size: NDArray[np.int64], K: int, a: float, rest: FloatArray) -> FloatArray:
+        """All of it: the largest cosine."""
+        return np.ones(len(size))
+
 
 class LogScore(Score):
     """``-log q_y``."""
@@ -106,6 +121,12 @@ class BrierScore(Score):
         target[-1] = 1.0
         u = _nnls(np.vstack([away, np.ones(T.shape[1])]), target)
         return float(np.square(away @ (u / u.sum())).sum())
+
+    def _best_mass(self, g: FloatArray, size: NDArray[np.int64], K: int, a: float, rest: FloatArray) -> FloatArray:
+        """The least distance, where it is not at the end."""
+        if a <= 0:
+            return np.ones(len(size))
+        return np.where(size < K, np.minimum(1.0, (g / a + rest) / (1 / size + rest)), 1.0)
 
 
 class SphericalScore(Score):

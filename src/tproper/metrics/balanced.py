@@ -19,7 +19,8 @@ from .score import Score, says_nothing, score_of
 from .statistics import Z95, Reweigher, Values
 from .values import halfway, one_hot
 
-LEAST_SIGNAL = 4  # standard errors by which a class's share must be known to be there, for a ratio to say anything
+LEAST_SIGNAL = 5  # standard errors by which a class's share must be known to be there, for a ratio to say anything
+SAFE_SIGNAL = 7  # ... from which on nothing is to be feared of showing some samples and not others
 FEW, POOR = "too few weak labels", "T is known too poorly"
 ADVICE = "for a ratio; pass the class proportions as prior if they are known"
 
@@ -41,7 +42,7 @@ def weak_balanced_accuracy(
     ``r_i[z]``. If the class proportions are known, pass them as `prior`: they take the place of D, and the estimate
     is unbiased and far less noisy. Otherwise it is a ratio of estimates, and no ratio is unbiased: the bias left by
     `ClassShares` grows with the relative errors of the D_z (`benchmarks/coverage.py` measures it). Where a
-    class's relative error is above 1/4, or none of its labels was met, the score says that it is not informative
+    class's relative error is above 1/5, or none of its labels was met, the score says that it is not informative
     (scikit-learn leaves such a class out, and so scores the others alone). Do not keep only the samples that are: D_z
     errs upwards in them, and the ratio downwards. The standard error is the delta method's. `true`: as for
     `weak_accuracy`; T is then not used.
@@ -63,6 +64,7 @@ def _balanced(sample: Sample, predicted: Tensor, prior: ArrayLike | None) -> Sco
         result = sample.estimate(lambda i: hit(i) * scale, halfway(hit), student=False)
         known = _known_classes(sample, predicted, torch.as_tensor(shares_given))
         scatter = weigher.scatter(lambda i: hit(i) * scale, known, sample.labels, sample.shares)
+        scatter += _never_predicted(sample, predicted, torch.as_tensor(shares_given))
         result.entail(scatter)
         width = 2 * Z95 * math.sqrt(scatter * result.design + result.stderr_transition**2)
         return score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / K, expected=width)
@@ -74,6 +76,7 @@ def _balanced(sample: Sample, predicted: Tensor, prior: ArrayLike | None) -> Sco
     result = sample.estimate(shares.influence(hit), halfway(hit), student=False)
     result.mean = np.asarray(shares.value())
     result.at_least(shares.unseen_variance())
+    result.more(shares.selected_variance())
     sampling = shares.D_stderr
     shares.widen()
     score = score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / K)
@@ -102,6 +105,18 @@ def _known_classes(sample: Sample, predicted: Tensor, prior: Tensor) -> Values:
         return p
 
     return posterior
+
+
+def _never_predicted(sample: Sample, predicted: Tensor, prior: Tensor) -> float:
+    """What is missing in that scatter of classes that are predicted less often than half of their rows would be.
+
+    A sample without a row predicted as a rare class shows no scatter of that class's recall, which it does not show
+    either: such samples are not the precise ones.
+    """
+    a = torch.as_tensor(sample.shares)
+    share = torch.zeros(sample.K, dtype=torch.float64).index_add_(0, predicted, a)
+    missing = (prior / 2 - share).clamp_min(0.0) / (sample.K * prior) ** 2
+    return float(missing.sum() * (a**2).sum())
 
 
 class ClassShares:
@@ -185,6 +200,15 @@ class ClassShares:
         alike = (self.recall <= 0.5 / m) | (self.recall >= 1 - 0.5 / m)
         stderr = torch.where(alike, Z95 / (m.clamp_min(0) + Z95**2), 0.0) / len(self.D)
         return float((stderr**2).sum())
+
+    def selected_variance(self) -> float:
+        """Variance for shares that are hardly known well enough: they are shown where chance has made them large.
+
+        A share of s standard errors is shown from `LEAST_SIGNAL` on, and up to `SAFE_SIGNAL` may be too large by one.
+        """
+        near = self.D_stderr * SAFE_SIGNAL > self.D
+        off = torch.where(near, self.recall.abs() * self.D_stderr / self._safe, 0.0) / len(self.D)
+        return float((off**2).sum())
 
     def influence(self, hit: Values) -> Values:
         """Class-wise scores whose mean under the targets is 0 and whose spread is that of the ratio."""

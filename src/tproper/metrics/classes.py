@@ -28,7 +28,7 @@ import numpy as np
 from torch import Tensor
 
 from .._core import FloatArray, drawn_classes
-from ..transitions import AnnotatorTransition
+from ..transitions import Transition
 
 A_CROWD = 30  # annotators, from which on their T can be drawn together (`estimate_annotators`)
 ROUNDS = 50  # of EM for the class shares
@@ -44,7 +44,7 @@ class Classes:
 
 
 def class_means(
-    transition: AnnotatorTransition,
+    transition: Transition,
     labels: Tensor,
     targets: FloatArray,
     weights: FloatArray | None,
@@ -55,10 +55,12 @@ def class_means(
     from scipy.sparse import csr_array
     from scipy.special import softmax
 
+    sizes = [t.num_weak_labels for t in transition.separate]
+    offsets = np.cumsum([0, *sizes])
     item, who = (labels >= 0).nonzero(as_tuple=True)
-    column = transition.offsets[who.numpy()] + labels[item, who].numpy()
+    column = offsets[who.numpy()] + labels[item, who].numpy()
     n, K = targets.shape
-    given = csr_array((np.ones(len(column)), (item.numpy(), column)), shape=(n, int(transition.offsets[-1])))
+    given = csr_array((np.ones(len(column)), (item.numpy(), column)), shape=(n, int(offsets[-1])))
     weighed = targets if weights is None else weights[:, None] * targets
     a = np.ones(n) if weights is None else weights
     rng, log_T = np.random.default_rng(0), transition.tables()["log_T"][:-1]  # without that of a missing answer
@@ -66,7 +68,7 @@ def class_means(
     out, total = [], np.zeros((K, n))
     for s in range(count):
         T = rng.standard_gamma(mixture[s % len(mixture)])
-        T /= np.repeat(np.add.reduceat(T, transition.offsets[:-1]), transition.sizes, axis=0)
+        T /= np.repeat(np.add.reduceat(T, offsets[:-1]), sizes, axis=0)
         logs = np.log(np.maximum(T, LEAST))
         P = softmax((given @ logs).T + np.log(shares)[:, None], axis=0)  # (K, n): sums over few classes are fast
         one = (drawn_classes(P, rng, axis=0) == np.arange(K)[:, None]).astype(np.float64)

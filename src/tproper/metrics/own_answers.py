@@ -13,7 +13,7 @@ import torch
 from scipy.special import bdtr
 from torch import Tensor
 
-from ..transitions import AnnotatorTransition, is_soft
+from ..transitions import is_soft
 from .inputs import Sample
 from .score import Score, says_nothing
 
@@ -25,7 +25,7 @@ ROUNDS = 50  # of EM for the class shares
 def doubted(score: Score, sample: Sample, predicted: Tensor) -> Score:
     """The score, or one that says nothing where the predictions were made from the answers."""
     transition = sample.weigher.transition
-    if not isinstance(transition, AnnotatorTransition):
+    if not transition.separate:
         return score
     answers = sample.labels
     if is_soft(answers):  # what each annotator believes most

@@ -14,7 +14,6 @@ from torch import Tensor
 from .._core import Labels, checks
 from ..errors import InputError
 from ..transitions import (
-    BagTransition,
     Encoded,
     Reconstruction,
     Transition,
@@ -54,7 +53,7 @@ def forward_risk(
     if w is not None:
         y, q, w = y[w > 0], q[w > 0], w[w > 0] / w.max()
     # scores of log q give q back exactly under softmax, zeros included; T is that of pooled bags
-    scores = q.log() - torch.as_tensor(transition.log_shift) if isinstance(transition, BagTransition) else q.log()
+    scores = q.log() - torch.as_tensor(transition.log_shift)
     risks = -transition.evidence(y).log_mass(scores).numpy()
     return float(np.average(risks, weights=w))
 

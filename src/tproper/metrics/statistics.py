@@ -29,7 +29,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
 from .._core import FloatArray, as_tensors, drawn_classes
-from ..transitions import AnnotatorTransition, DenseReconstruction, Reconstruction, Transition, is_soft
+from ..transitions import Reconstruction, Transition, is_soft
 from .uncertainty import TransitionDraws, draws_of
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
@@ -101,14 +101,7 @@ class Reweigher:
 
     def least_scatter(self) -> FloatArray | None:
         """``min_z Var(r_y[c] | z)`` (K,): by how much labels scatter "is it c?", whatever the classes; dense T only."""
-        R = self.reconstruction
-        if (
-            self.soft or type(R) is not DenseReconstruction
-        ):  # shares scatter less; no table; of uniform noise g has two values, where the bend is exact
-            return None
-        T, targets = self.transition.matrix(), R.matrix()
-        scatter: FloatArray = (targets**2 @ T - (targets @ T) ** 2).min(axis=1)
-        return np.maximum(scatter, 0.0)
+        return None if self.soft else self.reconstruction.least_scatter()  # shares scatter less
 
     def scatter(self, values: Values, posterior: Values, labels: Tensor, a: FloatArray) -> float:
         """``sum_i a_i^2 E g_i^2``, with class probabilities `posterior`: how labels scatter a mean, whatever was drawn.
@@ -196,10 +189,7 @@ def drawn_labels(
     z = torch.as_tensor(drawn_classes(mixed.numpy(), rng))
     weights = (p.gather(-1, z[:, None]) / mixed.gather(-1, z[:, None]))[:, 0].numpy()
     drawn = transition.encode(transition.sample(z, rng), validate=False)
-    if isinstance(transition, AnnotatorTransition):
-        gone = like.isnan().any(-1) if is_soft(like) else like < 0
-        drawn = torch.where(gone, -1, drawn)
-    return drawn, weights
+    return transition.with_gaps_of(drawn, like), weights
 
 
 def moment_slope(g: FloatArray, weights: FloatArray, reference: FloatArray, shares: FloatArray) -> FloatArray:
@@ -301,6 +291,10 @@ class Estimate:
         """The variance of one more example, or group, whose squares sum to `values`: not seen yet, and it may come."""
         one = self.by_group**2 if self.by_group is not None else float(self.spread / self.design) ** 2
         self.error2, self.floor = self.error2 + values * one, self.floor + values * one
+
+    def more(self, variance: float) -> None:
+        """A variance that comes on top of what the sample shows."""
+        self.error2, self.floor = self.error2 + variance, self.floor + variance
 
     def scatter_at_least(self, variances: FloatArray, weights: FloatArray | None) -> None:
         """Every candidate mean entails at least these variances of the g_i, those of labels given their class."""

@@ -22,16 +22,10 @@ from functools import partial
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
-from scipy.special import gammaln, xlog1py, xlogy
 from torch import Tensor
 
 from .._core import FloatArray
 from ..transitions import (
-    ENUMERATION_LIMIT,
-    AnnotatorTransition,
-    AnswerReconstruction,
-    EstimatedPartialLabels,
-    EstimatedTransition,
     Reconstruction,
     Transition,
     is_estimated,
@@ -114,19 +108,18 @@ def _how(
     transition: Transition, reconstruction: Reconstruction, labels: Tensor | None, weights: FloatArray | None
 ) -> tuple[Callable[[], TransitionDraws], *tuple[np.ndarray | None, ...]] | None:
     """How draws are made, and what they depend on besides T and R; None where T is known."""
-    if not isinstance(transition, AnnotatorTransition):
+    if not transition.separate:
         return (lambda: _inverted(_confusion(transition, reconstruction)),) if is_estimated(transition) else None
-    if not any(map(is_estimated, transition.transitions)):
+    if not any(map(is_estimated, transition.separate)):
         return None
     if labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
         mixture = _together(transition)
         if mixture is not None:
             make = partial(_from_classes, transition, reconstruction, labels, weights, mixture)
             return make, labels.numpy(), weights
-    if not isinstance(reconstruction, AnswerReconstruction):
+    shares = reconstruction.shares(labels)
+    if shares is None:
         return (lambda: _inverted(_confusion(transition, reconstruction)),)
-    own = reconstruction.weights / reconstruction.weights.sum()
-    shares = own if labels is None else reconstruction.shares(labels)
     return (lambda: _inverted(_mixed_confusion(transition, reconstruction, shares))), shares
 
 
@@ -153,7 +146,7 @@ def _inverted(confusion: FloatArray) -> TransitionDraws:
 
 
 def _from_classes(
-    transition: AnnotatorTransition,
+    transition: Transition,
     reconstruction: Reconstruction,
     labels: Tensor,
     weights: FloatArray | None,
@@ -161,35 +154,36 @@ def _from_classes(
 ) -> TransitionDraws:
     """Draws of T and of the classes, as they scatter about the ``C^{-1}`` that corrects the targets."""
     targets = reconstruction.targets(labels).numpy()
-    count = min(_count(max(sum(transition.sizes), len(labels)) * transition.num_classes), CLASS_DRAWS)
+    count = min(_count(max(sum(transition.answer_sizes or ()), len(labels)) * transition.num_classes), CLASS_DRAWS)
     means, mean, posteriors = class_means(transition, labels, targets, weights, mixture, count)
     draws, own = _inverted(means), _inverted(mean[None])
     lost = max(draws.lost, own.lost)
     return TransitionDraws(draws.inverses @ np.linalg.inv(own.inverses[0]), lost, Classes(posteriors, own.inverses[0]))
 
 
-def _together(transition: AnnotatorTransition) -> FloatArray | None:
+def _together(transition: Transition) -> FloatArray | None:
     """The distributions that all T together are a mixture of (C, rows, K): those of a crowd err together; None if none.
 
     A T alone says nothing of what it shares with others, and the answers of a handful, or such as depend on each other,
     tell classes worse than it looks: `estimate_annotators` gives none of these a mixture. T that were counted, each for
     itself, are mixtures of another kind.
     """
-    own = [t for t in transition.transitions if isinstance(t, EstimatedTransition) and t.counts is None]
-    mixed = [t.concentration for t in own if t.concentration is not None and t.concentration.ndim == 3]
-    if len(mixed) < max(len(transition.transitions), A_CROWD) or len({len(c) for c in mixed}) > 1:
+    own = [t.posterior for t in transition.separate if t.posterior is not None and t.posterior.counts is None]
+    mixed = [q.concentration for q in own if q.concentration is not None and q.concentration.ndim == 3]
+    if len(mixed) < max(len(transition.separate), A_CROWD) or len({len(c) for c in mixed}) > 1:
         return None
     return np.concatenate(mixed, axis=1)
 
 
-def _annotator_draws(transition: AnnotatorTransition, count: int) -> Iterator[FloatArray]:
+def _annotator_draws(transition: Transition, count: int) -> Iterator[FloatArray]:
     """Of each annotator's T (S, M_a, K), one after the other; as often as it stands where it is known."""
     mixture = _together(transition)
     if mixture is not None:
         draws = np.random.default_rng(0).standard_gamma(mixture[np.arange(count) % len(mixture)])
-        yield from (d / d.sum(axis=1, keepdims=True) for d in np.split(draws, transition.offsets[1:-1], axis=1))
+        ends = np.cumsum([t.num_weak_labels for t in transition.separate])[:-1]
+        yield from (d / d.sum(axis=1, keepdims=True) for d in np.split(draws, ends, axis=1))
         return
-    for a, t in enumerate(transition.transitions):
+    for a, t in enumerate(transition.separate):
         T = posterior_draws(t, count, a)
         yield np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if T is None else T
 
@@ -197,38 +191,23 @@ def _annotator_draws(transition: AnnotatorTransition, count: int) -> Iterator[Fl
 def _confusion(transition: Transition, reconstruction: Reconstruction) -> FloatArray:
     """``C_s = R T_s`` (S, K, K) of an estimated T."""
     K = transition.num_classes
-    if isinstance(transition, EstimatedPartialLabels) and K > ENUMERATION_LIMIT:
-        return _set_confusion(transition, reconstruction)
-    rows = sum(transition.sizes) if isinstance(transition, AnnotatorTransition) else transition.num_weak_labels
+    known = None if transition.listed else transition.drawn_confusions(reconstruction, _count(K * K))
+    if known is not None:
+        return known
+    rows = sum(transition.answer_sizes or [transition.num_weak_labels])
     T = posterior_draws(transition, _count(rows * K))
     assert T is not None
     return np.asarray(reconstruction.matrix() @ T)
 
 
-def _mixed_confusion(transition: AnnotatorTransition, R: AnswerReconstruction, shares: FloatArray) -> FloatArray:
+def _mixed_confusion(transition: Transition, R: Reconstruction, shares: FloatArray) -> FloatArray:
     """``sum_a w_a R_a T_{a,s}`` for annotators who count by their `shares` w_a. One at a time: all are large."""
     K = transition.num_classes
-    count = _count(sum(transition.sizes) * K)
+    count = _count(sum(transition.answer_sizes or ()) * K)
     total = np.zeros((count, K, K))
     for a, (share, T) in enumerate(zip(shares, _annotator_draws(transition, count), strict=True)):
         total += share * (R.own(a) @ T)
     return total
-
-
-def _set_confusion(transition: EstimatedPartialLabels, reconstruction: Reconstruction) -> FloatArray:
-    """``R T_s`` of candidate sets without listing them: all classes are alike, so one number per draw is enough.
-
-    The target of a set of size m holds the same ``u_m`` for each of its members, and the true class is one:
-    the diagonal is the mean of ``u_m`` over ``m - 1 ~ Binomial(K - 1, p_s)``, and columns sum to one.
-    """
-    K = transition.num_classes
-    others = np.arange(K)
-    u = reconstruction.targets(np.tri(K, dtype=bool))[:, 0].numpy()  # row m - 1: the first m classes are candidates
-    p = transition.rates(_count(K * K))[:, None]
-    log_choose = gammaln(K) - gammaln(others + 1) - gammaln(K - others)
-    diagonal = np.exp(log_choose + xlogy(others, p) + xlog1py(K - 1 - others, -p)) @ u
-    off = (1 - diagonal) / (K - 1)
-    return np.asarray(off[:, None, None] + (diagonal - off)[:, None, None] * np.eye(K))
 
 
 def _count(size: int) -> int:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, group_codes, warn
 from ..errors import InputError
-from ..transitions import AnnotatorTransition, Encoded, LabelSpace, Transition, is_estimated
+from ..transitions import Encoded, LabelSpace, Transition, is_estimated
 from .checked import CheckedRows, IntArray, Result, SelectionWarning
 from .inputs import Sample, predictions_of, probabilities_of, weights_of
 from .known import known_classes
@@ -234,7 +234,7 @@ def _with_T(rows: Rows, result: Result, weak: Weak, each: FloatArray) -> tuple[R
         alone = weak()
     except NotReconstructibleError:
         return result, "T does not tell the classes apart, and is not used"
-    if not math.isfinite(alone.value) or (isinstance(T, AnnotatorTransition) and not alone.informative):
+    if not math.isfinite(alone.value) or (T.separate and not alone.informative):
         return result, ""
     sample = Sample(rows.labels, T, "auto", None, None)
     g = np.zeros(len(rows.true))

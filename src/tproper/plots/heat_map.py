@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core import FloatArray
 from ..errors import InputError
-from ..transitions import SET_SEPARATOR, EstimatedTransition, Transition, space_of
+from ..transitions import SET_SEPARATOR, Transition, space_of
 
 WRITTEN = 12  # classes up to which the numbers stand in the cells
 DARK = 0.55  # probability from which they are white
@@ -33,8 +33,8 @@ def compute_transition_map(transition: Transition, classes: Sequence[Any], title
     if len(classes) != transition.num_classes:
         raise InputError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
     low = high = None
-    if isinstance(transition, EstimatedTransition):
-        low, high = transition.interval(0.95)
+    if transition.posterior is not None:
+        low, high = transition.posterior.interval(0.95)
     names = [
         SET_SEPARATOR.join(sorted(map(str, n))) if isinstance(n, frozenset) else str(n)
         for n in space_of(transition, classes).names

@@ -1,28 +1,24 @@
 """Tables in, models out: what the command works with, for Python as well. Names are imported when first asked for.
 
-Imports from `plots` and the rooms above it.
+Imports from `evaluation` and the rooms above it.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .evaluating import Evaluation
     from .frames import read_table
     from .from_data import NO_PICTURE, Estimate, estimate_table
     from .model import TableModel, model_folder
     from .options import EstimateOptions, LabelOptions, Settings, TableOptions, Weakening, at_least, one_of
     from .prevalence import PrevalenceOptions, pair, prevalence_table
     from .streaming import Simulated, simulate
-    from .table_scores import UNSCORABLE, as_text, plain
     from .terms import command_terms
 
 __all__ = [
     "NO_PICTURE",
-    "UNSCORABLE",
     "Estimate",
     "EstimateOptions",
-    "Evaluation",
     "LabelOptions",
     "PrevalenceOptions",
     "Settings",
@@ -30,28 +26,24 @@ __all__ = [
     "TableModel",
     "TableOptions",
     "Weakening",
-    "as_text",
     "at_least",
     "command_terms",
     "estimate_table",
     "model_folder",
     "one_of",
     "pair",
-    "plain",
     "prevalence_table",
     "read_table",
     "simulate",
 ]
 
 _FILES = {
-    "evaluating": ("Evaluation",),
     "frames": ("read_table",),
     "from_data": ("NO_PICTURE", "Estimate", "estimate_table"),
     "model": ("TableModel", "model_folder"),
     "options": ("EstimateOptions", "LabelOptions", "Settings", "TableOptions", "Weakening", "at_least", "one_of"),
     "prevalence": ("PrevalenceOptions", "pair", "prevalence_table"),
     "streaming": ("Simulated", "simulate"),
-    "table_scores": ("UNSCORABLE", "as_text", "plain"),
     "terms": ("command_terms",),
 }
 _FILE_OF = {name: file for file, names in _FILES.items() for name in names}

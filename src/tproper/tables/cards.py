@@ -13,21 +13,28 @@ from ..plots import markdown_block, markdown_code, markdown_text
 from .first_screen import first_screen
 
 
-def in_words(certificate: Any) -> str:
-    """What a certificate means to somebody who trains a model."""
+def in_words(certificate: Any, estimated: bool = False, known_classes: int = 0) -> str:
+    """What a certificate means to somebody who trains a model, and what it rests on."""
     if certificate.strictly_proper:
-        first = "With enough data the minimum of this loss is at the true class probabilities, and nowhere else."
+        first = "If T is right and the model can express the truth, probabilities become right as data grow."
     elif certificate.proper:
-        first = "The true class probabilities minimise this loss, but other probabilities may do so as well."
+        first = (
+            "If T is right, the true class probabilities minimise this loss, but other probabilities may do so as well."
+        )
     else:
         first = "This loss is not proper: even with unlimited data its minimum may differ from the true probabilities."
+    made = "estimated from this table" if estimated else "given"
+    checked = (
+        f"with {known_classes:,} rows of known class beside it" if known_classes else "not checked against clean labels"
+    )
     if certificate.lower_bounded:
-        second = "It is bounded from below, so training cannot run off to minus infinity."
+        second = "The loss is bounded from below, so training cannot run off to minus infinity."
     else:
         second = (
-            "It has NO lower bound: training can push it to minus infinity and ruin the model. Prefer --loss forward."
+            "The loss has NO lower bound: training can push it to minus infinity and ruin the model. "
+            "Prefer --loss forward."
         )
-    return f"{first} {second}"
+    return f"{first} T was {made}, {checked}. {second}"
 
 
 def shown_counts(counts: dict[str, int], limit: int = 12) -> str:
@@ -119,7 +126,6 @@ def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
     clean = "No"
     if facts["known_classes"]:
         clean = "The column of clean labels is from the rows of known class alone. Elsewhere no"
-    alike = "The intervals assume independent rows: where the rows of a group are alike, they are too narrow."
     return [
         *head,
         f"Measured {facts['how_scored']}:",
@@ -128,7 +134,6 @@ def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
         "",
         f"{clean} clean label was used. The intervals cover with 95% probability if the",
         "transition above is right; a wrong transition makes them wrong too.",
-        *([alike] if facts["groups"] else []),
         *calibration,
         "",
     ]

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray, mark
+from .._core import mark
 from ..data import CELLS, watched
 from ..errors import InputError
+from ..evaluation import UNSCORABLE, Evaluation, Evaluator, draw
 from ..inputs import Columns, Inputs
-from ..transitions import Reconstruction, identity
 from .frames import read_table
 from .labels import (
     Answered,
@@ -34,20 +34,6 @@ from .overlap import Overlap
 from .reading import LabelColumns, label_columns, read
 from .schema import FeatureReader
 from .streaming import Trained, reblocked
-from .table_scores import Scores, StreamedScores, draw, why_no_scores
-from .trust import CHECKED_ROWS, Trust, trust
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What `tproper evaluate` says."""
-
-    transition: str
-    weak: Scores | None
-    clean: Scores | None
-    trust: Trust | None
-    counts: dict[str, int]
-    overlap: str | None = None  # rows that the model was trained on, in words
 
 
 def evaluate_file(
@@ -73,7 +59,7 @@ def evaluate_file(
         )
     result = evaluate(trained, columns, codec, source)
     if plot is not None:
-        draw(result.weak, result.clean, plot, before)
+        draw(result.scores, result.clean, plot, before)
     return result
 
 
@@ -137,43 +123,17 @@ def _blocks(columns: LabelColumns, codec: LabelCodec, source: str | None, inputs
     reader.finish()
 
 
-class _Evenly:
-    """Labels and probabilities of some rows, evenly spread over a table of any length: it may be sorted by class."""
-
-    def __init__(self) -> None:
-        self.rows, self.stride = 0, 1
-        self.labels: list[Coded] = []
-        self.p: list[FloatArray] = []
-
-    def add(self, labels: Coded, p: FloatArray) -> None:
-        """The next rows, of which every `stride`-th is kept."""
-        start = -self.rows % self.stride
-        self.labels.append(labels[start :: self.stride])
-        self.p.append(p[start :: self.stride])
-        self.rows += len(p)
-        while sum(map(len, self.p)) > 2 * CHECKED_ROWS:
-            self.labels, self.p = [np.concatenate(self.labels)[::2]], [np.concatenate(self.p)[::2]]
-            self.stride *= 2
-
-    def trust(self, codec: LabelCodec, reconstruction: Reconstruction) -> Trust:
-        """What they say of T."""
-        return trust(np.concatenate(self.labels), np.concatenate(self.p), codec, reconstruction)
-
-
 def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source: str | None) -> Evaluation:
     """Scores from weak labels, unless their T forbids it, and from true classes, where a column of them is given.
 
     Rows without a label are counted.
     """
     schema = trained.schema
-    why = why_no_scores(codec.transition)
-    if why and columns.true is None:
-        raise InputError(f"--true-label: expected a column with the true classes, got none, and {why}")
+    evaluator = Evaluator(codec.transition, codec.known_names())
+    if evaluator.reconstruction is None and columns.true is None:
+        raise InputError(f"--true-label: expected a column with the true classes, got none, and {UNSCORABLE}")
     schema.check_columns(columns.home)
-    weak = None if why else StreamedScores(codec.transition)
-    clean = None if columns.true is None else StreamedScores(identity(len(schema.classes)))
-    rows = labelled = 0
-    checked = _Evenly()
+    rows = labelled = clean = 0
     overlap = Overlap(schema.digests)
     for block in _blocks(columns, codec, source, trained.inputs):
         rows += len(block.X)
@@ -181,19 +141,16 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
         given = ~block.absent
         labelled += int(given.sum())
         p = trained.probabilities(block.X, block.rows.__getitem__)
-        if weak is not None:
-            weak.add(block.labels[given], p[given])
-            checked.add(block.labels[given], p[given])
-        if clean is not None and block.true is not None:
+        evaluator.add(block.labels[given], p[given])
+        if block.true is not None:
             known = block.true >= 0
-            clean.add(block.true[known], p[known])
+            clean += int(known.sum())
+            evaluator.add_known(block.true[known], p[known])
     if labelled == 0:
         raise InputError(f"--label: expected labels in the column {columns.label!r}, got none in {rows} rows")
     counts = {"all": rows, "weak": labelled, "without_label": rows - labelled}
-    if clean is not None and clean.rows == 0:
-        raise InputError(f"--true-label: expected classes in the column {columns.true!r}, got none in {rows} rows")
-    if clean is not None:
-        counts["clean"] = clean.rows
-    from_weak, from_clean = (None if scores is None else scores.scores() for scores in (weak, clean))
-    trusted = None if weak is None else checked.trust(codec, weak.reconstruction)
-    return Evaluation(codec.transition.name, from_weak, from_clean, trusted, counts, overlap.warning())
+    if columns.true is not None:
+        if clean == 0:
+            raise InputError(f"--true-label: expected classes in the column {columns.true!r}, got none in {rows} rows")
+        counts["clean"] = clean
+    return replace(evaluator.result(), rows=counts, overlap=overlap.warning())

@@ -64,6 +64,12 @@ def _how_good(facts: dict[str, Any]) -> str:
             f"Not known: what was measured, from {basis}, allows no statement. Do not rely on the model before it was "
             "tried on rows whose class somebody has checked."
         )
+    if found.get("bounds"):
+        return (
+            f"Of 100 rows that it had not seen it gets between {of_hundred(found['low'])} and "
+            f"{of_hundred(found['high'])} right. The labels contradict what was assumed of them (see 1), so this "
+            "was calculated without it; what it needs instead stands beside the scores."
+        )
     text = (
         f"Of 100 rows that it had not seen it gets about {of_hundred(found['value'])} right; the number may be "
         f"anywhere between {of_hundred(found['low'])} and {of_hundred(found['high'])}. That was measured from {basis}"
@@ -89,8 +95,8 @@ def dangers(facts: dict[str, Any]) -> list[str]:
     if trusted == "contradicted":
         out.append(
             "**The labels contradict what was assumed of them.** How often they are wrong "
-            f"{estimated}, and a test of the labels says that this cannot be so. All numbers of this page, and all "
-            "probabilities of the model, may be wrong by any amount."
+            f"{estimated}, and a test of the labels says that this cannot be so. All numbers of this page but bounds "
+            "that do without it, and all probabilities of the model, may be wrong by any amount."
         )
     if found is None or not found["informative"]:
         out.append(

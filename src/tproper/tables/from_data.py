@@ -192,13 +192,13 @@ class Question:
     seed: int
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def estimate(self, labels: Any, classes: Sequence[str], rows: NDArray[Any]) -> Estimated:
+    def estimate(self, labels: Any, classes: Sequence[str], rows: NDArray[Any], **more: Any) -> Estimated:
         """What the estimation room makes of the encoded labels of some rows; features are at unit scale."""
         X, group = None, None if self.table.group is None else self.table.group[rows]
         if self.table.kinds:
             X = encoder_of(self.table.X, self.table.kinds).encode(self.table.X)[rows]
         return estimate_labels(
-            self.kind, labels, len(classes), self.known(classes, rows), X, self.seed, group, **self.settings
+            self.kind, labels, len(classes), self.known(classes, rows), X, self.seed, group, **self.settings, **more
         )
 
     def known(self, classes: Sequence[str], rows: NDArray[Any]) -> NDArray[np.int64] | None:
@@ -296,8 +296,10 @@ def _annotators(question: Question) -> Estimate:
     if len(names) < 2:
         raise InputError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
     answers = _answers(table, names)
-    with Bar(f"estimating T of annotators from {len(answers):,} answers"):
-        crowd = question.estimate(answers, names, answers.items)  # with one answer per row, the items that have some
+    total = 100 if table.kinds else None  # without features it takes a moment
+    with Bar(f"estimating T of annotators from {len(answers):,} answers", total, "%") as bar:
+        # with one answer per row, the items that have some
+        crowd = question.estimate(answers, names, answers.items, progress=lambda share: bar.at(round(100 * share)))
     assert isinstance(crowd, AnnotatorEstimate)
     who = [str(a) for a in answers.annotators]
     versus = crowd.versus_vote

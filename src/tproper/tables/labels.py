@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray
 from ..data import MISSING, float_twins, look_alikes, misreadings, nearest, short, texts
 from ..errors import InputError
+from ..evaluation import Legend
 from ..transitions import (
     SET_SEPARATOR,
     AnnotatorTransition,
@@ -186,6 +187,10 @@ class LabelCodec:
             raise InputError(
                 f"--classes: expected names without {SET_SEPARATOR!r}, which separates candidates, got one"
             )
+
+    def known_names(self) -> Legend:
+        """What numbers of classes, annotators and sources stand for."""
+        return Legend(self.classes, self.annotators, self.sources)
 
     @property
     def names(self) -> list[Any]:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray, TakenError, atomic_folder, sweep, warn, write_file
 from ..errors import InputError, printable
+from ..evaluation import Evaluation, draw, plain_scores
 from ..learn import DESCRIPTION, load, not_replaceable, write_model
 from ..plots import can_draw, html_page
-from . import table_scores as scoring
 from .cards import model_card, summary
-from .evaluating import Evaluation, evaluate_file
+from .evaluating import evaluate_file
 from .frames import read_table
 from .options import LabelOptions, Names, Settings, TableOptions
 from .schema import Schema
@@ -174,10 +174,12 @@ class TableModel(Trained):
 
     @property
     def _scores(self) -> str | None:
-        quality = self.quality
-        if quality is None or (quality.weak is None and quality.clean is None):
-            return None
-        return scoring.as_text(quality.weak, quality.clean, quality.trust)
+        found = self._evaluation
+        return None if found is None or not (found.scores or found.clean) else str(found)
+
+    @property
+    def _evaluation(self) -> Evaluation | None:
+        return None if self.quality is None else self.quality.evaluation
 
     def card(self, name: str = "model") -> str:
         """The model card, in Markdown: data, labels, loss, and what is known of the quality."""
@@ -193,10 +195,11 @@ class TableModel(Trained):
 
     def to_dict(self) -> dict[str, Any]:
         """All that was counted and found, for JSON."""
-        quality = self.quality
-        scores = {} if quality is None else {"scores": quality.weak, "clean_scores": quality.clean}
-        plain = {name: None if s is None else scoring.plain(s) for name, s in scores.items()}
-        trusted = None if quality is None or quality.trust is None else quality.trust.to_dict()
+        found = self._evaluation
+        weak, clean = (None, None) if found is None else (found.scores, found.clean)
+        scores = {} if self.quality is None else {"scores": weak, "clean_scores": clean}
+        plain = {name: plain_scores(s) if s else None for name, s in scores.items()}
+        trusted = None if found is None else found.trust()
         return self.facts | {"certificate": self.estimator.certificate_.to_dict()} | plain | {"trust": trusted}
 
     @told
@@ -240,14 +243,14 @@ class TableModel(Trained):
             warn(f"the model is in {folder}, but not all of its card: {reason}", UserWarning)
 
     def _draw(self, folder: Path, name: str, made: Sequence[str]) -> list[str]:
-        quality = self.quality
+        found = self._evaluation
         if self._picture is not None:
             (folder / PICTURE).write_bytes(self._picture)
-        elif quality is not None and self._scores is not None and can_draw():
+        elif found is not None and self._scores is not None and can_draw():
             calibrator = self.estimator.calibrator_
             before = getattr(calibrator, "reliability", {}).get("before")
             changed = calibrator is not None and not calibrator.is_identity
-            scoring.draw(quality.weak, quality.clean, folder / PICTURE, before=before if changed else None)
+            draw(found.scores, found.clean, folder / PICTURE, before=before if changed else None)
             self.facts["picture"] = PICTURE
         else:
             return []

@@ -16,7 +16,7 @@ from ..errors import InputError
 Names: TypeAlias = str | Sequence[str] | None  # names of columns or classes: "a,b" or ["a", "b"]
 
 LOSSES = ("forward", "backward", "gls", "ga")
-MODELS = ("linear", "mlp")
+MODELS = ("linear", "mlp", "boosting")
 CALIBRATIONS = ("auto", "none", "identity", "temperature", "bias", "vector", "matrix")
 GAPS = ("auto", "random", "answer")  # what a gap among several answers may mean
 SOURCES = ("clean", "features", "annotators", "pu", "partial")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from ..inputs import Columns
 
 KEPT = 256  # digests that a model keeps
 FEWEST = 8  # with fewer, or where few rows are unique, nothing is kept: chance would look like overlap
+REPEATED, TELLING = 0.05, 0.5  # of the rows; values of one column, as a share of the different rows
 SHARE = 0.1  # of the digests that are kept, or of the table's: as many more matches than chance gives are overlap
 CHANCE = 1e-4  # how often a table of other rows may be suspected
 ROOM = 8  # digests there are for each training row, at least, where 20 bits allow it
@@ -46,6 +48,28 @@ def kept_digests(X: Columns | FloatArray) -> list[str]:
         return []
     digits = next((d for d in DIGITS if 16**d >= ROOM * len(X)), DIGITS[-1])
     return [f"{digest:0{digits}x}" for digest in np.unique(_cut(unique, digits))[:KEPT].tolist()]
+
+
+def repeated_rows(X: Columns | FloatArray, encoded: Any) -> str:
+    """A warning where rows have the features of other rows, which is hardly chance: they are not independent.
+
+    It is hardly chance where one column alone has nearly as many values as there are different rows. Of wide features
+    (n, d), which are sparse, as of texts, most rows must differ.
+    """
+    n = encoded.shape[0]
+    different = len(np.unique(_hashes(X)))
+    again = n - different
+    if again < max(FEWEST, REPEATED * n):
+        return ""
+    dense = isinstance(encoded, np.ndarray)
+    most = max(len(np.unique(column)) for column in encoded.T) if dense else TELLING * n
+    if most < TELLING * different or (not dense and different < most):
+        return ""
+    return (
+        f"{again} of {n} rows have exactly the features of another row: if they are of one person, document or item, "
+        "they are not independent, intervals are too narrow and tests too sure; name the column that says which rows "
+        "belong together with --group"
+    )
 
 
 class Overlap:

@@ -55,6 +55,7 @@ def _check_streamed(
 ) -> None:
     unfit = {
         "--tune": settings.tune,
+        "--model boosting": settings.model == "boosting",
         "--source-column": columns.source is not None,
         f"--missing {options.missing}": options.missing != "drop",
         "answers of several annotators": columns.several,

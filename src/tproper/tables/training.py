@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from .. import __version__
 from .._core import held_out_rows
 from ..data import Bar
 from ..errors import InputError
+from ..evaluation import Evaluation, Evaluator
 from ..learn import (
     L2,
     WeakLabelClassifier,
@@ -20,18 +22,19 @@ from ..learn import (
     with_params,
 )
 from ..metrics import restrict
-from ..transitions import Transition, identity, transition_to_dict
-from . import table_scores as scoring
+from ..transitions import Transition, transition_to_dict
 from .cards import in_words
 from .cross_fit import Unseen, check_groups, cross_fitted, fit_part, held_out, splits_of
 from .labels import LabelCodec
-from .notes import recorded_warnings
+from .notes import recorded_warnings, warn
 from .options import Settings
-from .overlap import kept_digests
+from .overlap import kept_digests, repeated_rows
+from .richer import needs_more
 from .rows import Rows
 from .schema import Schema, encoder_of
-from .trust import Trust, trust
 
+PENALTIES = (1.0, 3.0, 10.0)  # times the default
+ROWS_OF_A_NUMBER = 5  # rows for each number that a model is given, from which on the penalty hardly matters
 FEWEST_TO_TUNE = 10  # rows: two in each of five folds
 
 
@@ -80,9 +83,7 @@ def tuning_grid(settings: Settings) -> list[dict[str, list[Any]]]:
 class Quality:
     """Scores of rows that the model had not seen, or why there are none."""
 
-    weak: scoring.Scores | None = None
-    clean: scoring.Scores | None = None
-    trust: Trust | None = None
+    evaluation: Evaluation | None = None
     how: str = ""
     why_none: str = ""
     expected: dict[str, float] | None = None  # the mean probability of each class
@@ -90,17 +91,21 @@ class Quality:
 
     def facts(self) -> dict[str, Any]:
         """What the first screen of a card tells."""
-        best = next((scores["accuracy"] for scores in (self.clean, self.weak) if scores is not None), None)
+        found = self.evaluation
         accuracy = None
-        if best is not None:
-            low, high = best.interval
-            known = {"informative": bool(best.informative), "true": self.clean is not None}
-            accuracy = {"value": best.shown, "low": low, "high": high} | known
+        if found is not None and (found.clean or found.scores):
+            best, bound = (found.clean or found.scores)["accuracy"], found.bounds.get("accuracy")
+            (low, high), value = best.interval, best.shown
+            known = {"informative": bool(best.informative), "true": bool(found.clean), "bounds": False}
+            if bound is not None and not found.clean:
+                low, high, value = bound.low, bound.high, (bound.low + bound.high) / 2
+                known |= {"informative": True, "bounds": True}
+            accuracy = {"value": value, "low": low, "high": high} | known
         said = moved = None
-        if self.trust is not None:
-            check = self.trust.check
+        if found is not None and found.check is not None:
+            check = found.check
             said = "contradicted" if not check.plausible else "unopposed" if check.model_fits else "model off"
-            ranges = self.trust.moved.get("accuracy")
+            ranges = found.sensitivity.get("accuracy")
             ends = None if ranges is None or not ranges.rate else next(iter(ranges.intervals.values()), None)
             moved = None if ends is None else [restrict(x, (0.0, 1.0)) for x in ends]
         of_T = {"trust_in_T": said, "moved": moved}
@@ -121,24 +126,35 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
     """Scores from weak labels, and from known classes where there are any."""
     if unseen is None:
         return Quality(why_none="no rows were held out")
-    codec, clean, p = rows.codec, None, unseen.p
-    best = np.bincount(p.argmax(axis=1), minlength=len(codec.classes)) / len(p)
+    classes, p, labelled = rows.codec.classes, unseen.p, ~rows.silent[unseen.rows]
+    best = np.bincount(p.argmax(axis=1), minlength=len(classes)) / len(p)
     shares = {"expected": p.mean(axis=0), "predicted": best}
-    of_class: dict[str, Any] = {kind: dict(zip(codec.classes, s.tolist(), strict=True)) for kind, s in shares.items()}
+    of_class: dict[str, Any] = {kind: dict(zip(classes, s.tolist(), strict=True)) for kind, s in shares.items()}
+    few = "fewer than two of these rows have a weak label" if labelled.sum() < 2 else ""
+    own = None if rows.group is None else rows.group[unseen.rows]
+    scored = Evaluator(rows.codec.transition, rows.codec.known_names(), groups=None if own is None else own[labelled])
+    if not few:
+        scored.add(rows.own[unseen.rows][labelled], p[labelled])
     if rows.true is not None:
-        known = rows.true[unseen.rows] >= 0
+        true = rows.true[unseen.rows]
+        known = true >= 0
         if int(known.sum()) > 1:
-            clean = scoring.scores_of(identity(len(codec.classes)), rows.true[unseen.rows][known], unseen.p[known])
-    why = scoring.why_no_scores(codec.transition)
-    labelled = ~rows.silent[unseen.rows]
-    if why or labelled.sum() < 2:
-        return Quality(
-            None, clean, None, unseen.how, why or "fewer than two of these rows have a weak label", **of_class
-        )
-    labels, p = rows.own[unseen.rows][labelled], unseen.p[labelled]
-    R = codec.transition.reconstruction()
-    weak = scoring.scores_of(codec.transition, labels, p, R)
-    return Quality(weak, clean, trust(labels, p, codec, R), unseen.how, **of_class)
+            scored.add_known(true[known], p[known], None if own is None else own[known])
+    result = scored.result()
+    return Quality(result, unseen.how, few or result.no_scores, **of_class)
+
+
+def chooses_penalty(settings: Settings, rows: Rows, features: Any) -> bool:
+    """Whether the penalty is chosen by cross-validated weak risk although nobody asked for it.
+
+    Words are many and each of them says little, so that the default, which goes by the features' variance, may be far
+    too small for them. Not where rules made the labels: they see the words, and every weak risk calls the model that
+    repeats them best.
+    """
+    if not issparse(features) or settings.model != "linear" or settings.l2 is not None or settings.tune:
+        return False
+    n, width = features.shape
+    return width > n / ROWS_OF_A_NUMBER and n >= FEWEST_TO_TUNE and not rows.transition.of_features
 
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) -> Fitted:
@@ -152,12 +168,19 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
     some = rows.X if len(chosen) == n else rows.X[chosen]
     inputs = encoder_of(some, rows.kinds, settings.standardize, rows.X)
     inputs.left_out = rows.left_out
-    features = inputs.encode(rows.X, np.float64 if settings.model == "linear" else np.float32)
+    features = inputs.encode(rows.X, np.float32 if settings.model == "mlp" else np.float64)
     table = columns | {"features": inputs.names}
     schema = replace(make_schema(rows.codec, table, rows.told), digests=kept_digests(some))
     estimator = make_estimator(settings, rows.transition.named(rows.codec.names))
-    with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows"):
+    alike = repeated_rows(some, features[chosen]) if rows.group is None else ""
+    with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows", 100, "%") as bar:
+        warn([alike] * bool(alike))
+        estimator.set_params(verbose=lambda share: bar.at(round(100 * share)))
         fit_part(estimator, features, rows, chosen)
+        if chooses_penalty(settings, rows, features):
+            estimator.set_params(tune={"l2": [factor * estimator.l2_ for factor in PENALTIES]})
+            fit_part(estimator, features, rows, chosen)
+        estimator.set_params(verbose=0)
     unseen = None
     if splits:
         params, T = getattr(estimator, "best_params_", {}), estimator.transition_
@@ -166,6 +189,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
         unseen = held_out(estimator, features, rows, held)
     estimator.take_columns(inputs)
     quality = measure(rows, unseen)
+    more = [] if unseen is None or settings.model != "linear" else _more(estimator, quality, rows, features, unseen)
     facts = {
         "data": data,
         "rows": len(chosen),
@@ -179,9 +203,20 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
         "transition": rows.codec.transition.name,
         "unidentified": rows.codec.transition.unidentified,
         "estimate": None if rows.estimate is None else rows.estimate.text,
-        "warnings": ([] if quality.trust is None else quality.trust.doubts) + rows.notes + doubts,
+        "warnings": ([] if quality.evaluation is None else quality.evaluation.doubts) + more + rows.notes + doubts,
     }
     return described(estimator, schema, settings, facts, quality)
+
+
+def _more(estimator: Any, quality: Quality, rows: Rows, features: Any, unseen: Unseen) -> list[str]:
+    """Whether a richer model would know more, asked where labels or probabilities say that this one misses much."""
+    check = None if quality.evaluation is None else quality.evaluation.check
+    if not getattr(estimator.calibrator_, "drawn", 0.0) and (check is None or check.model_fits):
+        return []
+    given = ~rows.silent[unseen.rows]
+    at = unseen.rows[given]
+    own = None if rows.group is None else rows.group[at]
+    return list(filter(None, [needs_more(features[at], rows.own[at], rows.codec.transition, unseen.p[given], own)]))
 
 
 def _calibration(estimator: Any) -> str:
@@ -213,11 +248,11 @@ def described(estimator: Any, schema: Schema, settings: Settings, facts: dict[st
             "model": settings.model,
             "loss": certificate.loss,
             "settings": used | {"seed": settings.seed} | getattr(estimator, "best_params_", {}),
-            "tuned": settings.tune,
+            "tuned": bool(getattr(estimator, "best_params_", None)),
             "calibration": _calibration(estimator),
             "how_scored": quality.how,
             "no_scores": quality.why_none,
-            "in_words": in_words(certificate),
+            "in_words": in_words(certificate, facts["estimate"] is not None, facts["known_classes"] or 0),
             "picture": None,
             "version": __version__,
             "date": datetime.now(UTC).date().isoformat(),

@@ -76,6 +76,7 @@ from .parsing import (
     transition_from_dict,
     transition_to_dict,
 )
+from .posterior import Posterior
 from .questions import QuestionReconstruction, QuestionTransition, yes_no
 from .reading import form_of, settle, settle_sorted, stand_in, treats_alike
 from .sets import CandidateSetTransition, SetReconstruction
@@ -119,6 +120,7 @@ __all__ = [
     "NoisySetTransition",
     "PairKernel",
     "Pattern",
+    "Posterior",
     "QuestionReconstruction",
     "QuestionTransition",
     "Reconstruction",
@@ -194,7 +196,6 @@ __all__ = [
     "transition_to_dict",
     "treats_alike",
     "unlabeled_sets",
-    "weak_label_names",
     "with_weak_labels",
     "yes_no",
 ]

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, count_text, look_up, tracing
@@ -28,15 +28,15 @@ from .base import (
     CONDITION_LIMIT,
     ENUMERATION_LIMIT,
     DenseReconstruction,
-    EstimatedTransition,
     Reconstruction,
     Tables,
     Transition,
+    drawn_parts,
 )
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix
 from .evidence import Dense, DenseRows, Kinds, Needs, Rows, Targets
-from .soft import SoftLabels
+from .soft import SoftLabels, is_soft
 
 MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up to this many
 LEAST_VARIANCE = 1e-9  # of a target; otherwise an annotator who is never wrong would silence all others
@@ -94,6 +94,37 @@ class AnnotatorTransition(Transition):
     def label_shape(self) -> tuple[int, ...]:
         """One answer from each annotator."""
         return (len(self.transitions),)
+
+    @property
+    def separate(self) -> Sequence[Transition]:
+        """T of each annotator."""
+        return self.transitions
+
+    @property
+    def estimated(self) -> bool:
+        """Whether that of an annotator was."""
+        return any(t.estimated for t in self.transitions)
+
+    def draws_of_posterior(self, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
+        """Products of draws, for the complete rows of answers, which must be few enough to be listed."""
+        parts = drawn_parts(self.transitions, count, seed)
+        if parts is None:
+            return None
+        rows = np.array(self.weak_labels)
+        return np.asarray(np.prod([T[:, rows[:, a]] for a, T in enumerate(parts)], axis=0), dtype=np.float64)
+
+    @property
+    def shape_in_words(self) -> str:
+        """One column for each annotator."""
+        return f"(n, {len(self.transitions)}) answers"
+
+    def with_gaps_of(self, labels: Tensor, others: Tensor) -> Tensor:
+        """No answer where the others have none."""
+        return torch.where(others.isnan().any(-1) if is_soft(others) else others < 0, MISSING, labels)
+
+    def given_inverse(self, matrix: ArrayLike) -> Reconstruction:
+        """Of complete rows of answers."""
+        return CompleteReconstruction(matrix, self)
 
     @property
     def answer_sizes(self) -> list[int] | None:
@@ -308,7 +339,7 @@ class AnswerReconstruction(Reconstruction):
             self.residual = max(self.residual, own.residual)
             variance = float((R**2).sum(axis=0) @ (t.matrix() @ p)) - 1.0
             self.weights[a] = 1.0 / max(variance, LEAST_VARIANCE)
-        if any(isinstance(t, EstimatedTransition) for t in transition.transitions):
+        if any(t.posterior is not None for t in transition.transitions):
             self.weights = np.sqrt(self.weights)
         self.weights /= self.weights.max()
         self._columns = np.concatenate(blocks)  # (sum of M_a, K): the target of each answer alone
@@ -337,8 +368,14 @@ class AnswerReconstruction(Reconstruction):
         """R_a (K, M_a) of one annotator."""
         return self._columns[self.transition.offsets[annotator] : self.transition.offsets[annotator + 1]].T
 
-    def shares(self, labels: Tensor) -> FloatArray:
+    def to_plain(self) -> Any:
+        """The method, and the prior that it is best for."""
+        return self.method if self.prior is None else {"method": self.method, "prior": self.prior.tolist()}
+
+    def shares(self, labels: Tensor | None) -> FloatArray | None:
         """How much each annotator counts in the targets of these rows, on average; they sum to one."""
+        if labels is None:  # all have answered
+            return np.asarray(self.weights / self.weights.sum())
         weight = torch.as_tensor(self.weights) * (labels.cpu() >= 0)
         total = weight.sum(-1, keepdim=True)
         shares = torch.where(total > 0, weight / torch.where(total > 0, total, 1.0), 0.0).sum(0).numpy()
@@ -369,6 +406,10 @@ class CompleteReconstruction(DenseReconstruction):
     """R of the whole T, for complete rows of answers; an incomplete row is silent: its target is 1/K, its loss 0."""
 
     transition: AnnotatorTransition
+
+    def least_scatter(self) -> FloatArray | None:
+        """None: answers may be missing."""
+        return None
 
     def tables(self) -> dict[str, FloatArray]:
         """The columns of R, and 1/K."""

@@ -41,7 +41,8 @@ from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Silenced, Targets, listed
 from .kinds import POSITIVE_UNLABELED, LabelKind
 from .labels import LabelSpace, distinct_names, shown, space_of
-from .shrinkage import column_intervals, opened, shrink
+from .posterior import Posterior
+from .shrinkage import shrink
 from .soft import SoftLabels, is_soft, soft_silent, soft_targets
 
 LEARNED = "to learn T give it to the loss's call, loss(scores, labels, transitions=T)"
@@ -81,6 +82,7 @@ class Transition(LabelKind):
     caution: str = ""  # what scores by such labels leave out, which all of them note
     of_features: bool = False  # whether labels are made from the features themselves, as those of rules are
     unidentified: str = ""  # why an estimate of T does not tell the classes apart: then scores say nothing
+    posterior: Posterior | None = None  # what is not known of T; None where it is known
     prior: FloatArray | None = None  # class shares of the population that probabilities are wanted for
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
 
@@ -100,7 +102,8 @@ class Transition(LabelKind):
         Columns are Dirichlet-multinomial. Where counts are few they are shrunk towards a form that the counts choose by
         their evidence (symmetric, complementary, the same in all classes, ...; see `tproper.transitions.shrinkage`);
         with many they are the plain frequencies. Counts need not be whole numbers. `structure`: "auto", or the form to
-        shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary".
+        shrink towards: "free" (every label equally likely), "pooled", "symmetric", "complementary",
+        "ordinal" (classes in an order: errors among near ones).
 
         A pandas table gives labels and classes their names. Its axes may have names too, as those of ``pd.crosstab``
         do: one of "true", "class", "clean", ... beside one of "weak", "label", "noisy", ... says which axis holds the
@@ -117,7 +120,7 @@ class Transition(LabelKind):
         posterior = shrink(table, structure)
         names = _row_names(counts) if weak_labels is None else weak_labels
         out = EstimatedTransition.from_dirichlet(posterior.concentration, names, posterior.notes)
-        out.counts = table if structure == "auto" else None  # a form that was asked for is known
+        out.posterior.counts = table if structure == "auto" else None  # a form that was asked for is known
         out._classes = _column_names(counts)
         return out
 
@@ -238,6 +241,79 @@ class Transition(LabelKind):
         return None
 
     @property
+    def log_shift(self) -> FloatArray:
+        """What leads from log-probabilities among the training rows to the population's (K,), where T says it: or 0."""
+        return np.zeros(self.num_classes)
+
+    @property
+    def shape_in_words(self) -> str:
+        """The shape of the labels of n rows, for messages."""
+        return f"(n, {self.num_classes}) candidate masks" if self.per_class_labels else "(n,) labels"
+
+    def ignored(self, labels: Labels, index: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+        """Labels with 0 in place of `index`, and which examples (...) these are."""
+        return checks.ignored(labels, index, device)
+
+    def wrong_label(self, label: int) -> str:
+        """What was expected instead of an encoded label that is none; of a mask `label` is its size."""
+        return f"integers in [0, {self.num_classes}), got {label}"
+
+    def draws_of_posterior(self, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
+        """Draws (S, M, K) of an estimated T; of one of several parts, where that of some was estimated; else None.
+
+        Parts draw from streams that are spawned, not counted: sums of seeds would meet again among sources of sources.
+        """
+        return None if self.posterior is None else self.posterior.samples(count, np.random.default_rng(seed))
+
+    @property
+    def estimated(self) -> bool:
+        """Whether T, or that of a source or an annotator, was estimated."""
+        return self.posterior is not None
+
+    def drawn_confusions(self, reconstruction: Reconstruction, count: int) -> FloatArray | None:
+        """``R T_s`` (S, K, K) of draws of T in closed form, where T cannot be listed."""
+        return None
+
+    def with_gaps_of(self, labels: Tensor, others: Tensor) -> Tensor:
+        """Encoded labels, with gaps where other labels of the same rows have some."""
+        return labels
+
+    def score_bounds(self, score: Any) -> FloatArray:
+        """The smallest ``l(T p, y)`` over all p of a proper score, by label: in the order of `log_row_maxima`.
+
+        `score` has ``bound(T, y)``, and closed forms for structures that treat classes alike, where it does so with
+        labels (``symmetric``).
+        """
+        T = self.matrix()
+        return np.array([score.bound(T, y) for y in range(len(T))])
+
+    def given_inverse(self, matrix: ArrayLike) -> Reconstruction:
+        """A reconstruction by its matrix (K, M), checked."""
+        return DenseReconstruction(matrix, self)
+
+    @property
+    def separate(self) -> Sequence[Transition]:
+        """T of each of several annotators, where a label is a row of their answers; else none."""
+        return ()
+
+    @property
+    def listed(self) -> bool:
+        """Whether weak labels are few enough for `matrix`, and each has a row."""
+        return True
+
+    @property
+    def clean(self) -> bool:
+        """Whether weak labels are the classes themselves."""
+        return False
+
+    def of_known_classes(self, labels: Tensor, known: Tensor, classes: Tensor) -> Tensor | None:
+        """Labels with those of rows whose class is `known` replaced by labels that can only come from it.
+
+        Only where these have the same probability for every class, so that -log p_z is their loss up to a constant.
+        """
+        return None
+
+    @property
     def answer_sizes(self) -> list[int] | None:
         """How many labels each of several annotators has, where a label is a row of their answers; else None."""
         return None
@@ -355,7 +431,16 @@ class DenseTransition(Transition):
         return np.minimum(position - classes * self.num_weak_labels, last[classes])
 
 
-class EstimatedTransition(DenseTransition):
+class _HasPosterior(type):
+    """`EstimatedTransition` is the name of every T that carries a posterior, whatever its structure."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if cls is EstimatedTransition and getattr(instance, "posterior", None) is not None:
+            return isinstance(instance, Transition)
+        return super().__instancecheck__(instance)
+
+
+class EstimatedTransition(DenseTransition, metaclass=_HasPosterior):
     """A T that was estimated: a `Transition`, usable everywhere, that knows its own uncertainty.
 
     The uncertainty is a distribution of T: of each column a Dirichlet distribution or an even mixture of some
@@ -376,6 +461,7 @@ class EstimatedTransition(DenseTransition):
     """
 
     name = "estimated transition"
+    posterior: Posterior
 
     def __init__(
         self,
@@ -388,21 +474,9 @@ class EstimatedTransition(DenseTransition):
         counts: ArrayLike | None = None,
     ) -> None:
         super().__init__(matrix, weak_labels)
-        self.counts = None if counts is None else checks.matrix(counts, "counts")
-        if (draws is None) == (concentration is None):
-            raise InputError("draws: expected either draws or concentration, got both or neither")
+        self.posterior = Posterior(self._T, draws, concentration, counts)
         self.notes = list(notes)
         self.classifier: Any = None  # the model that T was estimated with, where there is one
-        name = "draws" if concentration is None else "concentration"
-        array = np.array(checks.array(draws if concentration is None else concentration, name), dtype=np.float64)
-        fewest = 3 if name == "draws" else 2
-        if array.shape[-2:] != self._T.shape or not fewest <= array.ndim <= 3 or not array.size:
-            raise InputError(f"{name}: expected the shape {self._T.shape} of T, got {array.shape}")
-        if not (np.isfinite(array).all() and (array >= 0).all()):
-            raise InputError(f"{name}: expected finite numbers >= 0, got others")
-        array.setflags(write=False)  # scores keep what they drew from it
-        self.concentration = array if name == "concentration" else None
-        self.draws = array if name == "draws" else None
 
     @classmethod
     def from_dirichlet(
@@ -418,40 +492,34 @@ class EstimatedTransition(DenseTransition):
     @property
     def stderr(self) -> FloatArray:
         """Posterior standard deviation of each entry (M, K)."""
-        if self.concentration is None:
-            return self._posterior().std(axis=0)
-        a = self.concentration.reshape(-1, *self._T.shape)
-        total = a.sum(axis=1, keepdims=True)
-        mean = a / total
-        out: FloatArray = np.sqrt((mean * (1 - mean) / (total + 1)).mean(axis=0) + mean.var(axis=0))
-        return out
+        return self.posterior.stderr
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """(low, high), each (M, K): the central posterior interval of each entry; from 0 where it was never counted."""
-        tail = (1 - checks.real(level, "level", 0, 1)) / 2
-        if self.concentration is not None and self.concentration.ndim == 2:
-            low, high = column_intervals(self.concentration, self._T, tail)
-        else:
-            low, high = np.quantile(self._posterior(), [tail, 1 - tail], axis=0)
-        return (low, high) if self.counts is None else opened(low, high, self.counts, tail)
-
-    def _posterior(self) -> FloatArray:
-        """The draws that are kept, or enough new ones."""
-        size = self.num_weak_labels * self.num_classes
-        return self.samples(min(8192, max(512, (1 << 22) // size))) if self.draws is None else self.draws
+        return self.posterior.interval(level)
 
     def samples(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
         """n posterior draws of T (n, M, K); the same seed gives the same draws."""
-        n, rng = checks.integer(n, "n", 1), np.random.default_rng(seed)
-        if self.draws is not None:
-            size = len(self.draws)
-            return self.draws[rng.permutation(size)[:n] if n <= size else rng.integers(0, size, n)]
-        assert self.concentration is not None
-        a = self.concentration.reshape(-1, *self._T.shape)
-        component = (np.arange(n) + rng.integers(len(a))) % len(a)  # each as often as the others, up to one
-        gammas = rng.standard_gamma(a[rng.permutation(component)])
-        total = gammas.sum(axis=1, keepdims=True)
-        return np.divide(gammas, total, out=np.tile(self._T, (n, 1, 1)), where=total > 0)
+        return self.posterior.samples(n, seed)
+
+    @property
+    def concentration(self) -> FloatArray | None:
+        """The parameters of the columns' Dirichlet distributions, where the posterior is made of such."""
+        return self.posterior.concentration
+
+    @property
+    def draws(self) -> FloatArray | None:
+        """The posterior draws of T that are kept, where there are some."""
+        return self.posterior.draws
+
+    @property
+    def counts(self) -> FloatArray | None:
+        """What was counted, where no form of T was asked for."""
+        return self.posterior.counts
+
+    @counts.setter
+    def counts(self, table: FloatArray | None) -> None:
+        self.posterior.counts = table
 
     def __str__(self) -> str:
         return self.describe(self.labels.class_names)
@@ -467,6 +535,18 @@ def probes(n: int) -> FloatArray:
     """Fixed vectors (n, 8) of entries between 1 and 2, in no linear relation to each other."""
     steps = np.sqrt([2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0])
     return np.asarray(1 + np.arange(1, n + 1)[:, None] * steps % 1, dtype=np.float64)
+
+
+def drawn_parts(parts: Sequence[Transition], count: int, seed: int | np.random.SeedSequence) -> list[FloatArray] | None:
+    """Draws (S, M_a, K) of each of several T, those that are known as often as they stand; None where all are."""
+    if not any(t.estimated for t in parts):
+        return None
+    own = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    drawn = [t.draws_of_posterior(count, stream) for t, stream in zip(parts, own.spawn(len(parts)), strict=True)]
+    return [
+        np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if T is None else T
+        for t, T in zip(parts, drawn, strict=True)
+    ]
 
 
 METHODS = ("auto", "inverse", "pinv", "min_variance", "tightest")
@@ -538,6 +618,31 @@ class Reconstruction:
         """The two numbers that targets consist of, where they do."""
         return None
 
+    def to_plain(self) -> Any:
+        """What `from_plain` makes R of again: the name of its method where it has a closed form, else its matrix."""
+        return [[float(x) for x in row] for row in self.matrix()]
+
+    @staticmethod
+    def from_plain(stored: Any, transition: Transition) -> str | Reconstruction:
+        """The inverse of `to_plain`."""
+        if isinstance(stored, str):
+            return stored
+        if isinstance(stored, Mapping):
+            return transition.reconstruction(stored["method"], stored["prior"])
+        return transition.given_inverse(np.asarray(stored, dtype=np.float64))
+
+    def shares(self, labels: Tensor | None) -> FloatArray | None:
+        """How much each annotator counts in the targets of these rows, where targets are mixtures of theirs."""
+        return None
+
+    def own(self, annotator: int) -> FloatArray:
+        """R_a (K, M_a) of one annotator, where targets are mixtures of theirs."""
+        raise NotImplementedError(f"{self.transition.name} has no annotators")
+
+    def least_scatter(self) -> FloatArray | None:
+        """``min_z Var(r_y[c] | z)`` (K,): by how much labels scatter "is it c?", whatever the classes; of a table."""
+        return None
+
     def silent(self, labels: Tensor) -> Tensor | None:
         """Which labels carry no information: their loss is 0, and scores skip them. None where all carry some."""
         return None
@@ -578,6 +683,12 @@ class DenseReconstruction(Reconstruction):
     def matrix(self) -> FloatArray:
         """R as a float64 array (K, M), columns in the order of the transition's rows."""
         return self._R.copy()
+
+    def least_scatter(self) -> FloatArray | None:
+        """From the table."""
+        T, targets = self.transition.matrix(), self._R
+        scatter: FloatArray = (targets**2 @ T - (targets @ T) ** 2).min(axis=1)
+        return np.maximum(scatter, 0.0)
 
 
 def _without_rounding(R: FloatArray) -> FloatArray:

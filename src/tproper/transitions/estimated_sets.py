@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from .._core import FloatArray, checks
-from .base import EstimatedTransition
+from .base import EstimatedTransition, Reconstruction
 from .families import partial_labels
+from .posterior import Posterior
 from .sets import IndependentSets
 from .shrinkage import beta_interval
 
@@ -43,7 +44,7 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
         self.a, self.b = checks.real(a, "a", 0, low_open=True), checks.real(b, "b", 0, low_open=True)
         base = partial_labels(num_classes, self.a / (self.a + self.b))
         super().__init__(base.log_weight, f"estimated {base.name}", base.num_weak_labels, self.a / (self.a + self.b))
-        self.concentration = self.draws = self.counts = None
+        self.posterior: Posterior = PosteriorOfRate(self)
         self.notes, self.classifier = list(notes), None
         self.flip_rates = flip_rates  # (K,): P(class is a wrong candidate), each class by itself
         self.tests = list(tests)
@@ -62,13 +63,22 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
         """n posterior draws of p."""
         return np.random.default_rng(seed).beta(self.a, self.b, checks.integer(n, "n", 1))
 
-    def samples(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
-        """n posterior draws of T (n, M, K), at most 12 classes."""
-        masks = checks.masks_of_sets(self.candidate_sets(), self.num_classes)
-        sizes = masks.sum(axis=1)
-        p = self.rates(n, seed)[:, None]
-        weight = p ** (sizes - 1) * (1 - p) ** (self.num_classes - sizes)  # (n, M)
-        return weight[:, :, None] * masks
+    def drawn_confusions(self, reconstruction: Reconstruction, count: int) -> FloatArray:
+        """All classes are alike, so one number per draw is enough.
+
+        The target of a set of size m holds the same ``u_m`` for each of its members, and the true class is one:
+        the diagonal is the mean of ``u_m`` over ``m - 1 ~ Binomial(K - 1, p_s)``, and columns sum to one.
+        """
+        from scipy.special import gammaln, xlog1py, xlogy  # scipy is imported where it is used
+
+        K = self.num_classes
+        others = np.arange(K)
+        u = reconstruction.targets(np.tri(K, dtype=bool))[:, 0].numpy()  # row m - 1: the first m classes are candidates
+        p = self.rates(count)[:, None]
+        log_choose = gammaln(K) - gammaln(others + 1) - gammaln(K - others)
+        diagonal = np.exp(log_choose + xlogy(others, p) + xlog1py(K - 1 - others, -p)) @ u
+        off = (1 - diagonal) / (K - 1)
+        return np.asarray(off[:, None, None] + (diagonal - off)[:, None, None] * np.eye(K))
 
     def describe(self, classes: Sequence[Any]) -> str:
         """p with its interval, the tests of the family, and the notes; all classes are alike."""
@@ -76,3 +86,25 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
         lines = [f"{self.name}: p = {self.p:.4f} (95% interval {low:.4f} to {high:.4f})"]
         lines += [f"{t.name}: p-value {t.p_value:.3g}" for t in self.tests]
         return "\n".join([*lines, *self.notes])
+
+
+class PosteriorOfRate(Posterior):
+    """That of T with ``p ~ Beta(a, b)``: candidate sets are listed, up to 12 classes, when it is asked."""
+
+    def __init__(self, transition: EstimatedPartialLabels) -> None:
+        self.transition = transition
+        self.concentration = self.draws = self.counts = None
+
+    @property
+    def mean(self) -> FloatArray:  # type: ignore[override]
+        """The estimate."""
+        return self.transition.matrix()
+
+    def samples(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
+        """T at draws of p."""
+        T = self.transition
+        masks = checks.masks_of_sets(T.candidate_sets(), T.num_classes)
+        sizes = masks.sum(axis=1)
+        p = T.rates(n, seed)[:, None]
+        weight = p ** (sizes - 1) * (1 - p) ** (T.num_classes - sizes)  # (n, M)
+        return weight[:, :, None] * masks

@@ -8,9 +8,10 @@ from .._core import checks
 
 # "classes": label y has the name of class y; "names": labels have names of their own, or are 0 .. M-1; "sets": listed
 # sets of classes; "masks": candidate masks over the classes; "pairs": (source, label); "answers": one from each
-# annotator; "positive/unlabeled": 0 = labeled positive, 1 = unlabeled.
+# annotator; "questions": yes or no to one class, by its name ("cat", "not cat") or as a pair (class, answer);
+# "positive/unlabeled": 0 = labeled positive, 1 = unlabeled.
 POSITIVE_UNLABELED = "positive/unlabeled"
-LABEL_KINDS = ("classes", "names", "sets", "masks", "pairs", "answers", POSITIVE_UNLABELED)
+LABEL_KINDS = ("classes", "names", "sets", "masks", "pairs", "answers", "questions", POSITIVE_UNLABELED)
 
 
 class LabelKind:

@@ -397,6 +397,35 @@ class Names(LabelSpace):
         return got, ("if these are rows of T, pass T.labels.decode(rows)" if within else like(label, self.names))
 
 
+ANSWERS = {True: 0, False: 1, ("boolean", True): 0, ("boolean", False): 1, "yes": 0, "no": 1}
+
+
+class Questions(Names):
+    """Yes or no to one class: "cat" and "not cat", or pairs of the class asked for and the answer (True, "yes", 1)."""
+
+    kind = "questions"
+
+    def _read(self, y: Any, argument: str) -> tuple[Tensor, BoolArray]:
+        """Rows of T (n,)."""
+        if holds_collections(y):
+            pairs = list(y)
+        else:
+            table = checks.array(y, argument)
+            if table.ndim != 2 or table.shape[1] != 2:
+                return super()._read(y, argument)
+            pairs = table.tolist()
+        asked, answers = np.empty(len(pairs), dtype=object), np.empty(len(pairs), dtype=object)
+        for i, pair in enumerate(pairs):
+            if not _is_none(pair) and len(pair) != 2:
+                raise InputError(f"{argument}: expected pairs (class asked for, answer), got {pair!r} at row {i}")
+            asked[i], answers[i] = (None, None) if _is_none(pair) else (item(pair[0]), item(pair[1]))
+        missing = absent(asked) | absent(answers)
+        rows = look_up(asked, self.class_index(), missing, argument, None, self._unknown_class)
+        wrong = lambda v: (f'the answers True and False, or "yes" and "no", got {v!r}', "")  # noqa: E731
+        no = look_up(answers, ANSWERS, missing, argument, None, wrong)
+        return torch.from_numpy(rows + self.transition.num_classes * no), missing
+
+
 def like(label: Any, names: Sequence[Any]) -> str:
     """Advice where a name is another one but for spaces or case."""
     if not isinstance(label, str):
@@ -782,6 +811,7 @@ KINDS: dict[str, type[LabelSpace]] = {
     "masks": Masks,
     "pairs": Pairs,
     "answers": Answers,
+    "questions": Questions,
     POSITIVE_UNLABELED: PositiveUnlabeled,
 }
 

@@ -169,6 +169,15 @@ class NoisySetTransition(Transition):
         """The larger of both, by label; by size beyond 12 classes."""
         return self.per_label(np.maximum(self.log_inside, self.log_outside)[1:])
 
+    @property
+    def listed(self) -> bool:
+        """Up to 12 classes."""
+        return self.num_classes <= ENUMERATION_LIMIT
+
+    def wrong_label(self, label: int) -> str:
+        """Of a mask by its size: only the empty one is none."""
+        return "non-empty candidate sets, got an empty one"
+
     def per_label(self, per_size: FloatArray) -> FloatArray:
         """One value per set size, spread over the labels; as it is beyond 12 classes."""
         if self.num_classes > ENUMERATION_LIMIT:

@@ -29,7 +29,7 @@ class QuestionTransition(Transition):
     loss of `ForwardLoss` but for a constant.)
     """
 
-    _label_kind = "names"
+    _label_kind = "questions"
 
     def __init__(self, K: int, miss: float, false: float) -> None:
         self.num_classes, self.num_weak_labels = K, 2 * K
@@ -169,6 +169,10 @@ class QuestionReconstruction(Reconstruction):
         kept = 1 - yes if method == "min_variance" else 0.5
         self.coefficients = np.array([kept * span, (kept - 1) * span])
         self.residual = abs(float(transition.gap / K * (self.coefficients[0] - self.coefficients[1])) - 1.0)
+
+    def to_plain(self) -> Any:
+        """The method: R has a closed form."""
+        return self.method
 
     def matrix(self) -> FloatArray:
         """R as a float64 array (K, 2K); structured code never calls this."""

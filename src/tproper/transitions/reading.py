@@ -78,13 +78,12 @@ def _settle_soft(
     y: SoftLabels, transition: TransitionLike | None, names: list[Any] | None, argument: str
 ) -> LabelSpace:
     """Labels that are shares: without a T, or where labels are classes, columns are classes."""
-    several = isinstance(transition, Transition) and transition.answer_sizes is not None  # columns are no classes
-    size = len(names) if names is not None else None if several else y.shape[-1]
+    known = None if names is None else len(names)
     if transition is None:
-        T: Transition = identity(size or y.shape[-1])
+        T: Transition = identity(known or y.shape[-1])
     else:
         try:
-            T = make_transition(transition, size)
+            T = make_transition(transition, known)  # columns are labels, which need not be as many as the classes
         except UnknownSizeError:
             T = make_transition(transition, y.shape[-1])
     if names is not None:

@@ -181,6 +181,34 @@ class CandidateSetTransition(Transition):
         sizes = torch.as_tensor(self.set_sizes(), device=labels.device)
         return torch.searchsorted(sizes, labels.sum(-1))
 
+    @property
+    def listed(self) -> bool:
+        """Up to 12 classes."""
+        return self.num_classes <= ENUMERATION_LIMIT
+
+    def wrong_label(self, label: int) -> str:
+        """Of a mask by its size."""
+        if label == 0:
+            return "non-empty candidate sets, got an empty one"
+        return f"candidate sets of {_only(self.set_sizes())} classes, got one of {label}"
+
+    def score_bounds(self, score: Any) -> FloatArray:
+        """Bounds depend on the set's size alone, if the score treats labels alike.
+
+        By symmetry the best p is even inside of S and outside, with mass s inside: ``q_S = g s`` and ``||q||^2 =
+        a (s^2/j + (1-s)^2/(K-j)) + b``, T^T T = a I + b 1 1^T. Where q itself is needed, one set of each size stands
+        for all of them.
+        """
+        if not score.symmetric:
+            return super().score_bounds(score)
+        j = np.array(self.set_sizes())
+        if score.needs == "all":
+            matrix, sizes = self.matrix(), [len(s) for s in self.candidate_sets()]
+            return self.per_label(np.array([score.bound(matrix, sizes.index(size)) for size in j]))
+        gram = self.gram()
+        a, b = gram[0, 0] - gram[0, 1], gram[0, 1]
+        return self.per_label(score.set_bounds(np.exp(self.log_weight[j]), j, self.num_classes, a, b))
+
     def per_label(self, per_size: FloatArray) -> FloatArray:
         """One value per set size, spread over the labels; as it is beyond 12 classes, where labels cannot be listed."""
         if self.num_classes > ENUMERATION_LIMIT:
@@ -208,6 +236,12 @@ class IndependentSets(CandidateSetTransition):
     def __init__(self, log_weight: FloatArray, name: str, num_weak_labels: int, p: float) -> None:
         super().__init__(log_weight, name, num_weak_labels)
         self.p = p
+
+    def of_known_classes(self, labels: Tensor, known: Tensor, classes: Tensor) -> Tensor | None:
+        """The set of the class alone."""
+        out = labels.clone()
+        out[known] = torch.nn.functional.one_hot(classes[known], self.num_classes).bool()
+        return out
 
     def _sample_block(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.bool_]:
         masks = rng.random((classes.size, self.num_classes)) < self.p
@@ -270,6 +304,10 @@ class SetReconstruction(Reconstruction):
         # the target of a label that never occurs is 1/K; one too unlikely for a double still has its own
         self.coefficient[np.isneginf(transition.log_weight)] = 0.0
         self.residual = abs(float((share * self.coefficient).sum()) - 1.0)
+
+    def to_plain(self) -> Any:
+        """The method: R has a closed form."""
+        return self.method
 
     def matrix(self) -> FloatArray:
         """R by enumeration of the candidate sets (at most 12 classes)."""

@@ -57,6 +57,7 @@ class Form:
     sentence: str
     diagonal: str  # "none": label z is nothing special in class z; "own": a share of its own; "zero": never given
     pooled: bool  # whether the other labels' shares are those of all classes together, or even
+    spread: float | None = None  # of classes in an order: a wrong label at distance d has a share like spread^(d-1)
 
     def parameters(self, M: int) -> int:
         """Free numbers of the form."""
@@ -68,6 +69,8 @@ class Form:
         M, K = counts.shape
         if self.diagonal == "none":
             return True
+        if self.spread is not None and M != K:
+            return False
         return max(K, 2) <= M and (self.diagonal == "own" or not counts.diagonal().any())
 
 
@@ -80,15 +83,18 @@ FORMS = {
         Form("shared errors", "one error rate, errors as in all classes together", "own", True),
         Form("complementary", "uniform complementary labels (label z never given to class z)", "zero", False),
         Form("biased complementary", "complementary labels, some labels more popular", "zero", True),
+        Form("neighbours", "classes in an order: one error rate, errors among neighbours", "own", False, 0.05),
+        Form("near classes", "classes in an order: one error rate, errors among near classes", "own", False, 0.4),
     )
 }
 # What a caller may ask for, and the forms that are then compared.
 STRUCTURES = {
-    "auto": tuple(FORMS),
+    "auto": tuple(name for name, form in FORMS.items() if form.spread is None),  # the counts do not order the classes
     "free": ("uniform",),
     "pooled": ("pooled",),
     "symmetric": ("symmetric",),
     "complementary": ("complementary", "biased complementary"),
+    "ordinal": ("neighbours", "near classes"),
 }
 
 
@@ -306,6 +312,8 @@ def _mean(form: Form, share: float, w: FloatArray, shape: tuple[int, int]) -> Fl
     if form.diagonal == "none":
         return m
     np.fill_diagonal(m, 0.0)
+    if form.spread is not None:
+        m *= form.spread ** np.maximum(np.abs(np.arange(K)[:, None] - np.arange(K)) - 1, 0)
     m *= (1 - share) / m.sum(axis=0)
     m[np.arange(K), np.arange(K)] = share
     return m
@@ -354,6 +362,8 @@ def _notes(forms: dict[str, float], weight: FloatArray, s: FloatArray, n: FloatA
 
 def _misfit(structure: str, counts: FloatArray) -> str:
     M, K = counts.shape
+    if structure == "ordinal":
+        return f"structure: expected as many labels as classes with 'ordinal', got {M} and {K}"
     if M < K:
         return f"structure: expected 'auto', 'free' or 'pooled' with fewer labels ({M}) than classes ({K})"
     z = int(counts.diagonal().argmax())

@@ -96,6 +96,21 @@ class SoftLabels:
                 "number, and leave rows without any out"
             )
 
+    @classmethod
+    def from_frame(cls, frame: Any, prefix: str = "p_") -> SoftLabels:
+        """From the columns of a table that begin with `prefix`, such as p_cat and p_dog: what follows is the label's
+        name.
+
+        >>> import pandas as pd, tproper as tp
+        >>> table = pd.DataFrame({"size": [3, 5], "p_cat": [0.9, 0.2], "p_dog": [0.1, 0.8]})
+        >>> tp.SoftLabels.from_frame(table).names
+        ['cat', 'dog']
+        """
+        columns = [name for name in getattr(frame, "columns", ()) if str(name).startswith(prefix)]
+        if len(columns) < 2:
+            raise InputError(f"prefix: expected two or more columns that begin with {prefix!r}, got {columns}")
+        return cls(frame[columns], [str(name)[len(prefix) :] for name in columns])
+
     @property
     def shape(self) -> tuple[int, ...]:
         """(n, M) or (n, m, M)."""

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, tracing
 from ..errors import InputError
-from .annotators import AnnotatorTransition, common_names
-from .base import DenseTransition, EstimatedTransition, Transition
+from .annotators import common_names
+from .base import DenseTransition, Transition, drawn_parts
 from .soft import SoftLabels
 
 
@@ -54,42 +54,38 @@ class StackedTransition(DenseTransition):
                 )
         return offsets[source] + label
 
+    def ignored(self, labels: Labels, index: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+        """Of pairs, those with the index in either place."""
+        given, out = super().ignored(labels, index, device)
+        if out.ndim > 1 and out.shape[-1] == 2:
+            out = out.any(-1)
+            given = given.masked_fill(out[..., None], 0)
+        return given, out
+
     def pairs(self, indices: ArrayLike) -> NDArray[np.int64]:
         """(source, label) pairs (n, 2) of stacked row indices."""
         rows = np.asarray(indices)
         source = np.searchsorted(self.offsets, rows, side="right") - 1
         return np.stack([source, rows - self.offsets[source]], axis=-1)
 
+    @property
+    def estimated(self) -> bool:
+        """Whether that of a source was."""
+        return any(t.estimated for t in self.sources)
+
+    def draws_of_posterior(self, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
+        """Draws of the sources, one below the other."""
+        parts = drawn_parts(self.sources, count, seed)
+        if parts is None:
+            return None
+        return np.concatenate([w * T for w, T in zip(self.weights, parts, strict=True)], axis=1)
+
 
 def is_estimated(transition: Transition) -> bool:
     """Whether T, or that of a source or an annotator, was estimated: whether there are `posterior_draws`."""
-    if isinstance(transition, StackedTransition | AnnotatorTransition):
-        return any(is_estimated(t) for t in _parts(transition))
-    return isinstance(transition, EstimatedTransition)
+    return transition.estimated
 
 
 def posterior_draws(transition: Transition, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
-    """Posterior draws (S, M, K) of an estimated T; of sources or annotators too, where some T were estimated (and the
-    complete rows of answers can be listed); None for a given T.
-
-    Parts draw from streams that are spawned, not counted: sums of seeds would meet again among sources of sources.
-    """
-    if isinstance(transition, EstimatedTransition):
-        return transition.samples(count, np.random.default_rng(seed))
-    if not isinstance(transition, StackedTransition | AnnotatorTransition) or not is_estimated(transition):
-        return None
-    own = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    each = _parts(transition)
-    parts = [
-        np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if T is None else T
-        for t, stream in zip(each, own.spawn(len(each)), strict=True)
-        for T in [posterior_draws(t, count, stream)]
-    ]
-    if isinstance(transition, StackedTransition):
-        return np.concatenate([w * T for w, T in zip(transition.weights, parts, strict=True)], axis=1)
-    rows = np.array(transition.weak_labels)
-    return np.prod([T[:, rows[:, a]] for a, T in enumerate(parts)], axis=0)
-
-
-def _parts(transition: StackedTransition | AnnotatorTransition) -> Sequence[Transition]:
-    return transition.sources if isinstance(transition, StackedTransition) else transition.transitions
+    """Posterior draws (S, M, K) of an estimated T: `Transition.draws_of_posterior`. None for a given T."""
+    return transition.draws_of_posterior(count, seed)

@@ -84,6 +84,18 @@ class UniformTransition(Transition):
         return TwoValued(labels, self.diagonal, self.off_diagonal, self.num_classes)
 
     @property
+    def clean(self) -> bool:
+        """Whether no other label has a chance."""
+        return self.off_diagonal == 0.0
+
+    def score_bounds(self, score: Any) -> FloatArray:
+        """One bound for all labels, if the score treats them alike."""
+        if not score.symmetric:
+            return super().score_bounds(score)
+        bound = score.uniform_bound(self.diagonal, self.off_diagonal, self.num_classes)
+        return np.full(self.num_weak_labels, bound)
+
+    @property
     def pattern(self) -> Pattern:
         """d and o."""
         return Pattern(self.diagonal, self.off_diagonal)
@@ -109,6 +121,10 @@ class UniformReconstruction(Reconstruction):
         self.method = "inverse"
         self.coefficient = 1.0 / transition.gap
         self.residual = abs(self.coefficient * transition.gap - 1.0)
+
+    def to_plain(self) -> Any:
+        """There is but one."""
+        return self.method
 
     def matrix(self) -> FloatArray:
         """R as a float64 array (K, K); structured code never calls this."""

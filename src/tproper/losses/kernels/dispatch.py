@@ -23,7 +23,6 @@ from torch import Tensor, nn
 
 from ..._core import Labels, checks, tracing
 from ...errors import InputError
-from ...transitions import CandidateSetTransition
 from .registry import Plan, plan
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -96,14 +95,10 @@ class _Fault:
             return
         row, label, T = int(self.seen[0]) - 1, int(self.seen[1]), loss.transition
         self.seen[0] = 0
-        rule = f"integers in [0, {T.num_classes}), got {label}"
-        if isinstance(T, CandidateSetTransition):
-            planned = plan(loss)
-            only = planned.set_size if isinstance(planned, Plan) else 0
-            rule = f"candidate sets of {only} classes, got one of {label}"
-            if label == 0:
-                rule = "non-empty candidate sets, got an empty one"
-        raise InputError(f"labels: expected {rule} at row {row} of an earlier batch (its loss was NaN, its gradient 0)")
+        raise InputError(
+            f"labels: expected {T.wrong_label(label)} at row {row} of an earlier batch "
+            "(its loss was NaN, its gradient 0)"
+        )
 
 
 _faults: WeakKeyDictionary[nn.Module, _Fault] = WeakKeyDictionary()

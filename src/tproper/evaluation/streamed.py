@@ -8,16 +8,15 @@ same as on all rows, and the interval is the normal one, which so many rows allo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 
-from .. import plots
-from .._core import FloatArray, Mark
+from .._core import FloatArray
 from ..metrics import (
     Z95,
     BinnedErrors,
@@ -39,15 +38,20 @@ from ..metrics import (
     weak_log_loss,
 )
 from ..transitions import Encoded, Reconstruction, Transition
-from .labels import Coded
-from .trust import NAMES, Trust
 
 BLOCK_CELLS = 1 << 20  # probabilities in a block ...
 BLOCK_ROWS = 50_000  # ... of at least this many rows, so that the means of heavy-tailed scores count as normal
-Scores = dict[str, Score | Calibration]
+Scores: TypeAlias = dict[str, Score | Calibration]
+Coded: TypeAlias = NDArray[Any]  # labels as the transition encodes them
 UNSCORABLE = "this transition makes some classes look alike, so weak labels alone cannot score a model"
 _MEANS = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
-_NAMES = NAMES | {"balanced_accuracy": "balanced accuracy", "calibration": "calibration error"}
+NAMES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "log_loss": "log loss",
+    "brier": "Brier score",
+    "calibration": "calibration error",
+}
 
 
 @dataclass
@@ -132,14 +136,7 @@ class StreamedScores:
         labels, q = self._take()
         T, R, parts = self.transition, self.reconstruction, self._parts
         if self._bins is None:
-            predicted, read = q.argmax(axis=1), Encoded(torch.as_tensor(labels))
-            return {
-                "accuracy": weak_accuracy(read, predicted, T, reconstruction=R),
-                "balanced_accuracy": weak_balanced_accuracy(read, predicted, T, reconstruction=R),
-                "log_loss": weak_log_loss(read, q, T, reconstruction=R),
-                "brier": weak_brier(read, q, T, reconstruction=R),
-                "calibration": weak_calibration(read, q, T, reconstruction=R),
-            }
+            return scores_of(T, labels, q, R)
         self._score(labels, q)
         K, draws = T.num_classes, draws_of(T, R)
         limits = {"accuracy": (0.0, 1.0, 1 / K), "log_loss": (math.inf, 0.0, math.log(K)), "brier": (2, 0, 1 - 1 / K)}
@@ -150,19 +147,29 @@ class StreamedScores:
                 out[name] = infinite[0]
                 continue
             pooled: Any = _Pooled.of(parts[name], draws)
-            out[name] = score_of(_NAMES[name], pooled, self.rows, worst, best, guess).noted(T.caution)
+            out[name] = score_of(NAMES[name], pooled, self.rows, worst, best, guess).noted(T.caution)
         over: Any = _Pooled.of(parts["overconfidence"], draws)
         curve = self._bins.calibration(score_of("overconfidence", over, self.rows, -1.0, 1.0, 1.0), draws)
         return out | {"calibration": curve.noted(T.caution)}
 
 
 def scores_of(
-    transition: Transition, labels: Coded, probabilities: FloatArray, reconstruction: str | Reconstruction = "auto"
+    transition: Transition,
+    labels: Coded,
+    probabilities: FloatArray,
+    reconstruction: str | Reconstruction = "auto",
+    groups: ArrayLike | None = None,
 ) -> Scores:
-    """The scores of rows in memory."""
-    streamed = StreamedScores(transition, reconstruction)
-    streamed.add(labels, probabilities)
-    return streamed.scores()
+    """The scores of rows in memory, by one R, so that they share the draws of an estimated T."""
+    predicted, read = probabilities.argmax(axis=1), Encoded(torch.as_tensor(labels))
+    given: Any = {"reconstruction": transition.reconstruction(reconstruction), "groups": groups}
+    return {
+        "accuracy": weak_accuracy(read, predicted, transition, **given),
+        "balanced_accuracy": weak_balanced_accuracy(read, predicted, transition, **given),
+        "log_loss": weak_log_loss(read, probabilities, transition, **given),
+        "brier": weak_brier(read, probabilities, transition, **given),
+        "calibration": weak_calibration(read, probabilities, transition, **given),
+    }
 
 
 class _Bins:
@@ -200,68 +207,3 @@ class _Bins:
         variance = errors.variance + added / np.where(errors.shares > 0, errors.shares, np.nan)
         forms = errors.form(covariance=covariance), errors.form()
         return make_curve("top label", errors, forms, confidence, self.edges, variance, overconfidence, draws)
-
-
-def plain(scores: Scores) -> dict[str, Any]:
-    """For JSON."""
-    return {name: score.to_dict() for name, score in scores.items()}
-
-
-def as_text(weak: Scores | None, clean: Scores | None, trusted: Trust | None = None) -> str:
-    """A table: value and 95% interval from weak labels and from clean ones, and the evidence for and against them."""
-
-    def cell(score: Score | Calibration | None) -> str:
-        if score is None:
-            return "-"
-        low, high = score.interval
-        mark = "" if score.informative else " *"
-        value = "unknown" if math.isnan(score.shown) else f"{'~' * score.at_end}{score.shown:.4f}"
-        return f"{value}  ({low:.4f} to {high:.4f}){mark}"
-
-    columns = {"from weak labels alone": weak, "from clean labels": clean}
-    shown = {head: scores for head, scores in columns.items() if scores is not None}
-    lines = [f"{'':<20}" + "".join(f"{head:<34}" for head in shown)]
-    for name in next(iter(shown.values()), {}):
-        lines.append(f"{_NAMES[name]:<20}" + "".join(f"{cell(scores.get(name)):<34}" for scores in shown.values()))
-    lines = [line.rstrip() for line in lines]
-    notes: dict[tuple[str, str], list[str]] = {}  # and the columns that they belong to
-    for head, scores in shown.items():
-        for n, s in scores.items():
-            if s.note:
-                notes.setdefault((_NAMES[n], s.note), []).append(f", {head}")
-    shares = [s.from_transition for scores in shown.values() for s in scores.values() if s.from_transition > 0]
-    if shares:
-        lines.append(f"of the width of these intervals, {min(shares):.0%} to {max(shares):.0%} comes from T")
-    if any(s.at_end for scores in shown.values() for s in scores.values()):
-        lines.append("~ cannot be told apart from this end of what is possible: read the interval")
-    for (name, note), heads in sorted(notes.items()):
-        lines.append(f"* {name}{heads[0] if len(heads) < len(shown) else ''}: {note}")
-    if any("outside the possible values" in note for _, note in notes):
-        lines.append("  (or the model was trained on these very rows: score it on others)")
-    return "\n".join([*lines, *([] if trusted is None else trusted.lines)])
-
-
-def draw(
-    weak: Scores | None,
-    clean: Scores | None,
-    path: Path,
-    since: Mark | str = "now",
-    before: Mapping[str, Any] | None = None,
-) -> None:
-    """A reliability diagram: accuracy against confidence in bins, with 95% bars, from weak and from clean labels.
-
-    `before` is the curve before calibration, as `Calibration.to_dict` gives it.
-    """
-    figure = plots.figure(figsize=(4.4, 4.2), layout="constrained")
-    ax = figure.add_subplot()
-    ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls=":", label="perfectly calibrated")
-    if before is not None:
-        plots.draw_calibration(ax, before, "0.55", "before calibration")
-    blue, orange = plots.COLOURS["forward"], plots.COLOURS["bc"]
-    for name, scores, colour in (("weak labels", weak, blue), ("clean labels", clean, orange)):
-        curve = None if scores is None else scores["calibration"]
-        if isinstance(curve, Calibration):
-            plots.draw_calibration(ax, curve.to_dict(), colour, name)
-    ax.set(xlim=(0, 1), ylim=(-0.05, 1.05), xlabel="confidence", ylabel="accuracy")
-    ax.legend(frameon=False, fontsize=8)
-    plots.save_picture(figure, path, since)

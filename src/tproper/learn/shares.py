@@ -1,0 +1,103 @@
+"""Never worse than the class shares: how far calibrated probabilities are drawn to them.
+
+A model that cannot express the truth (a line for an exclusive or), or that has more features than rows, gives
+probabilities whose *weak* risk may be low while their log loss is worse than that of no model at all: the shares of the
+classes. The map ``a g(x) + (1 - a) log pi`` goes from the shares pi (a = 0) to the calibrated scores g (a = 1). What a
+row gains over the shares has the unbiased estimate
+
+    d_i(a) = <r_i, log p_a(x_i) - log pi>,        r_i the target of its weak label,
+
+for scores by models and maps, and shares, that have not seen the row. The model stays as it is, since to draw it nearer
+would make it too modest, where it clearly knows more than the shares:
+
+* the mean of d(1) is more than `CLEAR` standard errors above 0; or
+* its weak risk is below that of the shares by more than `LOWER`, and its claim stands: the gain that its own
+  probabilities promise, ``mean of sum_z p log(p / pi)``, is not more than `CLEAR` standard errors above the mean of
+  d(1). The weak risk says far more of weak labels than d does, and a model that cannot be right may lower it all the
+  same; what such a model promises is more than it keeps.
+
+Elsewhere the a that is taken has the largest mean of d less `CAUTION` standard errors: the model has to show what it
+adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._core import FloatArray, NotReconstructibleError, Split
+from ..losses import ForwardLoss
+from ..transitions import Transition
+from .linear import score_loss
+from .scaling import row_risks
+
+KEPT = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the calibrated scores
+CLEAR, LOWER, CAUTION = 2.5, 2.0, 1.645  # standard errors
+ROUNDS = 500  # of EM for the shares
+PSEUDO = 1.0  # rows of each class that the shares begin with
+
+
+def class_shares(transition: Transition, labels: Tensor, weights: FloatArray) -> FloatArray:
+    """The shares of the classes (K,) that make the labels likeliest, with one more row of each class."""
+    K = transition.num_classes
+    pi = np.full(K, 1.0 / K)
+    risk = score_loss(ForwardLoss(transition, validate=False), labels, weights)
+    for _ in range(ROUNDS):
+        _, gradient = risk(np.repeat(np.log(pi)[:, None], len(labels), axis=1))  # w (pi - posterior)
+        counts = weights.sum() * pi - gradient.sum(axis=1) + PSEUDO
+        new = counts / counts.sum()
+        if np.abs(new - pi).max() < 1e-7:
+            return new
+        pi = new
+    return pi
+
+
+def draw_to_shares(
+    scores: FloatArray,
+    labels: Tensor,
+    transition: Transition,
+    weights: FloatArray,
+    splits: Sequence[Split],
+    groups: NDArray[np.int64] | None = None,
+) -> tuple[float, FloatArray]:
+    """How far to draw cross-validated scores (n, K) to the shares of the classes, and these."""
+    shares = class_shares(transition, labels, weights)
+    try:
+        targets = transition.reconstruction().evidence(labels).dense(torch.float64).numpy()
+    except NotReconstructibleError:  # nothing tells how good the model is
+        return 0.0, shares
+    n, K = scores.shape
+    prior = np.empty((n, K))
+    for train, test in splits:
+        prior[test] = np.log(class_shares(transition, labels[torch.as_tensor(train)], weights[train]))
+    share = weights / weights.sum()
+
+    def logs(a: float) -> FloatArray:
+        out: FloatArray = torch.log_softmax(torch.as_tensor(a * scores + (1 - a) * prior), -1).numpy()
+        return out
+
+    def gained(d: FloatArray) -> tuple[float, float]:
+        """The mean gain over the shares, and its standard error."""
+        mean = float(share @ d)
+        away: Any = share * (d - mean)
+        if groups is not None:
+            away = np.bincount(groups, weights=away)
+        m = len(away)
+        return mean, float(np.sqrt((away**2).sum() * m / max(m - 1, 1)))
+
+    log_p = logs(1.0)
+    mean, error = gained((targets * (log_p - prior)).sum(axis=1))
+    if mean > CLEAR * error:
+        return 0.0, shares
+    weak, weak_error = gained(row_risks(transition, labels, prior) - row_risks(transition, labels, scores))
+    promised, _ = gained((np.exp(log_p) * (log_p - prior)).sum(axis=1))
+    if weak > LOWER * weak_error and promised - mean < CLEAR * error:
+        return 0.0, shares
+    gains = [gained((targets * (logs(a) - prior)).sum(axis=1)) for a in KEPT]
+    sure = [mean - CAUTION * error for mean, error in gains]
+    return 1.0 - KEPT[int(np.argmax(sure))], shares

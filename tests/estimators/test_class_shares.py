@@ -1,0 +1,84 @@
+"""Calibrated probabilities are never much worse than the shares of the classes, and good ones stay as they are."""
+
+import numpy as np
+import pytest
+import torch
+
+import tproper as tp
+from tproper.learn.shares import class_shares
+
+K = 4
+
+
+def quadratic(seed, n):
+    """Classes that no line tells apart."""
+    A = np.random.default_rng(1000 + seed).standard_normal((K, 5, 5))
+    X = np.random.default_rng(seed).standard_normal((n, 5))
+    v = 0.4 * np.einsum("ni,kij,nj->nk", X, A, X)
+    return X, v
+
+
+def wide(seed, n):
+    """As many features as rows."""
+    W = np.random.default_rng(1000 + seed).standard_normal((200, K)) * 3 / np.sqrt(200)
+    X = np.random.default_rng(seed).standard_normal((n, 200))
+    return X, X @ W
+
+
+def linear(seed, n):
+    W = np.random.default_rng(1000 + seed).standard_normal((5, K)) * 1.5
+    X = np.random.default_rng(seed).standard_normal((n, 5))
+    return X, X @ W
+
+
+def drawn(world, seed, n):
+    X, v = world(seed, n)
+    p = np.exp(v - v.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    z = (np.random.default_rng(7 + seed).random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1).clip(0, K - 1)
+    return X, z
+
+
+def losses(world, T, seed, n=200):
+    """Log loss of the model's probabilities and of the class shares from the same labels, on new rows."""
+    X, z = drawn(world, seed, n + 4000)
+    y = T.encode(T.sample(z[:n], seed))
+    clf = tp.WeakLabelClassifier(T, classes=list(range(K)), random_state=0).fit(X[:n], y.numpy())
+    shares = class_shares(T, y, np.ones(n))
+    p, true = clf.predict_proba(X[n:]), z[n:]
+    return -np.log(p[np.arange(4000), true]).mean(), -np.log(shares[true]).mean(), clf
+
+
+@pytest.mark.parametrize("world", [quadratic, wide])
+@pytest.mark.parametrize("T", [tp.symmetric_noise(K, 0.3), tp.complementary(K)], ids=lambda T: T.name)
+def test_a_model_that_cannot_be_right_is_no_worse_than_the_shares(world, T):
+    found = [losses(world, T, seed) for seed in range(5)]
+    assert max(model - shares for model, shares, _ in found) < 0.04
+    assert any(clf.calibrator_.drawn > 0.5 for _, _, clf in found)
+    told = next(clf.calibrator_ for _, _, clf in found if clf.calibrator_.drawn > 0.5)
+    assert any("drawn to the shares of the classes by" in note for note in told.notes)
+    assert tp.Calibrator.from_dict(told.to_dict()).drawn == told.drawn
+
+
+def test_a_model_that_knows_more_stays_as_it_is():
+    for seed in range(3):
+        model, shares, clf = losses(linear, tp.symmetric_noise(K, 0.3), seed, 400)
+        assert model < shares - 0.2
+        assert clf.calibrator_.drawn == 0
+
+
+def test_shares_are_the_likeliest_with_one_more_row_of_each_class():
+    T, n = tp.Transition([[0.7, 0.2, 0.1], [0.2, 0.7, 0.2], [0.1, 0.1, 0.7]]), 3000
+    z = np.repeat([0, 1, 2], [2000, 700, 300])
+    labels = torch.as_tensor(T.sample(z, 0))
+    found = class_shares(T, labels, np.ones(n))
+
+    def likelihood(pi):
+        return np.log(T.matrix()[labels] @ pi).sum() + np.log(pi).sum()
+
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        other = np.abs(found + 0.01 * rng.standard_normal(3))
+        assert likelihood(found) >= likelihood(other / other.sum())
+    clean = class_shares(tp.identity(3), torch.as_tensor(z), np.ones(n))
+    np.testing.assert_allclose(clean, [2001 / 3003, 701 / 3003, 301 / 3003], atol=1e-6)
