@@ -621,8 +621,8 @@ def end_page(found: dict[str, Any]) -> list[str]:
         *table(head, rows),
         "Rules are made of the words that the classifier sees, so its certainty is calibrated between what they say by "
         "themselves and with the features, and `weak_accuracy` has bounds. The shares that these rest on (a quarter, "
-        "and a tenth of the rows out of reach) were chosen with all seven sets in view. No answer of a rule can show that "
-        "rows have other class shares than rules suggest (spouse: 7 % positive): checked rows can.",
+        "and a tenth of the rows out of reach) were chosen with all seven sets in view. No answer of a rule can show "
+        "that rows have other class shares than rules suggest (spouse: 7 % positive): checked rows can.",
         "",
     ]
 
@@ -669,6 +669,7 @@ def shared_page(copied_: dict[str, Any], hard_: dict[str, Any]) -> list[str]:
         for k, f in copied_.items()
         if "accuracy" in f
     ]
+    most = max(f["largest without gold"] for f in hard_.values())
     honest = [[k, share(f["named"])] for k, f in copied_.items() if "accuracy" not in f]
     rows = [
         [k, f"{f['log_loss']:.3f}", f"{f['vote']:.3f}", f["above .99"],
@@ -695,7 +696,7 @@ def shared_page(copied_: dict[str, Any], hard_: dict[str, Any]) -> list[str]:
              "interval of the vote's accuracy holds it"],
             rows,
         ),
-        f"Without a known class the largest posterior was {max(f['largest without gold'] for f in hard_.values()):.2f}: "
+        f"Without a known class the largest posterior was {most:.2f}: "
         "nothing shows such errors, as sources that are drawn to one wrong class look like sources that are right. The "
         "output says so; give some true classes.",
         "",

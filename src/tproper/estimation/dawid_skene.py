@@ -368,8 +368,9 @@ def unlike(fit: Fit) -> NDArray[np.bool_]:
     variance under the T of all follow from that posterior, and those who follow the others vary by the strength.
     """
     crowd, m = fit.crowd, fit.crowd.m
-    pooled, log_T = fit.pooled.astype(crowd.dtype), np.log(fit.T)
-    log_prior = np.log(fit.prior).astype(crowd.dtype)
+    pooled: FloatArray = fit.pooled.astype(crowd.dtype)
+    log_T = np.log(fit.T)
+    log_prior: FloatArray = np.log(fit.prior).astype(crowd.dtype)
     off, variance, times = np.zeros(m), np.zeros(m), np.zeros(m)
     step = max(1, CHUNK // (crowd.num_answers * crowd.num_classes * max(int(crowd.degree.max()), 1)))
     items = np.flatnonzero(crowd.degree >= 2)
@@ -388,7 +389,7 @@ def unlike(fit: Fit) -> NDArray[np.bool_]:
             named[:, :K] = rest
         q = rest @ pooled.T  # (N, M): what the T of all gives
         q *= named
-        mean = q @ np.ones(crowd.num_answers, dtype=crowd.dtype)
+        mean = sums(q)[:, 0]
         off += np.bincount(who, named[np.arange(len(who)), answer] - mean, m)
         variance += np.bincount(who, np.einsum("ny,ny->n", q, named) - mean**2, m)
         times += np.bincount(who, minlength=m)
